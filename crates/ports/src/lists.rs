@@ -1,0 +1,40 @@
+//! Who is on a list: the members of one shard, sorted by number, each with the arrivals between which it was on
+//! the list. Derived from the follow facts; read by fan-out and by whoever lists followers.
+
+use crate::tables::TablesError;
+use fantail_rules::ids::{Arrival, ListId, TenantId, UserNo};
+use fantail_rules::interval::Intervals;
+
+pub trait Lists {
+    /// Members with a number above `after` in ascending order, at most `limit`: those on the list now, and those
+    /// who left it but whose intervals the inbox may still need. Callers filter by interval.
+    fn members(
+        &self,
+        list: ListKey,
+        after: Option<UserNo>,
+        limit: usize,
+    ) -> Result<Vec<Member>, TablesError>;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ListKey {
+    pub tenant: TenantId,
+    pub list: ListId,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    pub user: UserNo,
+    pub intervals: Intervals,
+}
+
+/// The intervals of one member after a change: the whole truth, so folding it again changes nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListEdit {
+    pub key: ListKey,
+    pub user: UserNo,
+    /// Empty: the member is forgotten.
+    pub intervals: Intervals,
+    /// The arrival the tenant had reached in this shard when the edit was made.
+    pub at: Arrival,
+}

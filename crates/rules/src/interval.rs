@@ -1,0 +1,140 @@
+//! Since when, and until when, a user is on a list: arrivals, not times, so that order is exact.
+//!
+//! An event is inside if its arrival is above `from` and not above `until`: following at arrival 7 shows events
+//! from 8 on; leaving at arrival 9 keeps 8 and 9. An interval in which nothing arrived is never kept.
+
+use crate::ids::Arrival;
+use crate::limits::INTERVALS_MAX;
+
+/// One stay on a list: `(from, until]`; open while `until` is `None`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interval {
+    pub from: Arrival,
+    pub until: Option<Arrival>,
+}
+
+impl Interval {
+    #[must_use]
+    pub fn contains(&self, arrival: Arrival) -> bool {
+        self.from < arrival && self.until.is_none_or(|until| arrival <= until)
+    }
+}
+
+/// All stays of one user on one list, oldest first, disjoint; at most the last one is open.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Intervals(Vec<Interval>);
+
+impl Intervals {
+    /// Intervals as they were stored. `None` if they are not ordered and disjoint.
+    #[must_use]
+    pub fn from_stored(intervals: Vec<Interval>) -> Option<Self> {
+        let ordered = intervals.windows(2).all(|pair| pair[0].until.is_some_and(|end| end <= pair[1].from));
+        let whole = intervals.iter().all(|one| one.until.is_none_or(|until| one.from < until));
+        (ordered && whole).then_some(Self(intervals))
+    }
+
+    #[must_use]
+    pub fn as_slice(&self) -> &[Interval] {
+        &self.0
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the user is on the list now.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.last().is_some_and(|last| last.until.is_none())
+    }
+
+    #[must_use]
+    pub fn contains(&self, arrival: Arrival) -> bool {
+        let after = self.0.partition_point(|one| one.from < arrival);
+        after > 0 && self.0[after - 1].contains(arrival)
+    }
+
+    /// Joins after `at`. `false` if the user is on the list already.
+    pub fn open(&mut self, at: Arrival) -> bool {
+        if self.is_open() {
+            return false;
+        }
+        match self.0.last_mut() {
+            // Nothing arrived since the user left: as if the user had never left.
+            Some(last) if last.until == Some(at) => last.until = None,
+            _ => self.0.push(Interval { from: at, until: None }),
+        }
+        if self.0.len() > INTERVALS_MAX {
+            self.0.remove(0);
+        }
+        true
+    }
+
+    /// Leaves after `at`. `false` if the user is not on the list.
+    pub fn close(&mut self, at: Arrival) -> bool {
+        if !self.is_open() {
+            return false;
+        }
+        let last = self.0.last_mut().expect("an open interval is the last one");
+        if last.from == at {
+            self.0.pop();
+        } else {
+            last.until = Some(at);
+        }
+        true
+    }
+
+    /// Drops the stays that ended at or before `horizon`: nothing they cover can be read any more.
+    pub fn forget_through(&mut self, horizon: Arrival) {
+        self.0.retain(|one| one.until.is_none_or(|until| until > horizon));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against the plainest model: a bit per arrival.
+        #[test]
+        fn intervals_equal_a_bit_per_arrival(steps in proptest::collection::vec((0u8..3, 1u64..4), 0..60)) {
+            let (mut intervals, mut model) = (Intervals::default(), Vec::new());
+            let (mut now, mut following) = (0u64, false);
+            for (step, amount) in steps {
+                match step {
+                    0 => { prop_assert_eq!(intervals.open(Arrival(now)), !following); following = true; }
+                    1 => { prop_assert_eq!(intervals.close(Arrival(now)), following); following = false; }
+                    _ => for _ in 0..amount { now += 1; model.push(following); },
+                }
+            }
+            prop_assert_eq!(intervals.is_open(), following);
+            for (index, expected) in model.iter().enumerate() {
+                let arrival = Arrival(index as u64 + 1);
+                prop_assert_eq!(intervals.contains(arrival), *expected, "arrival {}", arrival);
+            }
+            prop_assert_eq!(Intervals::from_stored(intervals.as_slice().to_vec()), Some(intervals));
+        }
+    }
+
+    #[test]
+    fn disordered_stored_intervals_are_refused() {
+        let at = |from, until: Option<u64>| Interval { from: Arrival(from), until: until.map(Arrival) };
+        for bad in [vec![at(1, None), at(5, None)], vec![at(5, Some(9)), at(8, None)], vec![at(4, Some(4))]] {
+            assert_eq!(Intervals::from_stored(bad), None);
+        }
+    }
+
+    #[test]
+    fn forgetting_keeps_what_can_still_be_read() {
+        let mut intervals = Intervals::default();
+        intervals.open(Arrival(0));
+        intervals.close(Arrival(5));
+        intervals.open(Arrival(8));
+        intervals.forget_through(Arrival(4));
+        assert_eq!(intervals.as_slice().len(), 2);
+        intervals.forget_through(Arrival(5));
+        assert_eq!(intervals.as_slice(), &[Interval { from: Arrival(8), until: None }]);
+    }
+}

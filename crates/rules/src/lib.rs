@@ -1,0 +1,17 @@
+//! Decisions on plain values. Everything here is a pure function of its arguments: no clock, no randomness,
+//! no environment, no IO, no threads, no `HashMap` iteration, so that the simulator and production agree.
+//!
+//! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
+//! decisions in the order an event meets them: `admit`, `tier`, `interval`, `merge`, `marks`.
+
+pub mod ids;
+pub mod ulid;
+
+pub mod limits;
+
+pub mod admit;
+pub mod tier;
+
+pub mod interval;
+pub mod marks;
+pub mod merge;

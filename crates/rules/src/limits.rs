@@ -1,0 +1,68 @@
+//! Every queue, loop, batch, buffer and string has a limit; here they are, each with its reason.
+
+/// Events in one batch request, and the bytes of one request body.
+pub const EVENTS_PER_REQUEST_MAX: usize = 1_000;
+pub const BODY_BYTES_MAX: usize = 4 << 20;
+/// One user, follow or subscription batch.
+pub const BATCH_ITEMS_MAX: usize = 10_000;
+/// Explicit users of one event. Larger audiences are lists.
+pub const EXPLICIT_USERS_MAX: usize = 10_000;
+/// Explicit members in one record; more travel as parts, so that no record grows past what apply may cost.
+pub const MEMBERS_PER_RECORD_MAX: usize = 4_096;
+
+/// Names given by tenants: external ids, topics, event ids. Long enough for URNs, short enough for keys.
+pub const NAME_BYTES_MAX: usize = 256;
+pub const CATEGORY_BYTES_MAX: usize = 64;
+pub const TITLE_BYTES_MAX: usize = 512;
+pub const BODY_TEXT_BYTES_MAX: usize = 8 << 10;
+/// Rendered content of one event, everything included.
+pub const CONTENT_BYTES_MAX: usize = 32 << 10;
+pub const ATTRIBUTES_BYTES_MAX: usize = 8 << 10;
+/// How deep JSON may nest before it is refused.
+pub const JSON_DEPTH_MAX: usize = 32;
+pub const ACTIONS_MAX: usize = 5;
+
+/// One record in the journal.
+pub const RECORD_BYTES_MAX: usize = 256 << 10;
+/// One batch that a leader plans, appends and folds together.
+pub const BATCH_RECORDS_MAX: usize = 1_024;
+pub const BATCH_BYTES_MAX: usize = 2 << 20;
+/// Commands that wait for one leader; beyond it callers get 503 with Retry-After.
+pub const QUEUE_COMMANDS_MAX: usize = 8_192;
+pub const QUEUE_BYTES_MAX: usize = 64 << 20;
+/// Events that one Take record brings into a shard.
+pub const TAKE_EVENTS_MAX: usize = 256;
+/// Edges in one Follow record: each costs a handful of row changes.
+pub const EDGES_PER_RECORD_MAX: usize = 256;
+/// Users in one record.
+pub const USERS_PER_RECORD_MAX: usize = 256;
+/// Ids in one mark request, and rows that one mark record may touch.
+pub const MARK_IDS_MAX: usize = 1_000;
+pub const MARK_ROWS_PER_RECORD_MAX: usize = 256;
+/// Snoozed entries of one user; they are read with every page.
+pub const SNOOZED_MAX: usize = 100;
+/// Stays of one user on one list that are kept apart. Only stays with events inside count.
+pub const INTERVALS_MAX: usize = 64;
+/// Lists one user can be on: the reader walks them.
+pub const FOLLOWS_PER_USER_MAX: usize = 10_000;
+
+pub const PAGE_DEFAULT: usize = 50;
+pub const PAGE_MAX: usize = 100;
+pub const LIST_PAGE_MAX: usize = 1_000;
+
+/// Followers from which an author's events become pointers, and below which they are written out again.
+pub const TIER_UP_DEFAULT: u32 = 10_000;
+/// The smallest threshold a tenant may choose: shards report list sizes from about this on.
+pub const TIER_UP_MIN: u32 = 100;
+/// A shard reports the size of its part of a list from here on.
+pub const REPORT_MEMBERS_MIN: u64 = 16;
+
+/// How long an idempotency key is remembered, at least.
+pub const IDEMPOTENCY_WINDOW_MS: u64 = 48 * 3_600_000;
+/// How long an inbox keeps an entry.
+pub const RETENTION_DAYS_DEFAULT: u32 = 90;
+/// A larger jump of the wall clock is alarmed, not adopted.
+pub const CLOCK_JUMP_MS_MAX: u64 = 60_000;
+
+pub const TENANTS_MAX: usize = 10_000;
+pub const KEYS_PER_TENANT_MAX: usize = 100;
