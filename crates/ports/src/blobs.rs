@@ -18,6 +18,18 @@ pub trait Blobs: Send + Sync {
     fn delete(&self, name: &str) -> Result<(), BlobError>;
 }
 
+/// A name becomes a file name or an object key, so it stays well below what those allow.
+pub const BLOB_NAME_BYTES_MAX: usize = 200;
+
+/// Whether a name is one of a blob; every engine refuses the others before it does anything.
+pub fn check_name(name: &str) -> Result<(), BlobError> {
+    let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/');
+    let whole = name.len() <= BLOB_NAME_BYTES_MAX
+        && name.bytes().all(allowed)
+        && name.split('/').all(|part| !part.is_empty() && part != "." && !part.contains(".."));
+    if whole { Ok(()) } else { Err(BlobError::BadName { name: name.to_owned() }) }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum BlobError {
     #[error("no blob named {name}")]

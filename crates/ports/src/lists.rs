@@ -8,12 +8,8 @@ use fantail_rules::interval::Intervals;
 pub trait Lists {
     /// Members with a number above `after` in ascending order, at most `limit`: those on the list now, and those
     /// who left it but whose intervals the inbox may still need. Callers filter by interval.
-    fn members(
-        &self,
-        list: ListKey,
-        after: Option<UserNo>,
-        limit: usize,
-    ) -> Result<Vec<Member>, TablesError>;
+    fn members(&self, list: ListKey, after: Option<UserNo>, limit: usize)
+    -> Result<Vec<Member>, TablesError>;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

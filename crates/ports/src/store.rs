@@ -34,11 +34,7 @@ pub trait Store: Send + Sync {
     fn tend(&self) -> Result<Tended, StoreError>;
 
     /// Writes a full, verified copy of a sync point to `blobs` under `name`, and returns its marks.
-    fn snapshot(
-        &self,
-        blobs: &dyn Blobs,
-        name: &str,
-    ) -> Result<BTreeMap<PartitionId, Position>, StoreError>;
+    fn snapshot(&self, blobs: &dyn Blobs, name: &str) -> Result<BTreeMap<PartitionId, Position>, StoreError>;
 
     /// Fills an empty store from a snapshot; marks become the snapshot's. Refuses a damaged snapshot whole.
     fn restore(&self, blobs: &dyn Blobs, name: &str) -> Result<(), StoreError>;

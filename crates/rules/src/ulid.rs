@@ -103,11 +103,7 @@ impl Mint {
     #[must_use]
     pub fn next(&mut self, now: Millis, random: u128) -> Ulid {
         let fresh = Ulid::new(now, self.front, random);
-        let next = if fresh.millis() > self.last.millis() {
-            fresh
-        } else {
-            self.after_last(random)
-        };
+        let next = if fresh.millis() > self.last.millis() { fresh } else { self.after_last(random) };
         assert!(next > self.last, "ids of one front ascend");
         self.last = next;
         next
@@ -172,7 +168,13 @@ mod tests {
 
     #[test]
     fn malformed_texts_are_refused() {
-        for text in ["", "0", "8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "0000000000000000000000000I", "0000000000000000000000000é"] {
+        for text in [
+            "",
+            "0",
+            "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+            "0000000000000000000000000I",
+            "0000000000000000000000000é",
+        ] {
             assert_eq!(Ulid::parse(text), None, "{text}");
         }
     }
