@@ -1,1 +1,34 @@
-//! Not written yet.
+//! Leads partitions: plan, append, apply, answer. Async over ports; names no runtime, so that the simulator drives
+//! the very code that serves.
+//!
+//! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
+//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), everything else (`people`, `tenants`, `errands`,
+//! `housekeeping`).
+
+pub mod ask;
+pub mod node;
+
+pub mod ports;
+pub mod start;
+
+mod recover;
+
+mod accept;
+mod lead;
+mod machines;
+mod queue;
+mod tail;
+mod take;
+
+mod inbox;
+mod people;
+mod tenants;
+
+mod errands;
+pub mod housekeeping;
+
+mod control;
+mod core;
+pub mod meter;
+
+pub use node::Node;

@@ -8,4 +8,9 @@ pub trait Clock: Send + Sync {
 
     /// Milliseconds since some fixed point; never goes back.
     fn monotonic(&self) -> Millis;
+
+    /// The same, finer, for measuring how long things take. Decides nothing.
+    fn micros(&self) -> u64 {
+        self.monotonic().0 * 1_000
+    }
 }

@@ -97,6 +97,8 @@ pub enum StoreError {
     /// Refuse to start: what is stored is not what was written.
     #[error("store is damaged: {what}: {reason}")]
     Damaged { what: String, reason: String },
+    #[error("only an empty store can be filled from a snapshot")]
+    NotEmpty,
     #[error("store has format {found}, this build reads up to {known}")]
     NewerFormat { found: u32, known: u32 },
     #[error("store input/output failed: {reason}")]

@@ -111,6 +111,18 @@ impl Lookup {
 }
 
 impl ListId {
+    /// The lowest bit says what kind of list it is, so that a user's follows and topics can be told apart.
+    #[must_use]
+    pub fn with_kind(mut self, topic: bool) -> Self {
+        self.0[15] = (self.0[15] & !1) | u8::from(topic);
+        self
+    }
+
+    #[must_use]
+    pub fn is_topic(&self) -> bool {
+        self.0[15] & 1 == 1
+    }
+
     /// The front that orders what this list's owner says.
     #[must_use]
     pub fn front(&self, front_count: u16) -> FrontNo {

@@ -43,6 +43,12 @@ impl Intervals {
         self.0.is_empty()
     }
 
+    /// Whether no further stay can be kept apart; joining again has to wait until old ones pass retention.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.0.len() >= INTERVALS_MAX
+    }
+
     /// Whether the user is on the list now.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -64,9 +70,6 @@ impl Intervals {
             // Nothing arrived since the user left: as if the user had never left.
             Some(last) if last.until == Some(at) => last.until = None,
             _ => self.0.push(Interval { from: at, until: None }),
-        }
-        if self.0.len() > INTERVALS_MAX {
-            self.0.remove(0);
         }
         true
     }

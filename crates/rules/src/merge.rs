@@ -18,8 +18,17 @@ pub enum Direction {
 #[derive(Clone, Debug)]
 pub struct Source {
     pub arrivals: Vec<Arrival>,
-    /// There is nothing beyond these.
+    /// There is nothing beyond these. Otherwise there is at least one arrival here.
     pub exhausted: bool,
+}
+
+impl Source {
+    /// What a fetch of up to `limit` arrivals found: fewer than asked for means that there are no more.
+    #[must_use]
+    pub fn fetched(arrivals: Vec<Arrival>, limit: usize) -> Self {
+        let exhausted = arrivals.len() < limit;
+        Self { arrivals, exhausted }
+    }
 }
 
 /// The merged stretch.

@@ -1,0 +1,60 @@
+# Everything is done through these targets; they need cargo, make and a C compiler, and install the rest.
+#
+# One profile (dev, with optimised dependencies) serves run and test, so that after one of them the other starts at
+# once. Only what measures time is built with the release profile.
+
+SHELL := /bin/sh
+CARGO ?= cargo
+PROFILE ?= dev
+SIM_SEEDS ?= 5000
+CRASH_ROUNDS ?= 500
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fmt-check clippy tidy contract bench nightly deny tools
+
+help:
+	@echo "make run      build and start the server on http://127.0.0.1:7070, data in ./fantail-data"
+	@echo "make test     everything that must hold before a change is taken (up to 25 minutes on 2 cores)"
+	@echo "make check    the quick part of it: format, lints, house rules, contract"
+	@echo "make bench    measure, beside the raw disk and PostgreSQL where it is available"
+	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(CRASH_ROUNDS) crashes"
+	@echo "make deny     licences, advisories and sources of all dependencies (needs cargo-deny)"
+
+# `make run PROFILE=release` for measuring; `make run ARGS="--listen 0.0.0.0:7070"` for other settings.
+run:
+	@echo "building, then serving on http://127.0.0.1:7070 with data in ./fantail-data; Ctrl-C stops it"
+	$(CARGO) run --locked --profile $(PROFILE) -p fantail-server --bin fantail -- serve $(ARGS)
+
+# The cheap answers first. tidy and contract are tests of xtask and so part of the last line.
+test: fmt-check clippy
+	$(CARGO) test --workspace --locked
+
+check: fmt-check clippy tidy contract
+
+fmt-check: tools
+	$(CARGO) fmt --all --check
+
+clippy: tools
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+tidy:
+	$(CARGO) xtask tidy
+
+contract:
+	$(CARGO) xtask contract --summary
+
+bench:
+	$(CARGO) run --locked --release -p fantail-bench -- $(ARGS)
+
+nightly: test
+	$(CARGO) run --locked --release -p fantail-sim -- --seeds $(SIM_SEEDS)
+	FANTAIL_CRASH_ROUNDS=$(CRASH_ROUNDS) $(CARGO) test --locked -p fantail-server --test it crash -- --nocapture
+
+deny:
+	$(CARGO) deny --locked check
+
+# A minimal toolchain comes without rustfmt and clippy.
+tools:
+	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy

@@ -1,0 +1,97 @@
+//! Admission: an event takes its place in the order of its author.
+//!
+//! Comes from: `node::accept`, with everything sealed, hashed and resolved.
+//! Decides: whether it is a repeat, its id, and its tier; once and for all.
+//! Goes to: the `Admitted` record, which every shard takes.
+
+use super::{FrontAnswer, Moment, Plan};
+use crate::Planned;
+use crate::records::front::{Admitted, Audience, FrontRecord};
+use crate::tables::event::{self, EventRow, FrontState};
+use crate::tables::{idempotency, put, size};
+use crate::view::View;
+use fantail_ports::keyring::Sealed;
+use fantail_ports::tables::TablesError;
+use fantail_rules::admit::{self, Bucket, Known, Verdict};
+use fantail_rules::ids::{FrontNo, ListId, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::tier;
+use fantail_rules::ulid::Mint;
+
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub tenant: TenantId,
+    /// Keyed hash of the idempotency key.
+    pub key: [u8; 16],
+    pub body: [u8; 16],
+    pub kind: String,
+    pub category: String,
+    pub priority: u8,
+    pub actor: Option<Sealed>,
+    pub content: Sealed,
+    pub audience: AskAudience,
+    /// The tenant's threshold when it was asked.
+    pub tier_up: u32,
+}
+
+#[derive(Clone, Debug)]
+pub enum AskAudience {
+    List(ListId),
+    /// Members by shard, both ascending.
+    Members(Vec<(ShardNo, Vec<UserNo>)>),
+}
+
+pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) -> Result<Plan, TablesError> {
+    let known = idempotency::find(view, ask.tenant, &ask.key, moment.now)?;
+    match admit::decide(known, ask.body) {
+        Verdict::Repeat(event) => return Ok(Planned::nothing(FrontAnswer::Repeat(event))),
+        Verdict::OtherBody => return Ok(Planned::nothing(FrontAnswer::OtherBody)),
+        Verdict::New => {}
+    }
+    let audience = match ask.audience {
+        AskAudience::Members(shards) => Audience::Addressed(shards),
+        AskAudience::List(list) => {
+            let known = size::find(view, ask.tenant, list)?;
+            Audience::Listed { list, tier: tier::decide(known.tier, known.total(), ask.tier_up) }
+        }
+    };
+    let mut mint = Mint { front, last: event::state(view)?.last };
+    let event = mint.next(moment.now, moment.random);
+    let admitted = Admitted {
+        tenant: ask.tenant,
+        event,
+        key: ask.key,
+        body: ask.body,
+        kind: ask.kind,
+        category: ask.category,
+        priority: ask.priority,
+        actor: ask.actor,
+        content: ask.content,
+        audience,
+    };
+    Ok(Planned::one(FrontRecord::Admitted(admitted), FrontAnswer::Admitted(event)))
+}
+
+pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Result<(), TablesError> {
+    let tenant = admitted.tenant;
+    let known = Known { event: admitted.event, body_hash: admitted.body };
+    put(view, idempotency::key(tenant, Bucket::of(at), &admitted.key), &known);
+    let row = EventRow {
+        retracted: false,
+        at,
+        kind: admitted.kind.clone(),
+        category: admitted.category.clone(),
+        priority: admitted.priority,
+        actor: admitted.actor.clone(),
+        content: admitted.content.clone(),
+    };
+    put(view, event::key(tenant, admitted.event), &row);
+    put(view, event::state_key(), &FrontState { last: admitted.event });
+    if let Audience::Listed { list, tier } = admitted.audience {
+        let mut known = size::find(view, tenant, list)?;
+        if known.tier != tier {
+            known.tier = tier;
+            put(view, size::key(tenant, list), &known);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! What shards need of a front's records, and nothing else.
+//!
+//! Comes from: the front's journal, in order. Decides: nothing; it is a projection.
+//! Goes to: `shard::take`, by reference for lists, by `Given` for explicit users.
+
+use crate::codec::Malformed;
+use crate::records::Stamped;
+use crate::records::front::{Audience, FrontRecord};
+use fantail_rules::ids::{ListId, Position, ShardNo, TenantId, UserNo};
+use fantail_rules::tier::Tier;
+use fantail_rules::ulid::Ulid;
+use std::sync::Arc;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FrontFact {
+    pub position: Position,
+    pub said: Said,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Said {
+    Listed {
+        tenant: TenantId,
+        event: Ulid,
+        list: ListId,
+        tier: Tier,
+    },
+    Addressed {
+        tenant: TenantId,
+        event: Ulid,
+        members: Members,
+    },
+    Retracted {
+        tenant: TenantId,
+        event: Ulid,
+    },
+    /// Of no concern to shards.
+    Other,
+}
+
+/// Members by shard, shared by the shards that look for theirs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Members(Arc<Vec<(ShardNo, Vec<UserNo>)>>);
+
+impl Members {
+    /// The members in one shard, if any.
+    #[must_use]
+    pub fn of(&self, shard: ShardNo) -> Option<&[UserNo]> {
+        let found = self.0.binary_search_by_key(&shard, |(shard, _)| *shard).ok()?;
+        Some(&self.0[found].1)
+    }
+}
+
+impl FrontFact {
+    #[must_use]
+    pub fn of(position: Position, record: &FrontRecord) -> Self {
+        let said = match record {
+            FrontRecord::Admitted(admitted) => match &admitted.audience {
+                Audience::Listed { list, tier } => {
+                    Said::Listed { tenant: admitted.tenant, event: admitted.event, list: *list, tier: *tier }
+                }
+                Audience::Addressed(shards) => Said::Addressed {
+                    tenant: admitted.tenant,
+                    event: admitted.event,
+                    members: Members(Arc::new(shards.clone())),
+                },
+            },
+            FrontRecord::Retracted { tenant, event } => Said::Retracted { tenant: *tenant, event: *event },
+            FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } => Said::Other,
+        };
+        Self { position, said }
+    }
+
+    pub fn decode(position: Position, bytes: &[u8]) -> Result<Self, Malformed> {
+        Ok(Self::of(position, &Stamped::<FrontRecord>::decode(bytes)?.record))
+    }
+}

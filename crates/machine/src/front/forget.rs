@@ -1,0 +1,48 @@
+//! Forgetting: idempotency keys outside the window and events past retention, a bounded number at a time.
+//!
+//! Comes from: the leader's housekeeping. Decides: which rows are past their time now.
+//! Goes to: a `Forgotten` record that names them, so that apply needs no clock.
+
+use super::{FrontAnswer, Plan};
+use crate::Planned;
+use crate::records::front::FrontRecord;
+use crate::tables::{event, idempotency};
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::admit::Bucket;
+use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::ulid::Ulid;
+
+const ROWS_MAX: usize = 500;
+const DAY_MS: u64 = 86_400_000;
+/// Shards expire their entries first; events stay a little longer than anything that points at them.
+const GRACE_DAYS: u64 = 2;
+
+pub(super) fn plan(
+    view: &View<'_>,
+    tenant: TenantId,
+    retention_days: u32,
+    now: Millis,
+) -> Result<Plan, TablesError> {
+    let outdated = idempotency::outdated(view, tenant, Bucket::oldest_kept(now), ROWS_MAX)?;
+    let (bucket, keys) = outdated.unwrap_or((Bucket(0), Vec::new()));
+    let age_ms = (u64::from(retention_days) + GRACE_DAYS) * DAY_MS;
+    let events = event::outdated(view, tenant, Millis(now.0.saturating_sub(age_ms)), ROWS_MAX)?;
+    if keys.is_empty() && events.is_empty() {
+        return Ok(Planned::nothing(FrontAnswer::Forgot { more: false }));
+    }
+    let more = keys.len() == ROWS_MAX || events.len() == ROWS_MAX;
+    let record = FrontRecord::Forgotten { tenant, bucket, keys, events };
+    Ok(Planned::one(record, FrontAnswer::Forgot { more }))
+}
+
+pub(super) fn apply(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    bucket: Bucket,
+    keys: &[[u8; 16]],
+    events: &[Ulid],
+) {
+    keys.iter().for_each(|key| view.delete(idempotency::key(tenant, bucket, key)));
+    events.iter().for_each(|event| view.delete(event::key(tenant, *event)));
+}

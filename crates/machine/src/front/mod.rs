@@ -1,0 +1,97 @@
+//! A front orders what authors say: repeats are found, ids minted, tiers decided, in one order per front.
+//!
+//! `admit` takes events in, `retract` takes them back, `count` keeps the sizes of large lists, `forget` drops
+//! what is past its time. Shards read the result as [`fact::FrontFact`]s.
+
+pub mod admit;
+pub mod fact;
+pub mod forget;
+
+use crate::Planned;
+use crate::records::front::{FrontRecord, Size};
+use crate::tables::event::{self, EventRow};
+use crate::tables::{get, put, size};
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{FrontNo, Millis, ShardNo, TenantId};
+use fantail_rules::ulid::Ulid;
+
+#[derive(Clone, Debug)]
+pub enum FrontAsk {
+    Admit(Box<admit::Ask>),
+    Retract {
+        tenant: TenantId,
+        event: Ulid,
+    },
+    Counted {
+        shard: ShardNo,
+        sizes: Vec<Size>,
+    },
+    /// Drop idempotency keys and events past their time, some at a time.
+    Forget {
+        tenant: TenantId,
+        retention_days: u32,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrontAnswer {
+    Admitted(Ulid),
+    Repeat(Ulid),
+    OtherBody,
+    Retracted,
+    UnknownEvent,
+    Counted,
+    Forgot { more: bool },
+}
+
+/// What planning may use of the world.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub now: Millis,
+    /// Fresh for every ask.
+    pub random: u128,
+}
+
+pub type Plan = Planned<FrontRecord, FrontAnswer>;
+
+pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> Result<Plan, TablesError> {
+    match ask {
+        FrontAsk::Admit(ask) => admit::plan(view, *ask, front, moment),
+        FrontAsk::Retract { tenant, event } => Ok(match event::find(view, tenant, event)? {
+            None => Planned::nothing(FrontAnswer::UnknownEvent),
+            Some(row) if row.retracted => Planned::nothing(FrontAnswer::Retracted),
+            Some(_) => Planned::one(FrontRecord::Retracted { tenant, event }, FrontAnswer::Retracted),
+        }),
+        FrontAsk::Counted { shard, sizes } => {
+            Ok(Planned::one(FrontRecord::Counted { shard, sizes }, FrontAnswer::Counted))
+        }
+        FrontAsk::Forget { tenant, retention_days } => forget::plan(view, tenant, retention_days, moment.now),
+    }
+}
+
+pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<(), TablesError> {
+    match record {
+        FrontRecord::Admitted(admitted) => admit::apply(view, admitted, at),
+        FrontRecord::Retracted { tenant, event } => {
+            let key = event::key(*tenant, *event);
+            if let Some(mut row) = get::<EventRow>(view, &key)? {
+                row.retracted = true;
+                put(view, key, &row);
+            }
+            Ok(())
+        }
+        FrontRecord::Counted { shard, sizes } => {
+            for reported in sizes {
+                let mut row = size::find(view, reported.tenant, reported.list)?;
+                row.set(*shard, reported.members);
+                put(view, size::key(reported.tenant, reported.list), &row);
+            }
+            Ok(())
+        }
+        FrontRecord::Forgotten { tenant, bucket, keys, events } => {
+            forget::apply(view, *tenant, *bucket, keys, events);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Facts of a front: what was accepted, in the order of acceptance.
+//!
+//! ```text
+//! 1 Admitted   tenant, event: ulid, key: 16, body: 16, kind: text, category: text, priority: u8,
+//!              actor: option sealed, content: sealed, audience
+//!              audience = 0 list: 16, tier: u8 | 1 list of (shard: varint, members: ascending)
+//! 2 Retracted  tenant, event: ulid
+//! 3 Counted    shard, list of (tenant, list: 16, members: varint)
+//! 4 Forgotten  tenant, bucket: varint, keys: list of 16, events: list of ulid
+//! ```
+
+use super::Fact;
+use crate::codec::{Malformed, Reader, Writer};
+use fantail_ports::keyring::Sealed;
+use fantail_rules::admit::Bucket;
+use fantail_rules::ids::{ListId, ShardNo, TenantId, UserNo};
+use fantail_rules::tier::Tier;
+use fantail_rules::ulid::Ulid;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FrontRecord {
+    Admitted(Admitted),
+    Retracted {
+        tenant: TenantId,
+        event: Ulid,
+    },
+    /// The sizes of a shard's parts of some lists: absolute, so a repeat changes nothing.
+    Counted {
+        shard: ShardNo,
+        sizes: Vec<Size>,
+    },
+    /// Idempotency keys and events past their time.
+    Forgotten {
+        tenant: TenantId,
+        bucket: Bucket,
+        keys: Vec<[u8; 16]>,
+        events: Vec<Ulid>,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Admitted {
+    pub tenant: TenantId,
+    pub event: Ulid,
+    /// Keyed hash of the idempotency key.
+    pub key: [u8; 16],
+    /// Hash of the decoded request.
+    pub body: [u8; 16],
+    pub kind: String,
+    pub category: String,
+    pub priority: u8,
+    pub actor: Option<Sealed>,
+    pub content: Sealed,
+    pub audience: Audience,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Audience {
+    Listed {
+        list: ListId,
+        tier: Tier,
+    },
+    /// Members by shard, both ascending.
+    Addressed(Vec<(ShardNo, Vec<UserNo>)>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size {
+    pub tenant: TenantId,
+    pub list: ListId,
+    pub members: u64,
+}
+
+impl Size {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.tenant(self.tenant).list_id(self.list).varint(self.members);
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { tenant: r.tenant()?, list: r.list_id()?, members: r.varint()? })
+    }
+}
+
+impl Audience {
+    fn write(&self, w: &mut Writer) {
+        match self {
+            Self::Listed { list, tier } => {
+                w.u8(0).list_id(*list).u8(*tier as u8);
+            }
+            Self::Addressed(shards) => {
+                w.u8(1).list(shards.iter(), |w, (shard, members)| {
+                    w.varint(shard.0.into()).ascending(members.iter().map(|member| member.0));
+                });
+            }
+        }
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match r.u8()? {
+            0 => Self::Listed { list: r.list_id()?, tier: read_tier(r)? },
+            1 => Self::Addressed(
+                r.list(|r| Ok((r.shard()?, r.ascending()?.into_iter().map(UserNo).collect())))?,
+            ),
+            other => return Err(Malformed::Tag(other)),
+        })
+    }
+}
+
+pub(crate) fn read_tier(r: &mut Reader<'_>) -> Result<Tier, Malformed> {
+    match r.u8()? {
+        0 => Ok(Tier::Written),
+        1 => Ok(Tier::Pointer),
+        _ => Err(Malformed::Value("tier")),
+    }
+}
+
+impl Admitted {
+    fn write(&self, w: &mut Writer) {
+        w.tenant(self.tenant).ulid(self.event).fixed(&self.key).fixed(&self.body);
+        w.text(&self.kind).text(&self.category).u8(self.priority);
+        w.option(self.actor.as_ref(), |w, actor| {
+            w.sealed(actor);
+        });
+        w.sealed(&self.content);
+        self.audience.write(w);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            tenant: r.tenant()?,
+            event: r.ulid()?,
+            key: r.array()?,
+            body: r.array()?,
+            kind: r.text()?,
+            category: r.text()?,
+            priority: r.u8()?,
+            actor: r.option(Reader::sealed)?,
+            content: r.sealed()?,
+            audience: Audience::read(r)?,
+        })
+    }
+}
+
+impl Fact for FrontRecord {
+    fn tag(&self) -> u8 {
+        match self {
+            Self::Admitted(_) => 1,
+            Self::Retracted { .. } => 2,
+            Self::Counted { .. } => 3,
+            Self::Forgotten { .. } => 4,
+        }
+    }
+
+    fn write(&self, w: &mut Writer) {
+        match self {
+            Self::Admitted(admitted) => admitted.write(w),
+            Self::Retracted { tenant, event } => {
+                w.tenant(*tenant).ulid(*event);
+            }
+            Self::Counted { shard, sizes } => {
+                w.varint(shard.0.into()).list(sizes.iter(), |w, size| size.write(w));
+            }
+            Self::Forgotten { tenant, bucket, keys, events } => {
+                w.tenant(*tenant).varint(bucket.0.into());
+                w.list(keys.iter(), |w, key| {
+                    w.fixed(key);
+                });
+                w.list(events.iter(), |w, event| {
+                    w.ulid(*event);
+                });
+            }
+        }
+    }
+
+    fn read(tag: u8, r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match tag {
+            1 => Self::Admitted(Admitted::read(r)?),
+            2 => Self::Retracted { tenant: r.tenant()?, event: r.ulid()? },
+            3 => Self::Counted { shard: r.shard()?, sizes: r.list(Size::read)? },
+            4 => Self::Forgotten {
+                tenant: r.tenant()?,
+                bucket: Bucket(r.u32()?),
+                keys: r.list(Reader::array)?,
+                events: r.list(Reader::ulid)?,
+            },
+            _ => return Err(Malformed::Tag(tag)),
+        })
+    }
+}

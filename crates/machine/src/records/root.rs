@@ -1,0 +1,125 @@
+//! Facts of the control plane.
+//!
+//! ```text
+//! 1 Layout     shards: varint, fronts: varint
+//! 2 TenantPut  tenant, slug: text, name: text, tierUp: varint, retentionDays: varint, created: millis
+//! 3 KeyPut     tenant, id: text, hash: 32, scopes: list of text, created, expires: option millis
+//! 4 KeyRevoked tenant, id: text
+//! ```
+
+use super::Fact;
+use crate::codec::{Malformed, Reader, Writer};
+use fantail_rules::ids::{Millis, TenantId};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RootRecord {
+    /// How many shards and fronts there are. Written once, when the data directory is created.
+    Layout(Layout),
+    TenantPut(Tenant),
+    KeyPut(ApiKey),
+    KeyRevoked {
+        tenant: TenantId,
+        id: String,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    pub shards: u16,
+    pub fronts: u16,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tenant {
+    pub id: TenantId,
+    pub slug: String,
+    pub name: String,
+    pub tier_up: u32,
+    pub retention_days: u32,
+    pub created: Millis,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ApiKey {
+    pub tenant: TenantId,
+    pub id: String,
+    pub secret_hash: [u8; 32],
+    pub scopes: Vec<String>,
+    pub created: Millis,
+    pub expires: Option<Millis>,
+}
+
+impl Tenant {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.tenant(self.id).text(&self.slug).text(&self.name);
+        w.varint(self.tier_up.into()).varint(self.retention_days.into()).millis(self.created);
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            id: r.tenant()?,
+            slug: r.text()?,
+            name: r.text()?,
+            tier_up: r.u32()?,
+            retention_days: r.u32()?,
+            created: r.millis()?,
+        })
+    }
+}
+
+impl ApiKey {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.tenant(self.tenant).text(&self.id).fixed(&self.secret_hash);
+        w.list(self.scopes.iter(), |w, scope| {
+            w.text(scope);
+        });
+        w.millis(self.created).option(self.expires, |w, at| {
+            w.millis(at);
+        });
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            tenant: r.tenant()?,
+            id: r.text()?,
+            secret_hash: r.array()?,
+            scopes: r.list(Reader::text)?,
+            created: r.millis()?,
+            expires: r.option(Reader::millis)?,
+        })
+    }
+}
+
+impl Fact for RootRecord {
+    fn tag(&self) -> u8 {
+        match self {
+            Self::Layout(_) => 1,
+            Self::TenantPut(_) => 2,
+            Self::KeyPut(_) => 3,
+            Self::KeyRevoked { .. } => 4,
+        }
+    }
+
+    fn write(&self, w: &mut Writer) {
+        match self {
+            Self::Layout(layout) => {
+                w.varint(layout.shards.into()).varint(layout.fronts.into());
+            }
+            Self::TenantPut(tenant) => tenant.write(w),
+            Self::KeyPut(key) => key.write(w),
+            Self::KeyRevoked { tenant, id } => {
+                w.tenant(*tenant).text(id);
+            }
+        }
+    }
+
+    fn read(tag: u8, r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match tag {
+            1 => Self::Layout(Layout { shards: r.u16()?, fronts: r.u16()? }),
+            2 => Self::TenantPut(Tenant::read(r)?),
+            3 => Self::KeyPut(ApiKey::read(r)?),
+            4 => Self::KeyRevoked { tenant: r.tenant()?, id: r.text()? },
+            _ => return Err(Malformed::Tag(tag)),
+        })
+    }
+}

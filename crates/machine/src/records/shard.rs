@@ -1,0 +1,286 @@
+//! Facts of a shard: everything about its users.
+//!
+//! ```text
+//!  1 UserPut   tenant, list of (user, lookup: 16, id: sealed, attributes: sealed)
+//!  2 UserGone  tenant, user, lookup: 16, key: varint
+//!  3 Edges     tenant, change: u8, list of (user, list: 16, name: option sealed)
+//!  4 Take      front: varint, from: position, to: position
+//!  5 Given     front: varint, position, tenant, event: ulid, members: ascending
+//!  6 Marked    tenant, user, mark: u8, until: millis, arrivals: ascending
+//!  7 Moved     tenant, user, watermark: u8, to: arrival
+//!  8 Cleared   tenant, user, arrivals: ascending
+//!  9 Reported  list of (tenant, list: 16, members: varint)
+//! 10 Shredded  list of (tenant, key: varint)
+//! 11 Expired   tenant, through: arrival
+//! ```
+
+use super::Fact;
+use super::front::Size;
+use crate::codec::{Malformed, Reader, Writer};
+use fantail_ports::keyring::Sealed;
+use fantail_rules::ids::{Arrival, FrontNo, KeyNo, ListId, Lookup, Millis, Position, TenantId, UserNo};
+use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::ulid::Ulid;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ShardRecord {
+    UserPut {
+        tenant: TenantId,
+        users: Vec<UserPut>,
+    },
+    UserGone {
+        tenant: TenantId,
+        user: UserNo,
+        lookup: Lookup,
+        key: KeyNo,
+    },
+    Edges {
+        tenant: TenantId,
+        change: Change,
+        edges: Vec<Edge>,
+    },
+    /// Everything a front said from one position to another, by reference: list events become visible,
+    /// retracted ones disappear. Events for explicit users of this shard never lie in between; see `Given`.
+    Take {
+        front: FrontNo,
+        from: Position,
+        to: Position,
+    },
+    /// One event for explicit users of this shard, at its place in the front's order.
+    Given(Given),
+    Marked {
+        tenant: TenantId,
+        user: UserNo,
+        mark: Mark,
+        arrivals: Vec<Arrival>,
+    },
+    Moved {
+        tenant: TenantId,
+        user: UserNo,
+        watermark: Watermark,
+        to: Arrival,
+    },
+    /// These entries lose their flags (they expired, or their user goes).
+    Cleared {
+        tenant: TenantId,
+        user: UserNo,
+        arrivals: Vec<Arrival>,
+    },
+    /// The fronts have these sizes now.
+    Reported {
+        sizes: Vec<Size>,
+    },
+    /// These keys are destroyed.
+    Shredded {
+        keys: Vec<(TenantId, KeyNo)>,
+    },
+    /// Entries up to here are past the tenant's retention.
+    Expired {
+        tenant: TenantId,
+        through: Arrival,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserPut {
+    pub user: UserNo,
+    pub lookup: Lookup,
+    pub id: Sealed,
+    pub attributes: Sealed,
+}
+
+/// Frozen numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Change {
+    Join = 1,
+    Leave = 2,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Edge {
+    pub user: UserNo,
+    pub list: ListId,
+    /// The list's name, if the shard does not have it yet.
+    pub name: Option<Sealed>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Given {
+    pub front: FrontNo,
+    pub position: Position,
+    pub tenant: TenantId,
+    pub event: Ulid,
+    pub members: Vec<UserNo>,
+}
+
+fn mark_code(mark: Mark) -> (u8, Millis) {
+    match mark {
+        Mark::Read => (1, Millis(0)),
+        Mark::Unread => (2, Millis(0)),
+        Mark::Seen => (3, Millis(0)),
+        Mark::Archive => (4, Millis(0)),
+        Mark::Unarchive => (5, Millis(0)),
+        Mark::Snooze { until } => (6, until),
+        Mark::Unsnooze => (7, Millis(0)),
+        Mark::Delete => (8, Millis(0)),
+    }
+}
+
+fn read_mark(r: &mut Reader<'_>) -> Result<Mark, Malformed> {
+    let (code, until) = (r.u8()?, r.millis()?);
+    Ok(match code {
+        1 => Mark::Read,
+        2 => Mark::Unread,
+        3 => Mark::Seen,
+        4 => Mark::Archive,
+        5 => Mark::Unarchive,
+        6 => Mark::Snooze { until },
+        7 => Mark::Unsnooze,
+        8 => Mark::Delete,
+        _ => return Err(Malformed::Value("mark")),
+    })
+}
+
+fn read_watermark(r: &mut Reader<'_>) -> Result<Watermark, Malformed> {
+    match r.u8()? {
+        1 => Ok(Watermark::Read),
+        2 => Ok(Watermark::Seen),
+        3 => Ok(Watermark::Archived),
+        _ => Err(Malformed::Value("watermark")),
+    }
+}
+
+fn read_arrivals(r: &mut Reader<'_>) -> Result<Vec<Arrival>, Malformed> {
+    Ok(r.ascending()?.into_iter().map(Arrival).collect())
+}
+
+impl UserPut {
+    fn write(&self, w: &mut Writer) {
+        w.user(self.user).fixed(&self.lookup.0).sealed(&self.id).sealed(&self.attributes);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { user: r.user()?, lookup: r.lookup()?, id: r.sealed()?, attributes: r.sealed()? })
+    }
+}
+
+impl Edge {
+    fn write(&self, w: &mut Writer) {
+        w.user(self.user).list_id(self.list).option(self.name.as_ref(), |w, name| {
+            w.sealed(name);
+        });
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { user: r.user()?, list: r.list_id()?, name: r.option(Reader::sealed)? })
+    }
+}
+
+impl Fact for ShardRecord {
+    fn tag(&self) -> u8 {
+        match self {
+            Self::UserPut { .. } => 1,
+            Self::UserGone { .. } => 2,
+            Self::Edges { .. } => 3,
+            Self::Take { .. } => 4,
+            Self::Given(_) => 5,
+            Self::Marked { .. } => 6,
+            Self::Moved { .. } => 7,
+            Self::Cleared { .. } => 8,
+            Self::Reported { .. } => 9,
+            Self::Shredded { .. } => 10,
+            Self::Expired { .. } => 11,
+        }
+    }
+
+    fn write(&self, w: &mut Writer) {
+        match self {
+            Self::UserPut { tenant, users } => {
+                w.tenant(*tenant).list(users.iter(), |w, user| user.write(w));
+            }
+            Self::UserGone { tenant, user, lookup, key } => {
+                w.tenant(*tenant).user(*user).fixed(&lookup.0).varint(key.0);
+            }
+            Self::Edges { tenant, change, edges } => {
+                w.tenant(*tenant).u8(*change as u8).list(edges.iter(), |w, edge| edge.write(w));
+            }
+            Self::Take { front, from, to } => {
+                w.varint(front.0.into()).position(*from).position(*to);
+            }
+            Self::Given(given) => {
+                w.varint(given.front.0.into()).position(given.position);
+                w.tenant(given.tenant).ulid(given.event);
+                w.ascending(given.members.iter().map(|member| member.0));
+            }
+            Self::Marked { tenant, user, mark, arrivals } => {
+                let (code, until) = mark_code(*mark);
+                w.tenant(*tenant).user(*user).u8(code).millis(until);
+                w.ascending(arrivals.iter().map(|arrival| arrival.0));
+            }
+            Self::Moved { tenant, user, watermark, to } => {
+                w.tenant(*tenant).user(*user).u8(*watermark as u8).arrival(*to);
+            }
+            Self::Cleared { tenant, user, arrivals } => {
+                w.tenant(*tenant).user(*user).ascending(arrivals.iter().map(|arrival| arrival.0));
+            }
+            Self::Reported { sizes } => {
+                w.list(sizes.iter(), |w, size| size.write(w));
+            }
+            Self::Shredded { keys } => {
+                w.list(keys.iter(), |w, (tenant, key)| {
+                    w.tenant(*tenant).varint(key.0);
+                });
+            }
+            Self::Expired { tenant, through } => {
+                w.tenant(*tenant).arrival(*through);
+            }
+        }
+    }
+
+    fn read(tag: u8, r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match tag {
+            1 => Self::UserPut { tenant: r.tenant()?, users: r.list(UserPut::read)? },
+            2 => Self::UserGone {
+                tenant: r.tenant()?,
+                user: r.user()?,
+                lookup: r.lookup()?,
+                key: KeyNo(r.varint()?),
+            },
+            3 => {
+                let tenant = r.tenant()?;
+                let change = match r.u8()? {
+                    1 => Change::Join,
+                    2 => Change::Leave,
+                    _ => return Err(Malformed::Value("change")),
+                };
+                Self::Edges { tenant, change, edges: r.list(Edge::read)? }
+            }
+            4 => Self::Take { front: FrontNo(r.u16()?), from: r.position()?, to: r.position()? },
+            5 => Self::Given(Given {
+                front: FrontNo(r.u16()?),
+                position: r.position()?,
+                tenant: r.tenant()?,
+                event: r.ulid()?,
+                members: r.ascending()?.into_iter().map(UserNo).collect(),
+            }),
+            6 => Self::Marked {
+                tenant: r.tenant()?,
+                user: r.user()?,
+                mark: read_mark(r)?,
+                arrivals: read_arrivals(r)?,
+            },
+            7 => Self::Moved {
+                tenant: r.tenant()?,
+                user: r.user()?,
+                watermark: read_watermark(r)?,
+                to: r.arrival()?,
+            },
+            8 => Self::Cleared { tenant: r.tenant()?, user: r.user()?, arrivals: read_arrivals(r)? },
+            9 => Self::Reported { sizes: r.list(Size::read)? },
+            10 => Self::Shredded { keys: r.list(|r| Ok((r.tenant()?, KeyNo(r.varint()?))))? },
+            11 => Self::Expired { tenant: r.tenant()?, through: r.arrival()? },
+            _ => return Err(Malformed::Tag(tag)),
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! The control plane: layout, tenants, keys. Small, read by all.
+//!
+//! Comes from: the admin API. Decides: who exists, under which number and with which policy.
+//! Goes to: every other machine's asks, which carry what they need of it.
+
+use crate::Planned;
+use crate::records::root::{ApiKey, Layout, RootRecord, Tenant};
+use crate::tables::root::{self, ApiKeyRow};
+use crate::tables::{get, put};
+use crate::view::View;
+use fantail_ports::tables::{Tables, TablesError};
+use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::limits::{KEYS_PER_TENANT_MAX, RETENTION_DAYS_DEFAULT, TENANTS_MAX, TIER_UP_DEFAULT};
+
+#[derive(Clone, Debug)]
+pub enum RootAsk {
+    /// Fixes the layout of a new data directory; later ones are answered with the first.
+    Layout(Layout),
+    CreateTenant {
+        slug: String,
+        name: String,
+    },
+    PatchTenant {
+        tenant: TenantId,
+        name: Option<String>,
+        tier_up: Option<u32>,
+        retention_days: Option<u32>,
+    },
+    CreateKey {
+        tenant: TenantId,
+        id: String,
+        secret_hash: [u8; 32],
+        scopes: Vec<String>,
+        expires: Option<Millis>,
+    },
+    RevokeKey {
+        tenant: TenantId,
+        id: String,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RootAnswer {
+    Layout(Layout),
+    Tenant(Tenant),
+    Key(ApiKeyRow),
+    Revoked,
+    SlugTaken,
+    UnknownTenant,
+    UnknownKey,
+    TooMany { limit: usize },
+}
+
+type Plan = Planned<RootRecord, RootAnswer>;
+
+pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesError> {
+    match ask {
+        RootAsk::Layout(wanted) => Ok(match root::layout(view)? {
+            Some(layout) => Planned::nothing(RootAnswer::Layout(layout)),
+            None => Planned::one(RootRecord::Layout(wanted), RootAnswer::Layout(wanted)),
+        }),
+        RootAsk::CreateTenant { slug, name } => create_tenant(view, slug, name, now),
+        RootAsk::PatchTenant { tenant, name, tier_up, retention_days } => {
+            let Some(mut row) = get::<Tenant>(view, &root::tenant_key(tenant))? else {
+                return Ok(Planned::nothing(RootAnswer::UnknownTenant));
+            };
+            row.name = name.unwrap_or(row.name);
+            row.tier_up = tier_up.unwrap_or(row.tier_up);
+            row.retention_days = retention_days.unwrap_or(row.retention_days);
+            Ok(Planned::one(RootRecord::TenantPut(row.clone()), RootAnswer::Tenant(row)))
+        }
+        RootAsk::CreateKey { tenant, id, secret_hash, scopes, expires } => {
+            create_key(view, ApiKey { tenant, id, secret_hash, scopes, created: now, expires })
+        }
+        RootAsk::RevokeKey { tenant, id } => Ok(match get::<ApiKeyRow>(view, &root::api_key(tenant, &id))? {
+            None => Planned::nothing(RootAnswer::UnknownKey),
+            Some(row) if row.revoked.is_some() => Planned::nothing(RootAnswer::Revoked),
+            Some(_) => Planned::one(RootRecord::KeyRevoked { tenant, id }, RootAnswer::Revoked),
+        }),
+    }
+}
+
+fn create_tenant(view: &View<'_>, slug: String, name: String, now: Millis) -> Result<Plan, TablesError> {
+    let tenants = root::tenants(view)?;
+    if tenants.iter().any(|tenant| tenant.slug == slug) {
+        return Ok(Planned::nothing(RootAnswer::SlugTaken));
+    }
+    if tenants.len() >= TENANTS_MAX {
+        return Ok(Planned::nothing(RootAnswer::TooMany { limit: TENANTS_MAX }));
+    }
+    let tenant = Tenant {
+        id: TenantId(tenants.last().map_or(1, |last| last.id.0 + 1)),
+        slug,
+        name,
+        tier_up: TIER_UP_DEFAULT,
+        retention_days: RETENTION_DAYS_DEFAULT,
+        created: now,
+    };
+    Ok(Planned::one(RootRecord::TenantPut(tenant.clone()), RootAnswer::Tenant(tenant)))
+}
+
+fn create_key(view: &View<'_>, key: ApiKey) -> Result<Plan, TablesError> {
+    if get::<Tenant>(view, &root::tenant_key(key.tenant))?.is_none() {
+        return Ok(Planned::nothing(RootAnswer::UnknownTenant));
+    }
+    let live = root::api_keys(view)?
+        .into_iter()
+        .filter(|row| row.key.tenant == key.tenant && row.revoked.is_none())
+        .count();
+    if live >= KEYS_PER_TENANT_MAX {
+        return Ok(Planned::nothing(RootAnswer::TooMany { limit: KEYS_PER_TENANT_MAX }));
+    }
+    let row = ApiKeyRow { key: key.clone(), revoked: None };
+    Ok(Planned::one(RootRecord::KeyPut(key), RootAnswer::Key(row)))
+}
+
+pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(), TablesError> {
+    match record {
+        RootRecord::Layout(layout) => put(view, root::layout_key(), layout),
+        RootRecord::TenantPut(tenant) => put(view, root::tenant_key(tenant.id), tenant),
+        RootRecord::KeyPut(key) => {
+            let row = ApiKeyRow { key: key.clone(), revoked: None };
+            put(view, root::api_key(key.tenant, &key.id), &row);
+        }
+        RootRecord::KeyRevoked { tenant, id } => {
+            let key = root::api_key(*tenant, id);
+            if let Some(mut row) = get::<ApiKeyRow>(view, &key)? {
+                row.revoked = Some(at);
+                put(view, key, &row);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Everything the other parts need of the control plane, read once after every change.
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    pub layout: Option<Layout>,
+    pub tenants: Vec<Tenant>,
+    pub keys: Vec<ApiKeyRow>,
+}
+
+pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
+    Ok(Control {
+        layout: root::layout(tables)?,
+        tenants: root::tenants(tables)?,
+        keys: root::api_keys(tables)?,
+    })
+}

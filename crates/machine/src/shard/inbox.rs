@@ -1,0 +1,363 @@
+//! Reading an inbox: entries and pointers, merged, minus what was retracted, deleted or filtered out.
+//!
+//! Comes from: the inbox API, over one consistent state of the shard. Does: pages in either direction, finds one
+//! entry, counts exactly without a scan (see `rules::marks`). Goes to: the API, which adds content.
+
+use crate::tables::pointer::PointerList;
+use crate::tables::progress::Progress;
+use crate::tables::taken::{self, Page, Reach, TakenEvent};
+use crate::tables::{follow, mark, pointer, progress, retracted};
+use fantail_ports::inbox::{ArrivalRange, Followed, Inbox, Reader};
+use fantail_ports::tables::{Order, Tables, TablesError};
+use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
+use fantail_rules::interval::Interval;
+use fantail_rules::marks::{Flags, Marks, State};
+use fantail_rules::merge::{Direction, Source, merge};
+use fantail_rules::ulid::Ulid;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Stretches that one page may look through before it is cut short: filters can hide most of an inbox.
+const STRETCHES_MAX: usize = 32;
+
+/// The newest arrival there can be, as an exclusive bound.
+const BEYOND: Arrival = Arrival(u64::MAX);
+
+/// One user's inbox in one state of the shard.
+pub struct UserInbox<'a> {
+    tables: &'a dyn Tables,
+    inbox: &'a dyn Inbox,
+    tenant: TenantId,
+    user: UserNo,
+    now: Millis,
+    pub progress: Progress,
+    marks: Marks,
+    follows: Vec<Followed>,
+    /// Stays on lists that have pointers.
+    stays: Vec<Stay>,
+}
+
+struct Stay {
+    list: ListId,
+    pointers: PointerList,
+    interval: Interval,
+}
+
+/// An entry as its user has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    pub arrival: Arrival,
+    pub event: Ulid,
+    pub read: bool,
+    pub seen: bool,
+    pub archived: bool,
+    pub snoozed_until: Option<Millis>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    pub entries: Vec<Entry>,
+    /// Where the next page goes on; `None` at the end.
+    pub resume: Option<Arrival>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counts {
+    pub unread: u64,
+    pub unseen: u64,
+}
+
+impl<'a> UserInbox<'a> {
+    pub fn open(
+        tables: &'a dyn Tables,
+        inbox: &'a dyn Inbox,
+        tenant: TenantId,
+        user: UserNo,
+        now: Millis,
+    ) -> Result<Self, TablesError> {
+        let progress = progress::find(tables, tenant)?;
+        let marks = mark::find(tables, tenant, user)?;
+        let follows = follow::of_user(tables, tenant, user, None, usize::MAX)?;
+        let stays = stays(tables, tenant, &follows, progress.pointer_lists)?;
+        Ok(Self { tables, inbox, tenant, user, now, progress, marks, follows, stays })
+    }
+
+    /// A page strictly beyond `from` in the given direction (from the very end if `None`).
+    pub fn page(
+        &self,
+        direction: Direction,
+        from: Option<Arrival>,
+        state: State,
+        limit: usize,
+    ) -> Result<Found, TablesError> {
+        let mut cursor = from;
+        let mut entries = Vec::new();
+        for _ in 0..STRETCHES_MAX {
+            let merged =
+                merge(direction, &self.sources(self.range(direction, cursor), direction, limit + 1)?);
+            for entry in self.describe(&merged.arrivals, state)? {
+                if entries.len() == limit {
+                    let last: &Entry = &entries[limit - 1];
+                    return Ok(Found { resume: Some(last.arrival), entries });
+                }
+                entries.push(entry);
+            }
+            cursor = merged.resume;
+            if cursor.is_none() {
+                return Ok(Found { entries, resume: None });
+            }
+        }
+        Ok(Found { entries, resume: cursor })
+    }
+
+    /// One entry, if the user has it and it was neither deleted nor retracted.
+    pub fn entry(&self, event: Ulid) -> Result<Option<Entry>, TablesError> {
+        let Some((arrival, taken)) = taken::arrival_of(self.tables, self.tenant, event)? else {
+            return Ok(None);
+        };
+        if arrival <= self.progress.horizon || !self.has(arrival, taken)? {
+            return Ok(None);
+        }
+        Ok(self.describe(&[arrival], State::All)?.pop())
+    }
+
+    /// Exact counts: what lies above the watermarks, adjusted by what was flagged, retracted and snoozed.
+    pub fn counts(&self) -> Result<Counts, TablesError> {
+        let (marks, horizon) = (&self.marks, self.progress.horizon);
+        let mut unread = self.count_above(marks.unread_floor().max(horizon))? + marks.unread_adjustment;
+        let mut unseen = if marks.unseen_floor() == marks.unread_floor() {
+            unread - marks.unread_adjustment + marks.unseen_adjustment
+        } else {
+            self.count_above(marks.unseen_floor().max(horizon))? + marks.unseen_adjustment
+        };
+        // Flags of expired entries that were not swept yet.
+        for (arrival, flags) in self.flags(Arrival::START, horizon)? {
+            let contribution = marks.contribution(arrival, flags);
+            unread -= contribution.unread;
+            unseen -= contribution.unseen;
+        }
+        for arrival in self.hidden()? {
+            let flags = mark::flags(self.tables, self.tenant, self.user, arrival)?;
+            unread -= i64::from(marks.counts_unread(arrival, flags));
+            unseen -= i64::from(marks.counts_unseen(arrival, flags));
+        }
+        let whole = |count: i64| u64::try_from(count).expect("counts are of sets, never negative");
+        Ok(Counts { unread: whole(unread), unseen: whole(unseen) })
+    }
+
+    /// Entries that exist but do not count now: retracted or snoozed.
+    fn hidden(&self) -> Result<BTreeSet<Arrival>, TablesError> {
+        let marks = &self.marks;
+        let floor = if marks.unread_flags > 0 {
+            Arrival::START
+        } else {
+            marks.unread_floor().min(marks.unseen_floor())
+        };
+        let range = ArrivalRange { after: floor.max(self.progress.horizon), before: BEYOND };
+        let mut hidden: BTreeSet<Arrival> = self.retracted(range)?.into_iter().collect();
+        let asleep = marks.snoozed.iter().filter(|(_, until)| *until > self.now);
+        hidden.extend(asleep.map(|(arrival, _)| *arrival).filter(|a| *a > self.progress.horizon));
+        Ok(hidden)
+    }
+
+    /// Retracted events inside a range that this user had: walks the shorter of two lists.
+    fn retracted(&self, range: ArrivalRange) -> Result<Vec<Arrival>, TablesError> {
+        if self.progress.retracted == 0 {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        if self.progress.retracted <= 64 + 4 * self.follows.len() as u64 {
+            for (arrival, list) in retracted::inside(self.tables, self.tenant, range)? {
+                if self.had(arrival, list)? {
+                    found.push(arrival);
+                }
+            }
+            return Ok(found);
+        }
+        let given = retracted::of_list(self.tables, self.tenant, retracted::GIVEN, range)?;
+        for arrival in given {
+            if self.had(arrival, retracted::GIVEN)? {
+                found.push(arrival);
+            }
+        }
+        for followed in &self.follows {
+            let of_list = retracted::of_list(self.tables, self.tenant, followed.list, range)?;
+            found.extend(of_list.into_iter().filter(|arrival| followed.intervals.contains(*arrival)));
+        }
+        Ok(found)
+    }
+
+    fn had(&self, arrival: Arrival, list: ListId) -> Result<bool, TablesError> {
+        if list == retracted::GIVEN { self.in_inbox(arrival) } else { Ok(self.was_on(list, arrival)) }
+    }
+
+    fn has(&self, arrival: Arrival, taken: TakenEvent) -> Result<bool, TablesError> {
+        match taken.reach {
+            Reach::Given => self.in_inbox(arrival),
+            Reach::Written(list) | Reach::Pointer(list) => Ok(self.was_on(list, arrival)),
+        }
+    }
+
+    fn in_inbox(&self, arrival: Arrival) -> Result<bool, TablesError> {
+        let range = ArrivalRange { after: Arrival(arrival.0 - 1), before: arrival.next() };
+        Ok(self.inbox.count(&self.reader(), range)? > 0)
+    }
+
+    fn was_on(&self, list: ListId, arrival: Arrival) -> bool {
+        let found = self.follows.binary_search_by_key(&list, |followed| followed.list);
+        found.is_ok_and(|index| self.follows[index].intervals.contains(arrival))
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { tenant: self.tenant, user: self.user, follows: &self.follows }
+    }
+
+    fn range(&self, direction: Direction, cursor: Option<Arrival>) -> ArrivalRange {
+        let horizon = self.progress.horizon;
+        match direction {
+            Direction::NewestFirst => ArrivalRange { after: horizon, before: cursor.unwrap_or(BEYOND) },
+            Direction::OldestFirst => {
+                ArrivalRange { after: cursor.unwrap_or_default().max(horizon), before: BEYOND }
+            }
+        }
+    }
+
+    fn sources(
+        &self,
+        range: ArrivalRange,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<Source>, TablesError> {
+        let (newest_first, order) = match direction {
+            Direction::NewestFirst => (true, Order::Descending),
+            Direction::OldestFirst => (false, Order::Ascending),
+        };
+        let entries = self.inbox.page(&self.reader(), range, newest_first, limit)?;
+        let mut sources = vec![Source::fetched(entries, limit)];
+        for stay in &self.stays {
+            let inside = clip(range, stay.interval);
+            if inside.after.next() >= inside.before {
+                continue;
+            }
+            let found =
+                pointer::page(self.tables, self.tenant, stay.list, &stay.pointers, inside, order, limit)?;
+            if !found.is_empty() {
+                sources.push(Source::fetched(found, limit));
+            }
+        }
+        Ok(sources)
+    }
+
+    fn count_above(&self, floor: Arrival) -> Result<i64, TablesError> {
+        let range = ArrivalRange { after: floor, before: BEYOND };
+        let mut count = self.inbox.count(&self.reader(), range)?;
+        for stay in &self.stays {
+            let inside = clip(range, stay.interval);
+            if inside.after.next() >= inside.before {
+                continue;
+            }
+            let rank =
+                |through| pointer::rank_at(self.tables, self.tenant, stay.list, &stay.pointers, through);
+            let through = Arrival(inside.before.0 - 1).min(self.progress.last);
+            count += rank(through)?.saturating_sub(rank(inside.after)?);
+        }
+        Ok(i64::try_from(count).expect("no inbox holds 2^63 entries"))
+    }
+
+    fn flags(&self, after: Arrival, through: Arrival) -> Result<Vec<(Arrival, Flags)>, TablesError> {
+        mark::flagged(self.tables, self.tenant, self.user, after, through, Order::Ascending, usize::MAX)
+    }
+
+    /// What the user sees of a stretch of arrivals, in the same order.
+    fn describe(&self, arrivals: &[Arrival], state: State) -> Result<Vec<Entry>, TablesError> {
+        let (Some(low), Some(high)) = (arrivals.iter().min(), arrivals.iter().max()) else {
+            return Ok(Vec::new());
+        };
+        let after = Arrival(low.0 - 1);
+        let flags: BTreeMap<Arrival, Flags> = self.flags(after, *high)?.into_iter().collect();
+        let range = ArrivalRange { after, before: high.next() };
+        let gone: BTreeSet<Arrival> = match self.progress.retracted {
+            0 => BTreeSet::new(),
+            _ => retracted::inside(self.tables, self.tenant, range)?.into_iter().map(|(a, _)| a).collect(),
+        };
+        let mut pages = Pages { tables: self.tables, tenant: self.tenant, current: None };
+        let mut entries = Vec::with_capacity(arrivals.len());
+        for arrival in arrivals {
+            let flags = flags.get(arrival).copied().unwrap_or_default();
+            if gone.contains(arrival) || !state.shows(&self.marks, *arrival, flags, self.now) {
+                continue;
+            }
+            let Some(event) = pages.event(*arrival)? else { continue };
+            entries.push(Entry {
+                arrival: *arrival,
+                event,
+                read: self.marks.is_read(*arrival, flags),
+                seen: self.marks.is_seen(*arrival, flags),
+                archived: self.marks.is_archived(*arrival, flags),
+                snoozed_until: self.marks.snoozed_until(*arrival, self.now),
+            });
+        }
+        Ok(entries)
+    }
+}
+
+/// The part of a range during which a stay lasted: `(from, until]`.
+fn clip(range: ArrivalRange, stay: Interval) -> ArrivalRange {
+    let end = stay.until.map_or(BEYOND, Arrival::next);
+    ArrivalRange { after: range.after.max(stay.from), before: range.before.min(end) }
+}
+
+/// The reader's stays on lists that have pointers: walks the shorter of its lists and the tenant's pointer lists.
+fn stays(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    follows: &[Followed],
+    pointer_lists: u64,
+) -> Result<Vec<Stay>, TablesError> {
+    let mut stays = Vec::new();
+    let mut add = |followed: &Followed, pointers: &PointerList| {
+        stays.extend(followed.intervals.as_slice().iter().map(|interval| Stay {
+            list: followed.list,
+            pointers: pointers.clone(),
+            interval: *interval,
+        }));
+    };
+    if pointer_lists == 0 {
+        return Ok(stays);
+    }
+    if pointer_lists <= 8 * follows.len() as u64 {
+        for (list, pointers) in pointer::lists(tables, tenant)? {
+            if let Ok(index) = follows.binary_search_by_key(&list, |followed| followed.list) {
+                add(&follows[index], &pointers);
+            }
+        }
+        return Ok(stays);
+    }
+    for followed in follows {
+        if let Some(pointers) = pointer::find(tables, tenant, followed.list)? {
+            add(followed, &pointers);
+        }
+    }
+    Ok(stays)
+}
+
+/// Looks arrivals up page by page; neighbours share a page.
+struct Pages<'a> {
+    tables: &'a dyn Tables,
+    tenant: TenantId,
+    current: Option<(Arrival, Page)>,
+}
+
+impl Pages<'_> {
+    fn event(&mut self, arrival: Arrival) -> Result<Option<Ulid>, TablesError> {
+        let held = self
+            .current
+            .as_ref()
+            .is_some_and(|(first, page)| *first <= arrival && arrival.0 < first.0 + page.events.len() as u64);
+        if !held {
+            self.current = taken::page_of(self.tables, self.tenant, arrival)?;
+        }
+        let Some((first, page)) = &self.current else { return Ok(None) };
+        let offset = usize::try_from(arrival.0 - first.0).unwrap_or(usize::MAX);
+        Ok(page.events.get(offset).map(|taken| taken.event))
+    }
+}

@@ -1,0 +1,134 @@
+//! A shard owns some users: who they are, what they follow, what they got and what they did with it.
+//!
+//! One file per record family, plan and apply side by side: `users`, `edges`, `take`, `mark`, `report`, `expire`.
+//! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
+
+pub mod edges;
+pub mod expire;
+pub mod mark;
+pub mod report;
+pub mod take;
+pub mod users;
+
+pub mod inbox;
+
+use crate::Planned;
+use crate::front::fact::FrontFact;
+use crate::records::front::Size;
+use crate::records::shard::ShardRecord;
+use crate::view::View;
+use fantail_ports::inbox::{Forget, Window};
+use fantail_ports::lists::ListEdit;
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{Arrival, FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub enum ShardAsk {
+    PutUsers {
+        tenant: TenantId,
+        users: Vec<users::Put>,
+    },
+    DeleteUser {
+        tenant: TenantId,
+        lookup: Lookup,
+    },
+    Edit {
+        tenant: TenantId,
+        edit: edges::Edit,
+    },
+    /// The next facts of a front, in order.
+    Take {
+        front: FrontNo,
+        facts: Arc<[FrontFact]>,
+    },
+    Mark {
+        tenant: TenantId,
+        user: UserNo,
+        mark: mark::Ask,
+    },
+    Reported {
+        sizes: Vec<Size>,
+    },
+    Shredded {
+        keys: Vec<(TenantId, KeyNo)>,
+    },
+    Expire {
+        tenant: TenantId,
+        retention_days: u32,
+        swept: Option<(UserNo, Arrival)>,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ShardAnswer {
+    Users(Vec<users::PutAnswer>),
+    UserGone { key: KeyNo },
+    UnknownUser,
+    Edges(Vec<edges::EdgeAnswer>),
+    Took,
+    Marked,
+    TooManySnoozed,
+    Noted,
+    Expired(expire::Progress),
+}
+
+pub type Plan = Planned<ShardRecord, ShardAnswer>;
+
+pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, now: Millis) -> Result<Plan, TablesError> {
+    match ask {
+        ShardAsk::PutUsers { tenant, users } => users::plan_put(view, tenant, users),
+        ShardAsk::DeleteUser { tenant, lookup } => users::plan_delete(view, tenant, lookup),
+        ShardAsk::Edit { tenant, edit } => edges::plan(view, tenant, edit),
+        ShardAsk::Take { front, facts } => take::plan(view, front, &facts, shard),
+        ShardAsk::Mark { tenant, user, mark } => mark::plan(view, tenant, user, mark, now),
+        ShardAsk::Reported { sizes } => Ok(Planned::one(ShardRecord::Reported { sizes }, ShardAnswer::Noted)),
+        ShardAsk::Shredded { keys } => Ok(Planned::one(ShardRecord::Shredded { keys }, ShardAnswer::Noted)),
+        ShardAsk::Expire { tenant, retention_days, swept } => {
+            expire::plan(view, tenant, retention_days, swept, now)
+        }
+    }
+}
+
+/// What a record changes besides tables.
+#[derive(Clone, Debug, Default)]
+pub struct Derived {
+    pub edits: Vec<ListEdit>,
+    pub windows: Vec<Window>,
+    pub forgets: Vec<Forget>,
+}
+
+/// Folds a record. `facts` are the front's facts that a `Take` refers to, all of them, in order; others need none.
+pub fn apply(
+    view: &mut View<'_>,
+    record: &ShardRecord,
+    at: Millis,
+    facts: &[FrontFact],
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    match record {
+        ShardRecord::UserPut { tenant, users } => users::apply_put(view, *tenant, users, at),
+        ShardRecord::UserGone { tenant, user, lookup, key } => {
+            users::apply_gone(view, *tenant, *user, *lookup, *key, derived);
+            Ok(())
+        }
+        ShardRecord::Edges { tenant, change, edges } => edges::apply(view, *tenant, *change, edges, derived),
+        ShardRecord::Take { front, from, to } => take::apply(view, *front, *from, *to, facts, at, derived),
+        ShardRecord::Given(given) => take::apply_given(view, given, at, derived),
+        ShardRecord::Marked { tenant, user, mark, arrivals } => {
+            mark::apply(view, *tenant, *user, *mark, arrivals, at)
+        }
+        ShardRecord::Moved { tenant, user, watermark, to } => {
+            mark::apply_moved(view, *tenant, *user, *watermark, *to)
+        }
+        ShardRecord::Cleared { tenant, user, arrivals } => {
+            mark::apply_cleared(view, *tenant, *user, arrivals)
+        }
+        ShardRecord::Reported { sizes } => report::apply_reported(view, sizes),
+        ShardRecord::Shredded { keys } => {
+            report::apply_shredded(view, keys);
+            Ok(())
+        }
+        ShardRecord::Expired { tenant, through } => expire::apply(view, *tenant, *through, derived),
+    }
+}

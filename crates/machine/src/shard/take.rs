@@ -1,0 +1,168 @@
+//! Taking: a front's facts enter the order of this shard, each event gets its arrival.
+//!
+//! Comes from: the front's journal, walked in order by the leader.
+//! Decides: which stretch is taken by reference (`Take`) and which event is `Given` to explicit users here.
+//! Goes to: pages of taken events, pointers, inbox windows, retractions. The watermark per front moves with it,
+//! so a crash between append and answer repeats nothing and loses nothing.
+
+use super::{Derived, Plan, ShardAnswer};
+use crate::Planned;
+use crate::front::fact::{FrontFact, Said};
+use crate::records::shard::{Given, ShardRecord};
+use crate::tables::progress::{self, Progress};
+use crate::tables::taken::{self, First, Page, Reach, TakenEvent};
+use crate::tables::{pointer, put, retracted};
+use crate::view::View;
+use fantail_ports::inbox::{Audience, Window, WindowEvent};
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{Arrival, FrontNo, Millis, Position, ShardNo, TenantId};
+use fantail_rules::limits::TAKE_EVENTS_MAX;
+use fantail_rules::tier::Tier;
+use fantail_rules::ulid::Ulid;
+use std::collections::BTreeMap;
+
+pub(super) fn plan(
+    view: &View<'_>,
+    front: FrontNo,
+    facts: &[FrontFact],
+    shard: ShardNo,
+) -> Result<Plan, TablesError> {
+    let taken = progress::taken(view, front)?;
+    let mut records = Vec::new();
+    let mut stretch: Option<(Position, Position, usize)> = None;
+    let close = |stretch: &mut Option<(Position, Position, usize)>, records: &mut Vec<ShardRecord>| {
+        if let Some((from, to, _)) = stretch.take() {
+            records.push(ShardRecord::Take { front, from, to });
+        }
+    };
+    for fact in facts.iter().filter(|fact| fact.position > taken) {
+        if let Said::Addressed { tenant, event, members } = &fact.said
+            && let Some(members) = members.of(shard)
+        {
+            close(&mut stretch, &mut records);
+            records.push(ShardRecord::Given(Given {
+                front,
+                position: fact.position,
+                tenant: *tenant,
+                event: *event,
+                members: members.to_vec(),
+            }));
+            continue;
+        }
+        let (from, _, count) = stretch.unwrap_or((fact.position, fact.position, 0));
+        stretch = Some((from, fact.position, count + 1));
+        if count + 1 >= TAKE_EVENTS_MAX {
+            close(&mut stretch, &mut records);
+        }
+    }
+    close(&mut stretch, &mut records);
+    Ok(Planned { records, answer: ShardAnswer::Took })
+}
+
+pub(super) fn apply(
+    view: &mut View<'_>,
+    front: FrontNo,
+    from: Position,
+    to: Position,
+    facts: &[FrontFact],
+    at: Millis,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    let start = facts.partition_point(|fact| fact.position < from);
+    let end = facts.partition_point(|fact| fact.position <= to);
+    let facts = &facts[start..end];
+    assert_eq!(facts.len() as u64, to.0 - from.0 + 1, "a take comes with every fact it refers to");
+
+    let mut arriving: BTreeMap<TenantId, Vec<TakenEvent>> = BTreeMap::new();
+    for fact in facts {
+        if let Said::Listed { tenant, event, list, tier } = fact.said {
+            let reach = match tier {
+                Tier::Written => Reach::Written(list),
+                Tier::Pointer => Reach::Pointer(list),
+            };
+            arriving.entry(tenant).or_default().push(TakenEvent { event, reach });
+        }
+    }
+    for (tenant, events) in arriving {
+        let window = arrive(view, tenant, events, at)?;
+        if !window.events.is_empty() {
+            derived.windows.push(window);
+        }
+    }
+    // After the pages are written: an event may be retracted in the stretch that brings it.
+    for fact in facts {
+        if let Said::Retracted { tenant, event } = fact.said {
+            retract(view, tenant, event)?;
+        }
+    }
+    progress::set_taken(view, front, to);
+    Ok(())
+}
+
+pub(super) fn apply_given(
+    view: &mut View<'_>,
+    given: &Given,
+    at: Millis,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    let mut state = progress::find(view, given.tenant)?;
+    let arrival = state.last.next();
+    state.last = arrival;
+    put(view, progress::key(given.tenant), &state);
+    let events = vec![TakenEvent { event: given.event, reach: Reach::Given }];
+    write_page(view, given.tenant, arrival, Page { at, events });
+    let audience = Audience::Members(given.members.clone());
+    let events = vec![WindowEvent { arrival, audience }];
+    derived.windows.push(Window { tenant: given.tenant, events });
+    progress::set_taken(view, given.front, given.position);
+    Ok(())
+}
+
+/// Gives arrivals to list events of one tenant.
+fn arrive(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    events: Vec<TakenEvent>,
+    at: Millis,
+) -> Result<Window, TablesError> {
+    let mut state: Progress = progress::find(view, tenant)?;
+    let first = state.last.next();
+    let mut window = Window { tenant, events: Vec::with_capacity(events.len()) };
+    for taken in &events {
+        let arrival = state.last.next();
+        state.last = arrival;
+        match taken.reach {
+            Reach::Written(list) => {
+                window.events.push(WindowEvent { arrival, audience: Audience::List(list) });
+            }
+            Reach::Pointer(list) => {
+                state.pointer_lists += u64::from(pointer::add(view, tenant, list, arrival)?);
+            }
+            Reach::Given => unreachable!("given events do not travel in takes"),
+        }
+    }
+    put(view, progress::key(tenant), &state);
+    write_page(view, tenant, first, Page { at, events });
+    Ok(window)
+}
+
+fn write_page(view: &mut View<'_>, tenant: TenantId, first: Arrival, page: Page) {
+    let earliest = page.events.first().expect("a page has at least one event").event;
+    put(view, taken::index_key(tenant, earliest), &First(first));
+    put(view, taken::key(tenant, first), &page);
+}
+
+/// Hides an event that arrived here; one that never did, or has expired, is none of this shard's business.
+fn retract(view: &mut View<'_>, tenant: TenantId, event: Ulid) -> Result<(), TablesError> {
+    let Some((arrival, taken)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
+    let list = match taken.reach {
+        Reach::Given => retracted::GIVEN,
+        Reach::Written(list) | Reach::Pointer(list) => list,
+    };
+    if retracted::add(view, tenant, list, arrival)? {
+        let mut state = progress::find(view, tenant)?;
+        state.retracted += 1;
+        put(view, progress::key(tenant), &state);
+    }
+    Ok(())
+}

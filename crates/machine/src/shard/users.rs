@@ -1,0 +1,143 @@
+//! Users come, change and go.
+//!
+//! Comes from: the user API, with ids and attributes sealed under the user's own key.
+//! Decides: the number of a new user; which rows a leaving user takes along.
+//! Goes to: `UserPut`, or `Edges`, `Cleared` and `UserGone`, and a to-do row to destroy the key.
+
+use super::{Derived, Plan, ShardAnswer};
+use crate::Planned;
+use crate::records::shard::{Change, Edge, ShardRecord, UserPut};
+use crate::tables::todo::Todo;
+use crate::tables::user::{self, UserRef, UserRow};
+use crate::tables::{follow, mark, progress, put};
+use crate::view::View;
+use fantail_ports::inbox::Forget;
+use fantail_ports::keyring::Sealed;
+use fantail_ports::tables::{Order, TablesError};
+use fantail_rules::ids::{Arrival, KeyNo, Lookup, Millis, TenantId, UserNo};
+use fantail_rules::limits::{EDGES_PER_RECORD_MAX, MARK_ROWS_PER_RECORD_MAX, USERS_PER_RECORD_MAX};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+pub struct Put {
+    pub lookup: Lookup,
+    pub id: Sealed,
+    pub attributes: Sealed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PutAnswer {
+    Created,
+    Updated,
+    /// The user exists under another key: seal again under this one.
+    Reseal(KeyNo),
+}
+
+pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Result<Plan, TablesError> {
+    let mut next = progress::find(view, tenant)?.users;
+    let mut fresh: BTreeMap<Lookup, (UserNo, KeyNo)> = BTreeMap::new();
+    let mut users = Vec::with_capacity(puts.len());
+    let mut answers = Vec::with_capacity(puts.len());
+    for put in puts {
+        let known = match fresh.get(&put.lookup) {
+            Some(known) => Some(*known),
+            None => existing(view, tenant, put.lookup)?,
+        };
+        let user = match known {
+            Some((_, key)) if key != put.id.key => {
+                answers.push(PutAnswer::Reseal(key));
+                continue;
+            }
+            Some((user, _)) => {
+                answers.push(PutAnswer::Updated);
+                user
+            }
+            None => {
+                let user = UserNo(next);
+                next += 1;
+                fresh.insert(put.lookup, (user, put.id.key));
+                answers.push(PutAnswer::Created);
+                user
+            }
+        };
+        users.push(UserPut { user, lookup: put.lookup, id: put.id, attributes: put.attributes });
+    }
+    let records = users
+        .chunks(USERS_PER_RECORD_MAX)
+        .map(|users| ShardRecord::UserPut { tenant, users: users.to_vec() })
+        .collect();
+    Ok(Planned { records, answer: ShardAnswer::Users(answers) })
+}
+
+fn existing(
+    view: &View<'_>,
+    tenant: TenantId,
+    lookup: Lookup,
+) -> Result<Option<(UserNo, KeyNo)>, TablesError> {
+    let Some(user) = user::number(view, tenant, lookup)? else { return Ok(None) };
+    Ok(user::find(view, tenant, user)?.map(|row| (user, row.id.key)))
+}
+
+pub(super) fn apply_put(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    users: &[UserPut],
+    at: Millis,
+) -> Result<(), TablesError> {
+    let mut state = progress::find(view, tenant)?;
+    for new in users {
+        let created = user::find(view, tenant, new.user)?.map_or(at, |row| row.created);
+        state.users = state.users.max(new.user.0 + 1);
+        put(view, user::lookup_key(tenant, new.lookup), &UserRef(new.user));
+        let row = UserRow {
+            lookup: new.lookup,
+            created,
+            updated: at,
+            id: new.id.clone(),
+            attributes: new.attributes.clone(),
+        };
+        put(view, user::key(tenant, new.user), &row);
+    }
+    put(view, progress::key(tenant), &state);
+    Ok(())
+}
+
+pub(super) fn plan_delete(view: &View<'_>, tenant: TenantId, lookup: Lookup) -> Result<Plan, TablesError> {
+    let Some((user, key)) = existing(view, tenant, lookup)? else {
+        return Ok(Planned::nothing(ShardAnswer::UnknownUser));
+    };
+    let mut records = Vec::new();
+    let joined: Vec<Edge> = follow::of_user(view, tenant, user, None, usize::MAX)?
+        .into_iter()
+        .filter(|followed| followed.intervals.is_open())
+        .map(|followed| Edge { user, list: followed.list, name: None })
+        .collect();
+    for edges in joined.chunks(EDGES_PER_RECORD_MAX) {
+        records.push(ShardRecord::Edges { tenant, change: Change::Leave, edges: edges.to_vec() });
+    }
+    let everything = Arrival(u64::MAX - 1);
+    let flagged =
+        mark::flagged(view, tenant, user, Arrival::START, everything, Order::Ascending, usize::MAX)?;
+    let arrivals: Vec<Arrival> = flagged.into_iter().map(|(arrival, _)| arrival).collect();
+    for arrivals in arrivals.chunks(MARK_ROWS_PER_RECORD_MAX) {
+        records.push(ShardRecord::Cleared { tenant, user, arrivals: arrivals.to_vec() });
+    }
+    records.push(ShardRecord::UserGone { tenant, user, lookup, key });
+    Ok(Planned { records, answer: ShardAnswer::UserGone { key } })
+}
+
+pub(super) fn apply_gone(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    user: UserNo,
+    lookup: Lookup,
+    key: KeyNo,
+    derived: &mut Derived,
+) {
+    view.delete(user::lookup_key(tenant, lookup));
+    view.delete(user::key(tenant, user));
+    view.delete(mark::key(tenant, user));
+    view.delete(follow::count_key(tenant, user));
+    view.put(Todo::Shred { tenant, key }.key(), Vec::new());
+    derived.forgets.push(Forget::User { tenant, user });
+}

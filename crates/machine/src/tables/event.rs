@@ -1,0 +1,100 @@
+//! Events as a front keeps them: content once, however many users have it; and the front's own state.
+//!
+//! ```text
+//! 16                    -> last: ulid
+//! 18 tenant event: ulid -> flags: u8, at: millis, kind, category, priority, actor: option sealed, content: sealed
+//! ```
+
+use super::{Family, Key, Row, collect, get};
+use crate::codec::{Malformed, Reader, Writer};
+use fantail_ports::keyring::Sealed;
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::ids::{FrontNo, Millis, TenantId};
+use fantail_rules::ulid::Ulid;
+
+#[must_use]
+pub fn key(tenant: TenantId, event: Ulid) -> Vec<u8> {
+    Key::new(Family::Event, tenant).bytes(&event.bytes()).finish()
+}
+
+#[must_use]
+pub fn state_key() -> Vec<u8> {
+    Key::of_partition(Family::FrontState).finish()
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventRow {
+    pub retracted: bool,
+    pub at: Millis,
+    pub kind: String,
+    pub category: String,
+    pub priority: u8,
+    pub actor: Option<Sealed>,
+    pub content: Sealed,
+}
+
+/// The last id this front minted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FrontState {
+    pub last: Ulid,
+}
+
+pub fn find(tables: &dyn Tables, tenant: TenantId, event: Ulid) -> Result<Option<EventRow>, TablesError> {
+    get(tables, &key(tenant, event))
+}
+
+pub fn state(tables: &dyn Tables) -> Result<FrontState, TablesError> {
+    Ok(get(tables, &state_key())?.unwrap_or_default())
+}
+
+/// Some events older than `before`, oldest first.
+pub fn outdated(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    before: Millis,
+    limit: usize,
+) -> Result<Vec<Ulid>, TablesError> {
+    let from = Key::new(Family::Event, tenant).finish();
+    let to = key(tenant, Ulid::new(before, FrontNo(0), 0));
+    let range = KeyRange { from: &from, to: &to };
+    collect(tables, range, Order::Ascending, limit, |key, _| {
+        let tail = key.get(5..).and_then(|tail| tail.try_into().ok());
+        tail.map(Ulid::from_bytes).ok_or_else(|| Malformed::Short.in_row(EventRow::NAME))
+    })
+}
+
+impl Row for EventRow {
+    const NAME: &'static str = "event";
+
+    fn write(&self, w: &mut Writer) {
+        w.flag(self.retracted).millis(self.at).text(&self.kind).text(&self.category).u8(self.priority);
+        w.option(self.actor.as_ref(), |w, actor| {
+            w.sealed(actor);
+        });
+        w.sealed(&self.content);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            retracted: r.flag()?,
+            at: r.millis()?,
+            kind: r.text()?,
+            category: r.text()?,
+            priority: r.u8()?,
+            actor: r.option(Reader::sealed)?,
+            content: r.sealed()?,
+        })
+    }
+}
+
+impl Row for FrontState {
+    const NAME: &'static str = "front state";
+
+    fn write(&self, w: &mut Writer) {
+        w.ulid(self.last);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { last: r.ulid()? })
+    }
+}

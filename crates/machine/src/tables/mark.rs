@@ -1,0 +1,119 @@
+//! What users did with their entries; see `rules::marks` for what it means.
+//!
+//! ```text
+//! 45 tenant user: u64 arrival: u64 -> flags: u8
+//! 46 tenant user: u64              -> watermarks, adjustments, unread flags, snoozed: list of (arrival, until)
+//! ```
+
+use super::{Family, Key, Row, collect, get, put, tail_u64};
+use crate::codec::{Malformed, Reader, Writer};
+use crate::view::View;
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::ids::{Arrival, TenantId, UserNo};
+use fantail_rules::marks::{Flags, Marks};
+
+#[must_use]
+pub fn key(tenant: TenantId, user: UserNo) -> Vec<u8> {
+    Key::new(Family::Marks, tenant).u64(user.0).finish()
+}
+
+fn flags_key(tenant: TenantId, user: UserNo, arrival: Arrival) -> Vec<u8> {
+    Key::new(Family::Flags, tenant).u64(user.0).u64(arrival.0).finish()
+}
+
+pub fn find(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<Marks, TablesError> {
+    Ok(get(tables, &key(tenant, user))?.unwrap_or_default())
+}
+
+pub fn flags(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    user: UserNo,
+    arrival: Arrival,
+) -> Result<Flags, TablesError> {
+    Ok(get(tables, &flags_key(tenant, user, arrival))?.unwrap_or_default())
+}
+
+pub(crate) fn set_flags(view: &mut View<'_>, tenant: TenantId, user: UserNo, arrival: Arrival, flags: Flags) {
+    let key = flags_key(tenant, user, arrival);
+    if flags.is_empty() {
+        view.delete(key);
+    } else {
+        put(view, key, &flags);
+    }
+}
+
+/// Flag rows of a user above `after`, up to and including `through`, at most `limit`.
+pub fn flagged(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    user: UserNo,
+    after: Arrival,
+    through: Arrival,
+    order: Order,
+    limit: usize,
+) -> Result<Vec<(Arrival, Flags)>, TablesError> {
+    if through <= after {
+        return Ok(Vec::new());
+    }
+    let from = flags_key(tenant, user, after.next());
+    let to = Key(flags_key(tenant, user, through)).bytes(&[0]).finish();
+    collect(tables, KeyRange { from: &from, to: &to }, order, limit, |key, value| {
+        Ok((Arrival(tail_u64(key, Flags::NAME)?), Flags::decode(value)?))
+    })
+}
+
+/// Flag rows of all users of a tenant behind a place, for the sweep of expired ones.
+pub fn flagged_behind(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    behind: Option<(UserNo, Arrival)>,
+    limit: usize,
+) -> Result<Vec<(UserNo, Arrival)>, TablesError> {
+    let prefix = Key::new(Family::Flags, tenant);
+    let from = match behind {
+        Some((user, arrival)) => Key(flags_key(tenant, user, arrival)).bytes(&[0]).finish(),
+        None => prefix.clone().finish(),
+    };
+    let to = prefix.end();
+    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, _| {
+        let user = key.get(..13).ok_or_else(|| Malformed::Short.in_row(Flags::NAME))?;
+        Ok((UserNo(tail_u64(user, Flags::NAME)?), Arrival(tail_u64(key, Flags::NAME)?)))
+    })
+}
+
+impl Row for Flags {
+    const NAME: &'static str = "flags";
+
+    fn write(&self, w: &mut Writer) {
+        w.u8(self.0);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.u8().map(Self)
+    }
+}
+
+impl Row for Marks {
+    const NAME: &'static str = "marks";
+
+    fn write(&self, w: &mut Writer) {
+        w.arrival(self.read_through).arrival(self.seen_through).arrival(self.archived_through);
+        w.signed(self.unread_adjustment).signed(self.unseen_adjustment).varint(self.unread_flags);
+        w.list(self.snoozed.iter(), |w, (arrival, until)| {
+            w.arrival(*arrival).millis(*until);
+        });
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            read_through: r.arrival()?,
+            seen_through: r.arrival()?,
+            archived_through: r.arrival()?,
+            unread_adjustment: r.signed()?,
+            unseen_adjustment: r.signed()?,
+            unread_flags: r.varint()?,
+            snoozed: r.list(|r| Ok((r.arrival()?, r.millis()?)))?,
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! Typed tables: one file per key family, each with its byte layout. Keys are
+//!
+//! ```text
+//! | family: u8 | tenant: u32 big-endian | … owner, then order, big-endian … |
+//! ```
+//! What must never happen: a row of one tenant under the key of another. `Key::new` asks for the tenant; the few
+//! rows that belong to no tenant say so with `Key::of_partition`.
+
+use crate::codec::{Malformed, Reader, Writer};
+use crate::view::View;
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::ids::TenantId;
+use std::ops::ControlFlow;
+
+pub mod root;
+
+pub mod event;
+pub mod idempotency;
+pub mod size;
+
+pub mod follow;
+pub mod list;
+pub mod mark;
+pub mod pointer;
+pub mod progress;
+pub mod retracted;
+pub mod taken;
+pub mod todo;
+pub mod user;
+
+/// Frozen numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Family {
+    Layout = 1,
+    Tenant = 2,
+    ApiKey = 3,
+    FrontState = 16,
+    Idempotency = 17,
+    Event = 18,
+    Size = 19,
+    ShardState = 32,
+    TakenFrom = 33,
+    UserByLookup = 34,
+    User = 35,
+    Follow = 36,
+    FollowCount = 37,
+    List = 38,
+    Taken = 39,
+    TakenByUlid = 40,
+    Pointer = 41,
+    PointerList = 42,
+    Retracted = 43,
+    RetractedByList = 44,
+    Flags = 45,
+    Marks = 46,
+    Todo = 47,
+}
+
+/// A key under construction.
+#[derive(Clone, Debug)]
+pub struct Key(Vec<u8>);
+
+impl Key {
+    #[must_use]
+    pub fn new(family: Family, tenant: TenantId) -> Self {
+        let mut bytes = Vec::with_capacity(40);
+        bytes.push(family as u8);
+        bytes.extend_from_slice(&tenant.0.to_be_bytes());
+        Self(bytes)
+    }
+
+    /// A row of the partition itself, of no tenant.
+    #[must_use]
+    pub fn of_partition(family: Family) -> Self {
+        Self(vec![family as u8])
+    }
+
+    #[must_use]
+    pub fn u64(mut self, value: u64) -> Self {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    #[must_use]
+    pub fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// The first key that does not begin with this one.
+    #[must_use]
+    pub fn end(&self) -> Vec<u8> {
+        let mut end = self.0.clone();
+        while let Some(last) = end.last_mut() {
+            if *last < u8::MAX {
+                *last += 1;
+                return end;
+            }
+            end.pop();
+        }
+        vec![u8::MAX; 64]
+    }
+}
+
+/// A value of some family.
+pub trait Row: Sized {
+    const NAME: &'static str;
+    fn write(&self, w: &mut Writer);
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed>;
+
+    fn decode(bytes: &[u8]) -> Result<Self, TablesError> {
+        let mut r = Reader::new(bytes);
+        Self::read(&mut r)
+            .and_then(|row| r.end().map(|()| row))
+            .map_err(|malformed| malformed.in_row(Self::NAME))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::default();
+        self.write(&mut w);
+        w.finish()
+    }
+}
+
+pub fn get<R: Row>(tables: &dyn Tables, key: &[u8]) -> Result<Option<R>, TablesError> {
+    tables.get(key)?.map(|bytes| R::decode(&bytes)).transpose()
+}
+
+pub fn put<R: Row>(view: &mut View<'_>, key: Vec<u8>, row: &R) {
+    view.put(key, row.encode());
+}
+
+/// What is left of a key behind its prefix, read as one big-endian number.
+pub(crate) fn tail_u64(key: &[u8], family: &'static str) -> Result<u64, TablesError> {
+    let tail = key.len().checked_sub(8).map(|start| &key[start..]);
+    let bytes: [u8; 8] =
+        tail.and_then(|tail| tail.try_into().ok()).ok_or_else(|| Malformed::Short.in_row(family))?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+/// Rows of a range, mapped, at most `limit`. Mapping errors stop the scan and are returned.
+pub fn collect<T>(
+    tables: &dyn Tables,
+    range: KeyRange<'_>,
+    order: Order,
+    limit: usize,
+    mut map: impl FnMut(&[u8], &[u8]) -> Result<T, TablesError>,
+) -> Result<Vec<T>, TablesError> {
+    let mut rows = Vec::new();
+    let mut failed = None;
+    if limit == 0 {
+        return Ok(rows);
+    }
+    tables.scan(range, order, &mut |key, value| {
+        match map(key, value) {
+            Ok(row) => rows.push(row),
+            Err(error) => {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    failed.map_or(Ok(rows), Err)
+}

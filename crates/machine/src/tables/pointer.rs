@@ -1,0 +1,177 @@
+//! Pointers: events of large lists, one row each, with a rank so that counting is a subtraction.
+//!
+//! ```text
+//! 41 tenant list: 16 arrival: u64 -> rank: varint        (how many pointers the list had, this one included)
+//! 42 tenant list: 16              -> rank: varint, recent: ascending (the newest arrivals, at most 16)
+//! ```
+//! Most readers look at the newest few only, and find them without a second read in family 42.
+
+use super::{Family, Key, Row, collect, get, put, tail_u64};
+use crate::codec::{Malformed, Reader, Writer};
+use crate::view::View;
+use fantail_ports::inbox::ArrivalRange;
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::ids::{Arrival, ListId, TenantId};
+
+const RECENT_MAX: usize = 16;
+
+fn prefix(tenant: TenantId, list: ListId) -> Key {
+    Key::new(Family::Pointer, tenant).bytes(&list.0)
+}
+
+#[must_use]
+pub fn key(tenant: TenantId, list: ListId, arrival: Arrival) -> Vec<u8> {
+    prefix(tenant, list).u64(arrival.0).finish()
+}
+
+#[must_use]
+pub fn list_key(tenant: TenantId, list: ListId) -> Vec<u8> {
+    Key::new(Family::PointerList, tenant).bytes(&list.0).finish()
+}
+
+struct Rank(u64);
+
+/// The newest pointers of one list.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PointerList {
+    /// The rank of the newest pointer.
+    pub rank: u64,
+    /// Ascending; never empty in a stored row.
+    pub recent: Vec<Arrival>,
+}
+
+impl PointerList {
+    fn oldest_recent(&self) -> Arrival {
+        self.recent.first().copied().unwrap_or_default()
+    }
+}
+
+pub fn find(tables: &dyn Tables, tenant: TenantId, list: ListId) -> Result<Option<PointerList>, TablesError> {
+    get(tables, &list_key(tenant, list))
+}
+
+/// All lists of a tenant that have pointers, ascending by list.
+pub fn lists(tables: &dyn Tables, tenant: TenantId) -> Result<Vec<(ListId, PointerList)>, TablesError> {
+    let prefix = Key::new(Family::PointerList, tenant);
+    let (from, to) = (prefix.clone().finish(), prefix.end());
+    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, usize::MAX, |key, value| {
+        let list = key.get(5..).and_then(|tail| tail.try_into().ok());
+        let list = list.ok_or_else(|| Malformed::Short.in_row(PointerList::NAME))?;
+        Ok((ListId(list), PointerList::decode(value)?))
+    })
+}
+
+/// Pointers of a list inside a range, at most `limit`, in the given order.
+pub fn page(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    list: ListId,
+    known: &PointerList,
+    range: ArrivalRange,
+    order: Order,
+    limit: usize,
+) -> Result<Vec<Arrival>, TablesError> {
+    let recent = known.recent.iter().copied().filter(|arrival| range.contains(*arrival));
+    if order == Order::Descending {
+        let newest: Vec<Arrival> = recent.rev().take(limit).collect();
+        if newest.len() == limit || range.after.next() >= known.oldest_recent() {
+            return Ok(newest);
+        }
+    } else if range.after.next() >= known.oldest_recent() {
+        return Ok(recent.take(limit).collect());
+    }
+    let (from, to) = (key(tenant, list, range.after.next()), key(tenant, list, range.before));
+    if from >= to {
+        return Ok(Vec::new());
+    }
+    let range = KeyRange { from: &from, to: &to };
+    collect(tables, range, order, limit, |key, _| Ok(Arrival(tail_u64(key, Rank::NAME)?)))
+}
+
+/// How many pointers the list had when `through` had arrived, expired ones included.
+pub fn rank_at(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    list: ListId,
+    known: &PointerList,
+    through: Arrival,
+) -> Result<u64, TablesError> {
+    if through >= known.oldest_recent() {
+        let later = known.recent.iter().filter(|arrival| **arrival > through).count();
+        return Ok(known.rank - later as u64);
+    }
+    let from = prefix(tenant, list).finish();
+    let to = key(tenant, list, through.next());
+    let range = KeyRange { from: &from, to: &to };
+    let at = collect(tables, range, Order::Descending, 1, |_, value| Rank::decode(value))?;
+    if let Some(Rank(rank)) = at.first() {
+        return Ok(*rank);
+    }
+    // Nothing is left at or before: everything before the first pointer still there has expired.
+    let (from, to) = (to, prefix(tenant, list).end());
+    let range = KeyRange { from: &from, to: &to };
+    let next = collect(tables, range, Order::Ascending, 1, |_, value| Rank::decode(value))?;
+    Ok(next.first().map_or(known.rank, |Rank(rank)| rank - 1))
+}
+
+/// Adds a pointer. Returns whether it is the list's first.
+pub(crate) fn add(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    list: ListId,
+    arrival: Arrival,
+) -> Result<bool, TablesError> {
+    let known = find(view, tenant, list)?;
+    let first = known.is_none();
+    let mut row = known.unwrap_or_default();
+    row.rank += 1;
+    row.recent.push(arrival);
+    if row.recent.len() > RECENT_MAX {
+        row.recent.remove(0);
+    }
+    put(view, key(tenant, list, arrival), &Rank(row.rank));
+    put(view, list_key(tenant, list), &row);
+    Ok(first)
+}
+
+/// Drops an expired pointer. Returns whether the list has none left.
+pub(crate) fn expire(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    list: ListId,
+    arrival: Arrival,
+) -> Result<bool, TablesError> {
+    view.delete(key(tenant, list, arrival));
+    let Some(mut row) = find(view, tenant, list)? else { return Ok(false) };
+    row.recent.retain(|recent| *recent > arrival);
+    if row.recent.is_empty() {
+        view.delete(list_key(tenant, list));
+        return Ok(true);
+    }
+    put(view, list_key(tenant, list), &row);
+    Ok(false)
+}
+
+impl Row for Rank {
+    const NAME: &'static str = "pointer";
+
+    fn write(&self, w: &mut Writer) {
+        w.varint(self.0);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.varint().map(Self)
+    }
+}
+
+impl Row for PointerList {
+    const NAME: &'static str = "pointer list";
+
+    fn write(&self, w: &mut Writer) {
+        w.varint(self.rank).ascending(self.recent.iter().map(|arrival| arrival.0));
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { rank: r.varint()?, recent: r.ascending()?.into_iter().map(Arrival).collect() })
+    }
+}

@@ -1,0 +1,82 @@
+//! How far a shard is: arrivals per tenant, the retention horizon, and what it has taken of each front.
+//!
+//! ```text
+//! 32 tenant       -> last: arrival, horizon: arrival, users: varint, retracted: varint, pointerLists: varint
+//! 33 front: u64   -> through: position
+//! ```
+
+use super::{Family, Key, Row, get, put};
+use crate::codec::{Malformed, Reader, Writer};
+use crate::view::View;
+use fantail_ports::tables::{Tables, TablesError};
+use fantail_rules::ids::{Arrival, FrontNo, Position, TenantId};
+
+#[must_use]
+pub fn key(tenant: TenantId) -> Vec<u8> {
+    Key::new(Family::ShardState, tenant).finish()
+}
+
+#[must_use]
+pub fn taken_key(front: FrontNo) -> Vec<u8> {
+    Key::of_partition(Family::TakenFrom).u64(front.0.into()).finish()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// The newest arrival given out.
+    pub last: Arrival,
+    /// Entries up to and including this one are past retention.
+    pub horizon: Arrival,
+    /// The number the next new user gets.
+    pub users: u64,
+    /// Retracted events that are not past retention.
+    pub retracted: u64,
+    /// Lists that have pointers.
+    pub pointer_lists: u64,
+}
+
+struct Through(Position);
+
+pub fn find(tables: &dyn Tables, tenant: TenantId) -> Result<Progress, TablesError> {
+    Ok(get(tables, &key(tenant))?.unwrap_or_default())
+}
+
+/// The last position of a front that this shard has taken.
+pub fn taken(tables: &dyn Tables, front: FrontNo) -> Result<Position, TablesError> {
+    Ok(get::<Through>(tables, &taken_key(front))?.map_or(Position::START, |row| row.0))
+}
+
+pub(crate) fn set_taken(view: &mut View<'_>, front: FrontNo, through: Position) {
+    put(view, taken_key(front), &Through(through));
+}
+
+impl Row for Progress {
+    const NAME: &'static str = "progress";
+
+    fn write(&self, w: &mut Writer) {
+        w.arrival(self.last).arrival(self.horizon).varint(self.users);
+        w.varint(self.retracted).varint(self.pointer_lists);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            last: r.arrival()?,
+            horizon: r.arrival()?,
+            users: r.varint()?,
+            retracted: r.varint()?,
+            pointer_lists: r.varint()?,
+        })
+    }
+}
+
+impl Row for Through {
+    const NAME: &'static str = "taken from";
+
+    fn write(&self, w: &mut Writer) {
+        w.position(self.0);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.position().map(Self)
+    }
+}

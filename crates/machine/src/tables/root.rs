@@ -1,0 +1,93 @@
+//! Layout, tenants and API keys.
+//!
+//! ```text
+//! 1                 -> shards, fronts
+//! 2 tenant          -> slug, name, tierUp, retentionDays, created
+//! 3 tenant id: text -> hash, scopes, created, expires, revoked: option millis
+//! ```
+
+use super::{Family, Key, Row, collect, get};
+use crate::codec::{Malformed, Reader, Writer};
+use crate::records::root::{ApiKey, Layout, Tenant};
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::ids::{Millis, TenantId};
+
+#[must_use]
+pub fn layout_key() -> Vec<u8> {
+    Key::of_partition(Family::Layout).finish()
+}
+
+#[must_use]
+pub fn tenant_key(tenant: TenantId) -> Vec<u8> {
+    Key::new(Family::Tenant, tenant).finish()
+}
+
+#[must_use]
+pub fn api_key(tenant: TenantId, id: &str) -> Vec<u8> {
+    Key::new(Family::ApiKey, tenant).bytes(id.as_bytes()).finish()
+}
+
+/// A key with what became of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ApiKeyRow {
+    pub key: ApiKey,
+    pub revoked: Option<Millis>,
+}
+
+pub fn layout(tables: &dyn Tables) -> Result<Option<Layout>, TablesError> {
+    get(tables, &layout_key())
+}
+
+pub fn tenants(tables: &dyn Tables) -> Result<Vec<Tenant>, TablesError> {
+    all(tables, Family::Tenant)
+}
+
+pub fn api_keys(tables: &dyn Tables) -> Result<Vec<ApiKeyRow>, TablesError> {
+    all(tables, Family::ApiKey)
+}
+
+fn all<R: Row>(tables: &dyn Tables, family: Family) -> Result<Vec<R>, TablesError> {
+    let prefix = Key::of_partition(family);
+    let (from, to) = (prefix.clone().finish(), prefix.end());
+    let range = KeyRange { from: &from, to: &to };
+    collect(tables, range, Order::Ascending, usize::MAX, |_, value| R::decode(value))
+}
+
+impl Row for Layout {
+    const NAME: &'static str = "layout";
+
+    fn write(&self, w: &mut Writer) {
+        w.varint(self.shards.into()).varint(self.fronts.into());
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { shards: r.u16()?, fronts: r.u16()? })
+    }
+}
+
+impl Row for Tenant {
+    const NAME: &'static str = "tenant";
+
+    fn write(&self, w: &mut Writer) {
+        Self::write(self, w);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Self::read(r)
+    }
+}
+
+impl Row for ApiKeyRow {
+    const NAME: &'static str = "api key";
+
+    fn write(&self, w: &mut Writer) {
+        self.key.write(w);
+        w.option(self.revoked, |w, at| {
+            w.millis(at);
+        });
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { key: ApiKey::read(r)?, revoked: r.option(Reader::millis)? })
+    }
+}

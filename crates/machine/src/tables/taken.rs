@@ -1,0 +1,139 @@
+//! Events in the order a shard took them: pages of up to `TAKE_EVENTS_MAX`, written once, dropped whole.
+//!
+//! ```text
+//! 39 tenant first: arrival              -> at: millis, list of (event: ulid, audience)
+//!                                          audience = 0 (given) | 1 list: 16 (written) | 2 list: 16 (pointer)
+//! 40 tenant front: u16 event: ulid      -> first: arrival      (the front's first event in that page)
+//! ```
+//! Ids of one front ascend with arrivals, so the last index row at or before an id names the only page that can
+//! hold it.
+
+use super::{Family, Key, Row, collect, get, tail_u64};
+use crate::codec::{Malformed, Reader, Writer};
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::ids::{Arrival, FrontNo, ListId, Millis, TenantId};
+use fantail_rules::ulid::Ulid;
+
+#[must_use]
+pub fn key(tenant: TenantId, first: Arrival) -> Vec<u8> {
+    Key::new(Family::Taken, tenant).u64(first.0).finish()
+}
+
+#[must_use]
+pub fn index_key(tenant: TenantId, event: Ulid) -> Vec<u8> {
+    index_prefix(tenant, event.front()).bytes(&event.bytes()).finish()
+}
+
+fn index_prefix(tenant: TenantId, front: FrontNo) -> Key {
+    Key::new(Family::TakenByUlid, tenant).bytes(&front.0.to_be_bytes())
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page {
+    pub at: Millis,
+    pub events: Vec<TakenEvent>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TakenEvent {
+    pub event: Ulid,
+    pub reach: Reach,
+}
+
+/// How users come to have an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// It was given to explicit users: the inbox knows them.
+    Given,
+    /// It was written to the inboxes of a list: the inbox knows.
+    Written(ListId),
+    /// Whoever was on the list has it.
+    Pointer(ListId),
+}
+
+pub(crate) struct First(pub Arrival);
+
+/// The page that holds an arrival, with its first arrival.
+pub fn page_of(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    arrival: Arrival,
+) -> Result<Option<(Arrival, Page)>, TablesError> {
+    let from = Key::new(Family::Taken, tenant).finish();
+    let to = key(tenant, arrival.next());
+    let mut found = collect(tables, KeyRange { from: &from, to: &to }, Order::Descending, 1, decode)?;
+    Ok(found.pop())
+}
+
+/// Where an event arrived in this shard.
+pub fn arrival_of(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    event: Ulid,
+) -> Result<Option<(Arrival, TakenEvent)>, TablesError> {
+    let from = index_prefix(tenant, event.front()).finish();
+    let to = Key(index_key(tenant, event)).bytes(&[0]).finish();
+    let range = KeyRange { from: &from, to: &to };
+    let first = collect(tables, range, Order::Descending, 1, |_, value| First::decode(value))?;
+    let Some(First(first)) = first.into_iter().next() else { return Ok(None) };
+    let Some(page) = get::<Page>(tables, &key(tenant, first))? else { return Ok(None) };
+    let found = page.events.iter().position(|taken| taken.event == event);
+    Ok(found.map(|index| (Arrival(first.0 + index as u64), page.events[index])))
+}
+
+/// The oldest pages, in order.
+pub fn oldest(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    limit: usize,
+) -> Result<Vec<(Arrival, Page)>, TablesError> {
+    let prefix = Key::new(Family::Taken, tenant);
+    let (from, to) = (prefix.clone().finish(), prefix.end());
+    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, decode)
+}
+
+fn decode(key: &[u8], value: &[u8]) -> Result<(Arrival, Page), TablesError> {
+    Ok((Arrival(tail_u64(key, Page::NAME)?), Page::decode(value)?))
+}
+
+impl Row for Page {
+    const NAME: &'static str = "taken";
+
+    fn write(&self, w: &mut Writer) {
+        w.millis(self.at).list(self.events.iter(), |w, taken| {
+            w.ulid(taken.event);
+            match taken.reach {
+                Reach::Given => w.u8(0),
+                Reach::Written(list) => w.u8(1).list_id(list),
+                Reach::Pointer(list) => w.u8(2).list_id(list),
+            };
+        });
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let at = r.millis()?;
+        let events = r.list(|r| {
+            let event = r.ulid()?;
+            let reach = match r.u8()? {
+                0 => Reach::Given,
+                1 => Reach::Written(r.list_id()?),
+                2 => Reach::Pointer(r.list_id()?),
+                other => return Err(Malformed::Tag(other)),
+            };
+            Ok(TakenEvent { event, reach })
+        })?;
+        Ok(Self { at, events })
+    }
+}
+
+impl Row for First {
+    const NAME: &'static str = "taken by id";
+
+    fn write(&self, w: &mut Writer) {
+        w.arrival(self.0);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.arrival().map(Self)
+    }
+}

@@ -1,0 +1,159 @@
+//! Acceptance of events: names become hashes, content is sealed, recipients are resolved.
+//!
+//! Comes from: the API, authenticated and validated. Decides: nothing a machine decides; it only turns names into
+//! numbers, so that no personal byte reaches the journal in the clear.
+//! Goes to: the queue of the actor's front, and back with the answers once they are durable.
+
+use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
+use crate::core::{Core, answer, answers, locked, stopped};
+use fantail_machine::front::admit::{Ask, AskAudience};
+use fantail_machine::front::{FrontAnswer, FrontAsk};
+use fantail_machine::tables::user;
+use fantail_ports::keyring::{Context, Sealed};
+use fantail_rules::ids::{FrontNo, KeyNo, Lookup, PartitionId, ShardNo, TenantId, UserNo, spread};
+use fantail_rules::ulid::Ulid;
+use std::collections::BTreeMap;
+
+pub async fn post(core: &Core, tenant: TenantId, events: Vec<EventAsk>) -> Vec<Result<Accepted, Refusal>> {
+    let mut results: Vec<Result<Accepted, Refusal>> = Vec::with_capacity(events.len());
+    let mut by_front: BTreeMap<FrontNo, (Vec<usize>, Vec<FrontAsk>, usize)> = BTreeMap::new();
+    let policy = core.control.now().tenants.get(&tenant).map(|found| found.tier_up);
+    for (index, event) in events.into_iter().enumerate() {
+        let bytes = event.content.len() + 512;
+        let prepared = policy.ok_or(Refusal::UnknownTenant).and_then(|up| prepare(core, tenant, event, up));
+        match prepared {
+            Ok((front, ask)) => {
+                let (places, asks, total) = by_front.entry(front).or_default();
+                places.push(index);
+                asks.push(FrontAsk::Admit(Box::new(ask)));
+                *total += bytes;
+                results.push(Err(stopped("not asked yet")));
+            }
+            Err(refusal) => results.push(Err(refusal)),
+        }
+    }
+    let mut pending = Vec::new();
+    for (front, (places, asks, bytes)) in by_front {
+        let handle = core.front(front).ok_or_else(|| stopped("no such front"));
+        pending.push((places, handle.and_then(|handle| handle.queue.push(tenant, asks, bytes))));
+    }
+    for (places, pushed) in pending {
+        match answers(pushed).await {
+            Ok(answers) => {
+                for (place, answer) in places.into_iter().zip(answers) {
+                    results[place] = accepted(answer);
+                }
+            }
+            Err(refusal) => places.into_iter().for_each(|place| results[place] = Err(refusal.clone())),
+        }
+    }
+    count(core, &results);
+    results
+}
+
+fn count(core: &Core, results: &[Result<Accepted, Refusal>]) {
+    let repeated = results.iter().flatten().filter(|accepted| accepted.replayed).count() as u64;
+    let fresh = results.iter().flatten().count() as u64 - repeated;
+    core.meter.accepted(fresh, repeated);
+    if results.iter().any(|result| matches!(result, Err(Refusal::Busy { .. }))) {
+        core.meter.busy();
+    }
+}
+
+fn accepted(answer: FrontAnswer) -> Result<Accepted, Refusal> {
+    match answer {
+        FrontAnswer::Admitted(event) => Ok(Accepted { event, replayed: false }),
+        FrontAnswer::Repeat(event) => Ok(Accepted { event, replayed: true }),
+        FrontAnswer::OtherBody => Err(Refusal::OtherBody),
+        FrontAnswer::Retracted
+        | FrontAnswer::UnknownEvent
+        | FrontAnswer::Counted
+        | FrontAnswer::Forgot { .. } => Err(stopped("the front answered something else")),
+    }
+}
+
+/// Takes an event back.
+pub async fn retract(core: &Core, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
+    core.require_tenant(tenant)?;
+    let unknown = Refusal::UnknownEvent { event };
+    let Some(front) = core.front(event.front()) else { return Err(unknown) };
+    match answer(front.queue.push(tenant, vec![FrontAsk::Retract { tenant, event }], 64)).await? {
+        FrontAnswer::Retracted => Ok(()),
+        _ => Err(unknown),
+    }
+}
+
+/// Hashes, seals and resolves one event, and chooses its front.
+fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Result<(FrontNo, Ask), Refusal> {
+    let keyring = &core.ports.keyring;
+    let mut name = Vec::with_capacity(event.source.len() + event.id.len() + 1);
+    name.extend_from_slice(event.source.as_bytes());
+    name.push(0);
+    name.extend_from_slice(event.id.as_bytes());
+    let key = keyring.digest(tenant, &name).map_err(locked)?;
+    let audience = match event.audience {
+        AudienceAsk::FollowersOf(actor) => {
+            AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?)
+        }
+        AudienceAsk::Topic(topic) => AskAudience::List(core.list_id(tenant, &ListAsk::Topic(topic))?),
+        AudienceAsk::Users(users) => AskAudience::Members(resolve(core, tenant, &users)?),
+    };
+    // Everything an author says meets in one front; without an author, the topic or the request decides.
+    let front = match (&event.actor, &audience) {
+        (Some(actor), _) => core.front_of(core.list_id(tenant, &ListAsk::FollowersOf(actor.clone()))?),
+        (None, AskAudience::List(list)) => core.front_of(*list),
+        (None, AskAudience::Members(_)) => FrontNo(spread(&key, core.layout.fronts)),
+    };
+    let actor = event.actor.as_deref().map(|actor| seal_name(core, tenant, Context::Actor, actor));
+    let content = keyring.seal(tenant, KeyNo::TENANT, Context::Content, &event.content).map_err(locked)?;
+    let ask = Ask {
+        tenant,
+        key,
+        body: event.body_hash,
+        kind: event.kind,
+        category: event.category,
+        priority: event.priority as u8,
+        actor: actor.transpose()?,
+        content,
+        audience,
+        tier_up,
+    };
+    Ok((front, ask))
+}
+
+/// Seals the name of somebody under that user's own key, so that erasing the user erases the name everywhere; a
+/// name that belongs to no user is sealed under the tenant's key.
+pub fn seal_name(core: &Core, tenant: TenantId, context: Context, name: &str) -> Result<Sealed, Refusal> {
+    let lookup = core.ports.keyring.lookup_user(tenant, name).map_err(locked)?;
+    let key = core.read(PartitionId::Shard(core.shard_of(lookup)), |view| {
+        let Some(number) = user::number(view.tables(), tenant, lookup)? else { return Ok(KeyNo::TENANT) };
+        let row = user::find(view.tables(), tenant, number)?;
+        Ok(row.map_or(KeyNo::TENANT, |row| row.id.key))
+    })?;
+    core.ports.keyring.seal(tenant, key, context, name.as_bytes()).map_err(locked)
+}
+
+/// Explicit recipients as members by shard, or the names of those that do not exist.
+fn resolve(core: &Core, tenant: TenantId, users: &[String]) -> Result<Vec<(ShardNo, Vec<UserNo>)>, Refusal> {
+    let mut by_shard: BTreeMap<ShardNo, Vec<(Lookup, &String)>> = BTreeMap::new();
+    for name in users {
+        let lookup = core.ports.keyring.lookup_user(tenant, name).map_err(locked)?;
+        by_shard.entry(core.shard_of(lookup)).or_default().push((lookup, name));
+    }
+    let mut unknown = Vec::new();
+    let mut members = Vec::with_capacity(by_shard.len());
+    for (shard, lookups) in by_shard {
+        let numbers = core.read(PartitionId::Shard(shard), |view| {
+            let find = |(lookup, name): &(Lookup, &String)| {
+                Ok((user::number(view.tables(), tenant, *lookup)?, (*name).clone()))
+            };
+            lookups.iter().map(find).collect::<Result<Vec<_>, _>>()
+        })?;
+        let mut found: Vec<UserNo> = numbers.iter().filter_map(|(number, _)| *number).collect();
+        unknown.extend(numbers.into_iter().filter(|(number, _)| number.is_none()).map(|(_, name)| name));
+        found.sort_unstable();
+        found.dedup();
+        members.push((shard, found));
+    }
+    if unknown.is_empty() { Ok(members) } else { Err(Refusal::UnknownRecipients { users: unknown }) }
+}

@@ -1,0 +1,264 @@
+//! What callers may ask of the node, what they get, and why they are refused. Plain values: HTTP, JSON and
+//! problem documents are `api`'s; sealing, hashing and sharding are `accept`'s.
+
+use fantail_rules::ids::{Arrival, Millis, TenantId};
+use fantail_rules::marks::{Mark, State};
+use fantail_rules::ulid::Ulid;
+use thiserror::Error;
+
+/// One event to accept.
+#[derive(Clone, Debug)]
+pub struct EventAsk {
+    /// CloudEvents `source` and `id`: together the idempotency key.
+    pub source: String,
+    pub id: String,
+    /// CloudEvents `type`.
+    pub kind: String,
+    pub actor: Option<String>,
+    pub audience: AudienceAsk,
+    pub category: String,
+    pub priority: Priority,
+    /// The content as canonical JSON; stored once, sealed under the tenant's key.
+    pub content: Vec<u8>,
+    /// Hash of the decoded request: a repeat must say the same.
+    pub body_hash: [u8; 16],
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AudienceAsk {
+    Users(Vec<String>),
+    /// The actor's own list.
+    FollowersOf(String),
+    Topic(String),
+}
+
+/// A list by the name its tenant gave it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ListAsk {
+    FollowersOf(String),
+    Topic(String),
+}
+
+/// Frozen numbers: they are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Priority {
+    Critical = 0,
+    High = 1,
+    Normal = 2,
+    Low = 3,
+}
+
+impl Priority {
+    /// An unknown number is from a later version; it is shown as normal.
+    #[must_use]
+    pub fn from_stored(number: u8) -> Self {
+        match number {
+            0 => Self::Critical,
+            1 => Self::High,
+            3 => Self::Low,
+            _ => Self::Normal,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Accepted {
+    pub event: Ulid,
+    /// The same request was accepted before; this is its first answer.
+    pub replayed: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct UserAsk {
+    pub user: String,
+    /// A JSON object, at most `ATTRIBUTES_BYTES_MAX`.
+    pub attributes: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+pub struct UserView {
+    pub user: String,
+    pub attributes: Vec<u8>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Upserted {
+    Created,
+    Updated,
+}
+
+/// One edge between a user and a list.
+#[derive(Clone, Debug)]
+pub struct EdgeAsk {
+    pub user: String,
+    pub list: ListAsk,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EdgeChange {
+    Join,
+    Leave,
+}
+
+/// A page of names with an opaque cursor for the next one.
+#[derive(Clone, Debug)]
+pub struct Names {
+    pub names: Vec<String>,
+    pub next: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct InboxAsk {
+    pub user: String,
+    pub limit: usize,
+    pub from: InboxFrom,
+    pub state: State,
+}
+
+/// Where a page begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InboxFrom {
+    Newest,
+    /// Newest first, older than this.
+    Before(Arrival),
+    /// Oldest first, everything that arrived after this: a client that polls with it misses nothing.
+    Since(Arrival),
+}
+
+#[derive(Clone, Debug)]
+pub struct InboxPage {
+    pub notifications: Vec<NotificationView>,
+    /// The next page of the same direction, if there may be more.
+    pub next: Option<InboxFrom>,
+    /// Everything up to here was considered: `since` this finds what comes later.
+    pub horizon: Arrival,
+    pub unread: u64,
+    pub unseen: u64,
+}
+
+/// An event as one user sees it.
+#[derive(Clone, Debug)]
+pub struct NotificationView {
+    pub event: Ulid,
+    pub arrival: Arrival,
+    pub created_at: Millis,
+    pub kind: String,
+    pub category: String,
+    pub priority: Priority,
+    pub actor: Option<String>,
+    /// JSON, as it was accepted. Empty if its key was destroyed.
+    pub content: Vec<u8>,
+    pub seen: bool,
+    pub read: bool,
+    pub archived: bool,
+    pub snoozed_until: Option<Millis>,
+}
+
+#[derive(Clone, Debug)]
+pub struct MarkAsk {
+    pub user: String,
+    pub mark: Mark,
+    pub target: MarkTarget,
+}
+
+#[derive(Clone, Debug)]
+pub enum MarkTarget {
+    Events(Vec<Ulid>),
+    /// Everything that had arrived at `through` (or until now).
+    All {
+        through: Option<Arrival>,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    pub unread: u64,
+    pub unseen: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct TenantAsk {
+    pub slug: String,
+    pub name: String,
+}
+
+/// Fields that are `None` stay as they are.
+#[derive(Clone, Debug, Default)]
+pub struct TenantPatch {
+    pub name: Option<String>,
+    /// Followers from which events become pointers.
+    pub tier_up: Option<u32>,
+    pub retention_days: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TenantView {
+    pub id: TenantId,
+    pub slug: String,
+    pub name: String,
+    pub tier_up: u32,
+    pub retention_days: u32,
+    pub created_at: Millis,
+}
+
+#[derive(Clone, Debug)]
+pub struct KeyAsk {
+    /// Public part of the key, chosen by the caller (random).
+    pub id: String,
+    /// Hash of the secret part. The secret itself never enters the node.
+    pub secret_hash: [u8; 32],
+    pub scopes: Vec<String>,
+    pub expires_at: Option<Millis>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyView {
+    pub tenant: TenantId,
+    pub id: String,
+    pub secret_hash: [u8; 32],
+    pub scopes: Vec<String>,
+    pub created_at: Millis,
+    pub expires_at: Option<Millis>,
+    pub revoked_at: Option<Millis>,
+}
+
+/// Why an ask was not done. `api` turns each into one problem document.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Refusal {
+    #[error("no such tenant")]
+    UnknownTenant,
+    #[error("tenant {slug} exists")]
+    TenantExists { slug: String },
+    #[error("no more tenants or keys can be made: limit {limit}")]
+    TooMany { limit: usize },
+    #[error("no such key")]
+    UnknownKey,
+    #[error("no such user: {user}")]
+    UnknownUser { user: String },
+    #[error("unknown recipients: {}", users.join(", "))]
+    UnknownRecipients { users: Vec<String> },
+    #[error("the user has no such notification: {event}")]
+    UnknownNotification { event: Ulid },
+    #[error("this cursor is not one of ours")]
+    BadCursor,
+    #[error("no such event: {event}")]
+    UnknownEvent { event: Ulid },
+    #[error("this id was used for another event")]
+    OtherBody,
+    #[error("{user} is on {limit} lists, the most there can be")]
+    TooManyFollows { user: String, limit: usize },
+    #[error("{limit} notifications are snoozed, the most there can be")]
+    TooManySnoozed { limit: usize },
+    /// Try again: queues are full.
+    #[error("busy, try again in {retry_after_ms} ms")]
+    Busy { retry_after_ms: u64 },
+    /// Try again later: the disk is nearly full.
+    #[error("no room to store this")]
+    NoRoom,
+    /// The process is stopping, or the journal failed: nothing more is promised.
+    #[error("not serving: {reason}")]
+    Stopped { reason: String },
+}

@@ -1,0 +1,80 @@
+//! The control plane as everybody reads it: in memory, replaced whole after each change of the root.
+
+use crate::ask::{KeyView, TenantView};
+use fantail_machine::records::root::Tenant;
+use fantail_machine::root::Control;
+use fantail_machine::tables::root::ApiKeyRow;
+use fantail_rules::ids::TenantId;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+
+#[derive(Default)]
+pub struct ControlPlane(RwLock<Arc<Snapshot>>);
+
+/// One state of the control plane.
+#[derive(Default)]
+pub struct Snapshot {
+    pub tenants: BTreeMap<TenantId, TenantView>,
+    slugs: HashMap<String, TenantId>,
+    keys: HashMap<String, Arc<KeyView>>,
+}
+
+impl Snapshot {
+    #[must_use]
+    pub fn tenant_by_slug(&self, slug: &str) -> Option<&TenantView> {
+        self.slugs.get(slug).and_then(|id| self.tenants.get(id))
+    }
+
+    #[must_use]
+    pub fn key(&self, id: &str) -> Option<Arc<KeyView>> {
+        self.keys.get(id).cloned()
+    }
+
+    #[must_use]
+    pub fn keys_of(&self, tenant: TenantId) -> Vec<KeyView> {
+        let mut keys: Vec<KeyView> =
+            self.keys.values().filter(|key| key.tenant == tenant).map(|key| (**key).clone()).collect();
+        keys.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        keys
+    }
+}
+
+impl ControlPlane {
+    #[must_use]
+    pub fn now(&self) -> Arc<Snapshot> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn replace(&self, control: &Control) {
+        let tenants: BTreeMap<_, _> = control.tenants.iter().map(|row| (row.id, tenant_view(row))).collect();
+        let slugs = control.tenants.iter().map(|row| (row.slug.clone(), row.id)).collect();
+        let keys = control.keys.iter().map(|row| (row.key.id.clone(), Arc::new(key_view(row)))).collect();
+        let snapshot = Arc::new(Snapshot { tenants, slugs, keys });
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+}
+
+#[must_use]
+pub fn tenant_view(row: &Tenant) -> TenantView {
+    TenantView {
+        id: row.id,
+        slug: row.slug.clone(),
+        name: row.name.clone(),
+        tier_up: row.tier_up,
+        retention_days: row.retention_days,
+        created_at: row.created,
+    }
+}
+
+#[must_use]
+pub fn key_view(row: &ApiKeyRow) -> KeyView {
+    KeyView {
+        tenant: row.key.tenant,
+        id: row.key.id.clone(),
+        secret_hash: row.key.secret_hash,
+        scopes: row.key.scopes.clone(),
+        created_at: row.key.created,
+        expires_at: row.key.expires,
+        revoked_at: row.revoked,
+    }
+}

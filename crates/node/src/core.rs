@@ -1,0 +1,132 @@
+//! What all parts of a running node share: the ports, the queues of the leaders, the layout.
+
+use crate::ask::{ListAsk, Refusal};
+use crate::control::ControlPlane;
+use crate::meter::Meter;
+use crate::ports::Ports;
+use crate::queue::Queue;
+use crate::tail::Tail;
+use fantail_machine::front::{FrontAnswer, FrontAsk};
+use fantail_machine::records::root::Layout;
+use fantail_machine::root::{RootAnswer, RootAsk};
+use fantail_machine::shard::{ShardAnswer, ShardAsk};
+use fantail_ports::keyring::{KeyringError, ListName};
+use fantail_ports::store::{StoreError, View};
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{FrontNo, ListId, Lookup, PartitionId, Position, ShardNo, TenantId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{oneshot, watch};
+
+pub type RootQueue = Queue<RootAsk, RootAnswer>;
+pub type FrontQueue = Queue<FrontAsk, FrontAnswer>;
+pub type ShardQueue = Queue<ShardAsk, ShardAnswer>;
+
+pub struct Core {
+    pub ports: Arc<Ports>,
+    pub meter: Arc<Meter>,
+    pub control: Arc<ControlPlane>,
+    pub layout: Layout,
+    pub root: Arc<RootQueue>,
+    pub fronts: BTreeMap<FrontNo, FrontHandle>,
+    pub shards: BTreeMap<ShardNo, ShardHandle>,
+}
+
+pub struct FrontHandle {
+    pub queue: Arc<FrontQueue>,
+    pub tail: Arc<Tail>,
+    pub applied: watch::Receiver<Position>,
+}
+
+pub struct ShardHandle {
+    pub queue: Arc<ShardQueue>,
+    pub applied: watch::Receiver<Position>,
+}
+
+impl Core {
+    /// The id of a list by its name.
+    pub fn list_id(&self, tenant: TenantId, list: &ListAsk) -> Result<ListId, Refusal> {
+        let (name, topic) = match list {
+            ListAsk::FollowersOf(actor) => (ListName::FollowersOf(actor), false),
+            ListAsk::Topic(topic) => (ListName::Topic(topic), true),
+        };
+        let hash = self.ports.keyring.lookup_list(tenant, name).map_err(locked)?;
+        Ok(hash.with_kind(topic))
+    }
+
+    #[must_use]
+    pub fn front_of(&self, list: ListId) -> FrontNo {
+        list.front(self.layout.fronts)
+    }
+
+    #[must_use]
+    pub fn shard_of(&self, lookup: Lookup) -> ShardNo {
+        lookup.shard(self.layout.shards)
+    }
+
+    pub fn front(&self, front: FrontNo) -> Option<&FrontHandle> {
+        self.fronts.get(&front)
+    }
+
+    #[must_use]
+    pub fn shard(&self, shard: ShardNo) -> &ShardHandle {
+        self.shards.get(&shard).expect("shard numbers come from the layout")
+    }
+
+    /// Reads one consistent state of a partition.
+    pub fn read<T>(
+        &self,
+        partition: PartitionId,
+        read: impl FnOnce(&dyn View) -> Result<T, TablesError>,
+    ) -> Result<T, Refusal> {
+        let mut read = Some(read);
+        let mut found = None;
+        let done = self.ports.store.read(partition, &mut |view| {
+            found = read.take().map(|read| read(view));
+        });
+        done.map_err(broken)?;
+        match found {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(failed)) => Err(broken(failed.into())),
+            None => Err(stopped("the store gave no state")),
+        }
+    }
+
+    pub fn require_tenant(&self, tenant: TenantId) -> Result<(), Refusal> {
+        if self.control.now().tenants.contains_key(&tenant) { Ok(()) } else { Err(Refusal::UnknownTenant) }
+    }
+}
+
+/// Waits for answers; a leader that went away answers with a refusal.
+pub async fn answers<R>(
+    pushed: Result<oneshot::Receiver<Result<Vec<R>, Refusal>>, Refusal>,
+) -> Result<Vec<R>, Refusal> {
+    pushed?.await.unwrap_or_else(|_| Err(stopped("the leader has stopped")))
+}
+
+/// Waits for the answer to a single ask.
+pub async fn answer<R>(
+    pushed: Result<oneshot::Receiver<Result<Vec<R>, Refusal>>, Refusal>,
+) -> Result<R, Refusal> {
+    answers(pushed).await?.pop().ok_or_else(|| stopped("the leader gave no answer"))
+}
+
+#[must_use]
+pub fn stopped(reason: &str) -> Refusal {
+    Refusal::Stopped { reason: reason.to_owned() }
+}
+
+/// The store cannot be read: nothing can be promised.
+#[must_use]
+pub fn broken(failed: StoreError) -> Refusal {
+    stopped(&failed.to_string())
+}
+
+/// The keyring cannot be used. An unknown tenant is the caller's mistake, all else is ours.
+#[must_use]
+pub fn locked(failed: KeyringError) -> Refusal {
+    match failed {
+        KeyringError::UnknownTenant { .. } => Refusal::UnknownTenant,
+        other => stopped(&other.to_string()),
+    }
+}

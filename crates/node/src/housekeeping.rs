@@ -1,0 +1,131 @@
+//! Housekeeping: retention, sync points, the trimming of the journal.
+//!
+//! Comes from: time passing. Does: one bounded round of each per turn; whether and when it ran never changes what
+//! a reader sees. Goes to: `shard::expire`, `front::forget`, the store and the journal.
+
+use crate::ask::Refusal;
+use crate::core::{Core, answer, broken, stopped};
+use crate::take::{HOUSE, taken};
+use fantail_machine::front::{FrontAnswer, FrontAsk};
+use fantail_machine::shard::{ShardAnswer, ShardAsk};
+use fantail_ports::store::Synced;
+use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tracing::{error, info};
+
+/// A sync point is due after this long, or this much.
+const SYNC_EVERY_MS: u64 = 5_000;
+const SYNC_BYTES: u64 = 64 << 20;
+/// How often the loop looks.
+const LOOK_EVERY_MS: u64 = 250;
+const RETENTION_EVERY_MS: u64 = 60_000;
+/// The journal keeps at least this much, whatever snapshots there are.
+const JOURNAL_KEPT_MS: u64 = 24 * 3_600_000;
+
+/// Syncs the store when it is due, until the root's queue closes.
+pub async fn sync_loop(core: Arc<Core>) {
+    let mut due = core.ports.clock.monotonic().plus(SYNC_EVERY_MS);
+    while !core.root.is_closed() {
+        let now = core.ports.clock.monotonic();
+        let unsynced = core.ports.store.gauges().unsynced_bytes;
+        if unsynced >= SYNC_BYTES || (unsynced > 0 && now >= due) {
+            if let Err(failed) = core.ports.store.sync().await {
+                error!(%failed, "sync point failed");
+                core.ports.stop.set(&failed.to_string());
+                return;
+            }
+            due = core.ports.clock.monotonic().plus(SYNC_EVERY_MS);
+        }
+        core.ports.tasks.sleep_until(now.plus(LOOK_EVERY_MS)).await;
+    }
+}
+
+pub async fn sync_now(core: &Core) -> Result<Synced, Refusal> {
+    core.ports.store.sync().await.map_err(broken)
+}
+
+/// Drops what is past its time, tenant by tenant, until the root's queue closes.
+pub async fn retention_loop(core: Arc<Core>) {
+    while !core.root.is_closed() {
+        let deadline = core.ports.clock.monotonic().plus(RETENTION_EVERY_MS);
+        core.ports.tasks.sleep_until(deadline).await;
+        match retain(&core).await {
+            Ok(()) | Err(Refusal::Busy { .. } | Refusal::NoRoom) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// One round over all tenants.
+pub async fn retain(core: &Core) -> Result<(), Refusal> {
+    let control = core.control.now();
+    for tenant in control.tenants.values() {
+        for shard in core.shards.keys() {
+            expire(core, tenant.id, *shard, tenant.retention_days).await?;
+        }
+        for front in core.fronts.keys() {
+            forget(core, tenant.id, *front, tenant.retention_days).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn expire(core: &Core, tenant: TenantId, shard: ShardNo, retention_days: u32) -> Result<(), Refusal> {
+    let mut swept = None;
+    loop {
+        let ask = ShardAsk::Expire { tenant, retention_days, swept };
+        match answer(core.shard(shard).queue.push(HOUSE, vec![ask], 4_096)).await? {
+            ShardAnswer::Expired(progress) if progress.more => swept = progress.swept,
+            ShardAnswer::Expired(_) => return Ok(()),
+            _ => return Err(stopped("the shard answered something else")),
+        }
+    }
+}
+
+async fn forget(core: &Core, tenant: TenantId, front: FrontNo, retention_days: u32) -> Result<(), Refusal> {
+    let Some(handle) = core.front(front) else { return Ok(()) };
+    loop {
+        let ask = FrontAsk::Forget { tenant, retention_days };
+        match answer(handle.queue.push(HOUSE, vec![ask], 4_096)).await? {
+            FrontAnswer::Forgot { more: true } => {}
+            FrontAnswer::Forgot { more: false } => return Ok(()),
+            _ => return Err(stopped("the front answered something else")),
+        }
+    }
+}
+
+/// A verified snapshot and what it covers.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    pub name: String,
+    pub at: Millis,
+    pub marks: BTreeMap<PartitionId, Position>,
+}
+
+/// Takes a snapshot. Blocks while it copies: call it from a thread that may.
+pub fn snapshot(core: &Core, name: &str) -> Result<Taken, Refusal> {
+    let at = core.ports.clock.wall();
+    let marks = core.ports.store.snapshot(&*core.ports.blobs, name).map_err(broken)?;
+    info!(name, "snapshot taken and verified");
+    Ok(Taken { name: name.to_owned(), at, marks })
+}
+
+/// Trims the journal behind the newest snapshot that is old enough, but never under what a shard still has to
+/// take: a shard's recovery reads the fronts from its own mark on.
+pub async fn trim(core: &Core, snapshots: &[Taken]) -> Result<(), Refusal> {
+    let now = core.ports.clock.wall();
+    let old_enough = snapshots.iter().filter(|taken| now.since(taken.at) >= JOURNAL_KEPT_MS);
+    let Some(behind) = old_enough.max_by_key(|taken| taken.at) else { return Ok(()) };
+    for (partition, mark) in &behind.marks {
+        let mut through = *mark;
+        if let PartitionId::Front(front) = partition {
+            for shard in core.shards.keys() {
+                through = through.min(taken(&core.ports, *shard, *front).map_err(broken)?);
+            }
+        }
+        let trimmed = core.ports.journal.trim(*partition, through.next()).await;
+        trimmed.map_err(|failed| stopped(&failed.to_string()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Reading and marking inboxes.
+//!
+//! Comes from: the inbox API. Does: reads one state of the user's shard, fetches each event's content from its
+//! front, opens it; marks are resolved to arrivals that the user has before they are asked of the shard.
+//! Goes to: `machine::shard::{inbox, mark}`.
+
+use crate::ask::{
+    Counts, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget, NotificationView, Priority, Refusal,
+};
+use crate::core::{Core, answer, stopped};
+use crate::people::locate;
+use fantail_machine::shard::inbox::{Entry, UserInbox};
+use fantail_machine::shard::{ShardAnswer, ShardAsk, mark};
+use fantail_machine::tables::event::{self, EventRow};
+use fantail_ports::keyring::{Context, KeyringError, Sealed};
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{Arrival, FrontNo, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::limits::SNOOZED_MAX;
+use fantail_rules::merge::Direction;
+use fantail_rules::ulid::Ulid;
+use std::collections::BTreeMap;
+use tracing::warn;
+
+pub fn page(core: &Core, tenant: TenantId, ask: &InboxAsk) -> Result<InboxPage, Refusal> {
+    let (shard, user) = locate(core, tenant, &ask.user)?;
+    core.meter.inbox_read();
+    let (direction, from) = match ask.from {
+        InboxFrom::Newest => (Direction::NewestFirst, None),
+        InboxFrom::Before(arrival) => (Direction::NewestFirst, Some(arrival)),
+        InboxFrom::Since(arrival) => (Direction::OldestFirst, Some(arrival)),
+    };
+    let (found, counts, horizon) = with_inbox(core, tenant, shard, user, |inbox| {
+        let found = inbox.page(direction, from, ask.state, ask.limit)?;
+        Ok((found, inbox.counts()?, inbox.progress.last))
+    })?;
+    let next = found.resume.map(|arrival| match direction {
+        Direction::NewestFirst => InboxFrom::Before(arrival),
+        Direction::OldestFirst => InboxFrom::Since(arrival),
+    });
+    // A client that polls goes on where this page ended, so that what the page left out is not skipped.
+    let horizon = match next {
+        Some(InboxFrom::Since(arrival)) => arrival,
+        Some(InboxFrom::Newest | InboxFrom::Before(_)) | None => horizon,
+    };
+    Ok(InboxPage {
+        notifications: describe(core, tenant, &found.entries)?,
+        next,
+        horizon,
+        unread: counts.unread,
+        unseen: counts.unseen,
+    })
+}
+
+pub fn notification(
+    core: &Core,
+    tenant: TenantId,
+    name: &str,
+    event: Ulid,
+) -> Result<NotificationView, Refusal> {
+    let entry = entry(core, tenant, name, event)?;
+    let found = describe(core, tenant, &[entry])?.pop();
+    found.ok_or(Refusal::UnknownNotification { event })
+}
+
+pub fn entry(core: &Core, tenant: TenantId, name: &str, event: Ulid) -> Result<Entry, Refusal> {
+    let (shard, user) = locate(core, tenant, name)?;
+    let found = with_inbox(core, tenant, shard, user, |inbox| inbox.entry(event))?;
+    found.ok_or(Refusal::UnknownNotification { event })
+}
+
+pub fn counts(core: &Core, tenant: TenantId, name: &str) -> Result<Counts, Refusal> {
+    let (shard, user) = locate(core, tenant, name)?;
+    let counts = with_inbox(core, tenant, shard, user, |inbox| inbox.counts())?;
+    Ok(Counts { unread: counts.unread, unseen: counts.unseen })
+}
+
+pub async fn mark(core: &Core, tenant: TenantId, ask: MarkAsk) -> Result<Counts, Refusal> {
+    let (shard, user) = locate(core, tenant, &ask.user)?;
+    let mark = match ask.target {
+        MarkTarget::All { through } => {
+            let newest = with_inbox(core, tenant, shard, user, |inbox| Ok(inbox.progress.last))?;
+            let through = through.map_or(newest, |through| through.min(newest));
+            mark::Ask::All { mark: ask.mark, through }
+        }
+        MarkTarget::Events(events) => {
+            let found = with_inbox(core, tenant, shard, user, |inbox| {
+                events.iter().map(|event| Ok((*event, inbox.entry(*event)?))).collect::<Result<Vec<_>, _>>()
+            })?;
+            let arrivals = found.into_iter().map(|(event, entry)| {
+                entry.map(|entry| entry.arrival).ok_or(Refusal::UnknownNotification { event })
+            });
+            mark::Ask::Some { mark: ask.mark, arrivals: arrivals.collect::<Result<Vec<Arrival>, _>>()? }
+        }
+    };
+    let ask_shard = ShardAsk::Mark { tenant, user, mark };
+    match answer(core.shard(shard).queue.push(tenant, vec![ask_shard], 256)).await? {
+        ShardAnswer::Marked => counts(core, tenant, &ask.user),
+        ShardAnswer::TooManySnoozed => Err(Refusal::TooManySnoozed { limit: SNOOZED_MAX }),
+        _ => Err(stopped("the shard answered something else")),
+    }
+}
+
+fn with_inbox<T>(
+    core: &Core,
+    tenant: TenantId,
+    shard: ShardNo,
+    user: UserNo,
+    read: impl FnOnce(&UserInbox<'_>) -> Result<T, TablesError>,
+) -> Result<T, Refusal> {
+    let now = core.ports.clock.wall();
+    core.read(PartitionId::Shard(shard), |view| {
+        read(&UserInbox::open(view.tables(), view.inbox(), tenant, user, now)?)
+    })
+}
+
+/// Adds content to entries. An event that its front has forgotten is left out.
+fn describe(core: &Core, tenant: TenantId, entries: &[Entry]) -> Result<Vec<NotificationView>, Refusal> {
+    let mut rows: BTreeMap<Ulid, EventRow> = BTreeMap::new();
+    let mut by_front: BTreeMap<FrontNo, Vec<Ulid>> = BTreeMap::new();
+    for entry in entries {
+        by_front.entry(entry.event.front()).or_default().push(entry.event);
+    }
+    for (front, events) in by_front {
+        let found = core.read(PartitionId::Front(front), |view| {
+            let find =
+                |event: &Ulid| Ok(event::find(view.tables(), tenant, *event)?.map(|row| (*event, row)));
+            events.iter().filter_map(|event| find(event).transpose()).collect::<Result<Vec<_>, _>>()
+        })?;
+        rows.extend(found);
+    }
+    let described = entries.iter().filter_map(|entry| {
+        let row = rows.remove(&entry.event)?;
+        Some(view(core, tenant, entry, row))
+    });
+    Ok(described.collect())
+}
+
+fn view(core: &Core, tenant: TenantId, entry: &Entry, row: EventRow) -> NotificationView {
+    let actor = row.actor.and_then(|actor| open(core, tenant, Context::Actor, &actor));
+    NotificationView {
+        event: entry.event,
+        arrival: entry.arrival,
+        created_at: row.at,
+        kind: row.kind,
+        category: row.category,
+        priority: Priority::from_stored(row.priority),
+        actor: actor.and_then(|actor| String::from_utf8(actor).ok()),
+        content: open(core, tenant, Context::Content, &row.content).unwrap_or_default(),
+        seen: entry.seen,
+        read: entry.read,
+        archived: entry.archived,
+        snoozed_until: entry.snoozed_until,
+    }
+}
+
+/// Opens what is sealed; a destroyed key hides it, which is its purpose.
+fn open(core: &Core, tenant: TenantId, context: Context, sealed: &Sealed) -> Option<Vec<u8>> {
+    match core.ports.keyring.open(tenant, context, sealed) {
+        Ok(bytes) => Some(bytes),
+        Err(KeyringError::NoKey { .. }) => None,
+        Err(failed) => {
+            warn!(%tenant, %failed, "sealed bytes do not open");
+            None
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The three machines as a leader sees them: decide an ask, fold a record.
+//!
+//! Comes from: `lead` (asks) and `recover` (records). Does: bridges typed asks and bytes.
+//! Goes to: `fantail_machine`, which has all the logic.
+
+use fantail_machine::Planned;
+use fantail_machine::codec::Malformed;
+use fantail_machine::front::fact::FrontFact;
+use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
+use fantail_machine::records::front::FrontRecord;
+use fantail_machine::records::root::RootRecord;
+use fantail_machine::records::shard::ShardRecord;
+use fantail_machine::records::{Fact, Stamped};
+use fantail_machine::root::{self, RootAnswer, RootAsk};
+use fantail_machine::shard::{self, Derived, ShardAnswer, ShardAsk};
+use fantail_machine::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{FrontNo, PartitionId, Position, ShardNo};
+use thiserror::Error;
+
+/// One machine of one partition.
+pub trait Machine: Send + Sync + 'static {
+    type Ask: Send + 'static;
+    type Answer: Send + 'static;
+
+    fn partition(&self) -> PartitionId;
+
+    /// Plans an ask and folds the facts at once, so that the next ask sees them.
+    fn decide(
+        &self,
+        view: &mut View<'_>,
+        ask: Self::Ask,
+        moment: Moment,
+        batch: &mut Batch,
+    ) -> Result<Self::Answer, TablesError>;
+
+    /// Folds a record from the journal.
+    fn replay(
+        &self,
+        view: &mut View<'_>,
+        record: &[u8],
+        facts: &[FrontFact],
+        derived: &mut Derived,
+    ) -> Result<(), ReplayError>;
+
+    /// The stretch of a front's facts that a record refers to.
+    fn refers_to(&self, record: &[u8]) -> Result<Option<Reference>, Malformed>;
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Reference {
+    pub front: FrontNo,
+    pub from: Position,
+    pub to: Position,
+}
+
+/// What a batch appends, and what it changes besides tables.
+#[derive(Default)]
+pub struct Batch {
+    pub first: Position,
+    pub records: Vec<Vec<u8>>,
+    pub bytes: usize,
+    pub derived: Derived,
+    /// For fronts: what shards will take.
+    pub facts: Vec<FrontFact>,
+}
+
+impl Batch {
+    fn add<R: Fact>(&mut self, stamped: &Stamped<R>) -> Position {
+        let bytes = stamped.encode();
+        let position = Position(self.first.0 + self.records.len() as u64);
+        self.bytes += bytes.len();
+        self.records.push(bytes);
+        position
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum ReplayError {
+    #[error("record does not decode: {0}")]
+    Record(#[from] Malformed),
+    #[error(transparent)]
+    Tables(#[from] TablesError),
+}
+
+pub struct Root;
+
+impl Machine for Root {
+    type Ask = RootAsk;
+    type Answer = RootAnswer;
+
+    fn partition(&self) -> PartitionId {
+        PartitionId::Root
+    }
+
+    fn decide(
+        &self,
+        view: &mut View<'_>,
+        ask: RootAsk,
+        moment: Moment,
+        batch: &mut Batch,
+    ) -> Result<RootAnswer, TablesError> {
+        let Planned { records, answer } = root::plan(view, ask, moment.now)?;
+        for record in records {
+            root::apply(view, &record, moment.now)?;
+            batch.add(&Stamped { at: moment.now, record });
+        }
+        Ok(answer)
+    }
+
+    fn replay(
+        &self,
+        view: &mut View<'_>,
+        record: &[u8],
+        _: &[FrontFact],
+        _: &mut Derived,
+    ) -> Result<(), ReplayError> {
+        let Stamped { at, record } = Stamped::<RootRecord>::decode(record)?;
+        Ok(root::apply(view, &record, at)?)
+    }
+
+    fn refers_to(&self, _: &[u8]) -> Result<Option<Reference>, Malformed> {
+        Ok(None)
+    }
+}
+
+pub struct Front(pub FrontNo);
+
+impl Machine for Front {
+    type Ask = FrontAsk;
+    type Answer = FrontAnswer;
+
+    fn partition(&self) -> PartitionId {
+        PartitionId::Front(self.0)
+    }
+
+    fn decide(
+        &self,
+        view: &mut View<'_>,
+        ask: FrontAsk,
+        moment: Moment,
+        batch: &mut Batch,
+    ) -> Result<FrontAnswer, TablesError> {
+        let Planned { records, answer } = front::plan(view, ask, self.0, moment)?;
+        for record in records {
+            front::apply(view, &record, moment.now)?;
+            let stamped = Stamped { at: moment.now, record };
+            let position = batch.add(&stamped);
+            batch.facts.push(FrontFact::of(position, &stamped.record));
+        }
+        Ok(answer)
+    }
+
+    fn replay(
+        &self,
+        view: &mut View<'_>,
+        record: &[u8],
+        _: &[FrontFact],
+        _: &mut Derived,
+    ) -> Result<(), ReplayError> {
+        let Stamped { at, record } = Stamped::<FrontRecord>::decode(record)?;
+        Ok(front::apply(view, &record, at)?)
+    }
+
+    fn refers_to(&self, _: &[u8]) -> Result<Option<Reference>, Malformed> {
+        Ok(None)
+    }
+}
+
+pub struct Shard(pub ShardNo);
+
+impl Machine for Shard {
+    type Ask = ShardAsk;
+    type Answer = ShardAnswer;
+
+    fn partition(&self) -> PartitionId {
+        PartitionId::Shard(self.0)
+    }
+
+    fn decide(
+        &self,
+        view: &mut View<'_>,
+        ask: ShardAsk,
+        moment: Moment,
+        batch: &mut Batch,
+    ) -> Result<ShardAnswer, TablesError> {
+        let facts = match &ask {
+            ShardAsk::Take { facts, .. } => facts.clone(),
+            ShardAsk::PutUsers { .. }
+            | ShardAsk::DeleteUser { .. }
+            | ShardAsk::Edit { .. }
+            | ShardAsk::Mark { .. }
+            | ShardAsk::Reported { .. }
+            | ShardAsk::Shredded { .. }
+            | ShardAsk::Expire { .. } => std::sync::Arc::default(),
+        };
+        let Planned { records, answer } = shard::plan(view, ask, self.0, moment.now)?;
+        for record in records {
+            shard::apply(view, &record, moment.now, &facts, &mut batch.derived)?;
+            batch.add(&Stamped { at: moment.now, record });
+        }
+        Ok(answer)
+    }
+
+    fn replay(
+        &self,
+        view: &mut View<'_>,
+        record: &[u8],
+        facts: &[FrontFact],
+        derived: &mut Derived,
+    ) -> Result<(), ReplayError> {
+        let Stamped { at, record } = Stamped::<ShardRecord>::decode(record)?;
+        Ok(shard::apply(view, &record, at, facts, derived)?)
+    }
+
+    fn refers_to(&self, record: &[u8]) -> Result<Option<Reference>, Malformed> {
+        Ok(match Stamped::<ShardRecord>::decode(record)?.record {
+            ShardRecord::Take { front, from, to } => Some(Reference { front, from, to }),
+            ShardRecord::UserPut { .. }
+            | ShardRecord::UserGone { .. }
+            | ShardRecord::Edges { .. }
+            | ShardRecord::Given(_)
+            | ShardRecord::Marked { .. }
+            | ShardRecord::Moved { .. }
+            | ShardRecord::Cleared { .. }
+            | ShardRecord::Reported { .. }
+            | ShardRecord::Shredded { .. }
+            | ShardRecord::Expired { .. } => None,
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! What the node counts. Plain atomics, read by `/metrics`; nothing decides on them.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+#[derive(Default)]
+pub struct Meter {
+    batches: AtomicU64,
+    records: AtomicU64,
+    record_bytes: AtomicU64,
+    decide_worst_micros: AtomicU64,
+    clock_jumps: AtomicU64,
+    events_accepted: AtomicU64,
+    events_repeated: AtomicU64,
+    events_taken: AtomicU64,
+    inbox_reads: AtomicU64,
+    busy: AtomicU64,
+}
+
+/// One reading of all counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    pub batches: u64,
+    pub records: u64,
+    pub record_bytes: u64,
+    pub decide_worst_micros: u64,
+    pub clock_jumps: u64,
+    pub events_accepted: u64,
+    pub events_repeated: u64,
+    pub events_taken: u64,
+    pub inbox_reads: u64,
+    pub busy: u64,
+}
+
+impl Meter {
+    pub fn planned(&self, records: u64, bytes: u64) {
+        self.batches.fetch_add(1, Relaxed);
+        self.records.fetch_add(records, Relaxed);
+        self.record_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// One item was planned and folded in this many microseconds.
+    pub fn decided(&self, micros: u64) {
+        self.decide_worst_micros.fetch_max(micros, Relaxed);
+    }
+
+    pub fn clock_jumped(&self) {
+        self.clock_jumps.fetch_add(1, Relaxed);
+    }
+
+    pub fn accepted(&self, fresh: u64, repeated: u64) {
+        self.events_accepted.fetch_add(fresh, Relaxed);
+        self.events_repeated.fetch_add(repeated, Relaxed);
+    }
+
+    pub fn took(&self, events: u64) {
+        self.events_taken.fetch_add(events, Relaxed);
+    }
+
+    pub fn inbox_read(&self) {
+        self.inbox_reads.fetch_add(1, Relaxed);
+    }
+
+    pub fn busy(&self) {
+        self.busy.fetch_add(1, Relaxed);
+    }
+
+    #[must_use]
+    pub fn read(&self) -> Reading {
+        Reading {
+            batches: self.batches.load(Relaxed),
+            records: self.records.load(Relaxed),
+            record_bytes: self.record_bytes.load(Relaxed),
+            decide_worst_micros: self.decide_worst_micros.load(Relaxed),
+            clock_jumps: self.clock_jumps.load(Relaxed),
+            events_accepted: self.events_accepted.load(Relaxed),
+            events_repeated: self.events_repeated.load(Relaxed),
+            events_taken: self.events_taken.load(Relaxed),
+            inbox_reads: self.inbox_reads.load(Relaxed),
+            busy: self.busy.load(Relaxed),
+        }
+    }
+}

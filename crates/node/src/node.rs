@@ -1,0 +1,234 @@
+//! The handle that callers hold: cheap to clone, every capability a method. It starts the loops and stops them.
+
+use crate::ask::{
+    Accepted, Counts, EdgeAsk, EdgeChange, EventAsk, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk,
+    Names, NotificationView, Refusal, TenantAsk, TenantPatch, TenantView, Upserted, UserAsk, UserView,
+};
+use crate::core::Core;
+use crate::meter::Reading;
+use crate::{accept, housekeeping, inbox, people, start, tenants};
+use fantail_ports::store::{Gauges, StoreError, Tended};
+use fantail_rules::ids::{Arrival, Position, TenantId};
+use fantail_rules::ulid::Ulid;
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub struct Node {
+    core: Arc<Core>,
+}
+
+/// How the node is doing, for readiness and metrics.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Why nothing more can be promised, if so.
+    pub stopped: Option<String>,
+    pub counters: Reading,
+    pub store: Gauges,
+    /// Front facts that the slowest shard has not taken yet.
+    pub take_lag: u64,
+    pub waiting: usize,
+    pub tenants: usize,
+}
+
+impl Node {
+    /// Recovers every partition, takes the lead and starts the loops.
+    pub async fn start(
+        ports: crate::ports::Ports,
+        options: start::Options,
+    ) -> Result<(Self, start::Report), start::StartError> {
+        let (core, report) = start::start(ports, options).await?;
+        Ok((Self { core }, report))
+    }
+
+    /// Stops accepting, lets what is in flight finish, and makes the store durable. The journal is the caller's
+    /// to close.
+    pub async fn stop(&self) -> Result<(), Refusal> {
+        self.core.root.close();
+        self.core.fronts.values().for_each(|front| front.queue.close());
+        self.core.shards.values().for_each(|shard| shard.queue.close());
+        housekeeping::sync_now(&self.core).await.map(|_| ())
+    }
+
+    /// One slice of the store's background work; call it from a thread that may block.
+    pub fn tend(&self) -> Result<Tended, StoreError> {
+        self.core.ports.store.tend()
+    }
+
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let core = &self.core;
+        Health {
+            stopped: core.ports.stop.reason(),
+            counters: core.meter.read(),
+            store: core.ports.store.gauges(),
+            take_lag: self.take_lag(),
+            waiting: core.fronts.values().map(|front| front.queue.len()).sum::<usize>()
+                + core.shards.values().map(|shard| shard.queue.len()).sum::<usize>(),
+            tenants: core.control.now().tenants.len(),
+        }
+    }
+
+    fn take_lag(&self) -> u64 {
+        let mut worst = 0;
+        for (front, handle) in &self.core.fronts {
+            let durable = handle.applied.borrow().0;
+            for shard in self.core.shards.keys() {
+                let taken = crate::take::taken(&self.core.ports, *shard, *front).unwrap_or(Position::START);
+                worst = worst.max(durable.saturating_sub(taken.0));
+            }
+        }
+        worst
+    }
+
+    pub fn snapshot(&self, name: &str) -> Result<housekeeping::Taken, Refusal> {
+        housekeeping::snapshot(&self.core, name)
+    }
+
+    pub async fn sync(&self) -> Result<(), Refusal> {
+        housekeeping::sync_now(&self.core).await.map(|_| ())
+    }
+
+    pub async fn trim(&self, snapshots: &[housekeeping::Taken]) -> Result<(), Refusal> {
+        housekeeping::trim(&self.core, snapshots).await
+    }
+
+    /// One round of retention now, instead of when it is due.
+    pub async fn retain(&self) -> Result<(), Refusal> {
+        housekeeping::retain(&self.core).await
+    }
+
+    pub async fn create_tenant(&self, ask: TenantAsk) -> Result<TenantView, Refusal> {
+        tenants::create(&self.core, ask).await
+    }
+
+    pub async fn patch_tenant(&self, tenant: TenantId, patch: TenantPatch) -> Result<TenantView, Refusal> {
+        tenants::patch(&self.core, tenant, patch).await
+    }
+
+    #[must_use]
+    pub fn tenants(&self) -> Vec<TenantView> {
+        self.core.control.now().tenants.values().cloned().collect()
+    }
+
+    #[must_use]
+    pub fn tenant(&self, tenant: TenantId) -> Option<TenantView> {
+        self.core.control.now().tenants.get(&tenant).cloned()
+    }
+
+    #[must_use]
+    pub fn tenant_by_slug(&self, slug: &str) -> Option<TenantView> {
+        self.core.control.now().tenant_by_slug(slug).cloned()
+    }
+
+    pub async fn create_key(&self, tenant: TenantId, ask: KeyAsk) -> Result<KeyView, Refusal> {
+        tenants::create_key(&self.core, tenant, ask).await
+    }
+
+    pub async fn revoke_key(&self, tenant: TenantId, id: &str) -> Result<(), Refusal> {
+        tenants::revoke_key(&self.core, tenant, id).await
+    }
+
+    #[must_use]
+    pub fn keys(&self, tenant: TenantId) -> Vec<KeyView> {
+        self.core.control.now().keys_of(tenant)
+    }
+
+    /// For authentication: one lookup in memory, no IO. Revoked and expired keys are returned too.
+    #[must_use]
+    pub fn key_by_id(&self, id: &str) -> Option<Arc<KeyView>> {
+        self.core.control.now().key(id)
+    }
+
+    /// One result per event, in order. `Ok` only after it is durable.
+    pub async fn post_events(
+        &self,
+        tenant: TenantId,
+        events: Vec<EventAsk>,
+    ) -> Vec<Result<Accepted, Refusal>> {
+        accept::post(&self.core, tenant, events).await
+    }
+
+    pub async fn retract(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
+        accept::retract(&self.core, tenant, event).await
+    }
+
+    pub async fn put_users(&self, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {
+        people::put_users(&self.core, tenant, users).await
+    }
+
+    pub async fn user(&self, tenant: TenantId, user: &str) -> Result<UserView, Refusal> {
+        people::user(&self.core, tenant, user)
+    }
+
+    pub async fn delete_user(&self, tenant: TenantId, user: &str) -> Result<(), Refusal> {
+        people::delete_user(&self.core, tenant, user).await
+    }
+
+    /// `Ok(true)` if the edge changed, `Ok(false)` if it was so already.
+    pub async fn edit_lists(
+        &self,
+        tenant: TenantId,
+        change: EdgeChange,
+        edges: Vec<EdgeAsk>,
+    ) -> Vec<Result<bool, Refusal>> {
+        people::edit_lists(&self.core, tenant, change, edges).await
+    }
+
+    pub async fn members(
+        &self,
+        tenant: TenantId,
+        list: ListAsk,
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<Names, Refusal> {
+        people::members(&self.core, tenant, &list, cursor.as_deref(), limit)?.ok_or(Refusal::BadCursor)
+    }
+
+    pub async fn member_count(&self, tenant: TenantId, list: ListAsk) -> Result<u64, Refusal> {
+        people::member_count(&self.core, tenant, &list)
+    }
+
+    pub async fn follows(
+        &self,
+        tenant: TenantId,
+        user: &str,
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<Names, Refusal> {
+        people::follows(&self.core, tenant, user, cursor.as_deref(), limit)?.ok_or(Refusal::BadCursor)
+    }
+
+    pub async fn follow_count(&self, tenant: TenantId, user: &str) -> Result<u64, Refusal> {
+        people::follow_count(&self.core, tenant, user)
+    }
+
+    pub async fn is_member(&self, tenant: TenantId, edge: EdgeAsk) -> Result<bool, Refusal> {
+        people::is_member(&self.core, tenant, &edge)
+    }
+
+    pub async fn inbox(&self, tenant: TenantId, ask: InboxAsk) -> Result<InboxPage, Refusal> {
+        inbox::page(&self.core, tenant, &ask)
+    }
+
+    pub async fn notification(
+        &self,
+        tenant: TenantId,
+        user: &str,
+        event: Ulid,
+    ) -> Result<NotificationView, Refusal> {
+        inbox::notification(&self.core, tenant, user, event)
+    }
+
+    pub async fn counts(&self, tenant: TenantId, user: &str) -> Result<Counts, Refusal> {
+        inbox::counts(&self.core, tenant, user)
+    }
+
+    pub async fn mark(&self, tenant: TenantId, ask: MarkAsk) -> Result<Counts, Refusal> {
+        inbox::mark(&self.core, tenant, ask).await
+    }
+
+    /// Resolves an event id to its arrival for this user.
+    pub async fn arrival_of(&self, tenant: TenantId, user: &str, event: Ulid) -> Result<Arrival, Refusal> {
+        inbox::entry(&self.core, tenant, user, event).map(|entry| entry.arrival)
+    }
+}

@@ -1,0 +1,37 @@
+//! Everything of the world that a node uses, in one place.
+
+use fantail_ports::blobs::Blobs;
+use fantail_ports::clock::Clock;
+use fantail_ports::entropy::Entropy;
+use fantail_ports::journal::Journal;
+use fantail_ports::keyring::Keyring;
+use fantail_ports::store::Store;
+use fantail_ports::tasks::Tasks;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub struct Ports {
+    pub journal: Arc<dyn Journal>,
+    pub store: Arc<dyn Store>,
+    pub blobs: Arc<dyn Blobs>,
+    pub keyring: Arc<dyn Keyring>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub tasks: Arc<dyn Tasks>,
+    pub stop: Stop,
+}
+
+/// Why the node can promise nothing more, once it cannot. The first reason stays.
+#[derive(Default)]
+pub struct Stop(Mutex<Option<String>>);
+
+impl Stop {
+    pub fn set(&self, reason: &str) {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.get_or_insert_with(|| reason.to_owned());
+    }
+
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

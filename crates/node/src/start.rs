@@ -1,0 +1,174 @@
+//! Start: fence, recover, lead. Root first, as it knows the layout; fronts before the shards that take from them.
+
+use crate::control::ControlPlane;
+use crate::core::{Core, FrontHandle, ShardHandle, answer};
+use crate::errands::ErrandLoop;
+use crate::housekeeping::{retention_loop, sync_loop};
+use crate::lead::Leader;
+use crate::machines::{Front, Machine, Root, Shard};
+use crate::meter::Meter;
+use crate::ports::Ports;
+use crate::queue::Queue;
+use crate::recover::{RecoverError, Recovered, recover};
+use crate::tail::Tail;
+use crate::take::{HOUSE, TakeLoop};
+use fantail_machine::front::fact::FrontFact;
+use fantail_machine::records::root::Layout;
+use fantail_machine::root::{RootAnswer, RootAsk, control};
+use fantail_ports::journal::JournalError;
+use fantail_ports::keyring::KeyringError;
+use fantail_ports::store::StoreError;
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{FrontNo, PartitionId, Position, ShardNo};
+use fantail_rules::leader_time::LeaderTime;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use thiserror::Error;
+use tokio::sync::watch;
+use tracing::info;
+
+/// How a new data directory is laid out; an existing one keeps its layout.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub shards: u16,
+    pub fronts: u16,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { shards: 4, fronts: 1 }
+    }
+}
+
+/// What start found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub replayed_records: u64,
+    pub shards: u16,
+    pub fronts: u16,
+}
+
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Keyring(#[from] KeyringError),
+    #[error("the root did not answer")]
+    NoLayout,
+}
+
+type Settled = Box<dyn Fn(&[FrontFact]) + Send + Sync>;
+type MachineQueue<M> = Queue<<M as Machine>::Ask, <M as Machine>::Answer>;
+
+struct Starter {
+    ports: Arc<Ports>,
+    meter: Arc<Meter>,
+    replayed: u64,
+}
+
+pub async fn start(ports: Ports, options: Options) -> Result<(Arc<Core>, Report), StartError> {
+    let mut starter = Starter { ports: Arc::new(ports), meter: Arc::default(), replayed: 0 };
+    let plane = Arc::new(ControlPlane::default());
+    let settled = refresh(starter.ports.clone(), plane.clone());
+    let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
+    let wanted = Layout { shards: options.shards, fronts: options.fronts };
+    let layout = match answer(root.push(HOUSE, vec![RootAsk::Layout(wanted)], 64)).await {
+        Ok(RootAnswer::Layout(layout)) => layout,
+        Ok(_) | Err(_) => return Err(StartError::NoLayout),
+    };
+    let mut tails = BTreeMap::new();
+    let mut fronts = BTreeMap::new();
+    for front in (0..layout.fronts).map(FrontNo) {
+        let tail = Arc::new(Tail::new(front, starter.ports.journal.clone()));
+        let feed = tail.clone();
+        let settled: Settled = Box::new(move |facts| feed.extend(facts));
+        let (queue, applied) = starter.lead(Front(front), &BTreeMap::new(), settled).await?;
+        tails.insert(front, tail.clone());
+        fronts.insert(front, FrontHandle { queue, tail, applied });
+    }
+    let mut shards = BTreeMap::new();
+    for shard in (0..layout.shards).map(ShardNo) {
+        let (queue, applied) = starter.lead(Shard(shard), &tails, Box::new(|_| {})).await?;
+        shards.insert(shard, ShardHandle { queue, applied });
+    }
+    let Starter { ports, meter, replayed } = starter;
+    for tenant in plane.now().tenants.keys() {
+        // A crash may have come between the tenant's record and its keys.
+        ports.keyring.create_tenant(*tenant)?;
+    }
+    let core = Arc::new(Core { ports, meter, control: plane, layout, root, fronts, shards });
+    start_loops(&core);
+    let report = Report { replayed_records: replayed, shards: layout.shards, fronts: layout.fronts };
+    info!(replayed, shards = layout.shards, fronts = layout.fronts, "node started");
+    Ok((core, report))
+}
+
+fn start_loops(core: &Arc<Core>) {
+    let tasks = &core.ports.tasks;
+    for (shard, handle) in &core.shards {
+        for (front, from) in &core.fronts {
+            let take = TakeLoop {
+                ports: core.ports.clone(),
+                meter: core.meter.clone(),
+                shard: *shard,
+                front: *front,
+                tail: from.tail.clone(),
+                queue: handle.queue.clone(),
+                durable: from.applied.clone(),
+            };
+            tasks.spawn("take", Box::pin(take.run()));
+        }
+        let errands = ErrandLoop { core: core.clone(), shard: *shard };
+        tasks.spawn("errands", Box::pin(errands.run()));
+    }
+    tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
+    tasks.spawn("retention", Box::pin(retention_loop(core.clone())));
+}
+
+/// Rebuilds the control plane after each batch of the root.
+fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>) -> Settled {
+    Box::new(move |_| {
+        let mut found = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
+        let read = ports.store.read(PartitionId::Root, &mut |state| found = control(state.tables()));
+        match (read, found) {
+            (Ok(()), Ok(control)) => plane.replace(&control),
+            (Err(failed), _) => ports.stop.set(&failed.to_string()),
+            (Ok(()), Err(failed)) => ports.stop.set(&failed.to_string()),
+        }
+    })
+}
+
+impl Starter {
+    async fn lead<M: Machine>(
+        &mut self,
+        machine: M,
+        tails: &BTreeMap<FrontNo, Arc<Tail>>,
+        settled: Settled,
+    ) -> Result<(Arc<MachineQueue<M>>, watch::Receiver<Position>), StartError> {
+        let epoch = self.ports.journal.fence(machine.partition()).await?;
+        let Recovered { last, time, replayed } = recover(&machine, &self.ports, tails).await?;
+        self.replayed += replayed;
+        let clock = &self.ports.clock;
+        let time = LeaderTime::new(time, clock.wall(), clock.monotonic());
+        let queue: Arc<MachineQueue<M>> = Arc::default();
+        let (applied, watching) = watch::channel(last);
+        let leader = Leader {
+            machine,
+            ports: self.ports.clone(),
+            meter: self.meter.clone(),
+            queue: queue.clone(),
+            epoch,
+            next: last.next(),
+            time,
+            applied,
+            settled,
+        };
+        self.ports.tasks.spawn("leader", Box::pin(leader.run()));
+        Ok((queue, watching))
+    }
+}

@@ -1,0 +1,92 @@
+//! The take loop: walks a front's facts in order and hands them to a shard.
+//!
+//! Comes from: the front, whenever its durable position moves. Does: proposes the next stretch and waits until it
+//! is durable in the shard before it proposes another; the shard's own watermark says where to go on after a
+//! crash. Goes to: `machine::shard::take`.
+
+use crate::meter::Meter;
+use crate::ports::Ports;
+use crate::queue::Queue;
+use crate::tail::Tail;
+use fantail_machine::shard::{ShardAnswer, ShardAsk};
+use fantail_machine::tables::progress;
+use fantail_ports::store::StoreError;
+use fantail_rules::ids::{FrontNo, PartitionId, Position, ShardNo, TenantId};
+use std::sync::Arc;
+use tokio::sync::watch;
+use tracing::error;
+
+/// Facts in one proposal. A shard cuts them into records of its own size.
+const STRETCH_MAX: usize = 1_024;
+
+/// Asks of the node itself take turns like a tenant's.
+pub const HOUSE: TenantId = TenantId(0);
+
+pub struct TakeLoop {
+    pub ports: Arc<Ports>,
+    pub meter: Arc<Meter>,
+    pub shard: ShardNo,
+    pub front: FrontNo,
+    pub tail: Arc<Tail>,
+    pub queue: Arc<Queue<ShardAsk, ShardAnswer>>,
+    /// The front's durable position.
+    pub durable: watch::Receiver<Position>,
+}
+
+impl TakeLoop {
+    pub async fn run(mut self) {
+        if let Err(reason) = self.walk().await {
+            error!(shard = %self.shard, front = %self.front, reason, "take loop stopped");
+            self.ports.stop.set(&reason);
+        }
+    }
+
+    /// Ends without an error when the shard's queue closes.
+    async fn walk(&mut self) -> Result<(), String> {
+        let mut taken = taken(&self.ports, self.shard, self.front).map_err(|failed| failed.to_string())?;
+        loop {
+            let durable = *self.durable.borrow_and_update();
+            if durable <= taken {
+                if self.durable.changed().await.is_err() {
+                    return Ok(());
+                }
+                continue;
+            }
+            let facts =
+                self.tail.read(taken.next(), STRETCH_MAX).await.map_err(|failed| failed.to_string())?;
+            let Some(last) = facts.last().map(|fact| fact.position) else { continue };
+            let count = facts.len() as u64;
+            let ask = ShardAsk::Take { front: self.front, facts: facts.into() };
+            let Ok(answer) = self.queue.push(HOUSE, vec![ask], 64 * count as usize) else {
+                if self.queue.is_closed() {
+                    return Ok(());
+                }
+                self.pause().await;
+                continue;
+            };
+            match answer.await {
+                Ok(Ok(_)) => {
+                    self.meter.took(count);
+                    taken = last;
+                }
+                // No room, or busy: try again; the watermark makes a repeat harmless.
+                Ok(Err(_)) if !self.queue.is_closed() => self.pause().await,
+                Ok(Err(_)) | Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    async fn pause(&self) {
+        let deadline = self.ports.clock.monotonic().plus(50);
+        self.ports.tasks.sleep_until(deadline).await;
+    }
+}
+
+/// What a shard has taken of a front, in its durable state.
+pub fn taken(ports: &Ports, shard: ShardNo, front: FrontNo) -> Result<Position, StoreError> {
+    let mut found = Ok(Position::START);
+    ports.store.read(PartitionId::Shard(shard), &mut |state| {
+        found = progress::taken(state.tables(), front);
+    })?;
+    Ok(found?)
+}

@@ -1,0 +1,64 @@
+//! Tenants and keys.
+//!
+//! Comes from: the admin API. Does: asks the root, and gives a new tenant its keys before anybody hears of it.
+//! Goes to: `machine::root`; everybody else reads `control`.
+
+use crate::ask::{KeyAsk, KeyView, Refusal, TenantAsk, TenantPatch, TenantView};
+use crate::control::{key_view, tenant_view};
+use crate::core::{Core, answer, locked, stopped};
+use crate::take::HOUSE;
+use fantail_machine::root::{RootAnswer, RootAsk};
+use fantail_rules::ids::TenantId;
+
+async fn ask(core: &Core, ask: RootAsk) -> Result<RootAnswer, Refusal> {
+    match answer(core.root.push(HOUSE, vec![ask], 1_024)).await? {
+        RootAnswer::UnknownTenant => Err(Refusal::UnknownTenant),
+        RootAnswer::UnknownKey => Err(Refusal::UnknownKey),
+        RootAnswer::TooMany { limit } => Err(Refusal::TooMany { limit }),
+        done @ (RootAnswer::Layout(_)
+        | RootAnswer::Tenant(_)
+        | RootAnswer::Key(_)
+        | RootAnswer::Revoked
+        | RootAnswer::SlugTaken) => Ok(done),
+    }
+}
+
+fn other() -> Refusal {
+    stopped("the root answered something else")
+}
+
+pub async fn create(core: &Core, tenant: TenantAsk) -> Result<TenantView, Refusal> {
+    let slug = tenant.slug.clone();
+    match ask(core, RootAsk::CreateTenant { slug: tenant.slug, name: tenant.name }).await? {
+        RootAnswer::Tenant(row) => {
+            core.ports.keyring.create_tenant(row.id).map_err(locked)?;
+            Ok(tenant_view(&row))
+        }
+        RootAnswer::SlugTaken => Err(Refusal::TenantExists { slug }),
+        _ => Err(other()),
+    }
+}
+
+pub async fn patch(core: &Core, tenant: TenantId, patch: TenantPatch) -> Result<TenantView, Refusal> {
+    let TenantPatch { name, tier_up, retention_days } = patch;
+    match ask(core, RootAsk::PatchTenant { tenant, name, tier_up, retention_days }).await? {
+        RootAnswer::Tenant(row) => Ok(tenant_view(&row)),
+        _ => Err(other()),
+    }
+}
+
+pub async fn create_key(core: &Core, tenant: TenantId, key: KeyAsk) -> Result<KeyView, Refusal> {
+    let KeyAsk { id, secret_hash, scopes, expires_at } = key;
+    let create = RootAsk::CreateKey { tenant, id, secret_hash, scopes, expires: expires_at };
+    match ask(core, create).await? {
+        RootAnswer::Key(row) => Ok(key_view(&row)),
+        _ => Err(other()),
+    }
+}
+
+pub async fn revoke_key(core: &Core, tenant: TenantId, id: &str) -> Result<(), Refusal> {
+    match ask(core, RootAsk::RevokeKey { tenant, id: id.to_owned() }).await? {
+        RootAnswer::Revoked => Ok(()),
+        _ => Err(other()),
+    }
+}

@@ -1,0 +1,52 @@
+//! `cargo xtask tidy` and `cargo xtask contract`.
+
+use anyhow::{Context, Result};
+use std::io::Write;
+use std::process::ExitCode;
+use xtask::repo::Repo;
+use xtask::{contract, tidy};
+
+const USAGE: &str = "\
+cargo xtask tidy                  check how the code is written
+cargo xtask contract [--summary]  list which promises of docs/contract.md the tests claim to prove
+";
+
+fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["tidy"] => run_tidy(),
+        ["contract"] => run_contract(contract::Report::listing),
+        ["contract", "--summary"] => run_contract(contract::Report::summary),
+        _ => {
+            say(USAGE)?;
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn run_tidy() -> Result<ExitCode> {
+    let findings = tidy::check(&Repo::here()?)?;
+    for finding in &findings {
+        say(&format!("{finding}\n"))?;
+    }
+    say(&format!("tidy: {} findings\n", findings.len()))?;
+    Ok(exit_code(findings.is_empty()))
+}
+
+fn run_contract(show: fn(&contract::Report) -> String) -> Result<ExitCode> {
+    let report = contract::check(&Repo::here()?)?;
+    say(&show(&report))?;
+    for error in &report.errors {
+        say(&format!("{error}\n"))?;
+    }
+    Ok(exit_code(report.errors.is_empty()))
+}
+
+fn say(text: &str) -> Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
+}
+
+fn exit_code(is_well: bool) -> ExitCode {
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
