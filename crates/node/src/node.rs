@@ -8,9 +8,10 @@ use crate::core::Core;
 use crate::meter::Reading;
 use crate::{accept, housekeeping, inbox, people, start, tenants};
 use fantail_ports::store::{Gauges, StoreError, Tended};
-use fantail_rules::ids::{Arrival, Position, TenantId};
+use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
 use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
+use tracing::warn;
 
 #[derive(Clone)]
 pub struct Node {
@@ -68,6 +69,23 @@ impl Node {
         }
     }
 
+    /// Why nothing more can be promised, if so.
+    #[must_use]
+    pub fn stopped(&self) -> Option<String> {
+        self.core.ports.stop.reason()
+    }
+
+    /// Says that nothing more can be promised: the process is to stop.
+    pub fn give_up(&self, reason: &str) {
+        self.core.ports.stop.set(reason);
+    }
+
+    /// Wall time, as the node's clock has it.
+    #[must_use]
+    pub fn wall(&self) -> Millis {
+        self.core.ports.clock.wall()
+    }
+
     fn take_lag(&self) -> u64 {
         let mut worst = 0;
         for (front, handle) in &self.core.fronts {
@@ -88,8 +106,15 @@ impl Node {
         housekeeping::sync_now(&self.core).await.map(|_| ())
     }
 
-    pub async fn trim(&self, snapshots: &[housekeeping::Taken]) -> Result<(), Refusal> {
-        housekeeping::trim(&self.core, snapshots).await
+    /// Trims the journal behind the newest of these that is old enough, beside everything else.
+    pub fn trim_behind(&self, snapshots: &[housekeeping::Taken]) {
+        let (core, snapshots) = (self.core.clone(), snapshots.to_vec());
+        let trim = async move {
+            if let Err(failed) = housekeeping::trim(&core, &snapshots).await {
+                warn!(%failed, "journal not trimmed");
+            }
+        };
+        self.core.ports.tasks.spawn("trim", Box::pin(trim));
     }
 
     /// One round of retention now, instead of when it is due.

@@ -15,7 +15,9 @@ use fantail_ports::inbox::Forget;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{Order, TablesError};
 use fantail_rules::ids::{Arrival, KeyNo, Lookup, Millis, TenantId, UserNo};
-use fantail_rules::limits::{EDGES_PER_RECORD_MAX, MARK_ROWS_PER_RECORD_MAX, USERS_PER_RECORD_MAX};
+use fantail_rules::limits::{
+    EDGES_PER_RECORD_MAX, MARK_ROWS_PER_RECORD_MAX, RECORD_BYTES_MAX, USERS_PER_RECORD_MAX,
+};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
@@ -62,11 +64,25 @@ pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Res
         };
         users.push(UserPut { user, lookup: put.lookup, id: put.id, attributes: put.attributes });
     }
-    let records = users
-        .chunks(USERS_PER_RECORD_MAX)
-        .map(|users| ShardRecord::UserPut { tenant, users: users.to_vec() })
-        .collect();
+    let records = cut(users).into_iter().map(|users| ShardRecord::UserPut { tenant, users }).collect();
     Ok(Planned { records, answer: ShardAnswer::Users(answers) })
+}
+
+/// Records that hold neither too many users nor too many bytes.
+fn cut(users: Vec<UserPut>) -> Vec<Vec<UserPut>> {
+    let mut records: Vec<Vec<UserPut>> = Vec::new();
+    let mut bytes = 0;
+    for user in users {
+        let size = user.id.bytes.len() + user.attributes.bytes.len() + 128;
+        let full = records.last().is_none_or(|record| record.len() == USERS_PER_RECORD_MAX);
+        if full || bytes + size > RECORD_BYTES_MAX / 2 {
+            records.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += size;
+        records.last_mut().expect("one was pushed if there was none").push(user);
+    }
+    records
 }
 
 fn existing(

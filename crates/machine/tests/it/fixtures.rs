@@ -1,0 +1,239 @@
+//! Stored-format fixtures: the bytes of one record of each kind, and of every row of a small written history. They
+//! are what released builds have on disk. A failure here means that such a disk can no longer be read: give the
+//! new layout a new version or tag, keep reading the old one, and add lines; never change one.
+
+use crate::harness::{DAY_MS, Node, SHARD, START, TENANT, list, sealed};
+use fantail_machine::front::FrontAsk;
+use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Size};
+use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
+use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
+use fantail_machine::records::{Fact, Stamped};
+use fantail_machine::root::RootAsk;
+use fantail_ports::tables::{KeyRange, Order};
+use fantail_rules::admit::Bucket;
+use fantail_rules::ids::{
+    Arrival, FrontNo, KeyNo, Lookup, Millis, PartitionId, Position, ShardNo, TenantId, UserNo,
+};
+use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::tier::Tier;
+use fantail_rules::ulid::Ulid;
+use std::collections::BTreeSet;
+use std::fmt::{Debug, Write};
+use std::ops::ControlFlow;
+
+const RECORDS: &str = include_str!("fixtures/records.txt");
+const ROWS: &str = include_str!("fixtures/rows.txt");
+
+#[test]
+fn record_bytes_are_the_released_ones() {
+    let mut written = String::new();
+    write_examples(&mut written, "root", &root_examples());
+    write_examples(&mut written, "front", &front_examples());
+    write_examples(&mut written, "shard", &shard_examples());
+    assert_eq!(lines(RECORDS), lines(&written), "records are now written as\n{written}");
+}
+
+#[test]
+fn released_records_are_still_read() {
+    check_read("root", &root_examples());
+    check_read("front", &front_examples());
+    check_read("shard", &shard_examples());
+}
+
+#[test]
+fn every_record_kind_has_a_fixture() {
+    assert_eq!(tags(&root_examples()), (1..=4).collect());
+    assert_eq!(tags(&front_examples()), (1..=4).collect());
+    assert_eq!(tags(&shard_examples()), (1..=11).collect());
+}
+
+/// Keys and values of all families, from a history that is always the same.
+#[test]
+fn row_bytes_are_the_released_ones() {
+    let node = history();
+    let (mut written, mut families) = (String::new(), BTreeSet::new());
+    for partition in [PartitionId::Root, PartitionId::Front(FrontNo(0)), PartitionId::Shard(SHARD)] {
+        node.read(partition, |state| {
+            let everything = KeyRange { from: &[], to: &[0xff; 64] };
+            let visit = &mut |key: &[u8], value: &[u8]| {
+                families.insert(key[0]);
+                writeln!(written, "{partition} {} {}", hex(key), hex(value)).unwrap();
+                ControlFlow::Continue(())
+            };
+            state.tables().scan(everything, Order::Ascending, visit).unwrap();
+        });
+    }
+    assert_eq!(families, (1..=3).chain(16..=19).chain(32..=47).collect(), "every family has a row");
+    assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
+}
+
+/// Something of everything: both tiers, explicit users, marks, retractions, and to-do rows.
+fn history() -> Node {
+    let mut node = Node::new();
+    node.root(RootAsk::Layout(Layout { shards: 4, fronts: 1 }));
+    node.root(RootAsk::CreateTenant { slug: "default".into(), name: "Default".into() });
+    node.root(RootAsk::CreateKey {
+        tenant: TENANT,
+        id: "k1".into(),
+        secret_hash: [3; 32],
+        scopes: vec!["inbox:read".into()],
+        expires: Some(Millis(START.0 + DAY_MS)),
+    });
+    node.root(RootAsk::RevokeKey { tenant: TENANT, id: "k1".into() });
+    let users: Vec<UserNo> = (0..17).map(|name| node.user(name)).collect();
+    (0..17).for_each(|name| node.join(name, list(2)));
+    node.join(0, list(3));
+    node.front(FrontAsk::Counted {
+        shard: ShardNo(2),
+        sizes: vec![Size { tenant: TENANT, list: list(2), members: 9_000 }],
+    });
+    node.post(list(2), false);
+    let pointer = node.post(list(2), true);
+    let given = node.send(&users[..2]);
+    node.take_all();
+    node.retract(pointer);
+    node.retract(given);
+    node.post(list(3), true);
+    node.take_all();
+    node.leave(1, list(2));
+    node.mark(users[0], Mark::Read, &[1]);
+    node.mark(users[0], Mark::Snooze { until: Millis(START.0 + 60_000) }, &[4]);
+    node.mark_all(users[0], Mark::Seen, 2);
+    node.delete_user(16);
+    node
+}
+
+fn root_examples() -> Vec<RootRecord> {
+    let tenant = TenantId(300);
+    vec![
+        RootRecord::Layout(Layout { shards: 4, fronts: 1 }),
+        RootRecord::TenantPut(Tenant {
+            id: tenant,
+            slug: "acme".into(),
+            name: "Acme Ä".into(),
+            tier_up: 10_000,
+            retention_days: 90,
+            created: Millis(1_750_000_000_000),
+        }),
+        RootRecord::KeyPut(ApiKey {
+            tenant,
+            id: "k1".into(),
+            secret_hash: [0x5a; 32],
+            scopes: vec!["events:write".into(), "admin".into()],
+            created: Millis(1_750_000_000_000),
+            expires: Some(Millis(1_760_000_000_000)),
+        }),
+        RootRecord::KeyRevoked { tenant, id: "k1".into() },
+    ]
+}
+
+fn admitted(audience: Audience) -> FrontRecord {
+    FrontRecord::Admitted(Admitted {
+        tenant: TenantId(300),
+        event: Ulid::new(Millis(1_750_000_000_000), FrontNo(5), 77),
+        key: [1; 16],
+        body: [2; 16],
+        kind: "post".into(),
+        category: "social".into(),
+        priority: 2,
+        actor: Some(sealed(7)),
+        content: sealed(0),
+        audience,
+    })
+}
+
+fn front_examples() -> Vec<FrontRecord> {
+    let tenant = TenantId(300);
+    let members = vec![(ShardNo(1), vec![UserNo(0), UserNo(500)]), (ShardNo(3), vec![UserNo(9)])];
+    vec![
+        admitted(Audience::Listed { list: list(2), tier: Tier::Pointer }),
+        admitted(Audience::Addressed(members)),
+        FrontRecord::Retracted { tenant, event: Ulid(0x0102_0304) },
+        FrontRecord::Counted {
+            shard: ShardNo(3),
+            sizes: vec![Size { tenant, list: list(2), members: 12_345 }],
+        },
+        FrontRecord::Forgotten {
+            tenant,
+            bucket: Bucket(10_127),
+            keys: vec![[4; 16], [5; 16]],
+            events: vec![Ulid(6)],
+        },
+    ]
+}
+
+fn shard_examples() -> Vec<ShardRecord> {
+    let (tenant, user, lookup) = (TenantId(300), UserNo(1_000), Lookup([0xcd; 16]));
+    let edge = |name| Edge { user, list: list(2), name };
+    let given = Given {
+        front: FrontNo(5),
+        position: Position(70_000),
+        tenant,
+        event: Ulid(0x0102_0304),
+        members: vec![UserNo(0), UserNo(128), UserNo(129)],
+    };
+    let marked = |mark, arrivals: &[u64]| ShardRecord::Marked {
+        tenant,
+        user,
+        mark,
+        arrivals: arrivals.iter().copied().map(Arrival).collect(),
+    };
+    let put = UserPut { user, lookup, id: sealed(8), attributes: sealed(8) };
+    let moved = |watermark| ShardRecord::Moved { tenant, user, watermark, to: Arrival(70_000) };
+    vec![
+        ShardRecord::UserPut { tenant, users: vec![put] },
+        ShardRecord::UserGone { tenant, user, lookup, key: KeyNo(8) },
+        ShardRecord::Edges { tenant, change: Change::Join, edges: vec![edge(Some(sealed(0))), edge(None)] },
+        ShardRecord::Edges { tenant, change: Change::Leave, edges: vec![edge(None)] },
+        ShardRecord::Take { front: FrontNo(5), from: Position(69_000), to: Position(69_255) },
+        ShardRecord::Given(given),
+        marked(Mark::Read, &[3, 300]),
+        marked(Mark::Unread, &[3]),
+        marked(Mark::Seen, &[3]),
+        marked(Mark::Archive, &[3]),
+        marked(Mark::Unarchive, &[3]),
+        marked(Mark::Snooze { until: Millis(1_750_000_060_000) }, &[3]),
+        marked(Mark::Unsnooze, &[3]),
+        marked(Mark::Delete, &[3]),
+        moved(Watermark::Read),
+        moved(Watermark::Seen),
+        moved(Watermark::Archived),
+        ShardRecord::Cleared { tenant, user, arrivals: vec![Arrival(3), Arrival(300)] },
+        ShardRecord::Reported { sizes: vec![Size { tenant, list: list(2), members: 12_345 }] },
+        ShardRecord::Shredded { keys: vec![(tenant, KeyNo(8))] },
+        ShardRecord::Expired { tenant, through: Arrival(70_000) },
+    ]
+}
+
+fn tags<R: Fact>(examples: &[R]) -> BTreeSet<u8> {
+    examples.iter().map(Fact::tag).collect()
+}
+
+fn write_examples<R: Fact + Clone>(out: &mut String, machine: &str, examples: &[R]) {
+    for record in examples {
+        let bytes = Stamped { at: START, record: record.clone() }.encode();
+        writeln!(out, "{machine} {}", hex(&bytes)).unwrap();
+    }
+}
+
+fn check_read<R: Fact + PartialEq + Debug + Clone>(machine: &str, examples: &[R]) {
+    let stored = lines(RECORDS).into_iter().filter_map(|line| line.strip_prefix(machine));
+    let read: Vec<Stamped<R>> = stored.map(|hex| Stamped::decode(&unhex(hex.trim())).unwrap()).collect();
+    let expected: Vec<_> =
+        examples.iter().map(|record| Stamped { at: START, record: record.clone() }).collect();
+    assert_eq!(read, expected);
+}
+
+/// Lines that say something: `#` begins a comment.
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let pairs = (0..text.len()).step_by(2).map(|at| &text[at..at + 2]);
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+}

@@ -1,0 +1,364 @@
+//! One node without its loops: a journal, a store, and the machines in between. Every ask is planned, its facts
+//! are applied, encoded into the journal and committed, each ask as one batch. What the loops of a node do (take,
+//! report, expire) happens when a test says so.
+//!
+//! Not here: durability and order between partitions that run at the same time; the simulator has those.
+
+use fantail_machine::front::admit::{self, AskAudience};
+use fantail_machine::front::fact::FrontFact;
+use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
+use fantail_machine::records::front::FrontRecord;
+use fantail_machine::records::root::RootRecord;
+use fantail_machine::records::shard::{Change, ShardRecord};
+use fantail_machine::records::{Fact, Stamped};
+use fantail_machine::root::{self, RootAnswer, RootAsk};
+use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
+use fantail_machine::shard::inbox::{Counts, Entry, UserInbox};
+use fantail_machine::shard::users::Put;
+use fantail_machine::shard::{self, Derived, ShardAnswer, ShardAsk, expire, mark, report};
+use fantail_machine::tables::progress::{self, Progress};
+use fantail_machine::tables::todo::{self, Todo};
+use fantail_machine::tables::user;
+use fantail_machine::view::View;
+use fantail_memory::store::MemoryStore;
+use fantail_ports::keyring::Sealed;
+use fantail_ports::store::{Commit, Store, View as State};
+use fantail_ports::tables::{Changes, TablesError};
+use fantail_rules::ids::{
+    Arrival, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId, UserNo,
+};
+use fantail_rules::marks::{Mark, State as Filter};
+use fantail_rules::merge::Direction;
+use fantail_rules::ulid::Ulid;
+use std::collections::BTreeMap;
+
+pub const TENANT: TenantId = TenantId(1);
+pub const FRONT: FrontNo = FrontNo(0);
+pub const SHARD: ShardNo = ShardNo(0);
+pub const DAY_MS: u64 = 86_400_000;
+/// A plausible time of day, so that varints and ULIDs have their usual lengths.
+pub const START: Millis = Millis(1_750_000_000_000);
+
+pub struct Node {
+    pub store: MemoryStore,
+    pub journal: BTreeMap<PartitionId, Vec<Vec<u8>>>,
+    pub now: Millis,
+    /// Whose asks come next, and to which shard.
+    pub tenant: TenantId,
+    pub at: ShardNo,
+    /// How many rows each record of the last ask changed.
+    pub rows_touched: Vec<usize>,
+    draws: u64,
+}
+
+/// What to write, and for whom.
+pub struct Post {
+    pub key: u64,
+    pub audience: AskAudience,
+    pub tier_up: u32,
+}
+
+impl Node {
+    pub fn new() -> Self {
+        Self {
+            store: MemoryStore::new(),
+            journal: BTreeMap::new(),
+            now: START,
+            tenant: TENANT,
+            at: SHARD,
+            rows_touched: Vec::new(),
+            draws: 0,
+        }
+    }
+
+    fn moment(&mut self) -> Moment {
+        // Multiples of a large odd number: different for every ask, the same in every run.
+        self.draws += 1;
+        let random = u128::from(self.draws).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        Moment { now: self.now, random }
+    }
+
+    pub fn root(&mut self, ask: RootAsk) -> RootAnswer {
+        let now = self.now;
+        self.decide(
+            PartitionId::Root,
+            |view| root::plan(view, ask, now).map(|plan| (plan.records, plan.answer)),
+            |view, record: &RootRecord, _| root::apply(view, record, now),
+        )
+    }
+
+    pub fn front(&mut self, ask: FrontAsk) -> FrontAnswer {
+        let moment = self.moment();
+        self.decide(
+            PartitionId::Front(FRONT),
+            |view| front::plan(view, ask, FRONT, moment).map(|plan| (plan.records, plan.answer)),
+            |view, record: &FrontRecord, _| front::apply(view, record, moment.now),
+        )
+    }
+
+    pub fn shard(&mut self, ask: ShardAsk) -> ShardAnswer {
+        let facts = if let ShardAsk::Take { facts, .. } = &ask { facts.to_vec() } else { Vec::new() };
+        let (now, no) = (self.now, self.at);
+        self.decide(
+            PartitionId::Shard(no),
+            |view| shard::plan(view, ask, no, now).map(|plan| (plan.records, plan.answer)),
+            |view, record: &ShardRecord, derived| shard::apply(view, record, now, &facts, derived),
+        )
+    }
+
+    /// Plan, apply, append, commit. Facts travel through their bytes, so a lossy encoding shows.
+    fn decide<R: Fact, A>(
+        &mut self,
+        partition: PartitionId,
+        plan: impl FnOnce(&mut View<'_>) -> Result<(Vec<R>, A), TablesError>,
+        apply: impl Fn(&mut View<'_>, &R, &mut Derived) -> Result<(), TablesError>,
+    ) -> A {
+        let (now, mut changes, mut derived) = (self.now, Changes::new(), Derived::default());
+        let (mut plan, mut planned) = (Some(plan), None);
+        let (mut encoded, mut rows_touched) = (Vec::new(), Vec::new());
+        let read = self.store.read(partition, &mut |state| {
+            let plan = plan.take().unwrap();
+            let (records, answer) = plan(&mut View::new(state.tables(), &[], &mut changes)).unwrap();
+            for record in records {
+                let bytes = Stamped { at: now, record }.encode();
+                let record = Stamped::<R>::decode(&bytes).unwrap().record;
+                let mut touched = Changes::new();
+                apply(&mut View::new(state.tables(), &[&changes], &mut touched), &record, &mut derived)
+                    .unwrap();
+                rows_touched.push(touched.len());
+                changes.append(&mut touched);
+                encoded.push(bytes);
+            }
+            planned = Some(answer);
+        });
+        read.unwrap();
+        self.rows_touched = rows_touched;
+        if !encoded.is_empty() {
+            let journal = self.journal.entry(partition).or_default();
+            journal.append(&mut encoded);
+            let Derived { edits, windows, forgets } = derived;
+            let through = Position(journal.len() as u64);
+            self.store.commit(partition, Commit { through, changes, edits, windows, forgets }).unwrap();
+        }
+        planned.unwrap()
+    }
+
+    pub fn read<T>(&self, partition: PartitionId, with: impl FnOnce(&dyn State) -> T) -> T {
+        let (mut with, mut found) = (Some(with), None);
+        self.store.read(partition, &mut |state| found = with.take().map(|with| with(state))).unwrap();
+        found.unwrap()
+    }
+
+    pub fn read_shard<T>(&self, with: impl FnOnce(&dyn State) -> T) -> T {
+        self.read(PartitionId::Shard(self.at), with)
+    }
+
+    /// What a shard can take of the front from a position on.
+    pub fn facts(&self, after: Position) -> Vec<FrontFact> {
+        let journal = self.journal.get(&PartitionId::Front(FRONT)).map_or(&[][..], Vec::as_slice);
+        let positions = (after.0 + 1)..;
+        let records = journal.iter().skip(after.0 as usize);
+        positions.zip(records).map(|(at, bytes)| FrontFact::decode(Position(at), bytes).unwrap()).collect()
+    }
+
+    /// A shard takes at most so many of the facts it has not taken yet.
+    pub fn take(&mut self, at_most: usize) {
+        let taken = self.read_shard(|state| progress::taken(state.tables(), FRONT).unwrap());
+        let mut facts = self.facts(taken);
+        facts.truncate(at_most);
+        if !facts.is_empty() {
+            assert_eq!(self.shard(ShardAsk::Take { front: FRONT, facts: facts.into() }), ShardAnswer::Took);
+        }
+    }
+
+    pub fn take_all(&mut self) {
+        self.take(usize::MAX);
+    }
+
+    pub fn admit(&mut self, post: Post) -> FrontAnswer {
+        let mut key = [0; 16];
+        key[8..].copy_from_slice(&post.key.to_be_bytes());
+        let ask = admit::Ask {
+            tenant: self.tenant,
+            key,
+            body: [7; 16],
+            kind: "post".into(),
+            category: "social".into(),
+            priority: 2,
+            actor: Some(sealed(1)),
+            content: sealed(2),
+            audience: post.audience,
+            tier_up: post.tier_up,
+        };
+        self.front(FrontAsk::Admit(Box::new(ask)))
+    }
+
+    /// A new event for a list. The tier is the test's choice: a threshold of zero makes every list a large one.
+    pub fn post(&mut self, list: ListId, pointer: bool) -> Ulid {
+        let (key, tier_up) = (self.draws, if pointer { 0 } else { 10_000 });
+        admitted(self.admit(Post { key, audience: AskAudience::List(list), tier_up }))
+    }
+
+    /// A new event for explicit users of the shard.
+    pub fn send(&mut self, members: &[UserNo]) -> Ulid {
+        self.send_to(vec![(self.at, members.to_vec())])
+    }
+
+    pub fn send_to(&mut self, members: Vec<(ShardNo, Vec<UserNo>)>) -> Ulid {
+        let (key, audience) = (self.draws, AskAudience::Members(members));
+        admitted(self.admit(Post { key, audience, tier_up: 10_000 }))
+    }
+
+    pub fn retract(&mut self, event: Ulid) -> FrontAnswer {
+        self.front(FrontAsk::Retract { tenant: self.tenant, event })
+    }
+
+    /// Creates a user and returns its number.
+    pub fn user(&mut self, name: u64) -> UserNo {
+        let put = Put { lookup: lookup(name), id: sealed(name + 100), attributes: sealed(name + 100) };
+        self.shard(ShardAsk::PutUsers { tenant: self.tenant, users: vec![put] });
+        self.number(name).unwrap()
+    }
+
+    pub fn number(&self, name: u64) -> Option<UserNo> {
+        self.read_shard(|state| user::number(state.tables(), self.tenant, lookup(name)).unwrap())
+    }
+
+    pub fn delete_user(&mut self, name: u64) -> ShardAnswer {
+        self.shard(ShardAsk::DeleteUser { tenant: self.tenant, lookup: lookup(name) })
+    }
+
+    pub fn edit(&mut self, change: Change, name: u64, list: ListId) -> EdgeAnswer {
+        let edges = vec![AskEdge { user: lookup(name), list, name: sealed(3) }];
+        match self.shard(ShardAsk::Edit { tenant: self.tenant, edit: Edit { change, edges } }) {
+            ShardAnswer::Edges(answers) => answers[0],
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn join(&mut self, name: u64, list: ListId) {
+        assert_eq!(self.edit(Change::Join, name, list), EdgeAnswer::Changed);
+    }
+
+    pub fn leave(&mut self, name: u64, list: ListId) {
+        assert_eq!(self.edit(Change::Leave, name, list), EdgeAnswer::Changed);
+    }
+
+    pub fn mark(&mut self, user: UserNo, mark: Mark, arrivals: &[u64]) -> ShardAnswer {
+        let arrivals = arrivals.iter().copied().map(Arrival).collect();
+        self.shard(ShardAsk::Mark { tenant: self.tenant, user, mark: mark::Ask::Some { mark, arrivals } })
+    }
+
+    pub fn mark_all(&mut self, user: UserNo, mark: Mark, through: u64) -> ShardAnswer {
+        let through = Arrival(through);
+        self.shard(ShardAsk::Mark { tenant: self.tenant, user, mark: mark::Ask::All { mark, through } })
+    }
+
+    /// One whole round of retention, as the housekeeping loop does it.
+    pub fn expire(&mut self, retention_days: u32) {
+        let mut swept = None;
+        loop {
+            let ask = ShardAsk::Expire { tenant: self.tenant, retention_days, swept };
+            match self.shard(ask) {
+                ShardAnswer::Expired(expire::Progress { more: true, swept: place }) => swept = place,
+                ShardAnswer::Expired(_) => return,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Does what the to-do rows of a shard ask for, as the errand loop does it.
+    pub fn run_errands(&mut self) {
+        let (sizes, keys) = self.read_shard(|state| {
+            let todos = todo::waiting(state.tables(), 256).unwrap();
+            let keys: Vec<(TenantId, KeyNo)> = todos.iter().filter_map(|todo| key_of(*todo)).collect();
+            (report::sizes_to_report(state.tables(), &todos).unwrap(), keys)
+        });
+        if !sizes.is_empty() {
+            self.front(FrontAsk::Counted { shard: self.at, sizes: sizes.clone() });
+            self.shard(ShardAsk::Reported { sizes });
+        }
+        if !keys.is_empty() {
+            self.shard(ShardAsk::Shredded { keys });
+        }
+    }
+
+    pub fn progress(&self) -> Progress {
+        self.read_shard(|state| progress::find(state.tables(), self.tenant).unwrap())
+    }
+
+    pub fn todos(&self) -> Vec<Todo> {
+        self.read_shard(|state| todo::waiting(state.tables(), 256).unwrap())
+    }
+
+    pub fn inbox<T>(&self, user: UserNo, with: impl FnOnce(&UserInbox<'_>) -> T) -> T {
+        self.read_shard(|state| {
+            with(&UserInbox::open(state.tables(), state.inbox(), self.tenant, user, self.now).unwrap())
+        })
+    }
+
+    pub fn counts(&self, user: UserNo) -> Counts {
+        self.inbox(user, |inbox| inbox.counts().unwrap())
+    }
+
+    /// All entries of a user, newest first, read in pages of the given size.
+    pub fn pages(&self, user: UserNo, direction: Direction, state: Filter, limit: usize) -> Vec<Entry> {
+        self.inbox(user, |inbox| walk(inbox, direction, state, limit))
+    }
+
+    /// The arrivals of everything a user has, oldest first.
+    pub fn arrivals(&self, user: UserNo) -> Vec<u64> {
+        let entries = self.pages(user, Direction::OldestFirst, Filter::All, 7);
+        entries.into_iter().map(|entry| entry.arrival.0).collect()
+    }
+
+    pub fn events(&self, user: UserNo) -> Vec<Ulid> {
+        let entries = self.pages(user, Direction::OldestFirst, Filter::All, 7);
+        entries.into_iter().map(|entry| entry.event).collect()
+    }
+}
+
+/// Reads page after page until there is none.
+pub fn walk(inbox: &UserInbox<'_>, direction: Direction, state: Filter, limit: usize) -> Vec<Entry> {
+    let (mut all, mut from) = (Vec::new(), None);
+    loop {
+        let found = inbox.page(direction, from, state, limit).unwrap();
+        assert!(found.entries.len() <= limit, "a page holds at most what was asked for");
+        all.extend(found.entries);
+        match found.resume {
+            Some(resume) => from = Some(resume),
+            None => return all,
+        }
+    }
+}
+
+pub fn admitted(answer: FrontAnswer) -> Ulid {
+    match answer {
+        FrontAnswer::Admitted(event) => event,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
+    match todo {
+        Todo::Shred { tenant, key } => Some((tenant, key)),
+        Todo::Report { .. } => None,
+    }
+}
+
+pub fn lookup(name: u64) -> Lookup {
+    let mut bytes = [0xAA; 16];
+    bytes[8..].copy_from_slice(&name.to_be_bytes());
+    Lookup(bytes)
+}
+
+/// An actor's list for even numbers, a topic for odd ones.
+pub fn list(no: u64) -> ListId {
+    let mut bytes = [0xBB; 16];
+    bytes[8..].copy_from_slice(&no.to_be_bytes());
+    ListId(bytes)
+}
+
+pub fn sealed(key: u64) -> Sealed {
+    Sealed { key: KeyNo(key), nonce: [9; 12], bytes: key.to_be_bytes().to_vec() }
+}

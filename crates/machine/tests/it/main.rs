@@ -1,0 +1,26 @@
+//! The machines from outside: bytes and rows first, then behaviour through plan and apply on the reference store,
+//! then what must hold for all of it: counts equal a recount, replay equals the run, no record costs too much.
+
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+mod model;
+mod strategies;
+
+mod fixtures;
+mod records;
+mod tables;
+
+mod admit;
+mod expire;
+mod follow;
+mod marks;
+mod paging;
+mod retract;
+mod root;
+mod take;
+mod users;
+
+mod cost;
+mod random;
+mod replay;

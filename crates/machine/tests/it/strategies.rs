@@ -1,0 +1,227 @@
+//! Any record that a writer of ours could write, small enough to be shrunk by hand.
+
+use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Size};
+use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
+use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
+use fantail_ports::keyring::Sealed;
+use fantail_rules::admit::Bucket;
+use fantail_rules::ids::{
+    Arrival, FrontNo, KeyNo, ListId, Lookup, Millis, Position, ShardNo, TenantId, UserNo,
+};
+use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::tier::Tier;
+use fantail_rules::ulid::Ulid;
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+pub fn tenant() -> impl Strategy<Value = TenantId> {
+    any::<u32>().prop_map(TenantId)
+}
+
+pub fn millis() -> impl Strategy<Value = Millis> {
+    any::<u64>().prop_map(Millis)
+}
+
+pub fn user() -> impl Strategy<Value = UserNo> {
+    any::<u64>().prop_map(UserNo)
+}
+
+pub fn arrival() -> impl Strategy<Value = Arrival> {
+    any::<u64>().prop_map(Arrival)
+}
+
+pub fn list() -> impl Strategy<Value = ListId> {
+    any::<[u8; 16]>().prop_map(ListId)
+}
+
+pub fn ulid() -> impl Strategy<Value = Ulid> {
+    any::<u128>().prop_map(Ulid)
+}
+
+pub fn tier() -> impl Strategy<Value = Tier> {
+    prop_oneof![Just(Tier::Written), Just(Tier::Pointer)]
+}
+
+pub fn sealed() -> impl Strategy<Value = Sealed> {
+    (any::<u64>(), any::<[u8; 12]>(), vec(any::<u8>(), 0..40)).prop_map(|(key, nonce, bytes)| Sealed {
+        key: KeyNo(key),
+        nonce,
+        bytes,
+    })
+}
+
+fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
+    btree_set(any::<u64>(), 0..20).prop_map(|set| set.into_iter().map(Arrival).collect())
+}
+
+fn members() -> impl Strategy<Value = Vec<UserNo>> {
+    btree_set(any::<u64>(), 0..20).prop_map(|set| set.into_iter().map(UserNo).collect())
+}
+
+fn sizes() -> impl Strategy<Value = Vec<Size>> {
+    let size =
+        (tenant(), list(), any::<u64>()).prop_map(|(tenant, list, members)| Size { tenant, list, members });
+    vec(size, 0..8)
+}
+
+pub fn tenant_row() -> impl Strategy<Value = Tenant> {
+    (tenant(), any::<String>(), any::<String>(), any::<u32>(), any::<u32>(), millis()).prop_map(
+        |(id, slug, name, tier_up, retention_days, created)| Tenant {
+            id,
+            slug,
+            name,
+            tier_up,
+            retention_days,
+            created,
+        },
+    )
+}
+
+pub fn api_key() -> impl Strategy<Value = ApiKey> {
+    let scopes = vec(any::<String>(), 0..5);
+    (tenant(), any::<String>(), any::<[u8; 32]>(), scopes, millis(), option::of(millis())).prop_map(
+        |(tenant, id, secret_hash, scopes, created, expires)| ApiKey {
+            tenant,
+            id,
+            secret_hash,
+            scopes,
+            created,
+            expires,
+        },
+    )
+}
+
+pub fn root_record() -> impl Strategy<Value = RootRecord> {
+    prop_oneof![
+        any::<(u16, u16)>().prop_map(|(shards, fronts)| RootRecord::Layout(Layout { shards, fronts })),
+        tenant_row().prop_map(RootRecord::TenantPut),
+        api_key().prop_map(RootRecord::KeyPut),
+        (tenant(), any::<String>()).prop_map(|(tenant, id)| RootRecord::KeyRevoked { tenant, id }),
+    ]
+}
+
+fn audience() -> impl Strategy<Value = Audience> {
+    prop_oneof![
+        (list(), tier()).prop_map(|(list, tier)| Audience::Listed { list, tier }),
+        btree_map(any::<u16>(), members(), 0..4)
+            .prop_map(|map| Audience::Addressed(map.into_iter().map(|(no, m)| (ShardNo(no), m)).collect())),
+    ]
+}
+
+fn admitted() -> impl Strategy<Value = Admitted> {
+    let ids = (tenant(), ulid(), any::<[u8; 16]>(), any::<[u8; 16]>());
+    let words = (any::<String>(), any::<String>(), any::<u8>());
+    (ids, words, option::of(sealed()), sealed(), audience()).prop_map(
+        |((tenant, event, key, body), (kind, category, priority), actor, content, audience)| Admitted {
+            tenant,
+            event,
+            key,
+            body,
+            kind,
+            category,
+            priority,
+            actor,
+            content,
+            audience,
+        },
+    )
+}
+
+pub fn front_record() -> impl Strategy<Value = FrontRecord> {
+    let forgotten = (tenant(), any::<u32>(), vec(any::<[u8; 16]>(), 0..8), vec(ulid(), 0..8));
+    prop_oneof![
+        admitted().prop_map(FrontRecord::Admitted),
+        (tenant(), ulid()).prop_map(|(tenant, event)| FrontRecord::Retracted { tenant, event }),
+        (any::<u16>(), sizes())
+            .prop_map(|(shard, sizes)| FrontRecord::Counted { shard: ShardNo(shard), sizes }),
+        forgotten.prop_map(|(tenant, bucket, keys, events)| FrontRecord::Forgotten {
+            tenant,
+            bucket: Bucket(bucket),
+            keys,
+            events,
+        }),
+    ]
+}
+
+pub fn mark() -> impl Strategy<Value = Mark> {
+    prop_oneof![
+        Just(Mark::Read),
+        Just(Mark::Unread),
+        Just(Mark::Seen),
+        Just(Mark::Archive),
+        Just(Mark::Unarchive),
+        millis().prop_map(|until| Mark::Snooze { until }),
+        Just(Mark::Unsnooze),
+        Just(Mark::Delete),
+    ]
+}
+
+fn watermark() -> impl Strategy<Value = Watermark> {
+    prop_oneof![Just(Watermark::Read), Just(Watermark::Seen), Just(Watermark::Archived)]
+}
+
+fn user_put() -> impl Strategy<Value = UserPut> {
+    (user(), any::<[u8; 16]>(), sealed(), sealed()).prop_map(|(user, lookup, id, attributes)| UserPut {
+        user,
+        lookup: Lookup(lookup),
+        id,
+        attributes,
+    })
+}
+
+fn edges() -> impl Strategy<Value = ShardRecord> {
+    let edge =
+        (user(), list(), option::of(sealed())).prop_map(|(user, list, name)| Edge { user, list, name });
+    let change = prop_oneof![Just(Change::Join), Just(Change::Leave)];
+    (tenant(), change, vec(edge, 0..8)).prop_map(|(tenant, change, edges)| ShardRecord::Edges {
+        tenant,
+        change,
+        edges,
+    })
+}
+
+fn given() -> impl Strategy<Value = ShardRecord> {
+    (any::<u16>(), any::<u64>(), tenant(), ulid(), members()).prop_map(
+        |(front, position, tenant, event, members)| {
+            let (front, position) = (FrontNo(front), Position(position));
+            ShardRecord::Given(Given { front, position, tenant, event, members })
+        },
+    )
+}
+
+fn take() -> impl Strategy<Value = ShardRecord> {
+    any::<(u16, u64, u64)>().prop_map(|(front, from, to)| ShardRecord::Take {
+        front: FrontNo(front),
+        from: Position(from),
+        to: Position(to),
+    })
+}
+
+fn user_gone() -> impl Strategy<Value = ShardRecord> {
+    (tenant(), user(), any::<[u8; 16]>(), any::<u64>()).prop_map(|(tenant, user, lookup, key)| {
+        ShardRecord::UserGone { tenant, user, lookup: Lookup(lookup), key: KeyNo(key) }
+    })
+}
+
+pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
+    prop_oneof![
+        (tenant(), vec(user_put(), 0..4)).prop_map(|(tenant, users)| ShardRecord::UserPut { tenant, users }),
+        user_gone(),
+        edges(),
+        take(),
+        given(),
+        (tenant(), user(), mark(), arrivals())
+            .prop_map(|(tenant, user, mark, arrivals)| ShardRecord::Marked { tenant, user, mark, arrivals }),
+        (tenant(), user(), watermark(), arrival())
+            .prop_map(|(tenant, user, watermark, to)| ShardRecord::Moved { tenant, user, watermark, to }),
+        (tenant(), user(), arrivals()).prop_map(|(tenant, user, arrivals)| ShardRecord::Cleared {
+            tenant,
+            user,
+            arrivals
+        }),
+        sizes().prop_map(|sizes| ShardRecord::Reported { sizes }),
+        vec((tenant(), any::<u64>().prop_map(KeyNo)), 0..8).prop_map(|keys| ShardRecord::Shredded { keys }),
+        (tenant(), arrival()).prop_map(|(tenant, through)| ShardRecord::Expired { tenant, through }),
+    ]
+}

@@ -1,0 +1,219 @@
+//! Rows as bytes, and the order of their keys: tenant first, then owner, then what ascends with time.
+//! Rows that only their own file can name are tested there.
+
+use crate::strategies::{api_key, arrival, list, millis, sealed, tenant, tenant_row, tier, ulid, user};
+use fantail_machine::records::root::{Layout, Tenant};
+use fantail_machine::tables::event::{EventRow, FrontState};
+use fantail_machine::tables::follow::Open;
+use fantail_machine::tables::list::ListRow;
+use fantail_machine::tables::pointer::PointerList;
+use fantail_machine::tables::progress::Progress;
+use fantail_machine::tables::root::ApiKeyRow;
+use fantail_machine::tables::size::SizeRow;
+use fantail_machine::tables::taken::{Page, Reach, TakenEvent};
+use fantail_machine::tables::todo::Todo;
+use fantail_machine::tables::user::{UserRef, UserRow};
+use fantail_machine::tables::{
+    Row, event, follow, idempotency, list as lists, mark, pointer, progress, root, size, taken, user as users,
+};
+use fantail_rules::admit::{Bucket, Known};
+use fantail_rules::ids::{Arrival, KeyNo, Lookup, ShardNo, TenantId, UserNo};
+use fantail_rules::interval::Intervals;
+use fantail_rules::marks::{Flags, Marks};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+use std::fmt::Debug;
+
+fn check<R: Row + PartialEq + Debug>(row: &R) -> Result<(), TestCaseError> {
+    let bytes = row.encode();
+    let read = R::decode(&bytes);
+    prop_assert_eq!(read.as_ref(), Ok(row));
+    for length in 0..bytes.len() {
+        prop_assert!(R::decode(&bytes[..length]).is_err(), "prefix of {length} bytes");
+    }
+    let longer = [&bytes[..], &[0]].concat();
+    prop_assert!(R::decode(&longer).is_err(), "left-over bytes");
+    Ok(())
+}
+
+/// Bytes that decode, decode to something that can be written and read again.
+fn check_bytes<R: Row + PartialEq + Debug>(bytes: &[u8]) -> Result<(), TestCaseError> {
+    if let Ok(row) = R::decode(bytes) {
+        prop_assert_eq!(R::decode(&row.encode()), Ok(row));
+    }
+    Ok(())
+}
+
+fn intervals() -> impl Strategy<Value = Intervals> {
+    (btree_set(any::<u64>(), 0..20), any::<bool>()).prop_map(|(ends, open)| {
+        let (mut intervals, mut is_open) = (Intervals::default(), false);
+        for at in ends {
+            is_open = if is_open { !intervals.close(Arrival(at)) } else { intervals.open(Arrival(at)) };
+        }
+        if !open && is_open {
+            intervals.close(Arrival(u64::MAX));
+        }
+        intervals
+    })
+}
+
+fn page() -> impl Strategy<Value = Page> {
+    let reach =
+        prop_oneof![Just(Reach::Given), list().prop_map(Reach::Written), list().prop_map(Reach::Pointer)];
+    let event = (ulid(), reach).prop_map(|(event, reach)| TakenEvent { event, reach });
+    (millis(), vec(event, 1..20)).prop_map(|(at, events)| Page { at, events })
+}
+
+fn marks() -> impl Strategy<Value = Marks> {
+    let watermarks = (arrival(), arrival(), arrival());
+    (watermarks, any::<(i64, i64, u64)>(), vec((arrival(), millis()), 0..9)).prop_map(
+        |((read, seen, archived), (unread, unseen, flags), snoozed)| Marks {
+            read_through: read,
+            seen_through: seen,
+            archived_through: archived,
+            unread_adjustment: unread,
+            unseen_adjustment: unseen,
+            unread_flags: flags,
+            snoozed,
+        },
+    )
+}
+
+fn user_row() -> impl Strategy<Value = UserRow> {
+    (any::<[u8; 16]>(), millis(), millis(), sealed(), sealed()).prop_map(
+        |(lookup, created, updated, id, attributes)| UserRow {
+            lookup: Lookup(lookup),
+            created,
+            updated,
+            id,
+            attributes,
+        },
+    )
+}
+
+fn event_row() -> impl Strategy<Value = EventRow> {
+    let words = (any::<String>(), any::<String>(), any::<u8>());
+    (any::<bool>(), millis(), words, option::of(sealed()), sealed()).prop_map(
+        |(retracted, at, (kind, category, priority), actor, content)| EventRow {
+            retracted,
+            at,
+            kind,
+            category,
+            priority,
+            actor,
+            content,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn root_rows_round_trip(
+        numbers: (u16, u16), tenant in tenant_row(), key in api_key(), revoked in option::of(millis()),
+    ) {
+        check(&Layout { shards: numbers.0, fronts: numbers.1 })?;
+        check(&tenant)?;
+        check(&ApiKeyRow { key, revoked })?;
+    }
+
+    #[test]
+    fn front_rows_round_trip(
+        last in ulid(), row in event_row(), body_hash: [u8; 16], tier in tier(),
+        parts in btree_map(any::<u16>(), any::<u64>(), 0..6),
+    ) {
+        check(&FrontState { last })?;
+        check(&row)?;
+        check(&Known { event: last, body_hash })?;
+        check(&SizeRow { tier, parts: parts.into_iter().map(|(no, members)| (ShardNo(no), members)).collect() })?;
+    }
+
+    #[test]
+    fn shard_rows_round_trip(
+        user in user_row(), intervals in intervals(), page in page(), marks in marks(), name in sealed(),
+        numbers: [u64; 5], flags: u8, recent in btree_set(any::<u64>(), 1..16),
+    ) {
+        let [a, b, c, d, e] = numbers;
+        check(&user)?;
+        check(&intervals)?;
+        check(&page)?;
+        check(&marks)?;
+        check(&Flags(flags))?;
+        check(&Open { actors: a, topics: b })?;
+        check(&ListRow { members: a, reported: b, name })?;
+        check(&PointerList { rank: a, recent: recent.into_iter().map(Arrival).collect() })?;
+        check(&Progress { last: Arrival(a), horizon: Arrival(b), users: c, retracted: d, pointer_lists: e })?;
+        prop_assert_eq!(UserRef::decode(&UserRef(UserNo(a)).encode()).map(|row| row.0.0), Ok(a));
+    }
+
+    #[test]
+    fn damaged_rows_never_panic(bytes in vec(any::<u8>(), 0..120)) {
+        check_bytes::<Layout>(&bytes)?;
+        check_bytes::<Tenant>(&bytes)?;
+        check_bytes::<ApiKeyRow>(&bytes)?;
+        check_bytes::<FrontState>(&bytes)?;
+        check_bytes::<EventRow>(&bytes)?;
+        check_bytes::<Known>(&bytes)?;
+        check_bytes::<SizeRow>(&bytes)?;
+        check_bytes::<UserRow>(&bytes)?;
+        check_bytes::<Intervals>(&bytes)?;
+        check_bytes::<Page>(&bytes)?;
+        check_bytes::<Marks>(&bytes)?;
+        check_bytes::<PointerList>(&bytes)?;
+        check_bytes::<Progress>(&bytes)?;
+        check_bytes::<ListRow>(&bytes)?;
+    }
+
+    // proves: TEN-01, INB-03
+    /// All keys of one tenant lie between those of its neighbours, in every family.
+    #[test]
+    fn keys_of_a_tenant_lie_together(
+        id in 1u32..u32::MAX, user in user(), list in list(), arrival in arrival(), event in ulid(),
+        hash: [u8; 16], bucket: u32, name: String,
+    ) {
+        let keys = |tenant: TenantId| vec![
+            root::tenant_key(tenant),
+            root::api_key(tenant, &name),
+            idempotency::key(tenant, Bucket(bucket), &hash),
+            event::key(tenant, event),
+            size::key(tenant, list),
+            progress::key(tenant),
+            users::lookup_key(tenant, Lookup(hash)),
+            users::key(tenant, user),
+            follow::key(tenant, user, list),
+            follow::count_key(tenant, user),
+            lists::key(tenant, list),
+            taken::key(tenant, arrival),
+            taken::index_key(tenant, event),
+            pointer::key(tenant, list, arrival),
+            pointer::list_key(tenant, list),
+            mark::key(tenant, user),
+            Todo::Report { tenant, list }.key(),
+            Todo::Shred { tenant, key: KeyNo(arrival.0) }.key(),
+        ];
+        for (family, own) in keys(TenantId(id)).into_iter().enumerate() {
+            prop_assert_eq!(&own[1..5], &id.to_be_bytes()[..], "family {}", own[0]);
+            let (below, above) = (&keys(TenantId(id - 1))[family], &keys(TenantId(id + 1))[family]);
+            prop_assert!(*below < own && own < *above, "family {}", own[0]);
+            prop_assert_eq!(own[0], below[0]);
+        }
+    }
+
+    /// Byte order of keys is the order of what they name.
+    #[test]
+    fn keys_ascend_with_what_they_name(tenant in tenant(), a: u64, b: u64, x in ulid(), y in ulid(), list in list()) {
+        let (first, second) = (Arrival(a), Arrival(b));
+        let order = a.cmp(&b);
+        prop_assert_eq!(taken::key(tenant, first).cmp(&taken::key(tenant, second)), order);
+        prop_assert_eq!(pointer::key(tenant, list, first).cmp(&pointer::key(tenant, list, second)), order);
+        prop_assert_eq!(event::key(tenant, x).cmp(&event::key(tenant, y)), x.cmp(&y));
+        let by_front = (x.front(), x).cmp(&(y.front(), y));
+        prop_assert_eq!(taken::index_key(tenant, x).cmp(&taken::index_key(tenant, y)), by_front);
+        let (early, late) = (Bucket(a as u32), Bucket(b as u32));
+        let hashes = (x.bytes(), y.bytes());
+        prop_assert_eq!(
+            idempotency::key(tenant, early, &hashes.0).cmp(&idempotency::key(tenant, late, &hashes.1)),
+            (early, hashes.0).cmp(&(late, hashes.1)),
+        );
+    }
+}

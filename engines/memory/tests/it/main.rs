@@ -1,0 +1,8 @@
+//! The reference engine against the suites of its ports.
+
+#![allow(clippy::unwrap_used)]
+
+mod blobs;
+mod journal;
+mod keyring;
+mod store;
