@@ -1,1 +1,32 @@
-//! Not written yet.
+//! The HTTP API: the first step of the walk.
+//!
+//! Comes from: a connection of `server`. Decides: who calls, whether they may, whether what they say is well formed.
+//! Goes to: one method of `Node`; its answer becomes JSON, its refusal a problem document.
+//! Deliberately not here: sockets, TLS and timeouts of connections (`server`), anything a notification means
+//! (`rules`, `machine`). What must never happen: a handler that runs without its tenant, or before its scope check.
+
+pub mod app;
+pub mod route;
+pub mod routes;
+
+mod pipeline;
+
+pub mod auth;
+mod body;
+mod call;
+mod check;
+pub mod cursor;
+pub mod key;
+mod pointer;
+pub mod problem;
+mod reply;
+pub mod time;
+
+pub mod openapi;
+mod pages;
+mod probes;
+pub mod telemetry;
+mod v1;
+
+pub use app::{App, Host, Settings};
+pub use pipeline::router;

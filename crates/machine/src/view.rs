@@ -38,6 +38,9 @@ impl<'a> View<'a> {
     }
 }
 
+/// A key and what became of it.
+type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+
 impl Tables for View<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
         if let Some(change) = self.changes.get(key) {
@@ -56,7 +59,7 @@ impl Tables for View<'_> {
             return Ok(());
         }
         let overlay = self.overlay(range);
-        let mut above: Box<dyn Iterator<Item = (&[u8], Option<&[u8]>)>> = match order {
+        let mut above: Box<dyn Iterator<Item = Change<'_>>> = match order {
             Order::Ascending => Box::new(overlay.into_iter()),
             Order::Descending => Box::new(overlay.into_iter().rev()),
         };
@@ -98,11 +101,13 @@ impl Tables for View<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    struct Plain(BTreeMap<Vec<u8>, Vec<u8>>);
+    /// Tables as one map.
+    #[derive(Default)]
+    pub(crate) struct Plain(pub BTreeMap<Vec<u8>, Vec<u8>>);
 
     impl Tables for Plain {
         fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {

@@ -1,1 +1,30 @@
-//! Not written yet.
+//! The `fantail` binary: command line, configuration, composition of engines and node, the listener, the start and the
+//! stop. Everything that decides is elsewhere.
+//!
+//! Reading order: `cli` says what can be asked, `serve` is the life of a server from start to stop, `composition` is
+//! the one place where ports meet engines, `listen` owns connections.
+
+pub mod cli;
+pub mod config;
+
+pub mod serve;
+
+mod background;
+mod backups;
+pub mod composition;
+mod host;
+pub mod listen;
+pub mod provision;
+mod snapshots;
+pub mod system;
+
+mod banner;
+mod logging;
+mod tls;
+
+mod backup;
+mod config_command;
+mod journal_command;
+
+pub mod client;
+pub mod seed;

@@ -1,1 +1,24 @@
-//! Not written yet.
+//! The simulator: the production node on the memory engines, in one thread, with an order, a clock and faults that
+//! a seed chooses, judged by an oracle that hears only what clients hear. Same seed, same bytes.
+//!
+//! Reading order: what runs (`executor`, `world`), who asks (`swarm`, `workload`, `call`), who judges (`oracle`,
+//! `broken`), how a run goes (`run`, `phases`, `trace`), and whether the judge is any good (`planted`).
+
+pub mod chance;
+pub mod executor;
+mod world;
+
+mod call;
+mod swarm;
+mod workload;
+
+pub mod broken;
+mod oracle;
+
+mod phases;
+mod run;
+pub mod trace;
+
+pub mod planted;
+
+pub use run::{Report, run, run_with};

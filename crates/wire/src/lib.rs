@@ -1,1 +1,16 @@
-//! Not written yet.
+//! Every JSON shape of the public API and every public error code. Shared by `api`, the command line, SDKs and the
+//! OpenAPI document, so that what is said and what is documented cannot drift apart.
+//!
+//! Shapes only: what a value may be is decided where it is accepted. Requests refuse unknown fields, so that a
+//! misspelt option is an error and not a silent default. Names are camelCase and frozen once released.
+
+pub mod code;
+pub mod problem;
+
+pub mod event;
+pub mod inbox;
+pub mod list;
+pub mod user;
+
+pub mod health;
+pub mod tenant;

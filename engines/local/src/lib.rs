@@ -1,1 +1,12 @@
-//! Not written yet.
+//! The default engine: local files. One directory holds the journal, the tables and the keys of one node.
+
+pub mod disk;
+pub mod journal;
+
+pub mod store;
+
+pub mod blobs;
+pub mod keyring;
+
+pub mod clock;
+pub mod entropy;

@@ -31,9 +31,9 @@ pub(super) fn plan(
     if keys.is_empty() && events.is_empty() {
         return Ok(Planned::nothing(FrontAnswer::Forgot { more: false }));
     }
-    let more = keys.len() == ROWS_MAX || events.len() == ROWS_MAX;
+    // A record holds keys of one bucket: another one may be due, and only asking again tells.
     let record = FrontRecord::Forgotten { tenant, bucket, keys, events };
-    Ok(Planned::one(record, FrontAnswer::Forgot { more }))
+    Ok(Planned::one(record, FrontAnswer::Forgot { more: true }))
 }
 
 pub(super) fn apply(

@@ -12,6 +12,7 @@ use crate::view::View;
 use fantail_ports::inbox::{ArrivalRange, Forget};
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
+use fantail_rules::limits::MARK_ROWS_PER_RECORD_MAX;
 use std::collections::BTreeMap;
 
 /// Pages in one record: each holds up to `TAKE_EVENTS_MAX` events.
@@ -51,11 +52,11 @@ pub(super) fn plan(
     for (user, arrival) in rows.into_iter().filter(|(_, arrival)| *arrival <= horizon) {
         cleared.entry(user).or_default().push(arrival);
     }
-    records.extend(cleared.into_iter().map(|(user, arrivals)| ShardRecord::Cleared {
-        tenant,
-        user,
-        arrivals,
-    }));
+    for (user, arrivals) in cleared {
+        for arrivals in arrivals.chunks(MARK_ROWS_PER_RECORD_MAX) {
+            records.push(ShardRecord::Cleared { tenant, user, arrivals: arrivals.to_vec() });
+        }
+    }
     let more = outdated.len() == PAGES_MAX || swept.is_some();
     Ok(Planned { records, answer: ShardAnswer::Expired(Progress { more, swept }) })
 }

@@ -147,11 +147,10 @@ impl<'a> UserInbox<'a> {
     /// Entries that exist but do not count now: retracted or snoozed.
     fn hidden(&self) -> Result<BTreeSet<Arrival>, TablesError> {
         let marks = &self.marks;
-        let floor = if marks.unread_flags > 0 {
-            Arrival::START
-        } else {
-            marks.unread_floor().min(marks.unseen_floor())
-        };
+        // Nothing at or below both watermarks counts, unless it was flagged unread. The archive's does not matter
+        // here: entries below it count again once they are unarchived.
+        let floor =
+            if marks.unread_flags > 0 { Arrival::START } else { marks.read_through.min(marks.seen_through) };
         let range = ArrivalRange { after: floor.max(self.progress.horizon), before: BEYOND };
         let mut hidden: BTreeSet<Arrival> = self.retracted(range)?.into_iter().collect();
         let asleep = marks.snoozed.iter().filter(|(_, until)| *until > self.now);

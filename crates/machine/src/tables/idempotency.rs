@@ -30,13 +30,16 @@ pub fn find(
     Ok(None)
 }
 
+/// Keys of one bucket.
+pub type Outdated = (Bucket, Vec<[u8; 16]>);
+
 /// Some keys of buckets below `before`, oldest first, all of one bucket.
 pub fn outdated(
     tables: &dyn Tables,
     tenant: TenantId,
     before: Bucket,
     limit: usize,
-) -> Result<Option<(Bucket, Vec<[u8; 16]>)>, TablesError> {
+) -> Result<Option<Outdated>, TablesError> {
     let prefix = Key::new(Family::Idempotency, tenant);
     let from = prefix.clone().finish();
     let to = prefix.bytes(&before.0.to_be_bytes()).finish();

@@ -169,3 +169,30 @@ pub fn collect<T>(
     })?;
     failed.map_or(Ok(rows), Err)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A prefix's range holds exactly the keys that begin with it.
+        #[test]
+        fn a_prefix_ends_before_the_next(prefix in proptest::collection::vec(any::<u8>(), 1..6), key: Vec<u8>) {
+            let prefix = Key(prefix);
+            let (from, to) = (prefix.clone().finish(), prefix.end());
+            let inside = from <= key && key < to;
+            // All bytes set: no key of ours has that family, so the end only has to be far away.
+            let bounded = from.iter().any(|byte| *byte < u8::MAX);
+            prop_assert!(!bounded || inside == key.starts_with(&from));
+            let own = [from, key].concat();
+            prop_assert!(!bounded || own < to);
+        }
+    }
+
+    #[test]
+    fn the_tail_of_a_short_key_is_refused() {
+        assert_eq!(tail_u64(&7u64.to_be_bytes(), "short"), Ok(7));
+        assert!(tail_u64(&[1, 2, 3], "short").is_err());
+    }
+}

@@ -175,3 +175,85 @@ impl Row for PointerList {
         Ok(Self { rank: r.varint()?, recent: r.ascending()?.into_iter().map(Arrival).collect() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::Plain;
+    use fantail_ports::tables::Changes;
+    use proptest::collection::{btree_set, vec};
+    use proptest::prelude::*;
+
+    const TENANT: TenantId = TenantId(7);
+    const LISTS: [ListId; 2] = [ListId([1; 16]), ListId([2; 16])];
+
+    /// Adds pointers of the first list at these arrivals (the others go to the second), and expires the oldest.
+    fn history(own: &[bool], expired: usize, changes: &mut Changes) -> Vec<u64> {
+        let base = Plain::default();
+        let mut view = View::new(&base, &[], changes);
+        for (index, own) in own.iter().enumerate() {
+            let list = LISTS[usize::from(!own)];
+            let first = find(&view, TENANT, list).expect("plain").is_none();
+            assert_eq!(add(&mut view, TENANT, list, Arrival(index as u64 + 1)), Ok(first));
+        }
+        let mut left: Vec<u64> =
+            (1..).zip(own).filter(|(_, own)| **own).map(|(arrival, _)| arrival).collect();
+        let dropped: Vec<u64> = left.drain(..expired.min(left.len())).collect();
+        for (index, arrival) in dropped.iter().enumerate() {
+            let none_left = left.is_empty() && index + 1 == dropped.len();
+            assert_eq!(expire(&mut view, TENANT, LISTS[0], Arrival(*arrival)), Ok(none_left));
+        }
+        left
+    }
+
+    proptest! {
+        // proves: INB-06
+        /// Long histories, so that most pointers have left the recent ones.
+        #[test]
+        fn pages_and_ranks_equal_a_plain_list(
+            own in vec(prop::bool::weighted(0.7), 1..70), expired in 0usize..60,
+            after in 0u64..75, span in 0u64..75, limit in 1usize..30, descending: bool,
+        ) {
+            let mut changes = Changes::new();
+            let left = history(&own, expired, &mut changes);
+            let base = Plain::default();
+            let view = View::new(&base, &[], &mut changes);
+            let known = find(&view, TENANT, LISTS[0]).expect("plain");
+            prop_assert_eq!(known.is_none(), left.is_empty());
+            let Some(known) = known else { return Ok(()) };
+            let range = ArrivalRange { after: Arrival(after), before: Arrival(after + span) };
+            let order = if descending { Order::Descending } else { Order::Ascending };
+            let found = page(&view, TENANT, LISTS[0], &known, range, order, limit).expect("plain");
+            let mut expected: Vec<Arrival> =
+                left.iter().copied().map(Arrival).filter(|arrival| range.contains(*arrival)).collect();
+            if descending { expected.reverse(); }
+            expected.truncate(limit);
+            prop_assert_eq!(found, expected);
+            // Ranks count what has expired too, so only differences mean anything.
+            let rank = |through| rank_at(&view, TENANT, LISTS[0], &known, Arrival(through)).expect("plain");
+            let inside = left.iter().filter(|arrival| **arrival > after && **arrival <= after + span).count();
+            prop_assert_eq!(rank(after + span) - rank(after), inside as u64);
+        }
+
+        #[test]
+        fn rows_round_trip(rank: u64, recent in btree_set(any::<u64>(), 1..RECENT_MAX)) {
+            prop_assert_eq!(Rank::decode(&Rank(rank).encode()).map(|row| row.0), Ok(rank));
+            let row = PointerList { rank, recent: recent.into_iter().map(Arrival).collect() };
+            prop_assert_eq!(PointerList::decode(&row.encode()), Ok(row));
+        }
+    }
+
+    #[test]
+    fn a_list_that_lost_all_its_pointers_starts_again() {
+        let (base, mut changes) = (Plain::default(), Changes::new());
+        let mut view = View::new(&base, &[], &mut changes);
+        assert_eq!(add(&mut view, TENANT, LISTS[0], Arrival(1)), Ok(true));
+        assert_eq!(expire(&mut view, TENANT, LISTS[0], Arrival(1)), Ok(true));
+        assert_eq!(expire(&mut view, TENANT, LISTS[0], Arrival(1)), Ok(false));
+        assert_eq!(lists(&view, TENANT), Ok(Vec::new()));
+        assert_eq!(add(&mut view, TENANT, LISTS[0], Arrival(9)), Ok(true));
+        let known = find(&view, TENANT, LISTS[0]).expect("plain").expect("just added");
+        let ranks = [1, 8, 9, 20].map(|at| rank_at(&view, TENANT, LISTS[0], &known, Arrival(at)));
+        assert_eq!(ranks, [Ok(0), Ok(0), Ok(1), Ok(1)]);
+    }
+}

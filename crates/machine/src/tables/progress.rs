@@ -80,3 +80,23 @@ impl Row for Through {
         r.position().map(Self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::Plain;
+    use fantail_ports::tables::Changes;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_front_has_its_own_watermark(through: u64, front in 0u16..1024) {
+            prop_assert_eq!(Through::decode(&Through(Position(through)).encode()).map(|row| row.0.0), Ok(through));
+            let (base, mut changes) = (Plain::default(), Changes::new());
+            let mut view = View::new(&base, &[], &mut changes);
+            set_taken(&mut view, FrontNo(front), Position(through));
+            prop_assert_eq!(taken(&view, FrontNo(front)), Ok(Position(through)));
+            prop_assert_eq!(taken(&view, FrontNo(front + 1)), Ok(Position::START));
+        }
+    }
+}

@@ -71,3 +71,44 @@ pub fn of_list(
         Ok(Arrival(tail_u64(key, NAME)?))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::Plain;
+    use fantail_ports::tables::Changes;
+    use proptest::collection::btree_map;
+    use proptest::prelude::*;
+
+    const TENANT: TenantId = TenantId(7);
+
+    proptest! {
+        /// Both families hold the same set, and forgetting leaves nothing behind.
+        #[test]
+        fn both_ways_find_the_same_events(
+            events in btree_map(1u64..60, 0u8..3, 0..30), after in 0u64..60, span in 0u64..60,
+        ) {
+            let (base, mut changes) = (Plain::default(), Changes::new());
+            let mut view = View::new(&base, &[], &mut changes);
+            for (arrival, list) in &events {
+                prop_assert_eq!(add(&mut view, TENANT, ListId([*list; 16]), Arrival(*arrival)), Ok(true));
+                prop_assert_eq!(add(&mut view, TENANT, ListId([*list; 16]), Arrival(*arrival)), Ok(false));
+            }
+            let range = ArrivalRange { after: Arrival(after), before: Arrival(after + span + 1) };
+            let expected: Vec<(Arrival, ListId)> = events.iter()
+                .map(|(arrival, list)| (Arrival(*arrival), ListId([*list; 16])))
+                .filter(|(arrival, _)| range.contains(*arrival)).collect();
+            prop_assert_eq!(inside(&view, TENANT, range), Ok(expected.clone()));
+            prop_assert_eq!(inside(&view, TenantId(8), range), Ok(Vec::new()));
+            for list in (0..3).map(|list| ListId([list; 16])) {
+                let own: Vec<Arrival> =
+                    expected.iter().filter(|(_, of)| *of == list).map(|(arrival, _)| *arrival).collect();
+                prop_assert_eq!(of_list(&view, TENANT, list, range), Ok(own));
+            }
+            for (arrival, list) in &events {
+                forget(&mut view, TENANT, ListId([*list; 16]), Arrival(*arrival));
+            }
+            prop_assert!(changes.values().all(Option::is_none));
+        }
+    }
+}

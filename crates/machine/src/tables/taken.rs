@@ -137,3 +137,64 @@ impl Row for First {
         r.arrival().map(Self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::put;
+    use crate::view::View;
+    use crate::view::tests::Plain;
+    use fantail_ports::tables::Changes;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const TENANT: TenantId = TenantId(7);
+
+    proptest! {
+        /// Pages of several fronts in any mixture: each id is found in its page, and no other id is found.
+        #[test]
+        fn index_rows_find_the_right_page(pages in vec((0u16..3, 1usize..6, 1u128..4), 1..20), dropped in 0usize..4) {
+            let (base, mut changes) = (Plain::default(), Changes::new());
+            let mut view = View::new(&base, &[], &mut changes);
+            let (mut expected, mut firsts, mut next, mut last) = (Vec::new(), Vec::new(), 1u64, [0u128; 3]);
+            for (front, count, step) in pages {
+                let mut events = Vec::new();
+                for _ in 0..count {
+                    // Steps above one leave ids that nobody has.
+                    last[usize::from(front)] += step;
+                    let event = Ulid::new(Millis(9), FrontNo(front), last[usize::from(front)]);
+                    events.push(TakenEvent { event, reach: Reach::Given });
+                }
+                let first = Arrival(next);
+                put(&mut view, index_key(TENANT, events[0].event), &First(first));
+                firsts.push((first, events[0].event));
+                expected.extend((next..).zip(events.iter().copied()));
+                next += count as u64;
+                put(&mut view, key(TENANT, first), &Page { at: Millis(1), events });
+            }
+            for (first, event) in firsts.iter().take(dropped) {
+                view.delete(key(TENANT, *first));
+                view.delete(index_key(TENANT, *event));
+            }
+            let kept = firsts.get(dropped).map_or(Arrival(next), |(first, _)| *first);
+            for front in 0..3u16 {
+                for id in 0..=last[usize::from(front)] + 2 {
+                    let event = Ulid::new(Millis(9), FrontNo(front), id);
+                    let own = expected.iter().find(|(arrival, taken)| taken.event == event && *arrival >= kept.0);
+                    let own = own.map(|(arrival, taken)| (Arrival(*arrival), *taken));
+                    prop_assert_eq!(arrival_of(&view, TENANT, event), Ok(own));
+                    prop_assert_eq!(arrival_of(&view, TenantId(8), event), Ok(None));
+                }
+            }
+            for (arrival, taken) in expected.iter().filter(|(arrival, _)| *arrival >= kept.0) {
+                let (first, page) = page_of(&view, TENANT, Arrival(*arrival)).expect("plain").expect("kept");
+                prop_assert_eq!(page.events[(arrival - first.0) as usize], *taken);
+            }
+        }
+
+        #[test]
+        fn index_rows_round_trip(arrival: u64) {
+            prop_assert_eq!(First::decode(&First(Arrival(arrival)).encode()).map(|row| row.0.0), Ok(arrival));
+        }
+    }
+}

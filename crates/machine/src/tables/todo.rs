@@ -52,3 +52,40 @@ pub fn waiting(tables: &dyn Tables, limit: usize) -> Result<Vec<Todo>, TablesErr
         Todo::parse(key).ok_or_else(|| Malformed::Value("to-do key").in_row("to-do"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::View;
+    use crate::view::tests::Plain;
+    use fantail_ports::tables::Changes;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn todo() -> impl Strategy<Value = Todo> {
+        prop_oneof![
+            (any::<u32>(), any::<[u8; 16]>())
+                .prop_map(|(tenant, list)| Todo::Report { tenant: TenantId(tenant), list: ListId(list) }),
+            any::<(u32, u64)>()
+                .prop_map(|(tenant, key)| Todo::Shred { tenant: TenantId(tenant), key: KeyNo(key) }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_waits(todos in vec(todo(), 0..20), bytes in vec(any::<u8>(), 0..40)) {
+            let (base, mut changes) = (Plain::default(), Changes::new());
+            let mut view = View::new(&base, &[], &mut changes);
+            todos.iter().for_each(|todo| view.put(todo.key(), Vec::new()));
+            let found = waiting(&view, usize::MAX).expect("plain");
+            let keys: BTreeSet<Vec<u8>> = todos.iter().map(|todo| todo.key()).collect();
+            prop_assert_eq!(found.iter().map(|todo| todo.key()).collect::<BTreeSet<_>>(), keys);
+            prop_assert!(found.iter().all(|todo| todos.contains(todo)));
+            // Never panics, and what parses is what was written.
+            if let Some(parsed) = Todo::parse(&bytes) {
+                prop_assert_eq!(&parsed.key()[1..], &bytes[1..]);
+            }
+        }
+    }
+}

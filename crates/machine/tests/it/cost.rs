@@ -1,1 +1,179 @@
-//! x
+//! What the largest legal records cost in rows: a leader folds nothing else while it folds one, so no request may
+//! make a record that touches more. Rows are counted, not time; the numbers are the arithmetic of each layout.
+
+use crate::harness::{DAY_MS, FRONT, Node, TENANT, list, lookup, sealed};
+use fantail_machine::front::FrontAsk;
+use fantail_machine::records::front::Size;
+use fantail_machine::records::shard::Change;
+use fantail_machine::shard::ShardAsk;
+use fantail_machine::shard::edges::{AskEdge, Edit};
+use fantail_machine::shard::users::Put;
+use fantail_rules::ids::{PartitionId, TenantId, UserNo};
+use fantail_rules::limits::{
+    BATCH_ITEMS_MAX, EDGES_PER_RECORD_MAX, EXPLICIT_USERS_MAX, MARK_ROWS_PER_RECORD_MAX, RECORD_BYTES_MAX,
+    TAKE_EVENTS_MAX, USERS_PER_RECORD_MAX,
+};
+use fantail_rules::marks::Mark;
+
+/// Pages in one `Expired` record.
+const EXPIRED_PAGES: usize = 4;
+
+fn edges(node: &mut Node, change: Change, asks: impl Iterator<Item = (u64, u64)>) {
+    let edge = |(name, no)| AskEdge { user: lookup(name), list: list(no), name: sealed(3) };
+    node.shard(ShardAsk::Edit { tenant: TENANT, edit: Edit { change, edges: asks.map(edge).collect() } });
+}
+
+fn users(node: &mut Node, names: std::ops::Range<u64>) {
+    let put = |name| Put { lookup: lookup(name), id: sealed(name), attributes: sealed(name) };
+    node.shard(ShardAsk::PutUsers { tenant: TENANT, users: names.map(put).collect() });
+}
+
+// proves: FAN-03
+#[test]
+fn a_post_to_a_large_list_costs_the_same_rows_whatever_its_size() {
+    for followers in [0, 10, 2_000] {
+        let mut node = Node::new();
+        users(&mut node, 0..followers);
+        edges(&mut node, Change::Join, (0..followers).map(|name| (name, 2)));
+        node.post(list(2), true);
+        node.post(list(2), true);
+        // Idempotency key, event, last id; the size row only when the tier changes.
+        assert_eq!(node.rows_touched, [3]);
+        node.take_all();
+        // Two pointers, their list, the page and its index row, two watermarks.
+        assert_eq!(node.rows_touched, [7], "{followers} followers");
+    }
+}
+
+#[test]
+fn the_largest_take_is_bounded() {
+    let most = TAKE_EVENTS_MAX as u64;
+    let mut node = Node::new();
+    for no in 0..most {
+        node.post(list(no), true);
+    }
+    node.take_all();
+    assert_eq!(node.rows_touched, [2 * TAKE_EVENTS_MAX + 4]);
+    // One tenant per event: nothing is shared.
+    for tenant in 0..most {
+        node.tenant = TenantId(tenant as u32 + 10);
+        node.post(list(2), true);
+    }
+    node.take_all();
+    assert_eq!(node.rows_touched, [5 * TAKE_EVENTS_MAX + 1]);
+}
+
+#[test]
+fn the_largest_take_of_retractions_is_bounded() {
+    let mut node = Node::new();
+    let events: Vec<_> = (0..TAKE_EVENTS_MAX).map(|_| node.post(list(2), false)).collect();
+    node.take_all();
+    for event in events {
+        node.retract(event);
+    }
+    node.take_all();
+    assert_eq!(node.rows_touched, [2 * TAKE_EVENTS_MAX + 2]);
+}
+
+/// An event for as many explicit users as there may be is one page, one record, no row per user.
+#[test]
+fn the_largest_explicit_audience_costs_no_row_per_member() {
+    let mut node = Node::new();
+    let members: Vec<UserNo> = (0..EXPLICIT_USERS_MAX as u64).map(|no| UserNo(no * 1_000)).collect();
+    node.send(&members);
+    let front = node.journal[&PartitionId::Front(FRONT)].last().unwrap().len();
+    node.take_all();
+    assert_eq!(node.rows_touched, [4]);
+    let given = node.journal[&PartitionId::Shard(node.at)].last().unwrap().len();
+    assert!(front.max(given) < RECORD_BYTES_MAX, "{front} {given}");
+}
+
+#[test]
+fn the_largest_edges_record_is_bounded() {
+    let most = EDGES_PER_RECORD_MAX as u64;
+    let mut node = Node::new();
+    users(&mut node, 0..15 + most);
+    // Fifteen members in each list, so that the next one is worth a report.
+    (0..15).for_each(|name| edges(&mut node, Change::Join, (0..most).map(|no| (name, no))));
+    assert_eq!(node.todos(), []);
+    edges(&mut node, Change::Join, (0..most).map(|no| (15 + no, no)));
+    assert_eq!(node.rows_touched, [4 * EDGES_PER_RECORD_MAX]);
+    edges(&mut node, Change::Leave, (0..most).map(|no| (15 + no, no)));
+    assert!(node.rows_touched.iter().all(|rows| *rows <= 4 * EDGES_PER_RECORD_MAX));
+}
+
+#[test]
+fn the_largest_batches_are_cut_into_bounded_records() {
+    let most = BATCH_ITEMS_MAX as u64;
+    let mut node = Node::new();
+    users(&mut node, 0..most);
+    assert_eq!(node.rows_touched.len(), BATCH_ITEMS_MAX.div_ceil(USERS_PER_RECORD_MAX));
+    assert!(node.rows_touched.iter().all(|rows| *rows <= 2 * USERS_PER_RECORD_MAX + 1));
+    edges(&mut node, Change::Join, (0..most).map(|name| (name, 2)));
+    assert_eq!(node.rows_touched.len(), BATCH_ITEMS_MAX.div_ceil(EDGES_PER_RECORD_MAX));
+    assert!(node.rows_touched.iter().all(|rows| *rows <= 4 * EDGES_PER_RECORD_MAX));
+    let largest = node.journal.values().flatten().map(Vec::len).max().unwrap();
+    assert!(largest < RECORD_BYTES_MAX, "{largest}");
+}
+
+/// A user with this many entries, all of them flagged.
+fn flagged(entries: usize) -> (Node, UserNo) {
+    let mut node = Node::new();
+    let user = node.user(0);
+    node.join(0, list(2));
+    for _ in 0..entries {
+        node.post(list(2), false);
+    }
+    node.take_all();
+    let all: Vec<u64> = (1..=entries as u64).collect();
+    node.mark(user, Mark::Seen, &all);
+    (node, user)
+}
+
+#[test]
+fn the_largest_mark_records_are_bounded() {
+    let one_more = MARK_ROWS_PER_RECORD_MAX + 1;
+    let (mut node, user) = flagged(2 * MARK_ROWS_PER_RECORD_MAX);
+    // Marked: a row per entry and the user's marks.
+    assert_eq!(node.rows_touched, [one_more; 2]);
+    // Moved, up and down: `seen` moves first, then `read`, each over all flag rows.
+    node.mark(user, Mark::Archive, &(1..=2 * MARK_ROWS_PER_RECORD_MAX as u64).collect::<Vec<_>>());
+    assert_eq!(node.rows_touched, [one_more; 2]);
+    node.mark_all(user, Mark::Read, u64::MAX - 1);
+    assert_eq!(node.rows_touched, [one_more; 4]);
+    node.mark_all(user, Mark::Unread, 0);
+    assert_eq!(node.rows_touched.iter().max(), Some(&one_more));
+    // Cleared: the rows of a user who goes.
+    node.delete_user(0);
+    assert!(node.rows_touched.iter().all(|rows| *rows <= one_more), "{:?}", node.rows_touched);
+}
+
+/// Every event a pointer of its own list, and every one retracted.
+#[test]
+fn the_largest_expired_record_is_bounded() {
+    let mut node = Node::new();
+    for page in 0..EXPIRED_PAGES + 1 {
+        let lists = (0..TAKE_EVENTS_MAX as u64).map(|no| list(no + (page * TAKE_EVENTS_MAX) as u64));
+        let events: Vec<_> = lists.map(|list| node.post(list, true)).collect();
+        node.take_all();
+        for event in events {
+            node.retract(event);
+        }
+        node.take_all();
+    }
+    node.now = node.now.plus(100 * DAY_MS);
+    node.shard(ShardAsk::Expire { tenant: TENANT, retention_days: 90, swept: None });
+    // Per event: pointer, pointer list, and the two rows of its retraction; per page: itself and its index row.
+    let events = EXPIRED_PAGES * TAKE_EVENTS_MAX;
+    assert_eq!(node.rows_touched, [4 * events + 2 * EXPIRED_PAGES + 1]);
+}
+
+#[test]
+fn front_records_are_bounded() {
+    let mut node = Node::new();
+    let sizes = (0..256).map(|no| Size { tenant: TENANT, list: list(no), members: 20 }).collect();
+    node.front(FrontAsk::Counted { shard: node.at, sizes });
+    assert_eq!(node.rows_touched, [256]);
+    node.post(list(2), true);
+    assert_eq!(node.rows_touched, [4], "key, event, last id, and the new tier");
+}

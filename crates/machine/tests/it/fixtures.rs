@@ -22,6 +22,8 @@ use std::fmt::{Debug, Write};
 use std::ops::ControlFlow;
 
 const RECORDS: &str = include_str!("fixtures/records.txt");
+/// Layout, the front's last id, and what was taken of each front belong to the partition itself.
+const OF_NO_TENANT: [u8; 3] = [1, 16, 33];
 const ROWS: &str = include_str!("fixtures/rows.txt");
 
 #[test]
@@ -47,6 +49,7 @@ fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&shard_examples()), (1..=11).collect());
 }
 
+// proves: TEN-01
 /// Keys and values of all families, from a history that is always the same.
 #[test]
 fn row_bytes_are_the_released_ones() {
@@ -57,6 +60,8 @@ fn row_bytes_are_the_released_ones() {
             let everything = KeyRange { from: &[], to: &[0xff; 64] };
             let visit = &mut |key: &[u8], value: &[u8]| {
                 families.insert(key[0]);
+                let of_tenant = key.get(1..5) == Some(&TENANT.0.to_be_bytes()[..]);
+                assert!(of_tenant || OF_NO_TENANT.contains(&key[0]), "the tenant comes first: {}", hex(key));
                 writeln!(written, "{partition} {} {}", hex(key), hex(value)).unwrap();
                 ControlFlow::Continue(())
             };

@@ -14,7 +14,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-const USERS: u64 = 4;
+const USERS: u64 = 3;
 const LISTS: u64 = 3;
 const RETENTION_DAYS: u32 = 3;
 
@@ -41,7 +41,7 @@ pub fn op() -> impl Strategy<Value = Op> {
         4 => (user.clone(), list.clone()).prop_map(|(user, list)| Op::Join(user, list)),
         2 => (user.clone(), list.clone()).prop_map(|(user, list)| Op::Leave(user, list)),
         8 => (list, any::<bool>()).prop_map(|(list, pointer)| Op::Post(list, pointer)),
-        3 => (1u8..16).prop_map(Op::Send),
+        3 => (1u8..8).prop_map(Op::Send),
         3 => any::<Index>().prop_map(Op::Retract),
         6 => (1usize..6).prop_map(Op::Take),
         8 => (user.clone(), 0u8..8, vec(any::<Index>(), 1..4)).prop_map(|(u, m, picks)| Op::Mark(u, m, picks)),
@@ -179,7 +179,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(384))]
 
     // proves: FAN-04, FAN-12, INB-04, INB-05, INB-06, INB-10, INB-13
     #[test]

@@ -18,7 +18,7 @@ use fantail_memory::store::MemoryStore;
 use fantail_ports::lists::{ListKey, Member};
 use fantail_ports::store::{Commit, Store};
 use fantail_ports::tables::Changes;
-use fantail_rules::ids::{Millis, PartitionId, Position, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{PartitionId, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::merge::Direction;
 use fantail_rules::ulid::Ulid;
 use proptest::collection::vec;
@@ -29,7 +29,7 @@ use std::task::{Context, Poll, Waker};
 
 const SHARDS: [ShardNo; 2] = [ShardNo(0), ShardNo(1)];
 const TENANTS: [TenantId; 2] = [TenantId(1), TenantId(2)];
-const USERS: u64 = 4;
+const USERS: u64 = 3;
 const PARTITIONS: [PartitionId; 4] = [
     PartitionId::Root,
     PartitionId::Front(FRONT),
@@ -70,7 +70,9 @@ fn run(ops: &[(usize, usize, Op)]) -> Node {
         node.tenant = tenant;
         for shard in SHARDS {
             node.at = shard;
-            (0..USERS).for_each(|name| drop(node.user(name)));
+            (0..USERS).for_each(|name| {
+                node.user(name);
+            });
         }
     }
     for (tenant, shard, op) in ops {
@@ -256,7 +258,6 @@ fn digests(store: &MemoryStore) -> Vec<(Position, u128)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    // proves: FAN-05
     #[test]
     fn replay_gives_the_same_state_whatever_happens_on_the_way(
         ops in vec((0usize..2, 0usize..2, op()), 1..160),
@@ -277,11 +278,8 @@ proptest! {
 /// The test above can see a difference: another record, another digest.
 #[test]
 fn one_changed_record_changes_the_digest() {
-    let ops: Vec<(usize, usize, Op)> =
-        [Op::Join(0, 0), Op::Post(0, true), Op::Take(9), Op::MarkAll(0, 0, proptest::sample::Index::new(1))]
-            .into_iter()
-            .map(|op| (0, 0, op))
-            .collect();
+    let ops = [Op::Join(0, 0), Op::Post(0, true), Op::Take(9), Op::Leave(0, 0)];
+    let ops: Vec<(usize, usize, Op)> = ops.into_iter().map(|op| (0, 0, op)).collect();
     let node = run(&ops);
     let mut other = node.journal.clone();
     let last = other.get_mut(&PARTITIONS[2]).unwrap().pop();
@@ -289,5 +287,4 @@ fn one_changed_record_changes_the_digest() {
     let store = Instance::new(&other).replay(&[]);
     assert_ne!(digests(&store)[2].1, digests(&node.store)[2].1);
     assert_eq!(digests(&store)[1], digests(&node.store)[1]);
-    assert!(node.now >= Millis(1));
 }

@@ -1,1 +1,69 @@
-//! x
+//! The control plane: numbers, slugs and keys.
+
+use crate::harness::{Node, START, TENANT};
+use fantail_machine::records::root::Layout;
+use fantail_machine::root::{RootAnswer, RootAsk, control};
+use fantail_rules::ids::{PartitionId, TenantId};
+use fantail_rules::limits::KEYS_PER_TENANT_MAX;
+
+fn create(node: &mut Node, slug: &str) -> RootAnswer {
+    node.root(RootAsk::CreateTenant { slug: slug.into(), name: slug.to_uppercase() })
+}
+
+fn key(id: &str, tenant: TenantId) -> RootAsk {
+    RootAsk::CreateKey { tenant, id: id.into(), secret_hash: [1; 32], scopes: vec![], expires: None }
+}
+
+#[test]
+fn the_layout_is_fixed_by_the_first() {
+    let mut node = Node::new();
+    let first = Layout { shards: 4, fronts: 1 };
+    assert_eq!(node.root(RootAsk::Layout(first)), RootAnswer::Layout(first));
+    let second = RootAsk::Layout(Layout { shards: 8, fronts: 2 });
+    assert_eq!(node.root(second), RootAnswer::Layout(first));
+    assert_eq!(node.journal[&PartitionId::Root].len(), 1);
+}
+
+#[test]
+fn tenants_get_dense_numbers_and_one_slug_each() {
+    let mut node = Node::new();
+    for (no, slug) in [(1, "a"), (2, "b")] {
+        match create(&mut node, slug) {
+            RootAnswer::Tenant(tenant) => assert_eq!((tenant.id, tenant.created), (TenantId(no), START)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(create(&mut node, "a"), RootAnswer::SlugTaken);
+    let patch =
+        |tenant| RootAsk::PatchTenant { tenant, name: None, tier_up: Some(500), retention_days: None };
+    match node.root(patch(TenantId(2))) {
+        RootAnswer::Tenant(tenant) => {
+            assert_eq!((tenant.tier_up, tenant.retention_days, tenant.name.as_str()), (500, 90, "B"));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(node.root(patch(TenantId(3))), RootAnswer::UnknownTenant);
+}
+
+#[test]
+fn keys_live_until_they_are_revoked_and_are_limited() {
+    let mut node = Node::new();
+    assert_eq!(node.root(key("k", TENANT)), RootAnswer::UnknownTenant);
+    create(&mut node, "a");
+    assert_eq!(node.root(RootAsk::RevokeKey { tenant: TENANT, id: "k".into() }), RootAnswer::UnknownKey);
+    for no in 0..KEYS_PER_TENANT_MAX {
+        assert!(matches!(node.root(key(&format!("k{no}"), TENANT)), RootAnswer::Key(_)));
+    }
+    let full = RootAnswer::TooMany { limit: KEYS_PER_TENANT_MAX };
+    assert_eq!(node.root(key("one more", TENANT)), full);
+    let revoke = RootAsk::RevokeKey { tenant: TENANT, id: "k7".into() };
+    assert_eq!(node.root(revoke.clone()), RootAnswer::Revoked);
+    let records = node.journal[&PartitionId::Root].len();
+    assert_eq!(node.root(revoke), RootAnswer::Revoked);
+    assert_eq!(node.journal[&PartitionId::Root].len(), records, "again changes nothing");
+    assert!(matches!(node.root(key("one more", TENANT)), RootAnswer::Key(_)));
+    let control = node.read(PartitionId::Root, |state| control(state.tables()).unwrap());
+    let revoked: Vec<_> = control.keys.iter().filter(|row| row.revoked == Some(START)).collect();
+    assert_eq!(revoked.len(), 1);
+    assert_eq!(revoked[0].key.id, "k7");
+}

@@ -164,7 +164,7 @@ proptest! {
         check_bytes::<ListRow>(&bytes)?;
     }
 
-    // proves: TEN-01, INB-03
+    // proves: TEN-01
     /// All keys of one tenant lie between those of its neighbours, in every family.
     #[test]
     fn keys_of_a_tenant_lie_together(

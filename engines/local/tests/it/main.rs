@@ -5,3 +5,5 @@
 mod journal;
 mod scratch;
 mod store;
+mod blobs;
+mod keyring;

@@ -1,0 +1,126 @@
+//! `make bench`: starts the real server on an empty directory, drives it over HTTP on 127.0.0.1, and prints one
+//! table with the raw disk and PostgreSQL beside it. Everything is bounded in count and in time.
+//!
+//! What must never happen: a number without its durability and its machine, or a rate that counts what was refused.
+//! Read `scenarios` for what is measured; the rest is the equipment: `load` (the generator), `server` (the process
+//! under test), `report` (rows and files).
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+
+mod options;
+
+mod scenarios;
+
+mod event;
+mod load;
+mod people;
+
+mod http;
+mod postgres;
+mod process;
+mod scrape;
+mod server;
+
+mod machine;
+mod quantiles;
+mod report;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use options::{Options, Scale};
+use quantiles::Summary;
+use report::Report;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// What every scenario shares.
+pub struct Bench {
+    pub scale: Scale,
+    /// The server under test.
+    pub binary: PathBuf,
+    /// All data of this run, on the disk that is measured. Removed at the end.
+    pub work: PathBuf,
+    /// The raw disk of this run; goals that speak of fsync are reckoned from it.
+    pub fsync: Summary,
+    pub report: Report,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = runtime.context("cannot start the load generator").and_then(|runtime| {
+        runtime.block_on(async {
+            tokio::select! {
+                outcome = run(&options) => outcome,
+                _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+            }
+        })
+    });
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the chosen scenarios one after the other. `false`: at least one of them failed.
+async fn run(options: &Options) -> Result<bool> {
+    let scale = options.scale();
+    let binary = server::locate(options.binary.as_deref())?;
+    let work = WorkDirectory::create(options)?;
+    let machine = machine::describe(&work.0);
+    eprintln!("bench: {} in {}", binary.display(), work.0.display());
+    let mut bench = Bench {
+        report: Report::new(machine, &scale),
+        fsync: Summary::default(),
+        work: work.0.clone(),
+        binary,
+        scale,
+    };
+    let mut all_well = true;
+    for scenario in options.scenarios() {
+        let began = Instant::now();
+        eprintln!("bench: {} …", scenario.name());
+        let limit = bench.scale.scenario_limit;
+        let outcome = match tokio::time::timeout(limit, scenario.run(&mut bench)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(anyhow::anyhow!("not done within {} s", limit.as_secs())),
+        };
+        if let Err(error) = outcome {
+            eprintln!("bench: {} failed: {error:#}", scenario.name());
+            bench.report.failed(scenario.name(), &error);
+            all_well = false;
+        }
+        eprintln!("bench: {} took {:.1} s", scenario.name(), began.elapsed().as_secs_f64());
+    }
+    println!("{}", bench.report.markdown());
+    let file = bench.report.write(&options.out)?;
+    println!("\nwritten to {}", file.display());
+    Ok(all_well)
+}
+
+/// Removed with everything in it, however the run ends.
+struct WorkDirectory(PathBuf);
+
+impl WorkDirectory {
+    fn create(options: &Options) -> Result<Self> {
+        let parent = match &options.data {
+            Some(parent) => parent.clone(),
+            None => server::beside_this_program()?,
+        };
+        let path = parent.join(format!("bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self(path.canonicalize()?))
+    }
+}
+
+impl Drop for WorkDirectory {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("bench: {} is left behind: {error}", self.0.display());
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The command line, and the two scales it chooses from: the full run whose numbers count, and `--quick`, which
+//! shows within two minutes that everything works.
+
+use crate::scenarios::Scenario;
+use clap::Parser;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Parser, Debug)]
+#[command(name = "fantail-bench", about = "Measure fantail beside the raw disk and PostgreSQL")]
+pub struct Options {
+    /// Everything smaller and shorter: at most two minutes; its numbers are no claims
+    #[arg(long)]
+    pub quick: bool,
+    /// Run only this scenario (after fsync, which the goals need); may be repeated
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub only: Vec<Scenario>,
+    /// Where the JSON and the table go
+    #[arg(long, value_name = "DIR", default_value = "bench/results")]
+    pub out: PathBuf,
+    /// The server to measure; built with cargo and found beside this program if left out
+    #[arg(long, value_name = "FILE")]
+    pub binary: Option<PathBuf>,
+    /// Where the data of the run goes: the disk that is measured. Beside this program if left out
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Seconds of each closed and open loop of single events, and of each loop of reads
+    #[arg(long, value_name = "N")]
+    pub seconds: Option<u64>,
+    /// Seconds of the batch load
+    #[arg(long, value_name = "N")]
+    pub batch_seconds: Option<u64>,
+    /// Inbox entries of the fan-out
+    #[arg(long, value_name = "N")]
+    pub entries: Option<u64>,
+    /// Rows that PostgreSQL writes beside it; 0 leaves PostgreSQL out
+    #[arg(long, value_name = "N")]
+    pub postgres_rows: Option<u64>,
+    /// Followers of the celebrity
+    #[arg(long, value_name = "N")]
+    pub celebrity_followers: Option<u64>,
+    /// Events in the journal before the kill -9
+    #[arg(long, value_name = "N")]
+    pub recovery_events: Option<u64>,
+}
+
+/// How much of everything.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    pub quick: bool,
+    pub fsync_loop: Duration,
+    pub accept_loop: Duration,
+    pub batch_loop: Duration,
+    pub read_loop: Duration,
+    /// Users that direct events go to.
+    pub recipients: u64,
+    pub fanout_users: u64,
+    pub fanout_actors: u64,
+    pub fanout_followers: u64,
+    pub fanout_entries: u64,
+    /// The fan-out reports what it has done by then.
+    pub fanout_limit: Duration,
+    pub postgres_rows: u64,
+    pub read_users: u64,
+    pub celebrity_followers: u64,
+    pub celebrity_posts: u64,
+    pub recovery_events: u64,
+    pub starts: usize,
+    pub idle: Duration,
+    /// After this long a scenario is given up.
+    pub scenario_limit: Duration,
+}
+
+impl Options {
+    /// fsync first, because goals are reckoned from it.
+    pub fn scenarios(&self) -> Vec<Scenario> {
+        let wanted = |scenario: &Scenario| {
+            self.only.is_empty() || *scenario == Scenario::Fsync || self.only.contains(scenario)
+        };
+        Scenario::ALL.iter().copied().filter(wanted).collect()
+    }
+
+    pub fn scale(&self) -> Scale {
+        let mut scale = if self.quick { quick() } else { full() };
+        if let Some(seconds) = self.seconds {
+            scale.accept_loop = Duration::from_secs(seconds.max(1));
+            scale.read_loop = scale.accept_loop;
+        }
+        if let Some(seconds) = self.batch_seconds {
+            scale.batch_loop = Duration::from_secs(seconds.max(1));
+        }
+        scale.fanout_entries = self.entries.unwrap_or(scale.fanout_entries);
+        scale.postgres_rows = self.postgres_rows.unwrap_or(scale.postgres_rows);
+        scale.celebrity_followers = self.celebrity_followers.unwrap_or(scale.celebrity_followers);
+        scale.recovery_events = self.recovery_events.unwrap_or(scale.recovery_events);
+        scale
+    }
+}
+
+fn full() -> Scale {
+    Scale {
+        quick: false,
+        fsync_loop: Duration::from_secs(5),
+        accept_loop: Duration::from_secs(10),
+        batch_loop: Duration::from_secs(30),
+        read_loop: Duration::from_secs(5),
+        recipients: 10_000,
+        fanout_users: 100_000,
+        fanout_actors: 40,
+        fanout_followers: 10_000,
+        fanout_entries: 20_000_000,
+        fanout_limit: Duration::from_secs(300),
+        postgres_rows: 2_000_000,
+        read_users: 10_000,
+        celebrity_followers: 1_000_000,
+        celebrity_posts: 200,
+        recovery_events: 200_000,
+        starts: 5,
+        idle: Duration::from_secs(10),
+        scenario_limit: Duration::from_secs(900),
+    }
+}
+
+fn quick() -> Scale {
+    Scale {
+        quick: true,
+        fsync_loop: Duration::from_secs(1),
+        accept_loop: Duration::from_secs(2),
+        batch_loop: Duration::from_secs(4),
+        read_loop: Duration::from_secs(1),
+        recipients: 1_000,
+        fanout_users: 20_000,
+        fanout_actors: 8,
+        fanout_entries: 2_000_000,
+        fanout_limit: Duration::from_secs(15),
+        postgres_rows: 100_000,
+        read_users: 1_000,
+        celebrity_followers: 20_000,
+        celebrity_posts: 50,
+        recovery_events: 20_000,
+        starts: 3,
+        idle: Duration::from_secs(3),
+        scenario_limit: Duration::from_secs(40),
+        ..full()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn fsync_is_always_measured_first() {
+        let options = Options::parse_from(["bench", "--quick", "--only", "reads"]);
+        assert_eq!(options.scenarios(), [Scenario::Fsync, Scenario::Reads]);
+        assert_eq!(Options::parse_from(["bench"]).scenarios(), Scenario::ALL);
+    }
+}

@@ -1,0 +1,162 @@
+//! What is measured, one file each. Every scenario has a server and a directory of its own, and pushes its rows to
+//! the report as soon as they are known.
+
+mod accept;
+mod batches;
+mod celebrity;
+mod fanout;
+mod fsync;
+mod lifecycle;
+mod reads;
+
+use crate::Bench;
+use crate::http::{Connection, Target};
+use crate::process;
+use crate::scrape::{Metrics, Reading};
+use crate::server::Server;
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Scenario {
+    Fsync,
+    Accept,
+    Batches,
+    Fanout,
+    Reads,
+    Celebrity,
+    Lifecycle,
+}
+
+impl Scenario {
+    pub const ALL: &[Self] = &[
+        Self::Fsync,
+        Self::Accept,
+        Self::Batches,
+        Self::Fanout,
+        Self::Reads,
+        Self::Celebrity,
+        Self::Lifecycle,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Accept => "accept",
+            Self::Batches => "batches",
+            Self::Fanout => "fanout",
+            Self::Reads => "reads",
+            Self::Celebrity => "celebrity",
+            Self::Lifecycle => "lifecycle",
+        }
+    }
+
+    pub async fn run(self, bench: &mut Bench) -> Result<()> {
+        match self {
+            Self::Fsync => fsync::run(bench),
+            Self::Accept => accept::run(bench).await,
+            Self::Batches => batches::run(bench).await,
+            Self::Fanout => fanout::run(bench).await,
+            Self::Reads => reads::run(bench).await,
+            Self::Celebrity => celebrity::run(bench).await,
+            Self::Lifecycle => lifecycle::run(bench).await,
+        }
+    }
+}
+
+impl Bench {
+    /// A server on a directory of this name.
+    async fn serve(&self, name: &str) -> Result<Server> {
+        Server::start(&self.binary, &self.work.join(name)).await
+    }
+}
+
+/// What server and generator spent between two looks.
+struct Span {
+    began: Instant,
+    server_cpu: Duration,
+    own_cpu: Duration,
+    metrics: Metrics,
+}
+
+struct Spent {
+    elapsed: Duration,
+    server_cpu: Duration,
+    own_cpu: Duration,
+    commits: Option<f64>,
+    records: Option<f64>,
+}
+
+impl Span {
+    async fn begin(server: &Server) -> Result<Self> {
+        Ok(Self {
+            metrics: server.metrics().await?,
+            server_cpu: server.usage()?.cpu,
+            own_cpu: process::own_cpu()?,
+            began: Instant::now(),
+        })
+    }
+
+    async fn end(self, server: &Server) -> Result<Spent> {
+        let elapsed = self.began.elapsed();
+        let (server_cpu, own_cpu) = (server.usage()?.cpu, process::own_cpu()?);
+        let metrics = server.metrics().await?;
+        Ok(Spent {
+            elapsed,
+            server_cpu: server_cpu.saturating_sub(self.server_cpu),
+            own_cpu: own_cpu.saturating_sub(self.own_cpu),
+            commits: metrics.since(&self.metrics, Reading::JournalCommits),
+            records: metrics.since(&self.metrics, Reading::JournalRecords),
+        })
+    }
+}
+
+impl Spent {
+    /// Server CPU for one of `count` units of work.
+    fn cpu_us_per(&self, count: u64) -> f64 {
+        self.server_cpu.as_secs_f64() * 1e6 / count.max(1) as f64
+    }
+
+    /// Share of one core that the generator used.
+    fn own_cpu_percent(&self) -> f64 {
+        100.0 * self.own_cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    fn commits_per_second(&self) -> Option<f64> {
+        Some(self.commits? / self.elapsed.as_secs_f64().max(1e-9))
+    }
+
+    /// How many of `count` units shared one fsync.
+    fn per_commit(&self, count: u64) -> Option<f64> {
+        self.commits.filter(|commits| *commits > 0.0).map(|commits| count as f64 / commits)
+    }
+}
+
+/// Asks until the newest notification of a user has this in it. Returns when it was first seen.
+async fn wait_until_shown(
+    connection: &mut Connection,
+    target: &Target,
+    user: &str,
+    part: &str,
+) -> Result<Instant> {
+    const LIMIT: Duration = Duration::from_secs(30);
+    let request = target.get(&format!("/api/v1/users/{user}/notifications?limit=1"));
+    let began = Instant::now();
+    loop {
+        let answer = connection.exchange(&request).await?;
+        answer.expect(200)?;
+        if crate::event::contains(answer.body, part.as_bytes()) {
+            return Ok(Instant::now());
+        }
+        ensure!(began.elapsed() < LIMIT, "{user} does not see {part} within {} s", LIMIT.as_secs());
+    }
+}
+
+/// A user's exact unread count.
+async fn unread(connection: &mut Connection, target: &Target, user: &str) -> Result<u64> {
+    let answer = connection.exchange(&target.get(&format!("/api/v1/users/{user}/unread"))).await?;
+    answer.expect(200)?;
+    let counts: serde_json::Value = serde_json::from_slice(answer.body)?;
+    counts["unread"].as_u64().context("no unread count in the answer")
+}

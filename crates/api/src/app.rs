@@ -1,0 +1,110 @@
+//! What every request shares: the node once it is open, the admin key's hash, clock, entropy and counters.
+//!
+//! The listener is up before the node has recovered, so that probes can see it. Until `serve` is called every
+//! request is answered `NOT_READY`.
+
+use crate::problem::Problem;
+use crate::telemetry::{Telemetry, Text};
+use fantail_node::Node;
+use fantail_ports::BoxFuture;
+use fantail_ports::clock::Clock;
+use fantail_ports::entropy::Entropy;
+use fantail_wire::code::Code;
+use fantail_wire::health::{Backup, Check, Readiness};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// What only the process that hosts the API knows.
+pub trait Host: Send + Sync {
+    /// What an operator should know: journal, store, disk, lag. `readyz` is green if every check is ok.
+    fn checks(&self) -> Vec<Check>;
+
+    /// Adds the metrics of journal, store, node and listener.
+    fn write_metrics(&self, text: &mut Text);
+
+    /// Makes a full verified copy of the data inside the data directory. The error is logged, not shown.
+    fn backup(&self) -> BoxFuture<'static, Result<Backup, String>>;
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// SHA-256 of the server's admin key.
+    pub admin_key_hash: [u8; 32],
+    /// How long a body may take to arrive.
+    pub body_timeout: Duration,
+    /// Slower requests are logged at info.
+    pub slow_request: Duration,
+    pub version: &'static str,
+}
+
+pub struct App {
+    pub settings: Settings,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub telemetry: Telemetry,
+    serving: OnceLock<Serving>,
+    stopping: AtomicBool,
+}
+
+struct Serving {
+    node: Node,
+    host: Arc<dyn Host>,
+}
+
+impl App {
+    #[must_use]
+    pub fn new(settings: Settings, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            clock,
+            entropy,
+            telemetry: Telemetry::default(),
+            serving: OnceLock::new(),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// From here on requests are answered. Called once.
+    pub fn serve(&self, node: Node, host: Arc<dyn Host>) {
+        assert!(self.serving.set(Serving { node, host }).is_ok(), "the node is opened once");
+    }
+
+    /// From here on `readyz` is red, so that no new traffic comes; requests are still answered.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// The node, if it is open.
+    pub fn node(&self) -> Result<&Node, Problem> {
+        match self.serving.get() {
+            Some(serving) => Ok(&serving.node),
+            None => Err(Problem::new(Code::NotReady, "the server is starting").retry_after_s(1)),
+        }
+    }
+
+    pub fn host(&self) -> Option<&Arc<dyn Host>> {
+        self.serving.get().map(|serving| &serving.host)
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        let mut checks = match self.host() {
+            Some(host) => host.checks(),
+            None => vec![check("recovery", false, "the data is being opened")],
+        };
+        if self.is_stopping() {
+            checks.push(check("stopping", false, "the server is stopping"));
+        }
+        let ready = checks.iter().all(|check| check.ok);
+        Readiness { ready, version: self.settings.version.to_owned(), checks }
+    }
+}
+
+fn check(name: &str, ok: bool, detail: &str) -> Check {
+    Check { name: name.to_owned(), ok, detail: detail.to_owned() }
+}

@@ -1,0 +1,171 @@
+//! Bodies: read within limits, parsed straight into their shapes. Where serde says what is wrong, a second pass finds
+//! out where, so that good requests do not pay for it.
+
+use crate::pointer;
+use crate::problem::Problem;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{HeaderMap, header};
+use fantail_rules::limits::{BODY_BYTES_MAX, JSON_DEPTH_MAX};
+use fantail_wire::code::Code;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_path_to_error::Segment;
+use std::time::Duration;
+
+/// Reads a whole body, at most `BODY_BYTES_MAX`, within `timeout`.
+pub async fn read(body: Body, timeout: Duration) -> Result<Bytes, Problem> {
+    let announced = body.size_hint().lower();
+    if announced > BODY_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(timeout, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::new(Code::RequestTimeout, "the body ended before it was complete")),
+        Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
+    }
+}
+
+fn too_large() -> Problem {
+    Problem::new(Code::BodyTooLarge, format!("bodies have at most {BODY_BYTES_MAX} bytes"))
+}
+
+/// `type/subtype` in lower case, without parameters.
+pub fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let essence = value.split(';').next().unwrap_or_default();
+    Some(essence.trim().to_ascii_lowercase())
+}
+
+pub fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
+    match media_type(headers) {
+        Some(kind) if kind == "application/json" || kind == "application/merge-patch+json" => Ok(()),
+        Some(_) | None => {
+            Err(Problem::new(Code::UnsupportedMediaType, "send `Content-Type: application/json`"))
+        }
+    }
+}
+
+/// Parses a body into its shape.
+pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    refuse_deep(body)?;
+    match serde_json::from_slice(body) {
+        Ok(value) => Ok(value),
+        Err(error) => Err(explain::<T>(body, &error)),
+    }
+}
+
+/// What is wrong, and where: first whether it is JSON at all, then which field.
+fn explain<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Problem {
+    if let Err(syntax) = serde_json::from_slice::<IgnoredAny>(body) {
+        return Problem::new(Code::InvalidJson, format!("not JSON: {}", bounded(&syntax.to_string())));
+    }
+    let mut json = serde_json::Deserializer::from_slice(body);
+    match serde_path_to_error::deserialize::<_, T>(&mut json) {
+        Err(located) => located_fault(&located),
+        Ok(_) => Problem::field("", bounded(&error.to_string())),
+    }
+}
+
+fn located_fault(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let mut pointer = String::new();
+    for segment in error.path() {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } => pointer.push_str(&format!("/{}", pointer::escape(key))),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    let message = error.inner().to_string();
+    // serde names the field only in its message; the place after "at line" is already in the pointer.
+    let detail = message.rsplit_once(" at line ").map_or(message.as_str(), |(detail, _)| detail);
+    if let Some(field) = missing_field(detail) {
+        pointer.push_str(&format!("/{}", pointer::escape(field)));
+    }
+    Problem::field(pointer, bounded(detail))
+}
+
+/// The field that a message of serde says is missing. Unknown and repeated ones are in the path already.
+fn missing_field(message: &str) -> Option<&str> {
+    let rest = message.strip_prefix("missing field `")?;
+    rest.split_once('`').map(|(field, _)| field)
+}
+
+/// Messages may quote what the caller sent.
+fn bounded(message: &str) -> String {
+    message.chars().take(300).collect()
+}
+
+/// Refuses nesting beyond `JSON_DEPTH_MAX` before anything recursive sees it.
+fn refuse_deep(body: &[u8]) -> Result<(), Problem> {
+    let mut depth = 0usize;
+    let mut in_text = false;
+    let mut escaped = false;
+    for byte in body {
+        if in_text {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_text = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_text = true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > JSON_DEPTH_MAX {
+            return Err(Problem::new(
+                Code::InvalidJson,
+                format!("JSON nests at most {JSON_DEPTH_MAX} levels deep"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fantail_wire::event::{Audience, CloudEvent};
+    use fantail_wire::list::FollowsBatch;
+
+    fn check<T: DeserializeOwned>(body: &str, code: Code, pointer: &str) {
+        let problem = parse::<T>(body.as_bytes()).err().unwrap_or_else(|| panic!("{body} was accepted"));
+        assert_eq!(problem.code, code, "{body}: {}", problem.detail);
+        let found = problem.errors.first().map_or("", |error| error.pointer.as_str());
+        assert_eq!(found, pointer, "{body}: {:?}", problem.errors);
+    }
+
+    // proves: API-03
+    #[test]
+    fn faults_are_located() {
+        check::<FollowsBatch>("", Code::InvalidJson, "");
+        check::<FollowsBatch>("{", Code::InvalidJson, "");
+        check::<FollowsBatch>("{}", Code::InvalidRequest, "/follows");
+        check::<FollowsBatch>(r#"{"follows":1}"#, Code::InvalidRequest, "/follows");
+        check::<FollowsBatch>(r#"{"follows":[{"user":"a"}]}"#, Code::InvalidRequest, "/follows/0/actor");
+        check::<FollowsBatch>(
+            r#"{"follows":[{"user":"a","actor":"b"},{"user":1,"actor":"b"}]}"#,
+            Code::InvalidRequest,
+            "/follows/1/user",
+        );
+        check::<FollowsBatch>(r#"{"follows":[],"x":1}"#, Code::InvalidRequest, "/x");
+        check::<FollowsBatch>(r#"{"follows":[]} {}"#, Code::InvalidJson, "");
+        check::<FollowsBatch>(r#"{"x":1} {}"#, Code::InvalidJson, "");
+        check::<Audience>("{}", Code::InvalidRequest, "");
+        check::<Vec<CloudEvent>>(r#"[{"specversion":"1.0"}]"#, Code::InvalidRequest, "/0/id");
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_and_brackets_in_text_are_not() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(refuse_deep(nested(JSON_DEPTH_MAX).as_bytes()).is_ok());
+        assert!(refuse_deep(nested(JSON_DEPTH_MAX + 1).as_bytes()).is_err());
+        let text = format!("\"{}\\\"{}\"", "[".repeat(100), "{".repeat(100));
+        assert!(refuse_deep(text.as_bytes()).is_ok());
+    }
+}

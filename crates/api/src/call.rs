@@ -1,0 +1,122 @@
+//! One request as a handler sees it: already routed, authenticated and read.
+
+use crate::app::App;
+use crate::body;
+use crate::check;
+use crate::problem::Problem;
+use axum::body::Bytes;
+use axum::http::HeaderMap;
+use fantail_node::Node;
+use fantail_rules::limits::LIST_PAGE_MAX;
+use fantail_rules::ulid::Ulid;
+use percent_encoding::percent_decode_str;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+pub struct Call {
+    pub app: Arc<App>,
+    pub node: Node,
+    pub request_id: String,
+    pub headers: HeaderMap,
+    pub params: Vec<(String, String)>,
+    pub query: Query,
+    pub body: Bytes,
+}
+
+impl Call {
+    /// A path parameter as it stands there. Routes only ask for the parameters of their own path.
+    pub fn param(&self, name: &str) -> &str {
+        let found = self.params.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str()).expect("the route's path has this parameter")
+    }
+
+    /// A path parameter that is a tenant's name for something.
+    pub fn name(&self, name: &str) -> Result<&str, Problem> {
+        let value = self.param(name);
+        match check::name_fault(value) {
+            None => Ok(value),
+            Some(fault) => Err(Problem::field(format!("/{name}"), fault)),
+        }
+    }
+
+    /// A path parameter that is an id of ours; `None` if it cannot be one.
+    pub fn ulid(&self, name: &str) -> Option<Ulid> {
+        Ulid::parse(self.param(name))
+    }
+
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        body::require_json(&self.headers)?;
+        body::parse(&self.body)
+    }
+
+    /// As `json`, but no body at all means the default.
+    pub fn json_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
+        if self.body.is_empty() { Ok(T::default()) } else { self.json() }
+    }
+
+    /// `limit` of a page of names.
+    pub fn list_limit(&self) -> Result<usize, Problem> {
+        self.query.limit(100, LIST_PAGE_MAX)
+    }
+}
+
+/// The parameters after `?`, decoded.
+#[derive(Clone, Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Refuses parameters that the route does not know, and repeated ones.
+    pub fn read(text: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (name, value) = (decode(name)?, decode(value)?);
+            if !known.contains(&name.as_str()) {
+                return Err(Problem::field(format!("/{name}"), "unknown query parameter"));
+            }
+            if pairs.iter().any(|(seen, _)| *seen == name) {
+                return Err(Problem::field(format!("/{name}"), "given twice"));
+            }
+            pairs.push((name, value));
+        }
+        Ok(Self(pairs))
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn limit(&self, default: usize, max: usize) -> Result<usize, Problem> {
+        let Some(text) = self.get("limit") else { return Ok(default) };
+        match text.parse() {
+            Ok(limit) if (1..=max).contains(&limit) => Ok(limit),
+            Ok(_) | Err(_) => Err(Problem::field("/limit", format!("must be a number from 1 to {max}"))),
+        }
+    }
+}
+
+fn decode(text: &str) -> Result<String, Problem> {
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8();
+    decoded.map(|text| text.into_owned()).map_err(|_| Problem::field("/query", "not valid UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_decoded_and_strict() {
+        let known = ["limit", "cursor"];
+        let query = Query::read(Some("limit=7&cursor=a%2Bb"), &known).expect("known parameters");
+        assert_eq!(query.get("cursor"), Some("a+b"));
+        assert_eq!(query.limit(50, 100).ok(), Some(7));
+        assert_eq!(Query::read(None, &known).expect("none").limit(50, 100).ok(), Some(50));
+        for bad in ["limt=7", "limit=1&limit=2", "cursor=%FF"] {
+            assert!(Query::read(Some(bad), &known).is_err(), "{bad}");
+        }
+        for bad in ["limit=0", "limit=101", "limit=-1", "limit=x", "limit="] {
+            assert!(Query::read(Some(bad), &known).expect("known").limit(50, 100).is_err(), "{bad}");
+        }
+    }
+}

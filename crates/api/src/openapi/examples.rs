@@ -1,0 +1,184 @@
+//! One full value of every shape, for readers of the document and for the test that shapes and schemas agree.
+
+use super::Example;
+use fantail_wire::code::Code;
+use fantail_wire::event::{
+    AcceptedStatus, Action, Audience, CloudEvent, Content, EventAccepted, EventData, EventResult,
+    EventsAccepted, Priority,
+};
+use fantail_wire::health::{Backup, Check, Readiness};
+use fantail_wire::inbox::{Counts, Inbox, Marks, Notification, Snooze, Unsnooze};
+use fantail_wire::list::{
+    EdgesChanged, Follow, FollowState, Followers, Follows, FollowsBatch, ItemError, Subscribers,
+    SubscribersBatch,
+};
+use fantail_wire::problem::{FieldError, Problem};
+use fantail_wire::tenant::{
+    Key, KeyCreate, KeyCreated, Keys, Scope, Tenant, TenantChange, TenantCreate, Tenants,
+};
+use fantail_wire::user::{User, UserItem, UserPut, UsersBatch, UsersPut};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+const EVENT: &str = "01KG9V7W0R0000000000000001";
+const REQUEST: &str = "01KG9V7W0R00000000000000RQ";
+const TIME: &str = "2026-01-31T12:00:00.000Z";
+const CURSOR: &str = "AQIk3w8AAAAAAAAABw";
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+fn raw(json: &'static str) -> &'static RawValue {
+    serde_json::from_str(json).expect("examples are JSON")
+}
+
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn item_errors() -> Vec<ItemError> {
+    vec![ItemError { index: 3, code: Code::UserNotFound, detail: text("no such user: zoe") }]
+}
+
+macro_rules! examples {
+    ($($shape:ty => $value:expr;)*) => {
+        $(impl Example for $shape {
+            fn example() -> Self {
+                $value
+            }
+        })*
+    };
+}
+
+examples! {
+    CloudEvent => CloudEvent {
+        specversion: text("1.0"),
+        id: text("post-42"),
+        source: text("/blog"),
+        kind: text("post.created"),
+        actor: Some(text("ann")),
+        data: EventData {
+            audience: Audience::FollowersOf(text("ann")),
+            category: Some(text("posts")),
+            priority: Some(Priority::Normal),
+            content: Content {
+                title: text("Ann wrote a post"),
+                body: Some(text("Ten things about gardens")),
+                data: Some(map(json!({"postId": 42}))),
+                image_url: Some(text("https://example.com/garden.jpg")),
+                actions: vec![Action {
+                    id: text("open"),
+                    title: text("Read"),
+                    url: Some(text("https://example.com/posts/42")),
+                }],
+            },
+        },
+    };
+    EventAccepted => EventAccepted {
+        request_id: text(REQUEST),
+        event_id: text(EVENT),
+        status: AcceptedStatus::Accepted,
+    };
+    EventsAccepted => EventsAccepted {
+        request_id: text(REQUEST),
+        events: vec![
+            EventResult::Accepted { event_id: text(EVENT), replayed: false },
+            EventResult::Refused { code: Code::DuplicateNotification, detail: text("used for another event") },
+        ],
+    };
+    UserPut => UserPut { attributes: map(json!({"plan": "pro"})) };
+    UsersBatch => UsersBatch {
+        users: vec![UserItem { user_id: text("bob"), attributes: map(json!({"plan": "free"})) }],
+    };
+    User<'static> => User {
+        user_id: "bob",
+        attributes: raw(r#"{"plan":"pro"}"#),
+        created_at: text(TIME),
+        updated_at: text(TIME),
+    };
+    UsersPut => UsersPut { created: 1, updated: 2, errors: item_errors() };
+    FollowsBatch => FollowsBatch { follows: vec![Follow { user: text("bob"), actor: text("ann") }] };
+    SubscribersBatch => SubscribersBatch { users: vec![text("bob")] };
+    EdgesChanged => EdgesChanged { changed: 2, unchanged: 1, errors: item_errors() };
+    FollowState => FollowState { following: true };
+    Follows => Follows { follows: vec![text("ann")], count: 1, next_cursor: Some(text(CURSOR)) };
+    Followers => Followers { followers: vec![text("bob")], count: 1, next_cursor: Some(text(CURSOR)) };
+    Subscribers => Subscribers { subscribers: vec![text("bob")], count: 1, next_cursor: Some(text(CURSOR)) };
+    Notification<'static> => Notification {
+        notification_id: text(EVENT),
+        created_at: text(TIME),
+        kind: "post.created",
+        category: "posts",
+        priority: Priority::Normal,
+        actor: Some("ann"),
+        content: Some(raw(r#"{"title":"Ann wrote a post","data":{"postId":42}}"#)),
+        seen: true,
+        read: false,
+        archived: false,
+        snoozed_until: Some(text(TIME)),
+    };
+    Inbox<'static> => Inbox {
+        notifications: vec![Notification::example()],
+        next_cursor: Some(text(CURSOR)),
+        since_cursor: text(CURSOR),
+        unread: 1,
+        unseen: 0,
+    };
+    Marks => Marks { ids: Some(vec![text(EVENT)]), all: None, before: None };
+    Snooze => Snooze { ids: vec![text(EVENT)], until: text(TIME) };
+    Unsnooze => Unsnooze { ids: vec![text(EVENT)] };
+    Counts => Counts { unread: 1, unseen: 0 };
+    TenantCreate => TenantCreate { slug: text("acme"), name: Some(text("Acme")) };
+    TenantChange => TenantChange {
+        name: Some(text("Acme")),
+        celebrity_threshold: Some(10_000),
+        retention_days: Some(90),
+    };
+    Tenant => Tenant {
+        slug: text("acme"),
+        name: text("Acme"),
+        celebrity_threshold: 10_000,
+        retention_days: 90,
+        created_at: text(TIME),
+    };
+    Tenants => Tenants { tenants: vec![Tenant::example()] };
+    KeyCreate => KeyCreate {
+        scopes: vec![Scope::EventsWrite, Scope::InboxRead],
+        expires_at: Some(text(TIME)),
+    };
+    KeyCreated => KeyCreated {
+        key_id: text("3mBqZ81kXw0P"),
+        key: text("ft_3mBqZ81kXw0P_…"),
+        scopes: vec![text("events:write"), text("inbox:read")],
+        created_at: text(TIME),
+        expires_at: Some(text(TIME)),
+    };
+    Keys => Keys {
+        keys: vec![Key {
+            key_id: text("3mBqZ81kXw0P"),
+            scopes: vec![text("inbox:read")],
+            created_at: text(TIME),
+            expires_at: Some(text(TIME)),
+            revoked_at: Some(text(TIME)),
+        }],
+    };
+    Readiness => Readiness {
+        ready: true,
+        version: text("0.1.0"),
+        checks: vec![Check { name: text("journal"), ok: true, detail: text("sealed, 3 segments") }],
+    };
+    Backup => Backup { path: text("/var/lib/fantail/backups/01KG9V7W0R"), bytes: 1_048_576 };
+    Problem => Problem {
+        kind: text("/errors/invalid-request"),
+        title: text(Code::InvalidRequest.title()),
+        status: 422,
+        detail: text("a field is invalid"),
+        code: Code::InvalidRequest,
+        request_id: text(REQUEST),
+        errors: vec![FieldError { pointer: text("/data/content/title"), detail: text("must not be empty") }],
+    };
+}

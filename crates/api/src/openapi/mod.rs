@@ -1,0 +1,205 @@
+//! The OpenAPI 3.1 document, made from the route table and from the shapes themselves (serde attributes and doc
+//! comments), so that it cannot say anything else than the code does.
+
+mod examples;
+
+use crate::reply::JSON;
+use crate::route::{Answer, Body, Handle, Route};
+use crate::routes::ROUTES;
+use fantail_wire::event::CloudEvent;
+use fantail_wire::problem::{MEDIA_TYPE, Problem};
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// A wire shape: how it is described, and one value of it.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    schema: fn(&mut SchemaGenerator) -> Schema,
+    example: fn() -> Value,
+}
+
+/// One full value of a shape: every optional field is there.
+pub trait Example: Serialize {
+    fn example() -> Self;
+}
+
+impl Shape {
+    pub const fn of<T: JsonSchema + Example>() -> Self {
+        Self { schema: |generator| generator.subschema_for::<T>(), example: example_of::<T> }
+    }
+}
+
+fn example_of<T: Example>() -> Value {
+    serde_json::to_value(T::example()).expect("our shapes have string keys and finite numbers")
+}
+
+/// The whole document.
+#[must_use]
+pub fn document(version: &str) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        "/components/schemas".clone_into(&mut settings.definitions_path.to_mut());
+        settings.meta_schema = None;
+    });
+    let mut generator = settings.into_generator();
+    let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    for route in ROUTES {
+        let operation = operation(route, &mut generator);
+        paths.entry(route.path).or_default().insert(route.method.text().to_ascii_lowercase(), operation);
+    }
+    let schemas: Map<String, Value> = generator.take_definitions(true).into_iter().collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Fantail",
+            "version": version,
+            "summary": "Self-hosted notification platform",
+            "description": "Errors are problem documents (RFC 9457) with a stable `code`; each code has a page \
+                under `/errors/`. Cursors are opaque.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "key": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A tenant's key, or the server's admin key with the header Fantail-Tenant",
+                },
+            },
+        },
+    })
+}
+
+fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
+    let mut operation = Map::new();
+    operation.insert("operationId".to_owned(), json!(route.id));
+    operation.insert("summary".to_owned(), json!(route.summary));
+    operation.insert("tags".to_owned(), json!([tag(route)]));
+    let parameters = parameters(route);
+    if !parameters.is_empty() {
+        operation.insert("parameters".to_owned(), Value::Array(parameters));
+    }
+    match route.handle {
+        Handle::Open(_) => {}
+        Handle::Scoped(scope, _) => {
+            operation.insert("security".to_owned(), json!([{"key": [scope.text()]}]));
+        }
+        Handle::TenantAdmin(_) => {
+            operation.insert("security".to_owned(), json!([{"key": ["admin"]}]));
+        }
+        Handle::ServerAdmin(_) => {
+            operation.insert("security".to_owned(), json!([{"key": ["server admin"]}]));
+        }
+    }
+    if let Some(body) = request_body(route, generator) {
+        operation.insert("requestBody".to_owned(), body);
+    }
+    operation.insert("responses".to_owned(), Value::Object(responses(route, generator)));
+    Value::Object(operation)
+}
+
+/// The first word of the path behind the version.
+fn tag(route: &Route) -> &'static str {
+    let rest = route.path.strip_prefix("/api/v1/");
+    rest.and_then(|rest| rest.split('/').next()).unwrap_or("server")
+}
+
+fn parameters(route: &Route) -> Vec<Value> {
+    let mut parameters: Vec<Value> = route
+        .path_params()
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
+        .collect();
+    parameters.extend(route.query.iter().map(|name| {
+        let schema = match *name {
+            "limit" => json!({"type": "integer", "minimum": 1}),
+            "state" => {
+                json!({"type": "string", "enum": ["inbox", "unread", "read", "archived", "snoozed", "all"]})
+            }
+            _ => json!({"type": "string"}),
+        };
+        json!({"name": name, "in": "query", "required": false, "schema": schema})
+    }));
+    if matches!(route.handle, Handle::Scoped(..)) {
+        parameters.push(json!({
+            "name": "Fantail-Tenant", "in": "header", "required": false, "schema": {"type": "string"},
+            "description": "The tenant's slug. Required with the server's admin key.",
+        }));
+    }
+    parameters
+}
+
+fn request_body(route: &Route, generator: &mut SchemaGenerator) -> Option<Value> {
+    match route.body {
+        Body::None => None,
+        Body::Json(shape) => Some(json!({
+            "required": route.id != "putUser",
+            "content": {JSON: content(shape, generator)},
+        })),
+        Body::Events => {
+            let one = content(Shape::of::<CloudEvent>(), generator);
+            let example = json!([one["example"]]);
+            let many = json!({
+                "schema": {"type": "array", "items": one["schema"], "minItems": 1, "maxItems": 1000},
+                "example": example,
+            });
+            Some(json!({
+                "required": true,
+                "description": "CloudEvents 1.0: structured, batch (also as a plain JSON array), or binary with \
+                    `ce-` headers and the event's data as body",
+                "content": {
+                    JSON: one, "application/cloudevents+json": one, "application/cloudevents-batch+json": many,
+                },
+            }))
+        }
+    }
+}
+
+fn content(shape: Shape, generator: &mut SchemaGenerator) -> Value {
+    json!({"schema": (shape.schema)(generator), "example": (shape.example)()})
+}
+
+fn responses(route: &Route, generator: &mut SchemaGenerator) -> Map<String, Value> {
+    let mut responses = Map::new();
+    for answer in route.answers.iter().flatten() {
+        let entry = responses.entry(answer.status.to_string());
+        let response = entry.or_insert_with(|| json!({"description": "Done"}));
+        add_content(response, answer, generator);
+    }
+    let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    for code in route.all_codes() {
+        by_status.entry(code.status()).or_default().push(code.text());
+    }
+    for (status, codes) in by_status {
+        let mut content = content(Shape::of::<Problem>(), generator);
+        content.as_object_mut().map(|content| content.remove("example"));
+        responses.insert(
+            status.to_string(),
+            json!({"description": codes.join(", "), "content": {MEDIA_TYPE: content}}),
+        );
+    }
+    responses
+}
+
+/// Two answers with one status and media type are alternatives.
+fn add_content(response: &mut Value, answer: &Answer, generator: &mut SchemaGenerator) {
+    if answer.media_type.is_empty() {
+        return;
+    }
+    let added = match answer.shape {
+        Some(shape) => content(shape, generator),
+        None => json!({}),
+    };
+    let slot = &mut response["content"][answer.media_type];
+    if slot.is_null() {
+        *slot = added;
+    } else {
+        *slot = json!({"schema": {"oneOf": [slot["schema"], added["schema"]]}, "example": slot["example"]});
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! The document names every route, and its examples are what its schemas describe. The validator knows exactly the
+//! keywords that occur; any other one fails the test instead of being passed over.
+
+use super::*;
+use crate::route::Method;
+use fantail_wire::inbox::Marks;
+
+fn the_document() -> Value {
+    document("0.0.0")
+}
+
+// proves: API-04
+#[test]
+fn every_route_is_described() {
+    let document = the_document();
+    for route in ROUTES {
+        let operation = &document["paths"][route.path][route.method.text().to_ascii_lowercase()];
+        assert_eq!(operation["operationId"], route.id);
+        assert_eq!(operation["security"].is_null(), matches!(route.handle, Handle::Open(_)), "{}", route.id);
+        let described = operation["parameters"].as_array().map_or(0, Vec::len);
+        let header = usize::from(matches!(route.handle, Handle::Scoped(..)));
+        assert_eq!(described, route.path_params().count() + route.query.len() + header, "{}", route.id);
+        for answer in route.answers.iter().flatten() {
+            assert!(!operation["responses"][answer.status.to_string()].is_null(), "{}", route.id);
+        }
+        for code in route.all_codes() {
+            let response = &operation["responses"][code.status().to_string()]["description"];
+            assert!(response.as_str().is_some_and(|text| text.contains(code.text())), "{}", route.id);
+        }
+    }
+    let described: usize = document["paths"]
+        .as_object()
+        .expect("paths")
+        .values()
+        .map(|path| path.as_object().map_or(0, Map::len))
+        .sum();
+    assert_eq!(described, ROUTES.len());
+}
+
+#[test]
+fn schema_names_are_unique_and_used() {
+    let document = the_document();
+    let text = document.to_string();
+    for name in document["components"]["schemas"].as_object().expect("schemas").keys() {
+        // The generator would number the second shape of one name.
+        assert!(!name.ends_with(|last: char| last.is_ascii_digit()), "{name} is the name of two shapes");
+        assert!(text.contains(&format!("#/components/schemas/{name}")), "{name} is used");
+    }
+}
+
+#[test]
+fn examples_are_what_the_schemas_describe() {
+    let document = the_document();
+    let mut checked = 0;
+    for route in ROUTES {
+        let operation = &document["paths"][route.path][route.method.text().to_ascii_lowercase()];
+        let mut contents: Vec<&Value> = vec![&operation["requestBody"]["content"]];
+        let responses = operation["responses"].as_object().expect("responses");
+        contents.extend(responses.values().map(|response| &response["content"]));
+        for content in contents.into_iter().filter_map(Value::as_object) {
+            for media in content.values().filter(|media| !media["example"].is_null()) {
+                validate(&document, &media["schema"], &media["example"], route.id);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 40, "{checked} examples");
+}
+
+/// A field that a shape gained but its schema lost, or the reverse, shows here.
+#[test]
+fn full_examples_have_every_property() {
+    let document = the_document();
+    let skipped = ["Marks"];
+    for route in ROUTES {
+        let operation = &document["paths"][route.path][route.method.text().to_ascii_lowercase()];
+        let media = &operation["requestBody"]["content"][JSON];
+        let Some(name) = media["schema"]["$ref"].as_str().and_then(|path| path.rsplit('/').next()) else {
+            continue;
+        };
+        let properties =
+            document["components"]["schemas"][name]["properties"].as_object().expect("an object");
+        for property in properties.keys().filter(|_| !skipped.contains(&name)) {
+            assert!(!media["example"][property].is_null(), "{name}.{property}");
+        }
+    }
+}
+
+#[test]
+fn unknown_fields_of_requests_are_described_as_refused() {
+    let document = the_document();
+    for route in ROUTES.iter().filter(|route| route.method != Method::Get) {
+        let Body::Json(shape) = route.body else { continue };
+        let mut generator = SchemaSettings::draft2020_12().into_generator();
+        let schema = (shape.schema)(&mut generator);
+        let name =
+            schema.as_value()["$ref"].as_str().and_then(|path| path.rsplit('/').next()).expect("a name");
+        let described = &document["components"]["schemas"][name];
+        assert_eq!(described["additionalProperties"], false, "{name}");
+    }
+}
+
+#[test]
+fn the_validator_refuses_what_is_wrong() {
+    let document = the_document();
+    let schema = &json!({"$ref": "#/components/schemas/Marks"});
+    validate(&document, schema, &example_of::<Marks>(), "a full example");
+    for wrong in [json!({"ids": 1}), json!({"idz": []}), json!([]), json!({"all": "yes"})] {
+        assert!(fault(&document, schema, &wrong).is_some(), "{wrong}");
+    }
+    let event = &json!({"$ref": "#/components/schemas/CloudEvent"});
+    assert!(fault(&document, event, &json!({"id": "1"})).is_some());
+}
+
+fn validate(document: &Value, schema: &Value, value: &Value, what: &str) {
+    if let Some(fault) = fault(document, schema, value) {
+        panic!("{what}: {fault}\nvalue: {value}\nschema: {schema}");
+    }
+}
+
+/// Why `value` is not what `schema` describes.
+fn fault(document: &Value, schema: &Value, value: &Value) -> Option<String> {
+    let keywords = match schema {
+        Value::Bool(true) => return None,
+        Value::Bool(false) => return Some("nothing is allowed here".to_owned()),
+        Value::Object(keywords) => keywords,
+        _ => return Some(format!("not a schema: {schema}")),
+    };
+    keywords.iter().find_map(|(keyword, wanted)| keyword_fault(document, keywords, (keyword, wanted), value))
+}
+
+fn keyword_fault(
+    document: &Value,
+    schema: &Map<String, Value>,
+    (keyword, wanted): (&str, &Value),
+    value: &Value,
+) -> Option<String> {
+    let nested = |schema: &Value, value: &Value| fault(document, schema, value);
+    match keyword {
+        "description" | "title" | "format" | "default" | "maxItems" | "minItems" | "maximum" => None,
+        "$ref" => {
+            let path = wanted.as_str().and_then(|path| path.strip_prefix('#')).expect("a local reference");
+            nested(document.pointer(path).expect("the reference leads somewhere"), value)
+        }
+        "type" => {
+            let names: Vec<&str> = match wanted {
+                Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+                name => name.as_str().into_iter().collect(),
+            };
+            let fits = names.iter().any(|name| has_type(value, name));
+            (!fits).then(|| format!("{value} is not {wanted}"))
+        }
+        "const" => (value != wanted).then(|| format!("{value} is not {wanted}")),
+        "enum" => {
+            let known = wanted.as_array().is_some_and(|known| known.contains(value));
+            (!known).then(|| format!("{value} is none of {wanted}"))
+        }
+        "minimum" => (value.as_f64() < wanted.as_f64()).then(|| format!("{value} is below {wanted}")),
+        "required" => {
+            let names = wanted.as_array().into_iter().flatten().filter_map(Value::as_str);
+            let mut missing = names.filter(|name| value.is_object() && value.get(name).is_none());
+            missing.next().map(|name| format!("{name} is missing"))
+        }
+        "properties" => {
+            let wanted = wanted.as_object().expect("properties");
+            wanted.iter().find_map(|(name, schema)| nested(schema, value.get(name)?))
+        }
+        "additionalProperties" => {
+            let known = schema.get("properties").and_then(Value::as_object);
+            let is_known = |name: &str| known.is_some_and(|known| known.contains_key(name));
+            let object = value.as_object()?;
+            object.iter().filter(|(name, _)| !is_known(name)).find_map(|(_, value)| nested(wanted, value))
+        }
+        "items" => value.as_array()?.iter().find_map(|item| nested(wanted, item)),
+        "oneOf" | "anyOf" => {
+            let schemas = wanted.as_array().expect("alternatives");
+            let fits = schemas.iter().filter(|schema| nested(schema, value).is_none()).count();
+            let good = if keyword == "oneOf" { fits == 1 } else { fits >= 1 };
+            (!good).then(|| format!("{value} fits {fits} of {wanted}"))
+        }
+        _ => Some(format!("the validator does not know {keyword}")),
+    }
+}
+
+fn has_type(value: &Value, name: &str) -> bool {
+    match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
+    }
+}

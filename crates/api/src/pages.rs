@@ -1,0 +1,53 @@
+//! The page of each error code, built into the binary: a code without a page does not compile.
+
+use fantail_wire::code::Code;
+
+macro_rules! page {
+    ($name:literal) => {
+        include_str!(concat!("../../../docs/errors/", $name, ".md"))
+    };
+}
+
+pub fn of(code: Code) -> &'static str {
+    match code {
+        Code::InvalidJson => page!("invalid-json"),
+        Code::InvalidRequest => page!("invalid-request"),
+        Code::InvalidRecipient => page!("invalid-recipient"),
+        Code::DuplicateNotification => page!("duplicate-notification"),
+        Code::Unauthenticated => page!("unauthenticated"),
+        Code::Forbidden => page!("forbidden"),
+        Code::UnknownTenant => page!("unknown-tenant"),
+        Code::TenantExists => page!("tenant-exists"),
+        Code::UserNotFound => page!("user-not-found"),
+        Code::NotificationNotFound => page!("notification-not-found"),
+        Code::EventNotFound => page!("event-not-found"),
+        Code::KeyNotFound => page!("key-not-found"),
+        Code::RouteNotFound => page!("route-not-found"),
+        Code::MethodNotAllowed => page!("method-not-allowed"),
+        Code::BodyTooLarge => page!("body-too-large"),
+        Code::UnsupportedMediaType => page!("unsupported-media-type"),
+        Code::LimitReached => page!("limit-reached"),
+        Code::QueueFull => page!("queue-full"),
+        Code::StorageFull => page!("storage-full"),
+        Code::NotReady => page!("not-ready"),
+        Code::Stopping => page!("stopping"),
+        Code::RequestTimeout => page!("request-timeout"),
+        Code::Internal => page!("internal"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: API-03
+    #[test]
+    fn pages_name_their_code_and_status() {
+        for code in Code::ALL {
+            let page = of(*code);
+            assert!(page.starts_with(&format!("# {}\n", code.text())), "{}", code.text());
+            assert!(page.contains(&code.status().to_string()), "{} names its status", code.text());
+            assert!(page.contains("## What to do"), "{} says what to do", code.text());
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! One path for every request: name it, find its route, authenticate, authorise, read it, handle it, count and log it.
+//!
+//! Comes from: `server`'s connections. Decides: which handler, and whether it may run. Goes to: `v1/*`.
+//! What must never happen: a secret, a body or a user's id in a log line. Routes are logged by name, not by path.
+
+use crate::app::App;
+use crate::auth;
+use crate::body;
+use crate::call::{Call, Query};
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::{Handle, Handling, Route};
+use crate::routes::ROUTES;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{FromRequestParts, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
+use axum::routing::on;
+use fantail_rules::ids::{FrontNo, TenantId};
+use fantail_rules::ulid::Ulid;
+use fantail_wire::code::Code;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::{debug, info};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_ID_MAX: usize = 64;
+
+pub fn router(app: Arc<App>) -> Router {
+    let mut router = Router::new();
+    for (index, route) in ROUTES.iter().enumerate() {
+        let app = app.clone();
+        let handler = move |request: Request| serve(app.clone(), index, request);
+        router = router.route(route.path, on(route.method.filter(), handler));
+    }
+    let (no_route, no_method) = (app.clone(), app);
+    router
+        .fallback(move |request: Request| refuse(no_route.clone(), Code::RouteNotFound, request))
+        .method_not_allowed_fallback(move |request: Request| {
+            refuse(no_method.clone(), Code::MethodNotAllowed, request)
+        })
+}
+
+async fn serve(app: Arc<App>, index: usize, request: Request) -> Response {
+    let began_us = app.clock.micros();
+    let _under_way = app.telemetry.begin();
+    let route = &ROUTES[index];
+    let request_id = request_id(&app, request.headers());
+    let (reply, code) = match dispatch(&app, route, request, &request_id).await {
+        Ok(reply) => (reply, None),
+        Err(problem) => {
+            let code = problem.code;
+            app.telemetry.problem(code);
+            (problem.into_reply(&request_id), Some(code.text()))
+        }
+    };
+    let elapsed = Duration::from_micros(app.clock.micros().saturating_sub(began_us));
+    let status = reply.status.as_u16();
+    app.telemetry.answered(index, status, elapsed);
+    let elapsed_us = elapsed.as_micros();
+    if code.is_some() || elapsed > app.settings.slow_request {
+        info!(request_id, route = route.id, status, code, elapsed_us, "answered");
+    } else {
+        debug!(request_id, route = route.id, status, elapsed_us, "answered");
+    }
+    finish(reply, &request_id)
+}
+
+async fn dispatch(
+    app: &Arc<App>,
+    route: &'static Route,
+    request: Request,
+    request_id: &str,
+) -> Result<Reply, Problem> {
+    let (mut parts, body) = request.into_parts();
+    if let Handle::Open(handler) = route.handle {
+        let query = Query::read(parts.uri.query(), route.query)?;
+        return handler(app, &query, &path_params(&mut parts, route).await?);
+    }
+    let node = app.node()?.clone();
+    let caller = auth::authenticate(app, &node, &parts.headers)?;
+    let params = path_params(&mut parts, route).await?;
+    let mut call = Call {
+        app: app.clone(),
+        node,
+        request_id: request_id.to_owned(),
+        headers: parts.headers,
+        params,
+        query: Query::default(),
+        body: Bytes::new(),
+    };
+    let authorised = authorise(route, &call, &caller)?;
+    call.query = Query::read(parts.uri.query(), route.query)?;
+    call.body = body::read(body, app.settings.body_timeout).await?;
+    match authorised {
+        Authorised::Tenant(tenant, handler) => handler(tenant, call).await,
+        Authorised::Server(handler) => handler(call).await,
+    }
+}
+
+/// A handler together with the right to run it.
+enum Authorised {
+    Tenant(TenantId, fn(TenantId, Call) -> Handling),
+    Server(fn(Call) -> Handling),
+}
+
+fn authorise(route: &Route, call: &Call, caller: &auth::Caller) -> Result<Authorised, Problem> {
+    match route.handle {
+        Handle::Scoped(scope, handler) => {
+            let tenant = auth::tenant_with(&call.node, &call.headers, caller, scope)?;
+            Ok(Authorised::Tenant(tenant, handler))
+        }
+        Handle::TenantAdmin(handler) => {
+            let tenant = auth::tenant_to_administer(&call.node, caller, call.param("slug"))?;
+            Ok(Authorised::Tenant(tenant, handler))
+        }
+        Handle::ServerAdmin(handler) => {
+            auth::require_server(caller)?;
+            Ok(Authorised::Server(handler))
+        }
+        Handle::Open(_) => unreachable!("open routes were answered before anyone was authenticated"),
+    }
+}
+
+async fn path_params(parts: &mut Parts, route: &Route) -> Result<Vec<(String, String)>, Problem> {
+    if route.path_params().next().is_none() {
+        return Ok(Vec::new());
+    }
+    match RawPathParams::from_request_parts(parts, &()).await {
+        Ok(params) => Ok(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()),
+        Err(_) => Err(Problem::field("/path", "not valid UTF-8 after percent-decoding")),
+    }
+}
+
+/// Answers what no route answers.
+async fn refuse(app: Arc<App>, code: Code, request: Request) -> Response {
+    let request_id = request_id(&app, request.headers());
+    app.telemetry.problem(code);
+    debug!(request_id, code = code.text(), "answered");
+    let detail = match code {
+        Code::MethodNotAllowed => "see the Allow header for the methods of this path",
+        _ => "see /openapi.json for all paths",
+    };
+    finish(Problem::new(code, detail).into_reply(&request_id), &request_id)
+}
+
+fn finish(reply: Reply, request_id: &str) -> Response {
+    let mut response = reply.into_response();
+    if let Ok(value) = HeaderValue::from_str(request_id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+/// The caller's id for this request if it has a plain one, else a fresh one.
+fn request_id(app: &App, headers: &HeaderMap) -> String {
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    match given {
+        Some(id) if is_request_id(id) => id.to_owned(),
+        Some(_) | None => Ulid::new(app.clock.wall(), FrontNo(0), app.entropy.random_u128()).to_string(),
+    }
+}
+
+fn is_request_id(id: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b':');
+    (1..=REQUEST_ID_MAX).contains(&id.len()) && id.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_request_ids_are_taken_over() {
+        for good in ["a", "7f3c-1", "00-4bf92f3577b34da6-01", "a.b:c_d"] {
+            assert!(is_request_id(good), "{good}");
+        }
+        for bad in ["", "a b", "a\"b", "é", "x\ny", &"x".repeat(65)] {
+            assert!(!is_request_id(bad), "{bad}");
+        }
+    }
+}

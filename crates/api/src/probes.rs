@@ -1,0 +1,58 @@
+//! What machines ask about the server itself: alive, ready, metrics, the API's description, the error pages.
+
+use crate::app::App;
+use crate::call::Query;
+use crate::openapi;
+use crate::pages;
+use crate::problem::Problem;
+use crate::reply::{JSON, Reply};
+use crate::telemetry::Text;
+use axum::body::Bytes;
+use fantail_wire::code::Code;
+use std::sync::OnceLock;
+
+type Params = [(String, String)];
+
+/// The process answers. Nothing else is looked at, so that a sick disk does not lead to a restart loop.
+pub fn livez(_: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
+    Ok(Reply::bytes(200, "text/plain; charset=utf-8", "ok\n"))
+}
+
+/// Whether traffic should come here.
+pub fn readyz(app: &App, query: &Query, _: &Params) -> Result<Reply, Problem> {
+    let readiness = app.readiness();
+    let status = if readiness.ready { 200 } else { 503 };
+    if query.get("verbose").is_some() {
+        return Ok(Reply::json(status, &readiness));
+    }
+    let word = if readiness.ready { "ready\n" } else { "not ready\n" };
+    Ok(Reply::bytes(status, "text/plain; charset=utf-8", word))
+}
+
+pub fn metrics(app: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
+    let mut text = Text::default();
+    app.telemetry.write(&mut text, app.node().ok());
+    if let Some(host) = app.host() {
+        host.write_metrics(&mut text);
+    }
+    Ok(Reply::bytes(200, Text::MEDIA_TYPE, text.into_string()))
+}
+
+pub fn describe(app: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
+    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
+    let document = DOCUMENT.get_or_init(|| {
+        let document = openapi::document(app.settings.version);
+        Bytes::from(serde_json::to_vec_pretty(&document).expect("a JSON value serializes"))
+    });
+    Ok(Reply::bytes(200, JSON, document.clone()))
+}
+
+/// The page that a problem document's `type` points to.
+pub fn error_page(_: &App, _: &Query, params: &Params) -> Result<Reply, Problem> {
+    let wanted = params.first().map_or("", |(_, value)| value.as_str());
+    let code = Code::ALL.iter().find(|code| code.page() == wanted);
+    match code {
+        Some(code) => Ok(Reply::bytes(200, "text/markdown; charset=utf-8", pages::of(*code))),
+        None => Err(Problem::new(Code::RouteNotFound, "no such error page")),
+    }
+}

@@ -1,0 +1,165 @@
+//! Why a request is not answered as asked, and the one place where the node's refusals become public codes.
+
+use crate::reply::Reply;
+use axum::http::{HeaderValue, header};
+use fantail_node::ask::Refusal;
+use fantail_wire::code::Code;
+use fantail_wire::problem::{FieldError, MEDIA_TYPE};
+use std::borrow::Cow;
+use tracing::warn;
+
+/// Field errors in one document; a caller with more has the idea.
+pub const FIELD_ERRORS_MAX: usize = 20;
+
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub code: Code,
+    pub detail: Cow<'static, str>,
+    pub errors: Vec<FieldError>,
+    retry_after_s: Option<u64>,
+}
+
+impl Problem {
+    pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, detail: detail.into(), errors: Vec::new(), retry_after_s: None }
+    }
+
+    /// One wrong field.
+    pub fn field(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        let error = FieldError { pointer: pointer.into(), detail: detail.into() };
+        Self { errors: vec![error], ..Self::new(Code::InvalidRequest, "a field is invalid") }
+    }
+
+    #[must_use]
+    pub fn with_errors(self, errors: Vec<FieldError>) -> Self {
+        Self { errors, ..self }
+    }
+
+    #[must_use]
+    pub fn retry_after_s(self, seconds: u64) -> Self {
+        Self { retry_after_s: Some(seconds), ..self }
+    }
+
+    /// The document as it goes out.
+    pub fn into_reply(self, request_id: &str) -> Reply {
+        let document = fantail_wire::problem::Problem {
+            kind: format!("/errors/{}", self.code.page()),
+            title: self.code.title().to_owned(),
+            status: self.code.status(),
+            detail: self.detail.into_owned(),
+            code: self.code,
+            request_id: request_id.to_owned(),
+            errors: self.errors,
+        };
+        let mut reply = Reply::json(self.code.status(), &document).with_type(MEDIA_TYPE);
+        if let Some(seconds) = self.retry_after_s {
+            reply = reply.with_header(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.code == Code::Unauthenticated {
+            reply = reply.with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        reply
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let detail = refusal.to_string();
+        match refusal {
+            Refusal::UnknownTenant => Self::new(Code::UnknownTenant, detail),
+            Refusal::TenantExists { .. } => Self::new(Code::TenantExists, detail),
+            Refusal::TooMany { .. } => Self::new(Code::LimitReached, detail),
+            Refusal::UnknownKey => Self::new(Code::KeyNotFound, detail),
+            Refusal::UnknownUser { .. } => Self::new(Code::UserNotFound, detail),
+            Refusal::UnknownRecipients { users } => unknown_recipients(&users),
+            Refusal::UnknownNotification { .. } => Self::new(Code::NotificationNotFound, detail),
+            Refusal::BadCursor => Self::field("/cursor", detail),
+            Refusal::UnknownEvent { .. } => Self::new(Code::EventNotFound, detail),
+            Refusal::OtherBody => Self::new(
+                Code::DuplicateNotification,
+                "this source and id were accepted before with other content",
+            ),
+            Refusal::TooManyFollows { .. } | Refusal::TooManySnoozed { .. } => {
+                Self::new(Code::LimitReached, detail)
+            }
+            Refusal::Busy { retry_after_ms } => {
+                Self::new(Code::QueueFull, "too much is waiting to be stored")
+                    .retry_after_s(retry_after_ms.div_ceil(1000).max(1))
+            }
+            Refusal::NoRoom => {
+                Self::new(Code::StorageFull, "nothing new is stored until space returns").retry_after_s(30)
+            }
+            Refusal::Stopped { reason } => {
+                // The reason may name files: it is for the operator.
+                warn!(reason, "refused: not serving");
+                Self::new(Code::Stopping, "the server does not accept changes any more").retry_after_s(5)
+            }
+        }
+    }
+}
+
+fn unknown_recipients(users: &[String]) -> Problem {
+    let errors = users
+        .iter()
+        .take(FIELD_ERRORS_MAX)
+        .map(|user| FieldError {
+            pointer: "/data/audience/users".to_owned(),
+            detail: format!("no such user: {user}"),
+        })
+        .collect();
+    let count = users.len();
+    Problem::new(Code::InvalidRecipient, format!("{count} recipients do not exist")).with_errors(errors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fantail_rules::ulid::Ulid;
+
+    // proves: API-03
+    #[test]
+    fn refusals_become_codes() {
+        let cases = [
+            (Refusal::UnknownTenant, "UNKNOWN_TENANT"),
+            (Refusal::TenantExists { slug: "a".into() }, "TENANT_EXISTS"),
+            (Refusal::TooMany { limit: 3 }, "LIMIT_REACHED"),
+            (Refusal::UnknownKey, "KEY_NOT_FOUND"),
+            (Refusal::UnknownUser { user: "u".into() }, "USER_NOT_FOUND"),
+            (Refusal::UnknownRecipients { users: vec!["u".into()] }, "INVALID_RECIPIENT"),
+            (Refusal::UnknownNotification { event: Ulid(1) }, "NOTIFICATION_NOT_FOUND"),
+            (Refusal::UnknownEvent { event: Ulid(1) }, "EVENT_NOT_FOUND"),
+            (Refusal::BadCursor, "INVALID_REQUEST"),
+            (Refusal::OtherBody, "DUPLICATE_NOTIFICATION"),
+            (Refusal::TooManyFollows { user: "u".into(), limit: 1 }, "LIMIT_REACHED"),
+            (Refusal::TooManySnoozed { limit: 1 }, "LIMIT_REACHED"),
+            (Refusal::Busy { retry_after_ms: 20 }, "QUEUE_FULL"),
+            (Refusal::NoRoom, "STORAGE_FULL"),
+            (Refusal::Stopped { reason: "secret path".into() }, "STOPPING"),
+        ];
+        for (refusal, code) in cases {
+            let problem = Problem::from(refusal);
+            assert_eq!(problem.code.text(), code);
+            assert!(!problem.detail.contains("secret path"), "reasons stay in the log");
+        }
+    }
+
+    #[test]
+    fn documents_say_when_to_come_back() {
+        let reply = Problem::from(Refusal::Busy { retry_after_ms: 1_200 }).into_reply("r1");
+        assert_eq!(reply.status.as_u16(), 503);
+        assert_eq!(reply.header("retry-after"), Some("2"));
+        let document: fantail_wire::problem::Problem =
+            serde_json::from_slice(&reply.body).expect("a document");
+        assert_eq!(document.kind, "/errors/queue-full");
+        assert_eq!(document.request_id, "r1");
+        assert_eq!(document.status, 503);
+    }
+
+    #[test]
+    fn many_unknown_recipients_are_cut() {
+        let users = (0..1_000).map(|n| format!("u{n}")).collect();
+        let problem = Problem::from(Refusal::UnknownRecipients { users });
+        assert_eq!(problem.errors.len(), FIELD_ERRORS_MAX);
+        assert!(problem.detail.contains("1000"));
+    }
+}

@@ -1,0 +1,59 @@
+//! An answer before it becomes an HTTP response.
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::Serialize;
+
+pub const JSON: &str = "application/json";
+
+pub struct Reply {
+    pub status: StatusCode,
+    pub body: Bytes,
+    headers: HeaderMap,
+}
+
+impl Reply {
+    pub fn json<T: Serialize>(status: u16, value: &T) -> Self {
+        let body = serde_json::to_vec(value).expect("our shapes have string keys and finite numbers");
+        Self::bytes(status, JSON, body)
+    }
+
+    pub fn bytes(status: u16, media_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let mut headers = HeaderMap::with_capacity(4);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        Self { status: status_of(status), body: body.into(), headers }
+    }
+
+    pub fn no_content() -> Self {
+        Self { status: StatusCode::NO_CONTENT, body: Bytes::new(), headers: HeaderMap::new() }
+    }
+
+    #[must_use]
+    pub fn with_type(mut self, media_type: &'static str) -> Self {
+        self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        self
+    }
+
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    #[cfg(test)]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.body));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+fn status_of(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).expect("our statuses are between 100 and 999")
+}

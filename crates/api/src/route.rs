@@ -1,0 +1,190 @@
+//! What a route is. One table of them drives routing, scope checks, metrics, OpenAPI and the tests of every route.
+
+use crate::app::App;
+use crate::call::{Call, Query};
+use crate::openapi::Shape;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use axum::routing::MethodFilter;
+use fantail_ports::BoxFuture;
+use fantail_rules::ids::TenantId;
+use fantail_wire::code::Code;
+use fantail_wire::tenant::Scope;
+
+pub type Handling = BoxFuture<'static, Result<Reply, Problem>>;
+
+/// Who may call a route, and what then runs. A handler for a tenant cannot be reached without one.
+#[derive(Clone, Copy)]
+pub enum Handle {
+    /// Anyone, even while the node is still recovering. `&[…]` are the path's parameters.
+    Open(fn(&App, &Query, &[(String, String)]) -> Result<Reply, Problem>),
+    /// A key with this scope, for its tenant.
+    Scoped(Scope, fn(TenantId, Call) -> Handling),
+    /// The server's admin key, or a key of the tenant in the path with the scope `admin`.
+    TenantAdmin(fn(TenantId, Call) -> Handling),
+    /// The server's admin key.
+    ServerAdmin(fn(Call) -> Handling),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Method {
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Method {
+    #[must_use]
+    pub fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Post => MethodFilter::POST,
+            Self::Put => MethodFilter::PUT,
+            Self::Patch => MethodFilter::PATCH,
+            Self::Delete => MethodFilter::DELETE,
+        }
+    }
+
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// What a route takes.
+#[derive(Clone, Copy)]
+pub enum Body {
+    None,
+    Json(Shape),
+    /// CloudEvents in their three forms.
+    Events,
+}
+
+/// What a route gives when all went well.
+#[derive(Clone, Copy)]
+pub struct Answer {
+    pub status: u16,
+    pub media_type: &'static str,
+    pub shape: Option<Shape>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Route {
+    /// Name in OpenAPI, logs and metrics; frozen.
+    pub id: &'static str,
+    pub method: Method,
+    pub path: &'static str,
+    pub summary: &'static str,
+    pub handle: Handle,
+    /// Names of the query parameters it knows.
+    pub query: &'static [&'static str],
+    pub body: Body,
+    pub answers: [Option<Answer>; 2],
+    /// Codes beyond those that every route of its kind can give.
+    pub codes: &'static [Code],
+}
+
+impl Route {
+    pub const fn new(
+        id: &'static str,
+        method: Method,
+        path: &'static str,
+        summary: &'static str,
+        handle: Handle,
+    ) -> Self {
+        Self {
+            id,
+            method,
+            path,
+            summary,
+            handle,
+            query: &[],
+            body: Body::None,
+            answers: [None, None],
+            codes: &[],
+        }
+    }
+
+    pub const fn query(self, query: &'static [&'static str]) -> Self {
+        Self { query, ..self }
+    }
+
+    pub const fn takes(self, shape: Shape) -> Self {
+        Self { body: Body::Json(shape), ..self }
+    }
+
+    pub const fn takes_events(self) -> Self {
+        Self { body: Body::Events, ..self }
+    }
+
+    pub const fn gives(self, status: u16, shape: Shape) -> Self {
+        self.answers_with(Answer { status, media_type: crate::reply::JSON, shape: Some(shape) })
+    }
+
+    pub const fn gives_nothing(self, status: u16) -> Self {
+        self.answers_with(Answer { status, media_type: "", shape: None })
+    }
+
+    pub const fn gives_text(self, status: u16, media_type: &'static str) -> Self {
+        self.answers_with(Answer { status, media_type, shape: None })
+    }
+
+    pub const fn refuses(self, codes: &'static [Code]) -> Self {
+        Self { codes, ..self }
+    }
+
+    const fn answers_with(self, answer: Answer) -> Self {
+        let answers = match self.answers[0] {
+            None => [Some(answer), None],
+            Some(first) => [Some(first), Some(answer)],
+        };
+        Self { answers, ..self }
+    }
+
+    /// Names of the parameters in the path, in order.
+    pub fn path_params(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
+    }
+
+    /// Every code this route can give.
+    #[must_use]
+    pub fn all_codes(&self) -> Vec<Code> {
+        let mut codes = self.codes.to_vec();
+        match self.handle {
+            Handle::Open(_) => {}
+            Handle::Scoped(..) | Handle::TenantAdmin(_) | Handle::ServerAdmin(_) => {
+                codes.extend([Code::Unauthenticated, Code::Forbidden, Code::NotReady, Code::Internal]);
+            }
+        }
+        match self.handle {
+            Handle::Scoped(..) | Handle::TenantAdmin(_) => {
+                codes.extend([Code::UnknownTenant, Code::InvalidRequest]);
+            }
+            Handle::Open(_) | Handle::ServerAdmin(_) => {}
+        }
+        match self.body {
+            Body::None => {}
+            Body::Json(_) | Body::Events => codes.extend([
+                Code::InvalidJson,
+                Code::InvalidRequest,
+                Code::BodyTooLarge,
+                Code::UnsupportedMediaType,
+                Code::RequestTimeout,
+            ]),
+        }
+        if !matches!(self.method, Method::Get) {
+            codes.extend([Code::QueueFull, Code::StorageFull, Code::Stopping]);
+        }
+        codes.sort();
+        codes.dedup();
+        codes
+    }
+}

@@ -1,0 +1,403 @@
+//! The table of all routes. Whatever is not here does not exist.
+
+use crate::openapi::Shape;
+use crate::probes;
+use crate::route::Handle::{Open, Scoped, ServerAdmin, TenantAdmin};
+use crate::route::Method::{Delete, Get, Patch, Post, Put};
+use crate::route::Route;
+use crate::telemetry::Text;
+use crate::v1::{backups, events, follows, inbox, keys, marks, tenants, topics, users};
+use fantail_node::ask::EdgeChange::{Join, Leave};
+use fantail_rules::marks::Mark;
+use fantail_wire::code::Code;
+use fantail_wire::event::{EventAccepted, EventsAccepted};
+use fantail_wire::health::{Backup, Readiness};
+use fantail_wire::inbox::{Counts, Inbox, Marks, Notification, Snooze, Unsnooze};
+use fantail_wire::list::{
+    EdgesChanged, FollowState, Followers, Follows, FollowsBatch, Subscribers, SubscribersBatch,
+};
+use fantail_wire::tenant::Scope::{EventsWrite, InboxRead, InboxWrite, UsersRead, UsersWrite};
+use fantail_wire::tenant::{KeyCreate, KeyCreated, Keys, Tenant, TenantChange, TenantCreate, Tenants};
+use fantail_wire::user::{User, UserPut, UsersBatch, UsersPut};
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+const NO_USER: &[Code] = &[Code::UserNotFound];
+const NO_NOTIFICATION: &[Code] = &[Code::UserNotFound, Code::NotificationNotFound];
+const PAGE: &[&str] = &["limit", "cursor"];
+
+pub static ROUTES: &[Route] = &[
+    // --- events ---
+    Route::new(
+        "postEvents",
+        Post,
+        "/api/v1/events",
+        "Accept an event, or a batch of events, durably",
+        Scoped(EventsWrite, |tenant, call| Box::pin(events::post(tenant, call))),
+    )
+    .takes_events()
+    .gives(202, Shape::of::<EventAccepted>())
+    .gives(202, Shape::of::<EventsAccepted>())
+    .refuses(&[Code::DuplicateNotification, Code::InvalidRecipient]),
+    Route::new(
+        "retractEvent",
+        Delete,
+        "/api/v1/events/{event}",
+        "Hide an event in every inbox",
+        Scoped(EventsWrite, |tenant, call| Box::pin(events::retract(tenant, call))),
+    )
+    .gives_nothing(204)
+    .refuses(&[Code::EventNotFound]),
+    // --- users ---
+    Route::new(
+        "putUser",
+        Put,
+        "/api/v1/users/{user}",
+        "Create a user or replace its attributes",
+        Scoped(UsersWrite, |tenant, call| Box::pin(users::put(tenant, call))),
+    )
+    .takes(Shape::of::<UserPut>())
+    .gives(201, Shape::of::<User<'static>>())
+    .gives(200, Shape::of::<User<'static>>()),
+    Route::new(
+        "getUser",
+        Get,
+        "/api/v1/users/{user}",
+        "Read a user",
+        Scoped(UsersRead, |tenant, call| Box::pin(users::get(tenant, call))),
+    )
+    .gives(200, Shape::of::<User<'static>>())
+    .refuses(NO_USER),
+    Route::new(
+        "deleteUser",
+        Delete,
+        "/api/v1/users/{user}",
+        "Delete a user with its inbox and its follows",
+        Scoped(UsersWrite, |tenant, call| Box::pin(users::delete(tenant, call))),
+    )
+    .gives_nothing(204)
+    .refuses(NO_USER),
+    Route::new(
+        "putUsers",
+        Post,
+        "/api/v1/users/batch",
+        "Create or replace up to 10,000 users",
+        Scoped(UsersWrite, |tenant, call| Box::pin(users::put_many(tenant, call))),
+    )
+    .takes(Shape::of::<UsersBatch>())
+    .gives(200, Shape::of::<UsersPut>()),
+    // --- follows ---
+    Route::new(
+        "follow",
+        Put,
+        "/api/v1/users/{user}/follows/{actor}",
+        "Follow an actor",
+        Scoped(UsersWrite, |tenant, call| Box::pin(follows::change(tenant, call, Join))),
+    )
+    .gives_nothing(204)
+    .refuses(&[Code::UserNotFound, Code::LimitReached]),
+    Route::new(
+        "unfollow",
+        Delete,
+        "/api/v1/users/{user}/follows/{actor}",
+        "Stop following an actor",
+        Scoped(UsersWrite, |tenant, call| Box::pin(follows::change(tenant, call, Leave))),
+    )
+    .gives_nothing(204)
+    .refuses(NO_USER),
+    Route::new(
+        "getFollow",
+        Get,
+        "/api/v1/users/{user}/follows/{actor}",
+        "Whether a user follows an actor",
+        Scoped(UsersRead, |tenant, call| Box::pin(follows::get(tenant, call))),
+    )
+    .gives(200, Shape::of::<FollowState>())
+    .refuses(NO_USER),
+    Route::new(
+        "listFollows",
+        Get,
+        "/api/v1/users/{user}/follows",
+        "List whom a user follows",
+        Scoped(UsersRead, |tenant, call| Box::pin(follows::list_follows(tenant, call))),
+    )
+    .query(PAGE)
+    .gives(200, Shape::of::<Follows>())
+    .refuses(NO_USER),
+    Route::new(
+        "listFollowers",
+        Get,
+        "/api/v1/users/{user}/followers",
+        "List the followers of an actor",
+        Scoped(UsersRead, |tenant, call| Box::pin(follows::list_followers(tenant, call))),
+    )
+    .query(PAGE)
+    .gives(200, Shape::of::<Followers>()),
+    Route::new(
+        "followMany",
+        Post,
+        "/api/v1/follows/batch",
+        "Add up to 10,000 follows",
+        Scoped(UsersWrite, |tenant, call| Box::pin(follows::change_many(tenant, call, Join))),
+    )
+    .takes(Shape::of::<FollowsBatch>())
+    .gives(200, Shape::of::<EdgesChanged>()),
+    Route::new(
+        "unfollowMany",
+        Post,
+        "/api/v1/follows/batch-delete",
+        "Remove up to 10,000 follows",
+        Scoped(UsersWrite, |tenant, call| Box::pin(follows::change_many(tenant, call, Leave))),
+    )
+    .takes(Shape::of::<FollowsBatch>())
+    .gives(200, Shape::of::<EdgesChanged>()),
+    // --- topics ---
+    Route::new(
+        "subscribe",
+        Put,
+        "/api/v1/topics/{topic}/subscribers/{user}",
+        "Subscribe a user to a topic",
+        Scoped(UsersWrite, |tenant, call| Box::pin(topics::change(tenant, call, Join))),
+    )
+    .gives_nothing(204)
+    .refuses(&[Code::UserNotFound, Code::LimitReached]),
+    Route::new(
+        "unsubscribe",
+        Delete,
+        "/api/v1/topics/{topic}/subscribers/{user}",
+        "Unsubscribe a user from a topic",
+        Scoped(UsersWrite, |tenant, call| Box::pin(topics::change(tenant, call, Leave))),
+    )
+    .gives_nothing(204)
+    .refuses(NO_USER),
+    Route::new(
+        "listSubscribers",
+        Get,
+        "/api/v1/topics/{topic}/subscribers",
+        "List the subscribers of a topic",
+        Scoped(UsersRead, |tenant, call| Box::pin(topics::list(tenant, call))),
+    )
+    .query(PAGE)
+    .gives(200, Shape::of::<Subscribers>()),
+    Route::new(
+        "subscribeMany",
+        Post,
+        "/api/v1/topics/{topic}/subscribers/batch",
+        "Subscribe up to 10,000 users to a topic",
+        Scoped(UsersWrite, |tenant, call| Box::pin(topics::change_many(tenant, call, Join))),
+    )
+    .takes(Shape::of::<SubscribersBatch>())
+    .gives(200, Shape::of::<EdgesChanged>()),
+    Route::new(
+        "unsubscribeMany",
+        Post,
+        "/api/v1/topics/{topic}/subscribers/batch-delete",
+        "Unsubscribe up to 10,000 users from a topic",
+        Scoped(UsersWrite, |tenant, call| Box::pin(topics::change_many(tenant, call, Leave))),
+    )
+    .takes(Shape::of::<SubscribersBatch>())
+    .gives(200, Shape::of::<EdgesChanged>()),
+    // --- inbox ---
+    Route::new(
+        "listNotifications",
+        Get,
+        "/api/v1/users/{user}/notifications",
+        "Read a page of a user's inbox",
+        Scoped(InboxRead, |tenant, call| Box::pin(inbox::page(tenant, call))),
+    )
+    .query(&["limit", "cursor", "since", "state"])
+    .gives(200, Shape::of::<Inbox<'static>>())
+    .refuses(NO_USER),
+    Route::new(
+        "getNotification",
+        Get,
+        "/api/v1/users/{user}/notifications/{notification}",
+        "Read one notification",
+        Scoped(InboxRead, |tenant, call| Box::pin(inbox::get(tenant, call))),
+    )
+    .gives(200, Shape::of::<Notification<'static>>())
+    .refuses(NO_NOTIFICATION),
+    Route::new(
+        "deleteNotification",
+        Delete,
+        "/api/v1/users/{user}/notifications/{notification}",
+        "Delete one notification from a user's inbox",
+        Scoped(InboxWrite, |tenant, call| Box::pin(marks::delete(tenant, call))),
+    )
+    .gives_nothing(204)
+    .refuses(NO_NOTIFICATION),
+    Route::new(
+        "getUnread",
+        Get,
+        "/api/v1/users/{user}/unread",
+        "Count a user's unread and unseen notifications",
+        Scoped(InboxRead, |tenant, call| Box::pin(inbox::counts(tenant, call))),
+    )
+    .gives(200, Shape::of::<Counts>())
+    .refuses(NO_USER),
+    mark_route(
+        "markRead",
+        "/api/v1/users/{user}/notifications/read",
+        "Mark notifications as read",
+        Scoped(InboxWrite, |tenant, call| Box::pin(marks::mark(tenant, call, Mark::Read))),
+    ),
+    mark_route(
+        "markUnread",
+        "/api/v1/users/{user}/notifications/unread",
+        "Mark notifications as unread",
+        Scoped(InboxWrite, |tenant, call| Box::pin(marks::mark(tenant, call, Mark::Unread))),
+    ),
+    mark_route(
+        "markSeen",
+        "/api/v1/users/{user}/notifications/seen",
+        "Mark notifications as seen",
+        Scoped(InboxWrite, |tenant, call| Box::pin(marks::mark(tenant, call, Mark::Seen))),
+    ),
+    mark_route(
+        "archive",
+        "/api/v1/users/{user}/notifications/archive",
+        "Archive notifications",
+        Scoped(InboxWrite, |tenant, call| Box::pin(marks::mark(tenant, call, Mark::Archive))),
+    ),
+    mark_route(
+        "unarchive",
+        "/api/v1/users/{user}/notifications/unarchive",
+        "Bring notifications back from the archive",
+        Scoped(InboxWrite, |tenant, call| Box::pin(marks::mark(tenant, call, Mark::Unarchive))),
+    ),
+    Route::new(
+        "snooze",
+        Post,
+        "/api/v1/users/{user}/notifications/snooze",
+        "Hide notifications until a time",
+        Scoped(InboxWrite, |tenant, call| Box::pin(marks::snooze(tenant, call))),
+    )
+    .takes(Shape::of::<Snooze>())
+    .gives(200, Shape::of::<Counts>())
+    .refuses(&[Code::UserNotFound, Code::NotificationNotFound, Code::LimitReached]),
+    Route::new(
+        "unsnooze",
+        Post,
+        "/api/v1/users/{user}/notifications/unsnooze",
+        "Bring snoozed notifications back now",
+        Scoped(InboxWrite, |tenant, call| Box::pin(marks::unsnooze(tenant, call))),
+    )
+    .takes(Shape::of::<Unsnooze>())
+    .gives(200, Shape::of::<Counts>())
+    .refuses(NO_NOTIFICATION),
+    // --- tenants and keys ---
+    Route::new(
+        "createTenant",
+        Post,
+        "/api/v1/tenants",
+        "Create a tenant",
+        ServerAdmin(|call| Box::pin(tenants::create(call))),
+    )
+    .takes(Shape::of::<TenantCreate>())
+    .gives(201, Shape::of::<Tenant>())
+    .refuses(&[Code::TenantExists, Code::LimitReached]),
+    Route::new(
+        "listTenants",
+        Get,
+        "/api/v1/tenants",
+        "List all tenants",
+        ServerAdmin(|call| Box::pin(tenants::list(call))),
+    )
+    .gives(200, Shape::of::<Tenants>()),
+    Route::new(
+        "getTenant",
+        Get,
+        "/api/v1/tenants/{slug}",
+        "Read a tenant's settings",
+        TenantAdmin(|tenant, call| Box::pin(tenants::get(tenant, call))),
+    )
+    .gives(200, Shape::of::<Tenant>()),
+    Route::new(
+        "changeTenant",
+        Patch,
+        "/api/v1/tenants/{slug}",
+        "Change a tenant's settings",
+        TenantAdmin(|tenant, call| Box::pin(tenants::change(tenant, call))),
+    )
+    .takes(Shape::of::<TenantChange>())
+    .gives(200, Shape::of::<Tenant>()),
+    Route::new(
+        "createKey",
+        Post,
+        "/api/v1/tenants/{slug}/keys",
+        "Create a key; its secret is shown once",
+        TenantAdmin(|tenant, call| Box::pin(keys::create(tenant, call))),
+    )
+    .takes(Shape::of::<KeyCreate>())
+    .gives(201, Shape::of::<KeyCreated>())
+    .refuses(&[Code::LimitReached]),
+    Route::new(
+        "listKeys",
+        Get,
+        "/api/v1/tenants/{slug}/keys",
+        "List a tenant's keys, without secrets",
+        TenantAdmin(|tenant, call| Box::pin(keys::list(tenant, call))),
+    )
+    .gives(200, Shape::of::<Keys>()),
+    Route::new(
+        "revokeKey",
+        Delete,
+        "/api/v1/tenants/{slug}/keys/{key}",
+        "Revoke a key at once",
+        TenantAdmin(|tenant, call| Box::pin(keys::revoke(tenant, call))),
+    )
+    .gives_nothing(204)
+    .refuses(&[Code::KeyNotFound]),
+    Route::new(
+        "createBackup",
+        Post,
+        "/api/v1/backups",
+        "Write a verified copy of all data inside the data directory",
+        ServerAdmin(|call| Box::pin(backups::create(call))),
+    )
+    .gives(201, Shape::of::<Backup>()),
+    // --- the server itself ---
+    Route::new("livez", Get, "/livez", "Whether the process answers", Open(probes::livez))
+        .gives_text(200, PLAIN),
+    Route::new("readyz", Get, "/readyz", "Whether traffic should come here", Open(probes::readyz))
+        .query(&["verbose"])
+        .gives_text(200, PLAIN)
+        .gives(200, Shape::of::<Readiness>()),
+    Route::new("metrics", Get, "/metrics", "Metrics for Prometheus", Open(probes::metrics))
+        .gives_text(200, Text::MEDIA_TYPE),
+    Route::new("openapi", Get, "/openapi.json", "This document", Open(probes::describe))
+        .gives_text(200, crate::reply::JSON),
+    Route::new("errorPage", Get, "/errors/{page}", "What an error code means", Open(probes::error_page))
+        .gives_text(200, "text/markdown; charset=utf-8")
+        .refuses(&[Code::RouteNotFound]),
+];
+
+const fn mark_route(
+    id: &'static str,
+    path: &'static str,
+    summary: &'static str,
+    handle: crate::route::Handle,
+) -> Route {
+    Route::new(id, Post, path, summary, handle)
+        .takes(Shape::of::<Marks>())
+        .gives(200, Shape::of::<Counts>())
+        .refuses(NO_NOTIFICATION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_unique_and_named() {
+        for (index, route) in ROUTES.iter().enumerate() {
+            for earlier in &ROUTES[..index] {
+                assert_ne!(earlier.id, route.id);
+                assert!(earlier.path != route.path || earlier.method != route.method, "{}", route.path);
+            }
+            assert!(route.answers[0].is_some(), "{} says what it gives", route.id);
+            assert!(!route.summary.ends_with('.'));
+            let administers = matches!(route.handle, TenantAdmin(_));
+            assert_eq!(administers, route.path.contains("{slug}"), "{}", route.id);
+        }
+    }
+}

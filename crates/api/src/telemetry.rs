@@ -1,0 +1,281 @@
+//! Counters and histograms as plain atomics, and the Prometheus text they are shown as. One relaxed addition per
+//! event on the hot path; no registry, no lock, no allocation. Tenant labels are bounded: the first
+//! `TENANT_LABELS_MAX` tenants have their own, all others share one.
+
+use crate::routes::ROUTES;
+use fantail_node::Node;
+use fantail_rules::ids::TenantId;
+use fantail_wire::code::Code;
+use std::fmt::{Display, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+pub const TENANT_LABELS_MAX: usize = 100;
+
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Upper bounds of latency buckets, in microseconds.
+const BOUNDS_US: [u64; 14] = [
+    250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 250_000, 500_000, 1_000_000,
+    5_000_000,
+];
+
+#[derive(Debug, Default)]
+pub struct Histogram {
+    /// One per bound and one for everything above; each counts only its own range.
+    buckets: [Counter; BOUNDS_US.len() + 1],
+    sum_us: Counter,
+}
+
+impl Histogram {
+    pub fn observe(&self, elapsed: Duration) {
+        let us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_US.partition_point(|bound| *bound < us);
+        self.buckets[bucket].add(1);
+        self.sum_us.add(us);
+    }
+
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(Counter::get).sum()
+    }
+}
+
+/// What the API counts.
+#[derive(Debug)]
+pub struct Telemetry {
+    routes: Vec<RouteMeter>,
+    /// Accepted events by tenant; the last slot is everyone else's.
+    events_accepted: Vec<Counter>,
+    pub events_replayed: Counter,
+    pub inbox_reads: Counter,
+    problems: Vec<Counter>,
+    begun: Counter,
+    ended: Counter,
+}
+
+/// A request that is being answered, until this is dropped.
+pub struct UnderWay<'a>(&'a Telemetry);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.ended.add(1);
+    }
+}
+
+#[derive(Debug, Default)]
+struct RouteMeter {
+    /// 1xx to 5xx.
+    by_class: [Counter; 5],
+    latency: Histogram,
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            routes: ROUTES.iter().map(|_| RouteMeter::default()).collect(),
+            events_accepted: (0..=TENANT_LABELS_MAX).map(|_| Counter::default()).collect(),
+            events_replayed: Counter::default(),
+            inbox_reads: Counter::default(),
+            problems: Code::ALL.iter().map(|_| Counter::default()).collect(),
+            begun: Counter::default(),
+            ended: Counter::default(),
+        }
+    }
+}
+
+impl Telemetry {
+    /// Counts a request as under way, also if its client goes away before the answer.
+    pub fn begin(&self) -> UnderWay<'_> {
+        self.begun.add(1);
+        UnderWay(self)
+    }
+
+    pub fn answered(&self, route: usize, status: u16, elapsed: Duration) {
+        let meter = &self.routes[route];
+        meter.by_class[usize::from(status / 100).clamp(1, 5) - 1].add(1);
+        meter.latency.observe(elapsed);
+    }
+
+    pub fn problem(&self, code: Code) {
+        self.problems[code as usize].add(1);
+    }
+
+    pub fn events_accepted(&self, tenant: TenantId, count: u64) {
+        self.events_accepted[tenant_slot(tenant)].add(count);
+    }
+
+    /// Everything the API knows, as Prometheus text.
+    pub fn write(&self, text: &mut Text, node: Option<&Node>) {
+        self.write_routes(text);
+        let open = self.begun.get().saturating_sub(self.ended.get());
+        text.gauge("fantail_http_requests_open", "Requests being answered now", open);
+        text.family("fantail_events_accepted_total", "counter", "Events that are durable, by tenant");
+        for (slot, counter) in self.events_accepted.iter().enumerate() {
+            let count = counter.get();
+            if count > 0 {
+                text.sample("fantail_events_accepted_total", &[("tenant", &label(slot, node))], count);
+            }
+        }
+        text.counter(
+            "fantail_events_replayed_total",
+            "Repeats answered with the first answer",
+            &self.events_replayed,
+        );
+        text.counter("fantail_inbox_reads_total", "Inbox pages read", &self.inbox_reads);
+        text.family("fantail_problems_total", "counter", "Requests refused, by code");
+        for code in Code::ALL {
+            text.sample(
+                "fantail_problems_total",
+                &[("code", code.text())],
+                self.problems[*code as usize].get(),
+            );
+        }
+    }
+
+    fn write_routes(&self, text: &mut Text) {
+        text.family("fantail_http_requests_total", "counter", "Requests answered, by route and status class");
+        for (route, meter) in ROUTES.iter().zip(&self.routes) {
+            for (class, counter) in ["1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(&meter.by_class) {
+                let count = counter.get();
+                if count > 0 {
+                    text.sample(
+                        "fantail_http_requests_total",
+                        &[("route", route.id), ("status", class)],
+                        count,
+                    );
+                }
+            }
+        }
+        text.family("fantail_http_request_seconds", "histogram", "Time to answer, by route");
+        for (route, meter) in ROUTES.iter().zip(&self.routes) {
+            if meter.latency.count() > 0 {
+                text.histogram("fantail_http_request_seconds", ("route", route.id), &meter.latency);
+            }
+        }
+    }
+}
+
+fn tenant_slot(tenant: TenantId) -> usize {
+    usize::try_from(tenant.0).map_or(TENANT_LABELS_MAX, |no| no.min(TENANT_LABELS_MAX))
+}
+
+fn label(slot: usize, node: Option<&Node>) -> String {
+    if slot == TENANT_LABELS_MAX {
+        return "other".to_owned();
+    }
+    let tenant = u32::try_from(slot).ok().and_then(|no| node.and_then(|node| node.tenant(TenantId(no))));
+    tenant.map_or_else(|| format!("tenant-{slot}"), |tenant| tenant.slug)
+}
+
+/// Prometheus text, version 0.0.4.
+#[derive(Debug, Default)]
+pub struct Text(String);
+
+impl Text {
+    pub const MEDIA_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
+
+    /// Begins a metric; its samples follow.
+    pub fn family(&mut self, name: &str, kind: &str, help: &str) {
+        self.push(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    }
+
+    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        for (at, (label, text)) in labels.iter().enumerate() {
+            let quoted = text.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n");
+            self.push(format_args!("{}{label}=\"{quoted}\"", if at == 0 { "{" } else { "," }));
+        }
+        self.push(format_args!("{} {value}\n", if labels.is_empty() { "" } else { "}" }));
+    }
+
+    pub fn counter(&mut self, name: &str, help: &str, counter: &Counter) {
+        self.family(name, "counter", help);
+        self.sample(name, &[], counter.get());
+    }
+
+    pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family(name, "gauge", help);
+        self.sample(name, &[], value);
+    }
+
+    pub fn histogram(&mut self, name: &str, label: (&str, &str), histogram: &Histogram) {
+        let mut below = 0;
+        for (at, bucket) in histogram.buckets.iter().enumerate() {
+            below += bucket.get();
+            let bound = BOUNDS_US.get(at).map_or("+Inf".to_owned(), |us| seconds(*us));
+            self.sample(&format!("{name}_bucket"), &[label, ("le", &bound)], below);
+        }
+        self.sample(&format!("{name}_sum"), &[label], seconds(histogram.sum_us.get()));
+        self.sample(&format!("{name}_count"), &[label], below);
+    }
+
+    #[must_use]
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
+    fn push(&mut self, text: std::fmt::Arguments<'_>) {
+        self.0.write_fmt(text).expect("writing to a String cannot fail");
+    }
+}
+
+fn seconds(us: u64) -> String {
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenant_labels_are_bounded() {
+        let telemetry = Telemetry::default();
+        for tenant in 0..10_000 {
+            telemetry.events_accepted(TenantId(tenant), 1);
+        }
+        let mut text = Text::default();
+        telemetry.write(&mut text, None);
+        let text = text.into_string();
+        let lines = text.lines().filter(|line| line.starts_with("fantail_events_accepted_total{")).count();
+        assert_eq!(lines, TENANT_LABELS_MAX + 1);
+        assert!(text.contains("fantail_events_accepted_total{tenant=\"other\"} 9900"));
+    }
+
+    #[test]
+    fn histograms_are_cumulative() {
+        let histogram = Histogram::default();
+        for us in [1, 250, 251, 900_000, 60_000_000] {
+            histogram.observe(Duration::from_micros(us));
+        }
+        let mut text = Text::default();
+        text.histogram("h", ("route", "r"), &histogram);
+        let text = text.into_string();
+        for line in [
+            "h_bucket{route=\"r\",le=\"0.000250\"} 2",
+            "h_bucket{route=\"r\",le=\"0.000500\"} 3",
+            "h_bucket{route=\"r\",le=\"+Inf\"} 5",
+            "h_sum{route=\"r\"} 60.900502",
+            "h_count{route=\"r\"} 5",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+    }
+
+    #[test]
+    fn labels_are_quoted() {
+        let mut text = Text::default();
+        text.sample("m", &[("a", "x\"y\\z\n")], 1);
+        assert_eq!(text.into_string(), "m{a=\"x\\\"y\\\\z\\n\"} 1\n");
+    }
+}

@@ -1,0 +1,42 @@
+//! Times on the wire: RFC 3339 in UTC with milliseconds.
+
+use fantail_rules::ids::Millis;
+use jiff::Timestamp;
+
+/// `2026-01-31T12:00:00.000Z`
+#[must_use]
+pub fn text(at: Millis) -> String {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    let at = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
+    format!("{at:.3}")
+}
+
+/// Reads RFC 3339 with any offset. Times before 1970 are refused.
+#[must_use]
+pub fn parse(text: &str) -> Option<Millis> {
+    let at: Timestamp = text.parse().ok()?;
+    u64::try_from(at.as_millisecond()).ok().map(Millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_round_trip_with_milliseconds() {
+        let cases = [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (1_769_860_800_000, "2026-01-31T12:00:00.000Z"),
+            (1_769_860_800_007, "2026-01-31T12:00:00.007Z"),
+        ];
+        for (millis, expected) in cases {
+            assert_eq!(text(Millis(millis)), expected);
+            assert_eq!(parse(expected), Some(Millis(millis)));
+        }
+        assert_eq!(parse("2026-01-31T13:00:00+01:00"), Some(Millis(1_769_860_800_000)));
+        for bad in ["", "tomorrow", "2026-01-31", "2026-01-31T12:00:00", "1969-12-31T23:59:59Z"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+        assert!(text(Millis(u64::MAX)).starts_with("9999-"));
+    }
+}

@@ -1,0 +1,19 @@
+//! Backups while serving: the server writes a verified copy inside its data directory; the command line moves it.
+//! The caller does not choose the directory, so that a key never writes anywhere else on the machine.
+
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use fantail_wire::code::Code;
+use tracing::error;
+
+pub async fn create(call: Call) -> Result<Reply, Problem> {
+    let host = call.app.host().ok_or_else(|| Problem::new(Code::NotReady, "the server is starting"))?;
+    match host.backup().await {
+        Ok(backup) => Ok(Reply::json(201, &backup)),
+        Err(reason) => {
+            error!(reason, request_id = call.request_id, "backup failed");
+            Err(Problem::new(Code::Internal, "the backup failed, see the server's log"))
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! From a CloudEvent to what the node is asked: every field checked, defaults filled in, the content made canonical.
+//!
+//! What must never happen: two requests that mean the same with different hashes, or the reverse. The hash is over
+//! the decoded values, so white space, field order and extension attributes do not matter.
+
+use crate::check::{Faults, image_url_fault, url_fault};
+use crate::pointer::Pointer;
+use aws_lc_rs::digest::{Context, SHA256};
+use fantail_node::ask::{AudienceAsk, EventAsk, Priority};
+use fantail_rules::limits::{
+    ACTIONS_MAX, BODY_TEXT_BYTES_MAX, CATEGORY_BYTES_MAX, CONTENT_BYTES_MAX, EXPLICIT_USERS_MAX,
+    NAME_BYTES_MAX, TITLE_BYTES_MAX,
+};
+use fantail_wire::event::{Audience, CloudEvent, Content, Priority as WirePriority};
+
+const CATEGORY_DEFAULT: &str = "general";
+
+/// Checks one event; `at` is where it stands in the request. Faults go to `faults`, and then the result is not used.
+pub fn ask_of(event: CloudEvent, at: Pointer<'_>, faults: &mut Faults) -> EventAsk {
+    if event.specversion != "1.0" {
+        faults.add(at.key("specversion"), "must be 1.0");
+    }
+    faults.name(at.key("id"), &event.id);
+    faults.name(at.key("source"), &event.source);
+    faults.name(at.key("type"), &event.kind);
+    if let Some(actor) = &event.actor {
+        faults.name(at.key("actor"), actor);
+    }
+    let data = at.key("data");
+    let (audience, actor) =
+        audience_of(event.data.audience, event.actor, data.key("audience"), at.key("actor"), faults);
+    let category = event.data.category.unwrap_or_else(|| CATEGORY_DEFAULT.to_owned());
+    faults.text(data.key("category"), &category, CATEGORY_BYTES_MAX);
+    faults.name(data.key("category"), &category);
+    let content = content_of(&event.data.content, data.key("content"), faults);
+    let priority = event.data.priority.map_or_else(|| priority_by(&category), priority_of);
+    let mut ask = EventAsk {
+        source: event.source,
+        id: event.id,
+        kind: event.kind,
+        actor,
+        audience,
+        category,
+        priority,
+        content,
+        body_hash: [0; 16],
+    };
+    if faults.is_empty() {
+        ask.body_hash = hash_of(&ask);
+    }
+    ask
+}
+
+fn audience_of(
+    audience: Audience,
+    actor: Option<String>,
+    at: Pointer<'_>,
+    actor_at: Pointer<'_>,
+    faults: &mut Faults,
+) -> (AudienceAsk, Option<String>) {
+    match audience {
+        Audience::Users(users) => {
+            let list = at.key("users");
+            if users.is_empty() || users.len() > EXPLICIT_USERS_MAX {
+                faults.add(list, format!("must have 1 to {EXPLICIT_USERS_MAX} users"));
+            }
+            for (index, user) in users.iter().enumerate().take(EXPLICIT_USERS_MAX) {
+                faults.name(list.index(index), user);
+            }
+            (AudienceAsk::Users(users), actor)
+        }
+        Audience::FollowersOf(owner) => {
+            faults.name(at.key("followersOf"), &owner);
+            if actor.as_ref().is_some_and(|actor| *actor != owner) {
+                faults.add(actor_at, "must be the owner of the list in followersOf");
+            }
+            (AudienceAsk::FollowersOf(owner.clone()), Some(owner))
+        }
+        Audience::Topic(topic) => {
+            faults.name(at.key("topic"), &topic);
+            (AudienceAsk::Topic(topic), actor)
+        }
+    }
+}
+
+/// Checks the content and returns its canonical JSON: fields in frozen order, keys of `data` sorted.
+fn content_of(content: &Content, at: Pointer<'_>, faults: &mut Faults) -> Vec<u8> {
+    faults.text(at.key("title"), &content.title, TITLE_BYTES_MAX);
+    if let Some(body) = &content.body
+        && body.len() > BODY_TEXT_BYTES_MAX
+    {
+        faults.add(at.key("body"), format!("must have at most {BODY_TEXT_BYTES_MAX} bytes"));
+    }
+    if let Some(url) = &content.image_url {
+        faults.add_some(at.key("imageUrl"), image_url_fault(url));
+    }
+    check_actions(content, at, faults);
+    let bytes = serde_json::to_vec(content).expect("content has string keys and finite numbers");
+    if bytes.len() > CONTENT_BYTES_MAX {
+        faults.add(at, format!("must have at most {CONTENT_BYTES_MAX} bytes as JSON"));
+    }
+    bytes
+}
+
+fn check_actions(content: &Content, at: Pointer<'_>, faults: &mut Faults) {
+    let list = at.key("actions");
+    if content.actions.len() > ACTIONS_MAX {
+        faults.add(list, format!("must have at most {ACTIONS_MAX} actions"));
+        return;
+    }
+    for (index, action) in content.actions.iter().enumerate() {
+        let at = list.index(index);
+        faults.name(at.key("id"), &action.id);
+        faults.text(at.key("title"), &action.title, NAME_BYTES_MAX);
+        if let Some(url) = &action.url {
+            faults.add_some(at.key("url"), url_fault(url));
+        }
+        if content.actions[..index].iter().any(|earlier| earlier.id == action.id) {
+            faults.add(at.key("id"), "used by an earlier action");
+        }
+    }
+}
+
+/// PRI-03.
+fn priority_by(category: &str) -> Priority {
+    match category {
+        "security" | "transaction" => Priority::Critical,
+        "message" | "mention" => Priority::High,
+        "marketing" | "digest" => Priority::Low,
+        _ => Priority::Normal,
+    }
+}
+
+pub fn priority_of(priority: WirePriority) -> Priority {
+    match priority {
+        WirePriority::Critical => Priority::Critical,
+        WirePriority::High => Priority::High,
+        WirePriority::Normal => Priority::Normal,
+        WirePriority::Low => Priority::Low,
+    }
+}
+
+/// Everything the event says except its own name (`source`, `id`), each part with its length, so that no two
+/// different requests write the same bytes.
+fn hash_of(ask: &EventAsk) -> [u8; 16] {
+    let mut hash = Context::new(&SHA256);
+    let mut part = |bytes: &[u8]| {
+        hash.update(&u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(bytes);
+    };
+    part(ask.kind.as_bytes());
+    part(ask.actor.as_deref().unwrap_or_default().as_bytes());
+    match &ask.audience {
+        AudienceAsk::Users(users) => {
+            part(b"users");
+            part(&u64::try_from(users.len()).unwrap_or(u64::MAX).to_be_bytes());
+            users.iter().for_each(|user| part(user.as_bytes()));
+        }
+        AudienceAsk::FollowersOf(owner) => {
+            part(b"followersOf");
+            part(owner.as_bytes());
+        }
+        AudienceAsk::Topic(topic) => {
+            part(b"topic");
+            part(topic.as_bytes());
+        }
+    }
+    part(ask.category.as_bytes());
+    part(&[ask.priority as u8]);
+    part(&ask.content);
+    let digest = hash.finish();
+    let mut head = [0; 16];
+    head.copy_from_slice(&digest.as_ref()[..16]);
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn base() -> Value {
+        json!({
+            "specversion": "1.0", "id": "1", "source": "/s", "type": "post.created",
+            "data": {"audience": {"followersOf": "ann"}, "content": {"title": "Hello"}},
+        })
+    }
+
+    fn ask(event: &Value) -> Result<EventAsk, Vec<String>> {
+        let event = serde_json::from_value(event.clone()).map_err(|error| vec![error.to_string()])?;
+        let mut faults = Faults::default();
+        let ask = ask_of(event, Pointer::ROOT, &mut faults);
+        match faults.into_result() {
+            Ok(()) => Ok(ask),
+            Err(problem) => Err(problem.errors.into_iter().map(|error| error.pointer).collect()),
+        }
+    }
+
+    /// The base event with one place changed.
+    fn with(pointer: &str, value: Value) -> Value {
+        let mut event = base();
+        let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
+        event.pointer_mut(parent).expect("a parent")[key] = value;
+        event
+    }
+
+    #[test]
+    fn faults_point_at_their_field() {
+        let long = "x".repeat(10_000);
+        let many: Vec<_> = (0..6).map(|n| json!({"id": n.to_string(), "title": "t"})).collect();
+        let cases = [
+            ("/specversion", json!("0.3"), "/specversion"),
+            ("/id", json!(""), "/id"),
+            ("/source", json!("a\nb"), "/source"),
+            ("/type", json!(long), "/type"),
+            ("/actor", json!("bob"), "/actor"),
+            ("/data/audience", json!({"users": []}), "/data/audience/users"),
+            ("/data/audience", json!({"users": ["a", ""]}), "/data/audience/users/1"),
+            ("/data/audience", json!({"topic": ""}), "/data/audience/topic"),
+            ("/data/category", json!("x".repeat(65)), "/data/category"),
+            ("/data/content", json!({"title": ""}), "/data/content/title"),
+            ("/data/content", json!({"title": "t", "body": long}), "/data/content/body"),
+            ("/data/content", json!({"title": "t", "imageUrl": "javascript:x"}), "/data/content/imageUrl"),
+            ("/data/content", json!({"title": "t", "data": {"x": "y".repeat(40_000)}}), "/data/content"),
+            ("/data/content", json!({"title": "t", "actions": many}), "/data/content/actions"),
+            (
+                "/data/content",
+                json!({"title": "t", "actions": [{"id": "a", "title": "A"}, {"id": "a", "title": "B"}]}),
+                "/data/content/actions/1/id",
+            ),
+            (
+                "/data/content",
+                json!({"title": "t", "actions": [{"id": "a", "title": "A", "url": "data:x"}]}),
+                "/data/content/actions/0/url",
+            ),
+        ];
+        for (place, value, pointer) in cases {
+            assert_eq!(ask(&with(place, value)).expect_err(pointer), [pointer]);
+        }
+        assert!(ask(&base()).is_ok());
+    }
+
+    // proves: API-02, DED-08
+    #[test]
+    fn equal_meaning_has_equal_hash() {
+        let first = r#"{"specversion":"1.0","id":"1","source":"/s","type":"t","actor":"ann","traceparent":"a",
+            "data":{"audience":{"followersOf":"ann"},"category":"general","priority":"normal",
+            "content":{"title":"x","data":{"b":[1,{"d":2,"c":3}],"a":1.0}}}}"#;
+        let second = r#"{"data":{"content":{"data":{"a":1.0,"b":[1,{"c":3,"d":2}]},"title":"\u0078","actions":[]},
+            "audience":{"followersOf":"ann"}},"type":"t","source":"/s","id":"1","specversion":"1.0",
+            "traceparent":"b"}"#;
+        let hash = |text: &str| {
+            let event: Value = serde_json::from_str(text).expect("JSON");
+            ask(&event).expect("valid").body_hash
+        };
+        assert_eq!(hash(first), hash(second));
+    }
+
+    #[test]
+    fn other_meaning_has_other_hash() {
+        let changes = [
+            ("/type", json!("other")),
+            ("/data/audience", json!({"topic": "ann"})),
+            ("/data/audience", json!({"users": ["ann"]})),
+            ("/data/audience", json!({"users": ["an", "n"]})),
+            ("/data/category", json!("likes")),
+            ("/data/priority", json!("low")),
+            ("/data/content", json!({"title": "Hello", "body": ""})),
+            ("/data/content", json!({"title": "Hello", "data": {"a": 1}})),
+            ("/data/content", json!({"title": "Hello", "data": {"a": "1"}})),
+        ];
+        let mut seen = vec![ask(&base()).expect("valid").body_hash];
+        for (place, value) in changes {
+            let hash = ask(&with(place, value)).expect("valid").body_hash;
+            assert!(!seen.contains(&hash), "{place}");
+            seen.push(hash);
+        }
+        let renamed = ask(&with("/id", json!("2"))).expect("valid").body_hash;
+        assert_eq!(renamed, seen[0], "the name of the event is not its content");
+    }
+
+    // proves: PRI-03
+    #[test]
+    fn priority_follows_the_category_unless_given() {
+        let cases = [
+            ("security", Priority::Critical),
+            ("transaction", Priority::Critical),
+            ("message", Priority::High),
+            ("mention", Priority::High),
+            ("marketing", Priority::Low),
+            ("digest", Priority::Low),
+            ("anything", Priority::Normal),
+        ];
+        for (category, expected) in cases {
+            let mut event = with("/data/category", json!(category));
+            assert_eq!(ask(&event).expect("valid").priority, expected, "{category}");
+            event["data"]["priority"] = json!("low");
+            assert_eq!(ask(&event).expect("valid").priority, Priority::Low);
+        }
+        assert_eq!(ask(&base()).expect("valid").category, "general");
+    }
+
+    #[test]
+    fn the_owner_of_the_list_is_the_actor() {
+        assert_eq!(ask(&base()).expect("valid").actor.as_deref(), Some("ann"));
+        assert_eq!(ask(&with("/actor", json!("ann"))).expect("valid").actor.as_deref(), Some("ann"));
+        let topic = with("/data/audience", json!({"topic": "t"}));
+        assert_eq!(ask(&topic).expect("valid").actor, None);
+    }
+}

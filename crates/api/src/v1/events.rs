@@ -1,0 +1,238 @@
+//! Events: accepted durably, answered with their id, retracted.
+//!
+//! Comes from: `pipeline`. Decides: which of the three CloudEvents forms this is, and that all of it is well formed.
+//! Goes to: `Node::post_events`. A batch is accepted only if every event in it is valid.
+
+use crate::body;
+use crate::call::Call;
+use crate::check::Faults;
+use crate::pointer::Pointer;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::v1::batch;
+use crate::v1::event_ask::ask_of;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use fantail_node::ask::{Accepted, EventAsk, Refusal};
+use fantail_rules::ids::TenantId;
+use fantail_rules::limits::EVENTS_PER_REQUEST_MAX;
+use fantail_wire::code::Code;
+use fantail_wire::event::{AcceptedStatus, CloudEvent, EventAccepted, EventResult, EventsAccepted};
+use percent_encoding::percent_decode_str;
+
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+pub async fn post(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    match form_of(&call.headers, &call.body)? {
+        Form::Structured => one(tenant, &call, body::parse(&call.body)?).await,
+        Form::Binary => {
+            let event = binary_event(&call.headers, &call.body)?;
+            one(tenant, &call, event).await
+        }
+        Form::Batch => many(tenant, &call, body::parse(&call.body)?).await,
+    }
+}
+
+/// Hides an event everywhere. Durable on return; readers see it within about a second.
+pub async fn retract(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let event = call.ulid("event").ok_or_else(|| Problem::new(Code::EventNotFound, "no such event"))?;
+    call.node.retract(tenant, event).await?;
+    Ok(Reply::no_content())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Structured,
+    Binary,
+    Batch,
+}
+
+fn form_of(headers: &HeaderMap, body: &[u8]) -> Result<Form, Problem> {
+    let media_type = body::media_type(headers);
+    match media_type.as_deref() {
+        Some("application/cloudevents+json") => Ok(Form::Structured),
+        Some("application/cloudevents-batch+json") => Ok(Form::Batch),
+        Some("application/json") if headers.contains_key("ce-specversion") => Ok(Form::Binary),
+        Some("application/json") => {
+            let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+            Ok(if first == Some(&b'[') { Form::Batch } else { Form::Structured })
+        }
+        Some(_) | None => Err(Problem::new(
+            Code::UnsupportedMediaType,
+            "send `Content-Type: application/json`, `application/cloudevents+json` or \
+             `application/cloudevents-batch+json`",
+        )),
+    }
+}
+
+/// Attributes from `ce-*` headers, the body is `data`.
+fn binary_event(headers: &HeaderMap, body: &[u8]) -> Result<CloudEvent, Problem> {
+    let mut faults = Faults::default();
+    let mut required = |name: &'static str| match attribute(headers, name) {
+        Ok(Some(value)) => value,
+        Ok(None) => {
+            faults.add(Pointer::ROOT.key(name), "this header is required");
+            String::new()
+        }
+        Err(fault) => {
+            faults.add(Pointer::ROOT.key(name), fault);
+            String::new()
+        }
+    };
+    let specversion = required("ce-specversion");
+    let (id, source, kind) = (required("ce-id"), required("ce-source"), required("ce-type"));
+    let actor = attribute(headers, "ce-actor").unwrap_or_else(|fault| {
+        faults.add(Pointer::ROOT.key("ce-actor"), fault);
+        None
+    });
+    faults.into_result()?;
+    let data = body::parse(body).map_err(|mut problem| {
+        problem.errors.iter_mut().for_each(|error| error.pointer.insert_str(0, "/data"));
+        problem
+    })?;
+    Ok(CloudEvent { specversion, id, source, kind, actor, data })
+}
+
+fn attribute(headers: &HeaderMap, name: &str) -> Result<Option<String>, &'static str> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    let text = value.to_str().map_err(|_| "must be ASCII, with percent-encoding for the rest")?;
+    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| "is not valid UTF-8 after decoding")?;
+    Ok(Some(decoded.into_owned()))
+}
+
+async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, Problem> {
+    let mut faults = Faults::default();
+    let ask = ask_of(event, Pointer::ROOT, &mut faults);
+    faults.into_result()?;
+    let mut results = call.node.post_events(tenant, vec![ask]).await;
+    let accepted = results.pop().expect("one result per event")?;
+    count(call, tenant, &[Ok(accepted)]);
+    let answer = EventAccepted {
+        request_id: call.request_id.clone(),
+        event_id: accepted.event.to_string(),
+        status: AcceptedStatus::Accepted,
+    };
+    let reply = Reply::json(202, &answer);
+    if accepted.replayed {
+        return Ok(reply.with_header(REPLAYED, HeaderValue::from_static("true")));
+    }
+    Ok(reply)
+}
+
+async fn many(tenant: TenantId, call: &Call, events: Vec<CloudEvent>) -> Result<Reply, Problem> {
+    let asks = check_all(events)?;
+    let results = call.node.post_events(tenant, asks).await;
+    count(call, tenant, &results);
+    if let Some(problem) = batch::refused_as_one(&results) {
+        return Err(problem);
+    }
+    let events = results.into_iter().map(result_of).collect();
+    Ok(Reply::json(202, &EventsAccepted { request_id: call.request_id.clone(), events }))
+}
+
+fn check_all(events: Vec<CloudEvent>) -> Result<Vec<EventAsk>, Problem> {
+    if events.is_empty() || events.len() > EVENTS_PER_REQUEST_MAX {
+        return Err(Problem::field("", format!("a batch has 1 to {EVENTS_PER_REQUEST_MAX} events")));
+    }
+    let mut faults = Faults::default();
+    let root = Pointer::ROOT;
+    let asks = events
+        .into_iter()
+        .enumerate()
+        .map(|(index, event)| ask_of(event, root.index(index), &mut faults))
+        .collect();
+    faults.into_result()?;
+    Ok(asks)
+}
+
+fn result_of(result: Result<Accepted, Refusal>) -> EventResult {
+    match result {
+        Ok(accepted) => {
+            EventResult::Accepted { event_id: accepted.event.to_string(), replayed: accepted.replayed }
+        }
+        Err(refusal) => {
+            let problem = Problem::from(refusal);
+            EventResult::Refused { code: problem.code, detail: problem.detail.into_owned() }
+        }
+    }
+}
+
+fn count(call: &Call, tenant: TenantId, results: &[Result<Accepted, Refusal>]) {
+    let (mut fresh, mut replayed) = (0, 0);
+    for accepted in results.iter().flatten() {
+        if accepted.replayed { replayed += 1 } else { fresh += 1 }
+    }
+    call.app.telemetry.events_accepted(tenant, fresh);
+    call.app.telemetry.events_replayed.add(replayed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::header::CONTENT_TYPE;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn the_form_follows_content_type_and_first_byte() {
+        let json = "application/json; charset=utf-8";
+        let cases = [
+            (Some("application/cloudevents+json"), "[", Ok(Form::Structured)),
+            (Some("application/cloudevents-batch+json; charset=utf-8"), "{", Ok(Form::Batch)),
+            (Some(json), " \n[", Ok(Form::Batch)),
+            (Some(json), "{", Ok(Form::Structured)),
+            (Some(json), "", Ok(Form::Structured)),
+            (Some("text/plain"), "{", Err(Code::UnsupportedMediaType)),
+            (None, "{", Err(Code::UnsupportedMediaType)),
+        ];
+        for (media_type, body, expected) in cases {
+            let mut map = HeaderMap::new();
+            if let Some(media_type) = media_type {
+                map.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+            }
+            let form = form_of(&map, body.as_bytes()).map_err(|problem| problem.code);
+            assert_eq!(form, expected, "{media_type:?} {body}");
+        }
+        let binary = headers(&[("content-type", "application/json"), ("ce-specversion", "1.0")]);
+        assert_eq!(form_of(&binary, b"{}").map_err(|problem| problem.code), Ok(Form::Binary));
+    }
+
+    #[test]
+    fn binary_attributes_come_from_headers() {
+        let body = br#"{"audience":{"topic":"t"},"content":{"title":"x"}}"#;
+        let full = headers(&[
+            ("ce-specversion", "1.0"),
+            ("ce-id", "1"),
+            ("ce-source", "/caf%C3%A9"),
+            ("ce-type", "t"),
+            ("ce-actor", "ann"),
+        ]);
+        let event = binary_event(&full, body).expect("an event");
+        assert_eq!((event.source.as_str(), event.actor.as_deref()), ("/café", Some("ann")));
+        let missing = binary_event(&headers(&[("ce-specversion", "1.0")]), body).expect_err("no id");
+        let pointers: Vec<_> = missing.errors.iter().map(|error| error.pointer.as_str()).collect();
+        assert_eq!(pointers, ["/ce-id", "/ce-source", "/ce-type"]);
+        let wrong = binary_event(&full, b"{\"x\":1}").expect_err("unknown field");
+        assert_eq!(wrong.errors[0].pointer, "/data/x");
+    }
+
+    #[test]
+    fn one_bad_event_refuses_the_batch_and_is_named() {
+        let event = |id: &str| -> CloudEvent {
+            let text = format!(
+                r#"{{"specversion":"1.0","id":"{id}","source":"s","type":"t",
+                "data":{{"audience":{{"topic":"t"}},"content":{{"title":"x"}}}}}}"#
+            );
+            serde_json::from_str(&text).expect("an event")
+        };
+        let problem = check_all(vec![event("1"), event("")]).expect_err("no id");
+        assert_eq!(problem.errors[0].pointer, "/1/id");
+        assert_eq!(check_all(vec![event("1"), event("2")]).expect("valid").len(), 2);
+        assert!(check_all(Vec::new()).is_err());
+        assert!(check_all(vec![event("1"); EVENTS_PER_REQUEST_MAX + 1]).is_err());
+    }
+}

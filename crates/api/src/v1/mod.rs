@@ -1,0 +1,18 @@
+//! Version 1, one file per resource. Each handler reads its request, asks the node, and words the answer.
+
+pub mod event_ask;
+pub mod events;
+
+pub mod edges;
+pub mod follows;
+pub mod topics;
+pub mod users;
+
+pub mod inbox;
+pub mod marks;
+
+pub mod backups;
+pub mod keys;
+pub mod tenants;
+
+mod batch;

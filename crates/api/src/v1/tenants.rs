@@ -1,0 +1,99 @@
+//! Tenants: made and listed by the server's admin key, changed also by their own admin keys.
+
+use crate::call::Call;
+use crate::check::{Faults, slug_fault};
+use crate::pointer::Pointer;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::time;
+use fantail_node::ask::{TenantAsk, TenantPatch, TenantView};
+use fantail_rules::ids::TenantId;
+use fantail_rules::limits::TIER_UP_MIN;
+use fantail_wire::code::Code;
+use fantail_wire::tenant::{Tenant, TenantChange, TenantCreate, Tenants};
+
+const RETENTION_DAYS_MAX: u32 = 3_650;
+
+pub async fn create(call: Call) -> Result<Reply, Problem> {
+    let request: TenantCreate = call.json()?;
+    let name = request.name.unwrap_or_else(|| request.slug.clone());
+    let mut faults = Faults::default();
+    faults.add_some(Pointer::ROOT.key("slug"), slug_fault(&request.slug));
+    faults.name(Pointer::ROOT.key("name"), &name);
+    faults.into_result()?;
+    let tenant = call.node.create_tenant(TenantAsk { slug: request.slug, name }).await?;
+    Ok(Reply::json(201, &shown(tenant)))
+}
+
+pub async fn list(call: Call) -> Result<Reply, Problem> {
+    let tenants = call.node.tenants().into_iter().map(shown).collect();
+    Ok(Reply::json(200, &Tenants { tenants }))
+}
+
+pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    match call.node.tenant(tenant) {
+        Some(tenant) => Ok(Reply::json(200, &shown(tenant))),
+        None => Err(Problem::new(Code::UnknownTenant, "no such tenant")),
+    }
+}
+
+pub async fn change(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let patch = patch_of(call.json()?)?;
+    let tenant = call.node.patch_tenant(tenant, patch).await?;
+    Ok(Reply::json(200, &shown(tenant)))
+}
+
+fn patch_of(request: TenantChange) -> Result<TenantPatch, Problem> {
+    let mut faults = Faults::default();
+    if let Some(name) = &request.name {
+        faults.name(Pointer::ROOT.key("name"), name);
+    }
+    if request.celebrity_threshold.is_some_and(|threshold| threshold < TIER_UP_MIN) {
+        faults.add(Pointer::ROOT.key("celebrityThreshold"), format!("must be at least {TIER_UP_MIN}"));
+    }
+    if request.retention_days.is_some_and(|days| !(1..=RETENTION_DAYS_MAX).contains(&days)) {
+        faults.add(Pointer::ROOT.key("retentionDays"), format!("must be 1 to {RETENTION_DAYS_MAX}"));
+    }
+    faults.into_result()?;
+    Ok(TenantPatch {
+        name: request.name,
+        tier_up: request.celebrity_threshold,
+        retention_days: request.retention_days,
+    })
+}
+
+fn shown(tenant: TenantView) -> Tenant {
+    Tenant {
+        slug: tenant.slug,
+        name: tenant.name,
+        celebrity_threshold: tenant.tier_up,
+        retention_days: tenant.retention_days,
+        created_at: time::text(tenant.created_at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_bounds() {
+        let change = |celebrity_threshold, retention_days| TenantChange {
+            name: None,
+            celebrity_threshold,
+            retention_days,
+        };
+        for (threshold, days, pointer) in [
+            (None, None, None),
+            (Some(TIER_UP_MIN), Some(1), None),
+            (Some(u32::MAX), Some(RETENTION_DAYS_MAX), None),
+            (Some(TIER_UP_MIN - 1), None, Some("/celebrityThreshold")),
+            (None, Some(0), Some("/retentionDays")),
+            (None, Some(RETENTION_DAYS_MAX + 1), Some("/retentionDays")),
+        ] {
+            let found =
+                patch_of(change(threshold, days)).err().map(|problem| problem.errors[0].pointer.clone());
+            assert_eq!(found.as_deref(), pointer);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Users: put, read, delete, and many at once.
+
+use crate::call::Call;
+use crate::check::Faults;
+use crate::pointer::Pointer;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::time;
+use crate::v1::batch;
+use fantail_node::ask::{Upserted, UserAsk, UserView};
+use fantail_rules::ids::TenantId;
+use fantail_rules::limits::{ATTRIBUTES_BYTES_MAX, BATCH_ITEMS_MAX};
+use fantail_wire::code::Code;
+use fantail_wire::user::{User, UserPut, UsersBatch, UsersPut};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let user = call.name("user")?.to_owned();
+    let put: UserPut = call.json_or_default()?;
+    let mut faults = Faults::default();
+    let attributes = attributes_of(&put.attributes, Pointer::ROOT.key("attributes"), &mut faults);
+    faults.into_result()?;
+    let ask = UserAsk { user: user.clone(), attributes };
+    let result = call.node.put_users(tenant, vec![ask]).await.pop().expect("one result per user")?;
+    let status = match result {
+        Upserted::Created => 201,
+        Upserted::Updated => 200,
+    };
+    show(status, &call.node.user(tenant, &user).await?)
+}
+
+pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    show(200, &call.node.user(tenant, call.name("user")?).await?)
+}
+
+pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    call.node.delete_user(tenant, call.name("user")?).await?;
+    Ok(Reply::no_content())
+}
+
+pub async fn put_many(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let asks = asks_of(call.json()?)?;
+    let results = call.node.put_users(tenant, asks).await;
+    if let Some(problem) = batch::refused_as_one(&results) {
+        return Err(problem);
+    }
+    let mut answer = UsersPut { created: 0, updated: 0, errors: Vec::new() };
+    for (index, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(Upserted::Created) => answer.created += 1,
+            Ok(Upserted::Updated) => answer.updated += 1,
+            Err(refusal) => answer.errors.push(batch::item_error(index, refusal)),
+        }
+    }
+    Ok(Reply::json(200, &answer))
+}
+
+fn asks_of(request: UsersBatch) -> Result<Vec<UserAsk>, Problem> {
+    let root = Pointer::ROOT;
+    let list = root.key("users");
+    let mut faults = Faults::default();
+    if request.users.is_empty() || request.users.len() > BATCH_ITEMS_MAX {
+        faults.add(list, format!("must have 1 to {BATCH_ITEMS_MAX} users"));
+        faults.into_result()?;
+        return Ok(Vec::new());
+    }
+    let mut asks = Vec::with_capacity(request.users.len());
+    for (index, item) in request.users.into_iter().enumerate() {
+        let at = list.index(index);
+        faults.name(at.key("userId"), &item.user_id);
+        let attributes = attributes_of(&item.attributes, at.key("attributes"), &mut faults);
+        asks.push(UserAsk { user: item.user_id, attributes });
+    }
+    faults.into_result()?;
+    Ok(asks)
+}
+
+fn attributes_of(attributes: &Map<String, Value>, at: Pointer<'_>, faults: &mut Faults) -> Vec<u8> {
+    let bytes = serde_json::to_vec(attributes).expect("a JSON object serializes");
+    if bytes.len() > ATTRIBUTES_BYTES_MAX {
+        faults.add(at, format!("must have at most {ATTRIBUTES_BYTES_MAX} bytes as JSON"));
+    }
+    bytes
+}
+
+fn show(status: u16, user: &UserView) -> Result<Reply, Problem> {
+    let stored = if user.attributes.is_empty() { b"{}" } else { user.attributes.as_slice() };
+    let attributes: &RawValue = serde_json::from_slice(stored)
+        .map_err(|_| Problem::new(Code::Internal, "the attributes cannot be read"))?;
+    let shown = User {
+        user_id: &user.user,
+        attributes,
+        created_at: time::text(user.created_at),
+        updated_at: time::text(user.updated_at),
+    };
+    Ok(Reply::json(status, &shown))
+}

@@ -1,0 +1,81 @@
+//! Threads that may block: the store's background work, and daily snapshots with the trimming behind them.
+
+use crate::snapshots::Snapshots;
+use anyhow::Result;
+use fantail_node::Node;
+use fantail_ports::clock::Clock;
+use fantail_ports::store::Tended;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use tracing::{error, warn};
+
+/// How long the store's work rests when there is none.
+const TEND_REST: Duration = Duration::from_millis(50);
+const SNAPSHOT_LOOK: Duration = Duration::from_secs(60);
+const SNAPSHOT_EVERY_MS: u64 = 24 * 3_600_000;
+
+pub struct Background {
+    /// Dropped to stop the threads.
+    stops: Vec<Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Background {
+    pub fn start(node: Node, snapshots: Arc<Snapshots>, clock: Arc<dyn Clock>) -> Result<Self> {
+        let (mut stops, mut threads) = (Vec::new(), Vec::new());
+        let tended = node.clone();
+        let mut start = |name: &str, run: Box<dyn FnOnce(Receiver<()>) + Send>| -> Result<()> {
+            let (stop, stopped) = channel();
+            stops.push(stop);
+            threads.push(Builder::new().name(name.to_owned()).spawn(move || run(stopped))?);
+            Ok(())
+        };
+        start("store-tend", Box::new(move |stopped| tend(&tended, &stopped)))?;
+        start("snapshots", Box::new(move |stopped| snapshot(&node, &snapshots, &*clock, &stopped)))?;
+        Ok(Self { stops, threads })
+    }
+
+    /// Waits until what is under way is done.
+    pub fn stop(self) {
+        drop(self.stops);
+        for thread in self.threads {
+            if thread.join().is_err() {
+                error!("a background thread panicked");
+            }
+        }
+    }
+}
+
+fn goes_on(stopped: &Receiver<()>, rest: Duration) -> bool {
+    matches!(stopped.recv_timeout(rest), Err(RecvTimeoutError::Timeout))
+}
+
+fn tend(node: &Node, stopped: &Receiver<()>) {
+    let mut rest = TEND_REST;
+    while goes_on(stopped, rest) {
+        rest = match node.tend() {
+            Ok(Tended::MoreWaiting) => Duration::ZERO,
+            Ok(Tended::Idle) => TEND_REST,
+            Err(failed) => {
+                error!(%failed, "background work of the store failed");
+                node.give_up(&failed.to_string());
+                return;
+            }
+        };
+    }
+}
+
+fn snapshot(node: &Node, snapshots: &Snapshots, clock: &dyn Clock, stopped: &Receiver<()>) {
+    let began = clock.wall();
+    while goes_on(stopped, SNAPSHOT_LOOK) {
+        let newest = snapshots.newest_at().unwrap_or(began);
+        if clock.wall().since(newest) < SNAPSHOT_EVERY_MS {
+            continue;
+        }
+        if let Err(failed) = snapshots.take(node) {
+            warn!(%failed, "daily snapshot failed, the journal is kept whole");
+        }
+    }
+}

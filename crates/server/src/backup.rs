@@ -1,0 +1,94 @@
+//! `fantail backup` and `fantail restore`. The running server writes a verified copy inside its data directory; the
+//! command moves it to where the operator wants it. Restoring copies it into an empty data directory; the next start
+//! recovers from it.
+
+use crate::cli::{BackupArgs, RestoreArgs, say};
+use crate::client::{Client, Request};
+use crate::composition::journal_directory;
+use crate::config::process_environment;
+use crate::provision::{admin_file, data_directory, read_key};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub fn backup(args: &BackupArgs) -> Result<()> {
+    let target = &args.directory;
+    ensure!(!target.exists(), "{} exists already", target.display());
+    let file = admin_file(&args.server.data);
+    let key = match process_environment("FANTAIL_ADMIN_KEY") {
+        Some(key) => key,
+        None => read_key(&file)?.with_context(|| {
+            format!("no admin key in {}: give --data or FANTAIL_ADMIN_KEY", file.display())
+        })?,
+    };
+    let mut client = Client::to(&args.server.server).with_key(&key);
+    let request = Request { method: "POST", path: "/api/v1/backups", headers: &[], body: &[] };
+    let response = client.send(&request).context("cannot reach the server")?;
+    ensure!(response.status == 201, "the server answered {}: {}", response.status, response.text());
+    let made: fantail_wire::health::Backup = serde_json::from_slice(&response.body)?;
+    move_tree(Path::new(&made.path), target)?;
+    say(format_args!("{} bytes in {}", made.bytes, target.display()))
+}
+
+pub fn restore(args: &RestoreArgs) -> Result<()> {
+    let source = &args.directory;
+    ensure!(journal_directory(source).is_dir(), "{} is not a backup: it has no journal", source.display());
+    if args.data.exists() && fs::read_dir(&args.data)?.next().is_some() {
+        bail!("{} is not empty", args.data.display());
+    }
+    data_directory(&args.data)?;
+    let bytes = copy_tree(source, &args.data)?;
+    say(format_args!("{bytes} bytes in {}; start with `fantail serve --data {0}`", args.data.display()))
+}
+
+/// Renames, or copies and then removes if the target is on another file system.
+fn move_tree(source: &Path, target: &Path) -> Result<()> {
+    if fs::rename(source, target).is_ok() {
+        return Ok(());
+    }
+    data_directory(target)?;
+    copy_tree(source, target)?;
+    fs::remove_dir_all(source).with_context(|| format!("cannot remove {}", source.display()))
+}
+
+/// Copies files with their modes, each durable before the next. Returns the bytes.
+fn copy_tree(source: &Path, target: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    let mut waiting: Vec<(PathBuf, PathBuf)> = vec![(source.to_owned(), target.to_owned())];
+    while let Some((from, to)) = waiting.pop() {
+        for entry in fs::read_dir(&from).with_context(|| format!("cannot read {}", from.display()))? {
+            let entry = entry?;
+            let (from, to) = (entry.path(), to.join(entry.file_name()));
+            if entry.file_type()?.is_dir() {
+                data_directory(&to)?;
+                waiting.push((from, to));
+            } else {
+                bytes += fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+                fs::File::open(&to)?.sync_all()?;
+            }
+        }
+        fs::File::open(&to)?.sync_all()?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_are_copied_whole() {
+        let base = std::env::temp_dir().join(format!("fantail-backup-{}", std::process::id()));
+        let (source, target) = (base.join("a"), base.join("b"));
+        data_directory(&source.join("journal/deep")).expect("directories");
+        data_directory(&target).expect("a directory");
+        fs::write(source.join("one"), "12345").expect("a file");
+        fs::write(source.join("journal/deep/two"), "678").expect("a file");
+        assert_eq!(copy_tree(&source, &target).expect("copied"), 8);
+        assert_eq!(fs::read_to_string(target.join("journal/deep/two")).expect("a copy"), "678");
+        let moved = base.join("c");
+        move_tree(&target, &moved).expect("moved");
+        assert!(!target.exists() && moved.join("one").exists());
+        fs::remove_dir_all(base).expect("the directory is there");
+    }
+}

@@ -1,0 +1,63 @@
+//! What a start prints: where to go, with which key. The last line is `ready`, for people and for scripts.
+
+use crate::cli::say;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+pub struct Banner {
+    pub address: SocketAddr,
+    pub tls: bool,
+    pub data: PathBuf,
+    pub format: u32,
+    pub default_key: Option<(PathBuf, String)>,
+    /// `None`: given by the operator.
+    pub admin_file: Option<PathBuf>,
+}
+
+impl Banner {
+    pub fn print(&self) -> anyhow::Result<()> {
+        say(self.text().trim_end())
+    }
+
+    fn text(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        let base = format!("{scheme}://{}", self.address);
+        let mut text = format!("fantail {}\n", env!("CARGO_PKG_VERSION"));
+        let mut line = |name: &str, value: &str| text.push_str(&format!("  {name:<9}{value}\n"));
+        line("api", &format!("{base}/api/v1"));
+        line("openapi", &format!("{base}/openapi.json"));
+        line("health", &format!("{base}/readyz?verbose"));
+        line("data", &format!("{} (format {})", self.data.display(), self.format));
+        if let Some((file, key)) = &self.default_key {
+            line("key", &format!("{key} (tenant default, kept in {})", file.display()));
+        }
+        match &self.admin_file {
+            Some(file) => line("admin", &format!("key in {}", file.display())),
+            None => line("admin", "key from the configuration"),
+        }
+        text.push_str("ready\n");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_banner_says_where_and_with_which_key() {
+        let banner = Banner {
+            address: "127.0.0.1:7070".parse().expect("an address"),
+            tls: false,
+            data: "./fantail-data".into(),
+            format: 1,
+            default_key: Some(("./fantail-data/default.key".into(), "ft_x".into())),
+            admin_file: Some("./fantail-data/admin.key".into()),
+        };
+        let text = banner.text();
+        for part in ["http://127.0.0.1:7070/api/v1\n", "(format 1)", "ft_x (tenant default", "admin.key"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(text.ends_with("\nready\n"));
+    }
+}

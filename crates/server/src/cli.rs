@@ -1,0 +1,204 @@
+//! What can be asked of the binary.
+
+use crate::config::Flags;
+use crate::{backup, config_command, journal_command, seed, serve};
+use clap::{Args, Parser, Subcommand};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Parser, Debug)]
+#[command(name = "fantail", version, about = "Self-hosted, multi-tenant notification platform")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Serve the API. Needs no configuration: data in ./fantail-data, http://127.0.0.1:7070
+    Serve(ServeArgs),
+    /// Explain, check or show the configuration
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Look into the journal of a data directory
+    Journal {
+        #[command(subcommand)]
+        command: JournalCommand,
+    },
+    /// Copy all data of a running server into a new directory
+    Backup(BackupArgs),
+    /// Make a data directory from a backup
+    Restore(RestoreArgs),
+    /// For development
+    Dev {
+        #[command(subcommand)]
+        command: DevCommand,
+    },
+    /// Print the version
+    Version,
+}
+
+/// Settings that have a flag. The rest is set by environment or file, see `fantail config doc`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServeArgs {
+    /// Data directory
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<String>,
+    /// Address to listen on; port 0 chooses a free one
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// Certificate chain (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<String>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<String>,
+    /// compact or json
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<String>,
+    /// error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<String>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+impl ServeArgs {
+    #[must_use]
+    pub fn flags(&self) -> Flags {
+        let pairs = [
+            ("data", &self.data),
+            ("listen", &self.listen),
+            ("tls.cert", &self.tls_cert),
+            ("tls.key", &self.tls_key),
+            ("log.format", &self.log_format),
+            ("log.level", &self.log_level),
+        ];
+        let given = pairs.into_iter().filter_map(|(key, value)| Some((key, value.clone()?)));
+        Flags { file: self.config.clone(), values: given.collect() }
+    }
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ConfigCommand {
+    /// Print every setting with its default and its meaning, as a file to start from
+    Doc,
+    /// Check the configuration and say what is wrong
+    Check(ServeArgs),
+    /// Print the effective configuration and where each value comes from; secrets are hidden
+    Show(ServeArgs),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum JournalCommand {
+    /// Print the records, one line each
+    Dump(JournalArgs),
+    /// Check every record and the chain over them
+    Verify(JournalArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct JournalArgs {
+    /// Data directory
+    #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
+    pub data: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct BackupArgs {
+    /// Where the copy goes; must not exist
+    pub directory: PathBuf,
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+/// Where the running server is and which key it takes.
+#[derive(Args, Clone, Debug)]
+pub struct ServerArgs {
+    /// Address of the running server
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7070")]
+    pub server: String,
+    /// Data directory of the running server; its keys are read from there
+    #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
+    pub data: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct RestoreArgs {
+    /// The backup
+    pub directory: PathBuf,
+    /// Data directory to make; must not exist or be empty
+    #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
+    pub data: PathBuf,
+}
+
+#[derive(Subcommand, Debug)]
+enum DevCommand {
+    /// Fill a running server with a reproducible social graph
+    Seed(SeedArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct SeedArgs {
+    /// How many users
+    #[arg(long, default_value_t = 1_000)]
+    pub users: u64,
+    /// How many follows; few actors have most of the followers
+    #[arg(long, default_value_t = 10_000)]
+    pub follows: u64,
+    /// The same seed makes the same graph
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+#[must_use]
+pub fn run() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args.flags()),
+        Command::Config { command } => config_command::run(command),
+        Command::Journal { command } => journal_command::run(command),
+        Command::Backup(args) => backup::backup(&args),
+        Command::Restore(args) => backup::restore(&args),
+        Command::Dev { command: DevCommand::Seed(args) } => seed::run(&args),
+        Command::Version => say(concat!("fantail ", env!("CARGO_PKG_VERSION"))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing more can be done if even the error cannot be written.
+            writeln!(std::io::stderr(), "fantail: {error:#}").ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints a line for the user. A closed pipe is the reader's choice, but then the command has failed.
+pub fn say(line: impl std::fmt::Display) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn only_given_flags_override() {
+        let args = ServeArgs { listen: Some("127.0.0.1:1".into()), ..ServeArgs::default() };
+        assert_eq!(args.flags().values, [("listen", "127.0.0.1:1".to_owned())]);
+    }
+}

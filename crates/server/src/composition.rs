@@ -1,0 +1,137 @@
+//! The one place where ports meet engines: opens the data directory and gives a node that leads all its partitions.
+//!
+//! Comes from: `serve`. Goes to: `Node` and `Host`, which is all that the rest of the server sees. A store that is
+//! empty (new, or deleted) is filled from the newest snapshot that verifies; the journal does the rest.
+
+use crate::background::Background;
+use crate::backups::Backups;
+use crate::config::Config;
+use crate::host::ServerHost;
+use crate::listen::Connections;
+use crate::snapshots::Snapshots;
+use crate::system::SystemTasks;
+use anyhow::{Context, Result};
+use fantail_api::Host;
+use fantail_local::blobs::LocalBlobs;
+use fantail_local::disk::RealDisk;
+use fantail_local::journal::{JournalOptions, LocalJournal};
+use fantail_local::keyring::{KeyringOptions, LocalKeyring};
+use fantail_local::store::{LocalStore, StoreOptions};
+use fantail_node::Node;
+use fantail_node::ports::{Ports, Stop};
+use fantail_node::start::Options;
+use fantail_ports::BoxFuture;
+use fantail_ports::clock::Clock;
+use fantail_ports::entropy::Entropy;
+use fantail_ports::store::Store;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::info;
+
+/// Version of the data directory as a whole; journal, store and keyring check their own.
+const FORMAT: u32 = 1;
+/// How often the process looks whether the node has given up.
+const STOP_LOOK: Duration = Duration::from_millis(100);
+
+/// What opening needs from the process.
+pub struct Surroundings {
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub tasks: Arc<SystemTasks>,
+    /// Counted by the listener, shown by the host.
+    pub connections: Arc<Connections>,
+}
+
+/// An open data directory.
+pub struct Running {
+    pub node: Node,
+    pub host: Arc<dyn Host>,
+    /// Version of the files on disk.
+    pub format: u32,
+    /// Resolves with the reason when nothing more may be promised; the process must stop.
+    pub failed: BoxFuture<'static, String>,
+    /// Stops the node, makes everything durable and seals the journal.
+    pub close: Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>,
+}
+
+#[must_use]
+pub fn journal_directory(data: &Path) -> PathBuf {
+    data.join("journal")
+}
+
+#[must_use]
+pub fn tables_directory(data: &Path) -> PathBuf {
+    data.join("tables")
+}
+
+#[must_use]
+pub fn blobs_directory(data: &Path) -> PathBuf {
+    data.join("blobs")
+}
+
+#[must_use]
+pub fn keys_directory(data: &Path) -> PathBuf {
+    data.join("keys")
+}
+
+/// Opens engines, recovers, and takes the lead of every partition.
+pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running> {
+    let data = &config.data;
+    let journal = LocalJournal::open(Arc::new(RealDisk), &journal_directory(data), JournalOptions::default());
+    let journal = Arc::new(journal.context("cannot open the journal")?);
+    let keyring = LocalKeyring::open(KeyringOptions::new(keys_directory(data)));
+    let keyring = Arc::new(keyring.context("cannot open the keyring")?);
+    let blobs = Arc::new(LocalBlobs::open(blobs_directory(data)).context("cannot open the blobs")?);
+    let store = LocalStore::open(StoreOptions::new(tables_directory(data)));
+    let store = Arc::new(store.context("cannot open the tables")?);
+    let snapshots = Arc::new(Snapshots::open(blobs.clone())?);
+    if store.marks().is_empty()
+        && let Some(name) = snapshots.fill(&*store)?
+    {
+        info!(name, "tables rebuilt from a snapshot");
+    }
+    let ports = Ports {
+        journal: journal.clone(),
+        store: store.clone(),
+        blobs,
+        keyring,
+        clock: surroundings.clock.clone(),
+        entropy: surroundings.entropy,
+        tasks: surroundings.tasks,
+        stop: Stop::default(),
+    };
+    let options = Options { shards: config.shards, ..Options::default() };
+    let (node, report) = Node::start(ports, options).await.context("cannot recover")?;
+    let background = Background::start(node.clone(), snapshots.clone(), surroundings.clock)?;
+    let host = ServerHost {
+        node: node.clone(),
+        journal: journal.clone(),
+        report,
+        connections: surroundings.connections,
+        backups: Arc::new(Backups { node: node.clone(), snapshots, data: data.clone() }),
+    };
+    Ok(Running {
+        node: node.clone(),
+        host: Arc::new(host),
+        format: FORMAT,
+        failed: Box::pin(failure(node.clone())),
+        close: Box::new(move || Box::pin(close(node, background, journal))),
+    })
+}
+
+async fn failure(node: Node) -> String {
+    loop {
+        if let Some(reason) = node.stopped() {
+            return reason;
+        }
+        tokio::time::sleep(STOP_LOOK).await;
+    }
+}
+
+async fn close(node: Node, background: Background, journal: Arc<LocalJournal>) -> Result<()> {
+    tokio::task::spawn_blocking(move || background.stop()).await.context("a background thread panicked")?;
+    node.stop().await.context("cannot make the tables durable")?;
+    let sealed = tokio::task::spawn_blocking(move || journal.close()).await;
+    sealed.context("the journal panicked")?.context("cannot seal the journal")
+}

@@ -1,0 +1,259 @@
+//! Configuration in layers: flag over environment over file over default. Each value remembers where it came from, so
+//! that a wrong one can be found. Unknown keys in a file and dangerous pairs are refused before anything starts.
+
+mod settings;
+
+pub use settings::{SETTINGS, Setting};
+
+use fantail_api::key;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// What was given on the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    pub file: Option<PathBuf>,
+    pub values: Vec<(&'static str, String)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub data: PathBuf,
+    pub listen: SocketAddr,
+    pub tls: Option<Tls>,
+    pub admin_key: Option<Secret>,
+    pub log: Log,
+    pub http: Http,
+    pub shards: u16,
+}
+
+#[derive(Clone, Debug)]
+pub struct Tls {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Log {
+    pub format: LogFormat,
+    pub level: tracing::Level,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    Compact,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Http {
+    pub connections_max: usize,
+    pub header_timeout: Duration,
+    pub idle_timeout: Duration,
+    pub body_timeout: Duration,
+    pub drain: Duration,
+    pub slow: Duration,
+}
+
+/// Text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    #[error("cannot read {}: {reason}", file.display())]
+    Unreadable { file: PathBuf, reason: String },
+    #[error("{} is not TOML: {reason}", file.display())]
+    NotToml { file: PathBuf, reason: String },
+    #[error("{} has an unknown key: {key}; see `fantail config doc`", file.display())]
+    UnknownKey { file: PathBuf, key: String },
+    #[error("{key} in {} must be text or a whole number", file.display())]
+    WrongKind { file: PathBuf, key: String },
+    #[error("{key} ({source_name}) is invalid: {reason}")]
+    Invalid { key: &'static str, source_name: String, reason: String },
+    #[error("{reason}")]
+    DangerousPair { reason: &'static str },
+}
+
+/// All values as text, with their sources.
+#[derive(Clone, Debug)]
+pub struct Layers(BTreeMap<&'static str, (String, String)>);
+
+impl Layers {
+    /// Reads file, environment and flags.
+    pub fn read(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let file = match flags.file.clone().or_else(|| environment("FANTAIL_CONFIG").map(PathBuf::from)) {
+            Some(path) => read_file(&path)?,
+            None => BTreeMap::new(),
+        };
+        let mut layers = BTreeMap::new();
+        for setting in SETTINGS {
+            let flag = flags.values.iter().find(|(key, _)| *key == setting.key);
+            let value = if let Some((key, value)) = flag {
+                (value.clone(), format!("flag --{}", key.replace(['.', '_'], "-")))
+            } else if let Some(value) = environment(&setting.environment()) {
+                (value, format!("environment {}", setting.environment()))
+            } else if let Some((value, path)) = file.get(setting.key) {
+                (value.clone(), format!("file {path}"))
+            } else {
+                (setting.default.to_owned(), "default".to_owned())
+            };
+            layers.insert(setting.key, value);
+        }
+        Ok(Self(layers))
+    }
+
+    /// Value and source of a setting.
+    #[must_use]
+    pub fn get(&self, key: &'static str) -> (&str, &str) {
+        let (value, source) = self.0.get(key).expect("every setting of the table is in the layers");
+        (value, source)
+    }
+
+    pub fn config(&self) -> Result<Config, ConfigError> {
+        let config = Config {
+            data: PathBuf::from(self.some_text("data")?),
+            listen: self.parse("listen", "must be an address and a port, like 127.0.0.1:7070")?,
+            tls: self.tls()?,
+            admin_key: self.admin_key()?,
+            log: Log { format: self.log_format()?, level: self.log_level()? },
+            http: self.http()?,
+            shards: self.number("storage.shards", 1, 1_024)?,
+        };
+        Ok(config)
+    }
+
+    fn http(&self) -> Result<Http, ConfigError> {
+        let seconds = |key, most| self.number::<u64>(key, 1, most).map(Duration::from_secs);
+        Ok(Http {
+            connections_max: self.number("http.connections_max", 1, 1_000_000)?,
+            header_timeout: seconds("http.header_timeout_s", 600)?,
+            idle_timeout: seconds("http.idle_timeout_s", 3_600)?,
+            body_timeout: seconds("http.body_timeout_s", 3_600)?,
+            drain: seconds("http.drain_s", 600)?,
+            slow: Duration::from_millis(self.number("http.slow_ms", 1, 3_600_000)?),
+        })
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, ConfigError> {
+        match (self.get("tls.cert").0, self.get("tls.key").0) {
+            ("", "") => Ok(None),
+            ("", _) | (_, "") => Err(ConfigError::DangerousPair {
+                reason: "tls.cert and tls.key belong together: with one of them the listener would speak plain HTTP",
+            }),
+            (cert, key) => Ok(Some(Tls { cert: cert.into(), key: key.into() })),
+        }
+    }
+
+    fn admin_key(&self) -> Result<Option<Secret>, ConfigError> {
+        match self.get("admin.key").0 {
+            "" => Ok(None),
+            text if key::is_admin_key(text) => Ok(Some(Secret(text.to_owned()))),
+            _ => {
+                Err(self
+                    .invalid("admin.key", "must have 32 to 256 printable characters and not begin with ft_"))
+            }
+        }
+    }
+
+    fn log_format(&self) -> Result<LogFormat, ConfigError> {
+        match self.get("log.format").0 {
+            "compact" => Ok(LogFormat::Compact),
+            "json" => Ok(LogFormat::Json),
+            _ => Err(self.invalid("log.format", "must be compact or json")),
+        }
+    }
+
+    fn log_level(&self) -> Result<tracing::Level, ConfigError> {
+        self.parse("log.level", "must be error, warn, info, debug or trace")
+    }
+
+    fn some_text(&self, key: &'static str) -> Result<&str, ConfigError> {
+        match self.get(key).0 {
+            "" => Err(self.invalid(key, "must not be empty")),
+            text => Ok(text),
+        }
+    }
+
+    fn number<T>(&self, key: &'static str, least: T, most: T) -> Result<T, ConfigError>
+    where
+        T: FromStr + PartialOrd + fmt::Display,
+    {
+        match self.get(key).0.parse::<T>() {
+            Ok(number) if number >= least && number <= most => Ok(number),
+            Ok(_) | Err(_) => Err(self.invalid(key, &format!("must be a number from {least} to {most}"))),
+        }
+    }
+
+    fn parse<T: FromStr>(&self, key: &'static str, rule: &str) -> Result<T, ConfigError> {
+        self.get(key).0.parse().map_err(|_| self.invalid(key, rule))
+    }
+
+    fn invalid(&self, key: &'static str, reason: &str) -> ConfigError {
+        let source_name = self.get(key).1.to_owned();
+        ConfigError::Invalid { key, source_name, reason: reason.to_owned() }
+    }
+}
+
+/// Reads the configuration of this process.
+pub fn load(flags: &Flags) -> Result<Config, ConfigError> {
+    Layers::read(flags, &process_environment)?.config()
+}
+
+/// An empty variable counts as absent, as compose files write them.
+#[must_use]
+pub fn process_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+type FileValues = BTreeMap<String, (String, String)>;
+
+fn read_file(path: &Path) -> Result<FileValues, ConfigError> {
+    let file = path.to_owned();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::Unreadable { file: file.clone(), reason: error.to_string() })?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
+        file: file.clone(),
+        reason: error.to_string(),
+    })?;
+    let mut values = BTreeMap::new();
+    flatten(&table, "", &mut values, path)?;
+    Ok(values)
+}
+
+fn flatten(table: &toml::Table, prefix: &str, into: &mut FileValues, path: &Path) -> Result<(), ConfigError> {
+    for (name, value) in table {
+        let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        let text = match value {
+            toml::Value::Table(inner) => {
+                flatten(inner, &key, into, path)?;
+                continue;
+            }
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Boolean(flag) => flag.to_string(),
+            toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Array(_) => {
+                return Err(ConfigError::WrongKind { file: path.to_owned(), key });
+            }
+        };
+        if Setting::by_key(&key).is_none() {
+            return Err(ConfigError::UnknownKey { file: path.to_owned(), key });
+        }
+        into.insert(key, (text, path.display().to_string()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

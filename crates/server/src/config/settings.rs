@@ -1,0 +1,63 @@
+//! The table of all settings. Environment names, the file's keys and `fantail config doc` come from it.
+
+pub struct Setting {
+    /// Key in the file; dots are tables.
+    pub key: &'static str,
+    pub default: &'static str,
+    /// One or more sentences for the operator.
+    pub doc: &'static str,
+    /// Never shown.
+    pub secret: bool,
+    /// Written without quotes in a file.
+    pub number: bool,
+}
+
+pub const SETTINGS: &[Setting] = &[
+    text("data", "./fantail-data", "Directory that holds everything: journal, tables, keys."),
+    text("listen", "127.0.0.1:7070", "Address and port. Port 0 chooses a free one."),
+    text("tls.cert", "", "Certificate chain in PEM. With tls.key: the listener speaks TLS only."),
+    text("tls.key", "", "Private key of the certificate in PEM."),
+    secret(
+        "admin.key",
+        "Admin key of the server, 32 to 256 printable characters. Prefer the environment. Without it one is made on \
+         the first start and kept in admin.key in the data directory.",
+    ),
+    text("log.format", "compact", "compact or json."),
+    text("log.level", "info", "error, warn, info, debug or trace."),
+    number("http.connections_max", "10000", "Connections at a time; further ones are closed at once."),
+    number("http.header_timeout_s", "10", "Time for the TLS handshake and the head of the first request."),
+    number("http.idle_timeout_s", "60", "Time a connection may wait for the head of its next request."),
+    number("http.body_timeout_s", "30", "Time for the body of a request."),
+    number("http.drain_s", "10", "Time for requests under way when the server stops."),
+    number("http.slow_ms", "1000", "Requests slower than this are logged at info."),
+    number(
+        "storage.shards",
+        "4",
+        "Shards of the users. Fixed when the data directory is created; later changes have no effect.",
+    ),
+];
+
+const fn text(key: &'static str, default: &'static str, doc: &'static str) -> Setting {
+    Setting { key, default, doc, secret: false, number: false }
+}
+
+const fn number(key: &'static str, default: &'static str, doc: &'static str) -> Setting {
+    Setting { key, default, doc, secret: false, number: true }
+}
+
+const fn secret(key: &'static str, doc: &'static str) -> Setting {
+    Setting { key, default: "", doc, secret: true, number: false }
+}
+
+impl Setting {
+    /// `FANTAIL_` and the key in capitals.
+    #[must_use]
+    pub fn environment(&self) -> String {
+        format!("FANTAIL_{}", self.key.replace('.', "_").to_ascii_uppercase())
+    }
+
+    #[must_use]
+    pub fn by_key(key: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|setting| setting.key == key)
+    }
+}

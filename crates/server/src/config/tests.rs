@@ -1,0 +1,90 @@
+use super::*;
+
+/// A file in the temporary directory that goes away with the test.
+struct File(PathBuf);
+
+impl File {
+    fn with(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("fantail-config-{}-{name}.toml", std::process::id()));
+        std::fs::write(&path, text).expect("a temporary file");
+        Self(path)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).expect("the temporary file is there");
+    }
+}
+
+fn read(
+    flags: &[(&'static str, &str)],
+    environment: &[(&str, &str)],
+    file: Option<&File>,
+) -> Result<Config, ConfigError> {
+    let values = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+    let flags = Flags { file: file.map(|file| file.0.clone()), values };
+    let environment: BTreeMap<&str, &str> = environment.iter().copied().collect();
+    Layers::read(&flags, &|name| environment.get(name).map(|value| (*value).to_owned()))?.config()
+}
+
+#[test]
+fn defaults_are_valid() {
+    let config = read(&[], &[], None).expect("valid");
+    assert_eq!(config.listen.to_string(), "127.0.0.1:7070");
+    assert_eq!(config.data, PathBuf::from("./fantail-data"));
+    assert!(config.tls.is_none() && config.admin_key.is_none());
+    assert_eq!(config.http.connections_max, 10_000);
+}
+
+#[test]
+fn flags_override_environment_overrides_file() {
+    let file = File::with(
+        "layers",
+        "listen = \"127.0.0.1:1\"\n[http]\ndrain_s = 3\nslow_ms = 5\n[log]\nlevel = \"warn\"",
+    );
+    let environment = [("FANTAIL_LISTEN", "127.0.0.1:2"), ("FANTAIL_HTTP_DRAIN_S", "4")];
+    let config = read(&[("listen", "127.0.0.1:3")], &environment, Some(&file)).expect("valid");
+    assert_eq!(config.listen.port(), 3);
+    assert_eq!(config.http.drain, Duration::from_secs(4));
+    assert_eq!(config.http.slow, Duration::from_millis(5));
+    assert_eq!(config.log.level, tracing::Level::WARN);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let unknown = File::with("unknown", "[http]\ndrain = 3\n");
+    let broken = File::with("broken", "listen = ");
+    let short = [("FANTAIL_ADMIN_KEY", "short")];
+    let cases: [(Result<Config, ConfigError>, &str); 9] = [
+        (read(&[], &[], Some(&unknown)), "unknown key: http.drain"),
+        (read(&[], &[], Some(&broken)), "is not TOML"),
+        (read(&[("listen", "nowhere")], &[], None), "listen (flag --listen)"),
+        (read(&[("tls.cert", "a.pem")], &[], None), "belong together"),
+        (read(&[], &short, None), "admin.key (environment FANTAIL_ADMIN_KEY)"),
+        (read(&[], &[("FANTAIL_HTTP_DRAIN_S", "0")], None), "must be a number from 1 to 600"),
+        (read(&[("log.level", "loud")], &[], None), "log.level"),
+        (read(&[("log.format", "xml")], &[], None), "must be compact or json"),
+        (read(&[("data", "")], &[], None), "must not be empty"),
+    ];
+    for (result, part) in cases {
+        let error = result.expect_err(part).to_string();
+        assert!(error.contains(part), "{error} should contain {part}");
+        assert!(!error.contains("\"short\""), "secrets are not repeated");
+    }
+}
+
+#[test]
+fn environment_names_are_unique() {
+    for (index, setting) in SETTINGS.iter().enumerate() {
+        assert!(SETTINGS[..index].iter().all(|earlier| earlier.environment() != setting.environment()));
+        assert!(setting.doc.ends_with('.'), "{}", setting.key);
+    }
+}
+
+#[test]
+fn secrets_are_not_printed() {
+    let key = "k".repeat(40);
+    let config = read(&[], &[("FANTAIL_ADMIN_KEY", &key)], None).expect("valid");
+    assert!(!format!("{config:?}").contains(&key));
+}

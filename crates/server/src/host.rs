@@ -1,0 +1,138 @@
+//! What the process tells about itself: readiness and the metrics of journal, store, node and listener.
+
+use crate::backups::Backups;
+use crate::listen::Connections;
+use fantail_api::Host;
+use fantail_api::telemetry::Text;
+use fantail_local::journal::{JournalStats, LocalJournal};
+use fantail_node::Node;
+use fantail_node::node::Health;
+use fantail_node::start::Report;
+use fantail_ports::BoxFuture;
+use fantail_wire::health::{Backup, Check};
+use std::sync::Arc;
+
+pub struct ServerHost {
+    pub node: Node,
+    pub journal: Arc<LocalJournal>,
+    pub report: Report,
+    pub connections: Arc<Connections>,
+    pub backups: Arc<Backups>,
+}
+
+impl Host for ServerHost {
+    fn checks(&self) -> Vec<Check> {
+        let health = self.node.health();
+        let serving = match &health.stopped {
+            None => (true, format!("{} tenants", health.tenants)),
+            // The reason may name files, and this page is open to everyone.
+            Some(_) => (false, "nothing more is promised, see the log".to_owned()),
+        };
+        let lag = format!("{} facts to take, {} asks waiting", health.take_lag, health.waiting);
+        let store = format!(
+            "{} bytes since the last sync point, {} events to fan out",
+            health.store.unsynced_bytes, health.store.window_events
+        );
+        vec![
+            check("node", serving.0, serving.1),
+            check("journal", self.journal.failure().is_none(), self.journal_detail()),
+            check("store", true, store),
+            check("lag", true, lag),
+        ]
+    }
+
+    fn write_metrics(&self, text: &mut Text) {
+        self.connections.write(text);
+        write_node(text, &self.node.health());
+        write_journal(text, &self.journal.stats());
+    }
+
+    fn backup(&self) -> BoxFuture<'static, Result<Backup, String>> {
+        let backups = self.backups.clone();
+        Box::pin(async move {
+            match tokio::task::spawn_blocking(move || backups.make()).await {
+                Ok(made) => made.map_err(|failed| format!("{failed:#}")),
+                Err(panicked) => Err(panicked.to_string()),
+            }
+        })
+    }
+}
+
+impl ServerHost {
+    fn journal_detail(&self) -> String {
+        let opened = self.journal.report();
+        let end = match &opened.torn_tail {
+            Some(torn) => format!("{} bytes of a cut-off write were saved as {}", torn.bytes, torn.saved_as),
+            None if opened.clean => "closed cleanly before".to_owned(),
+            None => "not closed cleanly before".to_owned(),
+        };
+        let replayed = self.report.replayed_records;
+        format!("{} segments at start, {end}, {replayed} records replayed", opened.segments)
+    }
+}
+
+fn check(name: &str, ok: bool, detail: String) -> Check {
+    Check { name: name.to_owned(), ok, detail }
+}
+
+fn write_node(text: &mut Text, health: &Health) {
+    let counters = &health.counters;
+    for (name, help, value) in [
+        ("fantail_batches_total", "Batches that leaders planned", counters.batches),
+        ("fantail_records_total", "Records that leaders planned", counters.records),
+        ("fantail_record_bytes_total", "Bytes of planned records", counters.record_bytes),
+        ("fantail_clock_jumps_total", "Wall clock jumps that were not adopted", counters.clock_jumps),
+        ("fantail_events_taken_total", "Events brought into shards", counters.events_taken),
+        ("fantail_busy_total", "Asks refused because queues were full", counters.busy),
+        ("fantail_inbox_entries_total", "Inbox entries written", health.store.entries_written),
+    ] {
+        text.family(name, "counter", help);
+        text.sample(name, &[], value);
+    }
+    for (name, help, value) in [
+        ("fantail_apply_worst_micros", "Longest plan and apply of one ask", counters.decide_worst_micros),
+        ("fantail_take_lag_facts", "Facts the slowest shard has not taken", health.take_lag),
+        ("fantail_queue_asks", "Asks that wait for leaders", health.waiting as u64),
+        ("fantail_unsynced_bytes", "Bytes since the last sync point", health.store.unsynced_bytes),
+        ("fantail_window_events", "Events whose entries are not written yet", health.store.window_events),
+        ("fantail_store_bytes", "Bytes of the store on disk", health.store.disk_bytes),
+        ("fantail_tenants", "Tenants", health.tenants as u64),
+    ] {
+        text.gauge(name, help, value);
+    }
+}
+
+fn write_journal(text: &mut Text, stats: &JournalStats) {
+    for (name, help, value) in [
+        ("fantail_commits_total", "Group commits, each one write and one sync", stats.commits),
+        ("fantail_appends_total", "Appends that group commits carried", stats.appends),
+        ("fantail_journal_records_total", "Records made durable", stats.records),
+        ("fantail_journal_bytes_total", "Bytes written to the journal", stats.bytes),
+        ("fantail_journal_refused_total", "Appends that found no room", stats.refused),
+    ] {
+        text.family(name, "counter", help);
+        text.sample(name, &[], value);
+    }
+    text.gauge("fantail_commit_records_max", "Most records in one group commit", stats.group_records_max);
+    write_sync_latency(text, stats);
+}
+
+fn write_sync_latency(text: &mut Text, stats: &JournalStats) {
+    let name = "fantail_commit_seconds";
+    text.family(name, "histogram", "Time of a group commit, write and sync");
+    let mut below = 0;
+    for (power, count) in stats.sync_buckets.iter().enumerate() {
+        below += count;
+        let bound = match power + 1 < stats.sync_buckets.len() {
+            true => seconds(1 << power),
+            false => "+Inf".to_owned(),
+        };
+        text.sample(&format!("{name}_bucket"), &[("le", &bound)], below);
+    }
+    text.sample(&format!("{name}_sum"), &[], seconds(stats.sync_micros_sum));
+    text.sample(&format!("{name}_count"), &[], below);
+}
+
+fn seconds(micros: u64) -> String {
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}

@@ -1,0 +1,191 @@
+//! What the first start makes, so that the first request works: an admin key, the tenant `default` and a key for it.
+//!
+//! Keys are written to files that only their owner can read, before they are made known to the node: a crash in
+//! between is repaired by the next start, which finds the file and finishes.
+
+use crate::config::Secret;
+use anyhow::{Context, Result, bail, ensure};
+use fantail_api::key::{self, NewKey};
+use fantail_node::Node;
+use fantail_node::ask::{KeyAsk, Refusal, TenantAsk, TenantView};
+use fantail_ports::entropy::Entropy;
+use fantail_wire::tenant::Scope;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+pub const DEFAULT_TENANT: &str = "default";
+const ADMIN_FILE: &str = "admin.key";
+const DEFAULT_FILE: &str = "default.key";
+/// Longer files are not keys.
+const KEY_BYTES_MAX: u64 = 1_024;
+
+/// The admin key in use and where it came from.
+#[derive(Debug)]
+pub struct AdminKey {
+    pub key: Secret,
+    /// `None`: given by the operator.
+    pub file: Option<PathBuf>,
+}
+
+/// Makes the data directory, readable only by its owner.
+pub fn data_directory(data: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(data);
+    made.with_context(|| format!("cannot make the data directory {}", data.display()))
+}
+
+#[must_use]
+pub fn admin_file(data: &Path) -> PathBuf {
+    data.join(ADMIN_FILE)
+}
+
+#[must_use]
+pub fn default_file(data: &Path) -> PathBuf {
+    data.join(DEFAULT_FILE)
+}
+
+/// The operator's key, else the one of an earlier start, else a new one.
+pub fn admin_key(data: &Path, given: Option<&Secret>, entropy: &dyn Entropy) -> Result<AdminKey> {
+    if let Some(key) = given {
+        return Ok(AdminKey { key: key.clone(), file: None });
+    }
+    let file = admin_file(data);
+    let text = match read_key(&file)? {
+        Some(text) => text,
+        None => {
+            let text = key::mint_admin(entropy);
+            write_key(&file, &text)?;
+            text
+        }
+    };
+    ensure!(key::is_admin_key(&text), "{} does not hold an admin key", file.display());
+    Ok(AdminKey { key: Secret(text), file: Some(file) })
+}
+
+/// Makes sure that the tenant `default` exists on a fresh server and has had a key. Returns the file if there is one.
+pub async fn default_tenant(node: &Node, data: &Path, entropy: &dyn Entropy) -> Result<Option<PathBuf>> {
+    let file = default_file(data);
+    let Some(tenant) = find_or_create(node).await? else { return Ok(None) };
+    let text = match read_key(&file)? {
+        Some(text) => text,
+        // Someone took the key away on purpose: it is not made again.
+        None if !node.keys(tenant.id).is_empty() => return Ok(None),
+        None => {
+            let text = NewKey::mint(entropy).text;
+            write_key(&file, &text)?;
+            text
+        }
+    };
+    let Some(presented) = key::read(&text) else { bail!("{} does not hold a key", file.display()) };
+    if node.keys(tenant.id).is_empty() {
+        let ask = KeyAsk {
+            id: presented.id.to_owned(),
+            secret_hash: presented.secret_hash,
+            scopes: Scope::ALL.iter().map(|scope| scope.text().to_owned()).collect(),
+            expires_at: None,
+        };
+        node.create_key(tenant.id, ask).await.context("cannot make the first key")?;
+    }
+    Ok(Some(file))
+}
+
+/// The default tenant; `None` on a server that has other tenants but not this one.
+async fn find_or_create(node: &Node) -> Result<Option<TenantView>> {
+    if let Some(tenant) = node.tenant_by_slug(DEFAULT_TENANT) {
+        return Ok(Some(tenant));
+    }
+    if !node.tenants().is_empty() {
+        return Ok(None);
+    }
+    let ask = TenantAsk { slug: DEFAULT_TENANT.to_owned(), name: "Default".to_owned() };
+    match node.create_tenant(ask).await {
+        Ok(tenant) => Ok(Some(tenant)),
+        Err(Refusal::TenantExists { .. }) => Ok(node.tenant_by_slug(DEFAULT_TENANT)),
+        Err(refusal) => Err(refusal).context("cannot make the tenant default"),
+    }
+}
+
+/// The key in a file; `None` if there is no file.
+pub fn read_key(file: &Path) -> Result<Option<String>> {
+    let about = || format!("cannot read the key file {}", file.display());
+    match fs::metadata(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(about),
+        Ok(metadata) => ensure!(metadata.len() <= KEY_BYTES_MAX, "{} is not a key file", file.display()),
+    }
+    let text = fs::read_to_string(file).with_context(about)?;
+    Ok(Some(text.trim().to_owned()))
+}
+
+/// Writes a key so that it is there whole or not at all, for its owner only.
+fn write_key(file: &Path, text: &str) -> Result<()> {
+    let beside = file.with_extension("new");
+    let written = || -> io::Result<()> {
+        match fs::remove_file(&beside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) | Ok(()) => {}
+        }
+        let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        writeln!(out, "{text}")?;
+        out.sync_all()?;
+        fs::rename(&beside, file)?;
+        let directory = file.parent().unwrap_or(Path::new("."));
+        fs::File::open(directory)?.sync_all()
+    };
+    written().with_context(|| format!("cannot write the key file {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::SystemEntropy;
+    use std::os::unix::fs::PermissionsExt;
+
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("fantail-provision-{}-{name}", std::process::id()));
+            data_directory(&path).expect("a directory");
+            Self(path)
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).expect("the directory is there");
+        }
+    }
+
+    #[test]
+    fn admin_keys_are_made_once_and_private() {
+        let directory = Directory::new("once");
+        let entropy = SystemEntropy::default();
+        let first = admin_key(&directory.0, None, &entropy).expect("a key");
+        let again = admin_key(&directory.0, None, &entropy).expect("the same key");
+        assert_eq!(first.key, again.key);
+        let mode = fs::metadata(admin_file(&directory.0)).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let mode = fs::metadata(&directory.0).expect("a directory").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_given_admin_key_is_not_written_down() {
+        let directory = Directory::new("given");
+        let given = Secret("x".repeat(40));
+        let key = admin_key(&directory.0, Some(&given), &SystemEntropy::default()).expect("a key");
+        assert_eq!(key.key, given);
+        assert!(key.file.is_none() && !admin_file(&directory.0).exists());
+    }
+
+    #[test]
+    fn a_damaged_key_file_is_refused() {
+        let directory = Directory::new("damaged");
+        for text in ["", "short", &"x".repeat(5_000)] {
+            fs::write(admin_file(&directory.0), text).expect("a file");
+            assert!(admin_key(&directory.0, None, &SystemEntropy::default()).is_err(), "{}", text.len());
+        }
+    }
+}

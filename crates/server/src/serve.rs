@@ -1,0 +1,123 @@
+//! The life of a server: configuration, keys, listener, recovery, banner; then waiting; then the stop.
+//!
+//! The listener is up before the data is open, so that probes see a server that is starting. A stop first turns
+//! `readyz` red and closes the listener, lets requests under way finish, then makes everything durable and seals.
+
+use crate::banner::Banner;
+use crate::composition::{self, Running, Surroundings};
+use crate::config::{self, Config, Flags};
+use crate::listen::{self, Connections, Listener};
+use crate::provision::{self, AdminKey};
+use crate::system::{SystemClock, SystemEntropy, SystemTasks};
+use crate::{logging, tls};
+use anyhow::{Context, Result, bail};
+use fantail_api::{App, Settings, key, router};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tracing::{error, info};
+
+pub fn run(flags: &Flags) -> Result<()> {
+    let config = config::load(flags)?;
+    logging::start(config.log);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(config))
+}
+
+async fn serve(config: Config) -> Result<()> {
+    let entropy = Arc::new(SystemEntropy::default());
+    let clock = Arc::new(SystemClock::default());
+    provision::data_directory(&config.data)?;
+    let admin = provision::admin_key(&config.data, config.admin_key.as_ref(), &*entropy)?;
+    let app = App::new(settings(&config, &admin), clock.clone(), entropy.clone());
+    let connections = Arc::new(Connections::default());
+    let (stop, stopped) = watch::channel(false);
+    let (address, listening) = listen(&config, &app, &connections, stopped)?;
+
+    let tasks = Arc::new(SystemTasks { handle: Handle::current(), clock: clock.clone() });
+    let surroundings = Surroundings { clock, entropy: entropy.clone(), tasks, connections };
+    let mut running = composition::open(&config, surroundings).await?;
+    let default_file = provision::default_tenant(&running.node, &config.data, &*entropy).await?;
+    app.serve(running.node.clone(), running.host.clone());
+    banner(&config, address, &running, default_file, admin)?.print()?;
+    info!(%address, data = %config.data.display(), "serving");
+
+    let reason = wait_for_end(&mut running).await?;
+    app.stop();
+    stop.send_replace(true);
+    listening.await.context("the listener panicked")?;
+    (running.close)().await?;
+    match reason {
+        End::Asked(signal) => {
+            info!(signal, "stopped");
+            Ok(())
+        }
+        End::Failed(reason) => {
+            error!(reason, "stopped because nothing more may be promised");
+            bail!("stopped: {reason}")
+        }
+    }
+}
+
+fn settings(config: &Config, admin: &AdminKey) -> Settings {
+    Settings {
+        admin_key_hash: key::hash(admin.key.0.as_bytes()),
+        body_timeout: config.http.body_timeout,
+        slow_request: config.http.slow,
+        version: env!("CARGO_PKG_VERSION"),
+    }
+}
+
+fn listen(
+    config: &Config,
+    app: &Arc<App>,
+    connections: &Arc<Connections>,
+    stopped: watch::Receiver<bool>,
+) -> Result<(SocketAddr, JoinHandle<()>)> {
+    let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+    let socket =
+        listen::bind(config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
+    let address = socket.local_addr()?;
+    let listener = Listener { socket, tls, http: config.http, connections: connections.clone() };
+    Ok((address, tokio::spawn(listener.run(router(app.clone()), stopped))))
+}
+
+fn banner(
+    config: &Config,
+    address: SocketAddr,
+    running: &Running,
+    default_file: Option<PathBuf>,
+    admin: AdminKey,
+) -> Result<Banner> {
+    let default_key = match default_file {
+        Some(file) => provision::read_key(&file)?.map(|key| (file, key)),
+        None => None,
+    };
+    Ok(Banner {
+        address,
+        tls: config.tls.is_some(),
+        data: config.data.clone(),
+        format: running.format,
+        default_key,
+        admin_file: admin.file,
+    })
+}
+
+enum End {
+    Asked(&'static str),
+    Failed(String),
+}
+
+async fn wait_for_end(running: &mut Running) -> Result<End> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(tokio::select! {
+        _ = terminate.recv() => End::Asked("SIGTERM"),
+        _ = interrupt.recv() => End::Asked("SIGINT"),
+        reason = &mut running.failed => End::Failed(reason),
+    })
+}

@@ -1,0 +1,16 @@
+//! End to end: the real binary on a free port, driven over HTTP. Each test has its own server and data directory.
+
+mod server;
+mod world;
+
+mod auth;
+mod config;
+mod events;
+mod inbox;
+mod life;
+mod marks;
+mod matrix;
+mod people;
+mod problems;
+mod tenants;
+mod tls;

@@ -1,0 +1,215 @@
+//! Users, follows and topics.
+
+use crate::server::Server;
+use crate::world::{bare, event, eventually_has, expect, follow, post, post_by, put_user, refused, unread};
+use fantail_rules::limits::BATCH_ITEMS_MAX;
+use fantail_server::client::Client;
+use serde_json::{Value, json};
+
+// proves: API-04
+#[test]
+fn users_are_made_read_replaced_and_deleted() {
+    let server = Server::start();
+    let mut client = server.client();
+    let made = expect(client.json("PUT", "/api/v1/users/bob", &json!({"attributes": {"plan": "pro"}})), 201);
+    assert_eq!((&made["userId"], &made["attributes"]), (&json!("bob"), &json!({"plan": "pro"})));
+    let again = expect(client.json("PUT", "/api/v1/users/bob", &json!({"attributes": {"age": 7}})), 200);
+    assert_eq!(again["attributes"], json!({"age": 7}), "attributes are replaced");
+    assert_eq!(again["createdAt"], made["createdAt"]);
+    assert_eq!(expect(client.get("/api/v1/users/bob"), 200), again);
+    refused(client.json("PUT", "/api/v1/users/bob", &json!({"attributs": {}})), "INVALID_REQUEST");
+    let large = json!({"attributes": {"x": "y".repeat(9_000)}});
+    let problem = refused(client.json("PUT", "/api/v1/users/bob", &large), "INVALID_REQUEST");
+    assert_eq!(problem["errors"][0]["pointer"], "/attributes");
+    expect(bare(&mut client, "DELETE", "/api/v1/users/bob"), 204);
+    refused(client.get("/api/v1/users/bob"), "USER_NOT_FOUND");
+    refused(bare(&mut client, "DELETE", "/api/v1/users/bob"), "USER_NOT_FOUND");
+}
+
+#[test]
+fn ids_may_be_anything_printable() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (path, id) in [
+        ("a%2Fb", "a/b"),
+        ("%C3%84nn%20%26%20co", "Änn & co"),
+        ("urn:user:1", "urn:user:1"),
+        ("%25", "%"),
+        (".", "."),
+        ("%62atch", "batch"),
+    ] {
+        put_user(&mut client, path);
+        assert_eq!(expect(client.get(&format!("/api/v1/users/{path}")), 200)["userId"], id);
+        let sent = post(&mut client, &event(id, &json!({"users": [id]})));
+        eventually_has(&mut client, path, &[sent]);
+    }
+    for path in ["a%0Ab", "%00", &"x".repeat(257), "%FF"] {
+        refused(bare(&mut client, "PUT", &format!("/api/v1/users/{path}")), "INVALID_REQUEST");
+    }
+}
+
+#[test]
+fn user_batches_count_what_they_did() {
+    let server = Server::start();
+    let mut client = server.client();
+    put_user(&mut client, "u0");
+    let users: Vec<Value> = (0..BATCH_ITEMS_MAX).map(|no| json!({"userId": format!("u{no}")})).collect();
+    let answer = expect(client.post("/api/v1/users/batch", &json!({"users": users})), 200);
+    assert_eq!((&answer["created"], &answer["updated"]), (&json!(BATCH_ITEMS_MAX - 1), &json!(1)));
+    let more: Vec<Value> = users.into_iter().chain([json!({"userId": "one-more"})]).collect();
+    refused(client.post("/api/v1/users/batch", &json!({"users": more})), "INVALID_REQUEST");
+    let problem = refused(
+        client.post("/api/v1/users/batch", &json!({"users": [{"userId": "ok"}, {"userId": ""}]})),
+        "INVALID_REQUEST",
+    );
+    assert_eq!(problem["errors"][0]["pointer"], "/users/1/userId");
+    refused(client.get("/api/v1/users/ok"), "USER_NOT_FOUND");
+}
+
+// proves: API-04
+#[test]
+fn follows_are_made_counted_listed_and_ended() {
+    let server = Server::start();
+    let mut client = server.client();
+    refused(bare(&mut client, "PUT", "/api/v1/users/bob/follows/ann"), "USER_NOT_FOUND");
+    put_user(&mut client, "bob");
+    for actor in ["ann", "zoe", "ann"] {
+        follow(&mut client, "bob", actor);
+    }
+    assert_eq!(expect(client.get("/api/v1/users/bob/follows/ann"), 200)["following"], true);
+    assert_eq!(expect(client.get("/api/v1/users/bob/follows/max"), 200)["following"], false);
+    let follows = expect(client.get("/api/v1/users/bob/follows"), 200);
+    let mut names: Vec<_> = follows["follows"].as_array().expect("names").iter().map(Value::as_str).collect();
+    names.sort_unstable();
+    assert_eq!((names, &follows["count"]), (vec![Some("ann"), Some("zoe")], &json!(2)));
+    let first = post(&mut client, &post_by("ann", "1"));
+    eventually_has(&mut client, "bob", std::slice::from_ref(&first));
+    for _ in 0..2 {
+        expect(bare(&mut client, "DELETE", "/api/v1/users/bob/follows/ann"), 204);
+    }
+    let second = post(&mut client, &post_by("ann", "2"));
+    let third = post(&mut client, &post_by("zoe", "3"));
+    eventually_has(&mut client, "bob", &[third, first]);
+    assert!(second.len() == 26);
+    assert_eq!(expect(client.get("/api/v1/users/ann/followers"), 200)["count"], 0);
+}
+
+#[test]
+fn follow_batches_count_changes_and_name_failures() {
+    let server = Server::start();
+    let mut client = server.client();
+    put_user(&mut client, "bob");
+    put_user(&mut client, "max");
+    let edges = json!({"follows": [
+        {"user": "bob", "actor": "ann"}, {"user": "max", "actor": "ann"}, {"user": "nobody", "actor": "ann"},
+        {"user": "bob", "actor": "ann"},
+    ]});
+    let answer = expect(client.post("/api/v1/follows/batch", &edges), 200);
+    assert_eq!((&answer["changed"], &answer["unchanged"]), (&json!(2), &json!(1)));
+    assert_eq!(answer["errors"][0]["index"], 2);
+    assert_eq!(answer["errors"][0]["code"], "USER_NOT_FOUND");
+    let answer = expect(client.post("/api/v1/follows/batch-delete", &edges), 200);
+    assert_eq!((&answer["changed"], &answer["unchanged"]), (&json!(2), &json!(1)));
+    let bad = json!({"follows": [{"user": "bob", "actor": ""}]});
+    let problem = refused(client.post("/api/v1/follows/batch", &bad), "INVALID_REQUEST");
+    assert_eq!(problem["errors"][0]["pointer"], "/follows/0/actor");
+}
+
+/// Walks a list page by page.
+fn walk(client: &mut Client, path: &str, field: &str, limit: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = expect(client.get(&format!("{path}?limit={limit}{cursor}")), 200);
+        let found = page[field].as_array().expect("names");
+        assert!(found.len() <= limit);
+        names.extend(found.iter().map(|name| name.as_str().expect("a name").to_owned()));
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return names,
+        }
+    }
+}
+
+// proves: API-04
+#[test]
+fn lists_are_paged_completely() {
+    let server = Server::start();
+    let mut client = server.client();
+    let names: Vec<String> = (0..57).map(|no| format!("fan-{no:02}")).collect();
+    let users: Vec<Value> = names.iter().map(|name| json!({"userId": name})).collect();
+    expect(client.post("/api/v1/users/batch", &json!({"users": users})), 200);
+    let follows: Vec<Value> = names.iter().map(|name| json!({"user": name, "actor": "star"})).collect();
+    expect(client.post("/api/v1/follows/batch", &json!({"follows": follows})), 200);
+    expect(client.post("/api/v1/topics/news/subscribers/batch", &json!({"users": names})), 200);
+    let actors: Vec<Value> = (0..23).map(|no| json!({"user": "fan-00", "actor": format!("a{no}")})).collect();
+    expect(client.post("/api/v1/follows/batch", &json!({"follows": actors})), 200);
+    for limit in [1, 10, 57, 1_000] {
+        let mut followers = walk(&mut client, "/api/v1/users/star/followers", "followers", limit);
+        followers.sort();
+        assert_eq!(followers, names, "followers by {limit}");
+        let mut subscribers = walk(&mut client, "/api/v1/topics/news/subscribers", "subscribers", limit);
+        subscribers.sort();
+        assert_eq!(subscribers, names, "subscribers by {limit}");
+        assert_eq!(walk(&mut client, "/api/v1/users/fan-00/follows", "follows", limit).len(), 24);
+    }
+    assert_eq!(expect(client.get("/api/v1/users/star/followers?limit=1"), 200)["count"], 57);
+    assert_eq!(expect(client.get("/api/v1/users/fan-00/follows?limit=1"), 200)["count"], 24);
+    let page = expect(client.get("/api/v1/users/star/followers?limit=5"), 200);
+    let cursor = page["nextCursor"].as_str().expect("more");
+    let elsewhere = format!("/api/v1/topics/news/subscribers?cursor={cursor}");
+    for path in [elsewhere.as_str(), "/api/v1/users/star/followers?cursor=x"] {
+        let problem = refused(client.get(path), "INVALID_REQUEST");
+        assert_eq!(problem["errors"][0]["pointer"], "/cursor");
+    }
+    for query in ["limit=0", "limit=1001", "limit=x", "lmit=1"] {
+        refused(client.get(&format!("/api/v1/users/star/followers?{query}")), "INVALID_REQUEST");
+    }
+}
+
+// proves: FAN-06
+#[test]
+fn topics_reach_their_subscribers_only() {
+    let server = Server::start();
+    let mut client = server.client();
+    for user in ["bob", "max", "zoe"] {
+        put_user(&mut client, user);
+    }
+    let answer = expect(
+        client.post("/api/v1/topics/news/subscribers/batch", &json!({"users": ["bob", "max", "nobody"]})),
+        200,
+    );
+    assert_eq!((&answer["changed"], &answer["errors"][0]["index"]), (&json!(2), &json!(2)));
+    let first = post(&mut client, &event("1", &json!({"topic": "news"})));
+    eventually_has(&mut client, "bob", std::slice::from_ref(&first));
+    expect(bare(&mut client, "DELETE", "/api/v1/topics/news/subscribers/bob"), 204);
+    let answer =
+        expect(client.post("/api/v1/topics/news/subscribers/batch-delete", &json!({"users": ["zoe"]})), 200);
+    assert_eq!(answer["unchanged"], 1);
+    let second = post(&mut client, &event("2", &json!({"topic": "news"})));
+    eventually_has(&mut client, "max", &[second, first.clone()]);
+    eventually_has(&mut client, "bob", &[first]);
+    assert_eq!(unread(&mut client, "zoe"), (0, 0));
+    // A topic and an actor of one name are two lists.
+    follow(&mut client, "zoe", "news");
+    let third = post(&mut client, &event("3", &json!({"topic": "news"})));
+    let fourth = post(&mut client, &post_by("news", "4"));
+    eventually_has(&mut client, "zoe", std::slice::from_ref(&fourth));
+    assert_ne!(third, fourth);
+}
+
+#[test]
+fn a_deleted_user_starts_anew() {
+    let server = Server::start();
+    let mut client = server.client();
+    put_user(&mut client, "bob");
+    follow(&mut client, "bob", "ann");
+    let first = post(&mut client, &post_by("ann", "1"));
+    eventually_has(&mut client, "bob", &[first]);
+    expect(bare(&mut client, "DELETE", "/api/v1/users/bob"), 204);
+    refused(client.get("/api/v1/users/bob/notifications"), "USER_NOT_FOUND");
+    put_user(&mut client, "bob");
+    eventually_has(&mut client, "bob", &[]);
+    assert_eq!(unread(&mut client, "bob"), (0, 0));
+    assert_eq!(expect(client.get("/api/v1/users/bob/follows"), 200)["count"], 0);
+}

@@ -1,0 +1,54 @@
+//! A broken invariant, by its number in the list of invariants, and how to see it again.
+
+use thiserror::Error;
+
+/// What must never happen, with the numbers of the reliability reference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Invariant {
+    /// 2: acknowledged survives; unacknowledged exists whole or not at all.
+    Survives = 2,
+    /// 9: what an author says is shown in the order it was accepted.
+    AuthorOrder = 9,
+    /// 10 and 11: exactly the events inside the follow intervals, once, whatever their tier.
+    ExactlyOnce = 10,
+    /// 12: paging shows everything once.
+    Paging = 12,
+    /// 13: unread and unseen equal a recount.
+    Counts = 13,
+    /// 14: nothing crosses tenants.
+    Tenants = 14,
+    /// 28: one accept per key and body.
+    Idempotency = 28,
+    /// 34: after healing everything drains.
+    Drains = 34,
+    /// Replicas at equal positions have equal tables.
+    Replicas = 100,
+    /// The node serves as long as its journal does, and starts again after any crash.
+    Serves = 101,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("invariant {} ({invariant:?}): {what}", *invariant as u8)]
+pub struct Broken {
+    pub invariant: Invariant,
+    pub what: String,
+}
+
+impl Invariant {
+    pub fn broken<T>(self, what: String) -> Result<T, Broken> {
+        Err(Broken { invariant: self, what })
+    }
+
+    /// Holds if `so`.
+    pub fn holds(self, so: bool, what: impl FnOnce() -> String) -> Result<(), Broken> {
+        if so { Ok(()) } else { self.broken(what()) }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("seed {seed}, step {step}: {broken}\nsee it again: cargo run -p fantail-sim -- --seed {seed}")]
+pub struct Violation {
+    pub seed: u64,
+    pub step: u64,
+    pub broken: Broken,
+}

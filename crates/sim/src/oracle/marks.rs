@@ -1,0 +1,100 @@
+//! Marks under way: what they surely reach, what they may reach, and what remains when they are refused.
+
+use super::people::Known;
+use super::posts::Fate;
+use super::{Heard, Open, Oracle, Who};
+use crate::broken::{Broken, Invariant};
+use crate::call::{PostId, Target};
+use fantail_node::ask::{Counts, Refusal};
+use fantail_rules::marks::Mark;
+
+impl Oracle {
+    pub(super) fn invoke_mark(&mut self, who: Who, mark: Mark, target: &Target, open: &mut Open) {
+        let all: Vec<PostId> = (0..self.records.len()).map(PostId).collect();
+        match target {
+            Target::Some(posts) => {
+                open.absent = self.surely_absent(who);
+                open.reached = posts.iter().map(|(post, _)| *post).collect();
+                posts.iter().for_each(|(post, _)| self.mark_maybe(who, mark, *post, open));
+            }
+            Target::All { through } => {
+                // These two reach everything there is, and change nothing for what comes later.
+                let timeless = matches!(mark, Mark::Unread | Mark::Unarchive);
+                for post in all {
+                    if self.records[post.0].fate == Fate::Never || self.covers(who, post) == Known::No {
+                        continue;
+                    }
+                    let arrived = self.person(who).arrivals.get(&post).copied();
+                    let reached = match (through, arrived) {
+                        _ if timeless => Known::Yes,
+                        (None, _) if self.records[post.0].is_settled_event() => Known::Yes,
+                        (None, Some(_)) => Known::Yes,
+                        (Some(through), Some(arrived)) if arrived <= *through => Known::Yes,
+                        (Some(_), Some(_)) => Known::No,
+                        (_, None) => Known::Maybe,
+                    };
+                    if reached == Known::Yes {
+                        open.reached.insert(post);
+                    }
+                    if reached != Known::No {
+                        self.mark_maybe(who, mark, post, open);
+                    }
+                }
+            }
+        }
+        let person = self.person(who);
+        (person.marking, person.readers) = (true, person.readers + 1);
+    }
+
+    fn mark_maybe(&mut self, who: Who, mark: Mark, post: PostId, open: &mut Open) {
+        let entries = self.person(who).entries.entry(post).or_default();
+        open.before.insert(post, entries.clone());
+        entries.mark_maybe(mark);
+    }
+
+    pub(super) fn heard_mark(
+        &mut self,
+        who: Who,
+        mark: Mark,
+        target: &Target,
+        open: Open,
+        heard: Heard<Counts>,
+    ) -> Result<(), Broken> {
+        self.person(who).marked();
+        match heard {
+            Heard::Unknown => Ok(()),
+            Heard::Yes(_) => {
+                if let Target::Some(posts) = target {
+                    let wrong = posts.iter().find(|(post, _)| open.absent.contains(post));
+                    Invariant::ExactlyOnce
+                        .holds(wrong.is_none(), || format!("{who:?} marked {wrong:?} without having it"))?;
+                }
+                for post in open.reached {
+                    self.person(who).entries.entry(post).or_default().mark(mark);
+                }
+                Ok(())
+            }
+            Heard::No(refusal) => {
+                for (post, before) in &open.before {
+                    self.person(who).entries.entry(*post).or_default().go_back(before);
+                }
+                self.judge_refusal(who, &refusal)
+            }
+        }
+    }
+
+    fn judge_refusal(&mut self, who: Who, refusal: &Refusal) -> Result<(), Broken> {
+        match refusal {
+            Refusal::UnknownUser { .. } => {
+                Invariant::Survives.broken(format!("{who:?} exists but its marks are refused"))
+            }
+            Refusal::UnknownNotification { event } => {
+                let Some(post) = self.events.get(event).copied() else { return Ok(()) };
+                let has = self.has(who, post) == Known::Yes;
+                Invariant::ExactlyOnce
+                    .holds(!has, || format!("{who:?} has {:?} but cannot mark it", self.post(post)))
+            }
+            _ => Ok(()),
+        }
+    }
+}

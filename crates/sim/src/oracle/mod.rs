@@ -1,0 +1,314 @@
+//! The oracle: a model of what clients may see, fed by their calls and the answers they heard, never by Fantail's
+//! own tables. A call whose answer was lost may have happened or not; what is read later decides, and from then on
+//! it holds.
+//!
+//! Reading order: `people` (users and their lists), `posts` (requests, repeats, retractions), `entries` (what marks
+//! mean), `marks`, `inboxes` (what each user must, may and must not see), `finale` (lists and names at the end).
+
+mod entries;
+mod finale;
+mod inboxes;
+mod marks;
+mod people;
+mod posts;
+
+use crate::broken::{Broken, Invariant};
+use crate::call::{Answer, Call, List, Post, PostId, Who};
+use entries::Entries;
+use fantail_node::ask::Refusal;
+use fantail_rules::ids::{Arrival, Millis, TenantId};
+use fantail_rules::ulid::Ulid;
+use people::Person;
+use posts::Record;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use finale::check_lists;
+
+/// A moment of the run.
+pub type Step = u64;
+pub type CallId = u64;
+
+/// When an answer is heard.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    pub step: Step,
+    pub wall: Millis,
+    /// The latest time that any clock of the run has shown: snoozes beyond it are surely asleep.
+    pub latest: Millis,
+}
+
+#[derive(Default)]
+pub struct Oracle {
+    people: BTreeMap<Who, Person>,
+    records: Vec<Record>,
+    keys: BTreeMap<(TenantId, u32), Vec<PostId>>,
+    contents: BTreeMap<Vec<u8>, PostId>,
+    events: BTreeMap<Ulid, PostId>,
+    calls: BTreeMap<CallId, Open>,
+    doubts: Vec<Doubt>,
+    pub seen: Seen,
+}
+
+/// How often things happened that a run should see.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Seen {
+    pub accepted: u64,
+    pub repeats: u64,
+    pub other_bodies: u64,
+    pub retracts: u64,
+    pub lost_calls: u64,
+    pub audits: u64,
+    pub walks: u64,
+    pub refused: u64,
+}
+
+/// A call under way.
+struct Open {
+    call: Call,
+    invoked: Step,
+    /// For marks: the entries before the mark, and those it surely reaches.
+    before: BTreeMap<PostId, Entries>,
+    reached: BTreeSet<PostId>,
+    /// Posts this user surely does not have when the call starts.
+    absent: BTreeSet<PostId>,
+}
+
+/// Something a lost call may have changed; to be read after the restart.
+#[derive(Clone, Debug)]
+pub enum Doubt {
+    Put { who: Who, attribute: u64 },
+    Deleted { who: Who },
+    Duel { who: Who },
+    Edge { who: Who, list: List },
+}
+
+/// What became of one part of a call.
+enum Heard<T> {
+    Yes(T),
+    /// It did not happen.
+    No(Refusal),
+    /// It may have happened.
+    Unknown,
+}
+
+impl Oracle {
+    pub fn invoke(&mut self, id: CallId, call: &Call, step: Step) {
+        let mut open = Open {
+            call: call.clone(),
+            invoked: step,
+            before: BTreeMap::new(),
+            reached: BTreeSet::new(),
+            absent: BTreeSet::new(),
+        };
+        match call {
+            Call::PutUsers { tenant, users } => {
+                for (user, _) in users {
+                    self.person(Who { tenant: *tenant, user: *user }).writing = true;
+                }
+            }
+            Call::DeleteUser { who } | Call::Duel { who, .. } => {
+                let person = self.person(*who);
+                (person.writing, person.ending) = (true, true);
+            }
+            Call::Edit { tenant, change, edges } => self.invoke_edges(*tenant, *change, edges, step),
+            Call::Post { posts, .. } => posts.iter().for_each(|(post, _)| self.invoke_post(*post, step)),
+            Call::Retract { post, .. } => self.records[post.0].retraction.in_flight += 1,
+            Call::Mark { who, mark, target } => self.invoke_mark(*who, *mark, target, &mut open),
+            Call::Poll { who, .. } => {
+                let person = self.person(*who);
+                (person.readers, person.polling) = (person.readers + 1, true);
+            }
+            Call::Walk { who, .. } => {
+                open.absent = self.surely_absent(*who);
+                self.person(*who).readers += 1;
+            }
+            Call::ReadUser { .. } | Call::Audit { .. } => {}
+        }
+        self.calls.insert(id, open);
+    }
+
+    /// An answer was heard. `failing`: the journal has failed, so the node may say that it stopped.
+    pub fn complete(&mut self, id: CallId, answer: Answer, now: Now, failing: bool) -> Result<(), Broken> {
+        let Some(open) = self.calls.remove(&id) else { return Ok(()) };
+        let invoked = open.invoked;
+        match (open.call.clone(), answer) {
+            (Call::PutUsers { tenant, users }, Answer::Users(answers)) => {
+                for ((user, attribute), answer) in users.into_iter().zip(answers) {
+                    self.heard_put(Who { tenant, user }, attribute, sort(answer, failing)?)?;
+                }
+                Ok(())
+            }
+            (Call::DeleteUser { who }, Answer::Deleted(answer)) => {
+                self.heard_delete(who, sort(answer, failing)?)
+            }
+            (Call::Duel { who, attribute, .. }, Answer::Duel { put, delete }) => {
+                self.heard_duel(who, attribute, sort(put, failing)?, sort(delete, failing)?)
+            }
+            (Call::Edit { tenant, edges, .. }, Answer::Edges(answers)) => {
+                for ((user, list), answer) in edges.into_iter().zip(answers) {
+                    self.heard_edge(Who { tenant, user }, list, sort(answer, failing)?, now.step)?;
+                }
+                Ok(())
+            }
+            (Call::Post { posts, .. }, Answer::Posted(answers)) => {
+                for ((post, _), answer) in posts.into_iter().zip(answers) {
+                    self.heard_post(post, invoked, sort(answer, failing)?, now.step)?;
+                }
+                Ok(())
+            }
+            (Call::Retract { tenant, post, .. }, Answer::Retracted(answer)) => {
+                self.heard_retract(tenant, post, sort(answer, failing)?, now.step)
+            }
+            (Call::Mark { who, mark, target }, Answer::Marked(answer)) => {
+                self.heard_mark(who, mark, &target, open, sort(answer, failing)?)
+            }
+            (Call::ReadUser { who }, Answer::User(answer)) => self.heard_user(who, sort(answer, failing)?),
+            (Call::Audit { who }, Answer::Page(answer)) => self.heard_audit(who, sort(answer, failing)?, now),
+            (Call::Poll { who, from, .. }, Answer::Page(answer)) => {
+                self.heard_poll(who, from, sort(answer, failing)?, now)
+            }
+            (Call::Walk { who, .. }, Answer::Walked(answer)) => {
+                self.heard_walk(who, &open, sort(answer, failing)?, now)
+            }
+            (call, answer) => Invariant::Serves.broken(format!("{call:?} was answered with {answer:?}")),
+        }
+    }
+
+    /// The node died: nobody hears the answers of what was under way.
+    pub fn lose_all(&mut self) {
+        for (_, open) in std::mem::take(&mut self.calls) {
+            self.seen.lost_calls += 1;
+            match open.call {
+                Call::PutUsers { tenant, users } => {
+                    let doubt = |(user, attribute)| Doubt::Put { who: Who { tenant, user }, attribute };
+                    self.doubts.extend(users.into_iter().map(doubt));
+                }
+                Call::DeleteUser { who } => self.doubts.push(Doubt::Deleted { who }),
+                Call::Duel { who, .. } => self.doubts.push(Doubt::Duel { who }),
+                Call::Edit { tenant, edges, .. } => {
+                    let doubt = |(user, list)| Doubt::Edge { who: Who { tenant, user }, list };
+                    self.doubts.extend(edges.into_iter().map(doubt));
+                }
+                Call::Post { posts, .. } => posts.iter().for_each(|(post, _)| self.lose_post(*post)),
+                Call::Retract { post, .. } => self.records[post.0].retraction.lose(),
+                Call::Mark { who, .. } => self.person(who).marked(),
+                Call::Poll { who, .. } => self.person(who).polled(),
+                Call::Walk { who, .. } => self.person(who).readers -= 1,
+                Call::ReadUser { .. } | Call::Audit { .. } => {}
+            }
+        }
+    }
+
+    /// What has to be read before calls go on.
+    pub fn doubts(&mut self) -> Vec<Doubt> {
+        std::mem::take(&mut self.doubts)
+    }
+
+    /// Every shard has taken everything that was durable.
+    pub fn quiet(&mut self, step: Step) {
+        self.records.iter_mut().for_each(|record| record.quiet(step));
+    }
+
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// A new request for the book.
+    pub fn write_down(&mut self, post: Post) -> PostId {
+        let id = PostId(self.records.len());
+        self.keys.entry((post.tenant, post.key)).or_default().push(id);
+        self.contents.insert(post.content(), id);
+        self.records.push(Record::new(post));
+        id
+    }
+
+    #[must_use]
+    pub fn post(&self, id: PostId) -> &Post {
+        &self.records[id.0].post
+    }
+
+    /// The request with this key and body, if it is in the book.
+    #[must_use]
+    pub fn find(&self, post: &Post) -> Option<PostId> {
+        let same_key = self.keys.get(&(post.tenant, post.key))?;
+        same_key.iter().copied().find(|id| self.records[id.0].post.body == post.body)
+    }
+
+    /// Entries this user was shown, and where.
+    #[must_use]
+    pub fn seen_by(&self, who: Who) -> Vec<(PostId, Ulid, Arrival)> {
+        let arrivals = self.people.get(&who).map(|person| &person.arrivals);
+        let known = arrivals.into_iter().flatten();
+        known.filter_map(|(post, arrival)| Some((*post, self.event_of(*post)?, *arrival))).collect()
+    }
+
+    #[must_use]
+    pub fn polled_through(&self, who: Who) -> Arrival {
+        self.people.get(&who).map(|person| person.polled_through).unwrap_or_default()
+    }
+
+    /// The first so many requests are past retention: nobody has them any more.
+    pub fn expire_through(&mut self, count: usize) {
+        self.records.iter_mut().take(count).for_each(|record| record.retraction.decide(true));
+    }
+
+    #[must_use]
+    pub fn post_count(&self) -> usize {
+        self.records.len()
+    }
+
+    #[must_use]
+    pub fn event_of(&self, id: PostId) -> Option<Ulid> {
+        self.records[id.0].event
+    }
+
+    /// Everybody who was ever named, in order.
+    #[must_use]
+    pub fn everybody(&self) -> Vec<Who> {
+        self.people.keys().copied().collect()
+    }
+
+    /// Whether a call can be judged beside what is under way: one writer per user, one change per edge at a time.
+    pub fn may_start(&mut self, call: &Call) -> bool {
+        match call {
+            Call::PutUsers { tenant, users } => {
+                users.iter().all(|(user, _)| self.person(Who { tenant: *tenant, user: *user }).may_write())
+            }
+            Call::DeleteUser { who } | Call::Duel { who, .. } => self.person(*who).may_write(),
+            Call::Edit { tenant, edges, .. } => edges
+                .iter()
+                .all(|(user, list)| self.person(Who { tenant: *tenant, user: *user }).may_edit(*list)),
+            Call::Mark { who, .. } => {
+                let person = self.person(*who);
+                person.may_use() && person.exists && !person.marking
+            }
+            Call::Poll { who, .. } => {
+                let person = self.person(*who);
+                person.may_use() && person.exists && !person.polling
+            }
+            Call::Walk { who, .. } => {
+                let person = self.person(*who);
+                person.may_use() && person.exists
+            }
+            Call::Post { posts, .. } => posts.iter().all(|(post, _)| self.targets_are_judged(*post)),
+            Call::Retract { .. } | Call::ReadUser { .. } | Call::Audit { .. } => true,
+        }
+    }
+
+    fn person(&mut self, who: Who) -> &mut Person {
+        self.people.entry(who).or_default()
+    }
+}
+
+/// Sorts an answer by what it says of the call. A node whose journal works never says that it stopped.
+fn sort<T>(answer: Result<T, Refusal>, failing: bool) -> Result<Heard<T>, Broken> {
+    match answer {
+        Ok(value) => Ok(Heard::Yes(value)),
+        Err(Refusal::Stopped { .. }) if failing => Ok(Heard::Unknown),
+        Err(refusal @ (Refusal::Stopped { .. } | Refusal::UnknownTenant | Refusal::BadCursor)) => {
+            Invariant::Serves.broken(format!("refused although nothing failed: {refusal}"))
+        }
+        Err(refusal) => Ok(Heard::No(refusal)),
+    }
+}

@@ -1,0 +1,70 @@
+//! Planted bugs: ports that break their contract in one way. The simulator must catch each of them, which shows that
+//! the oracle looks where it should. Nothing of production is touched.
+
+mod journal;
+mod keyring;
+mod store;
+
+use fantail_memory::journal::MemoryJournal;
+use fantail_memory::keyring::MemoryKeyring;
+use fantail_memory::store::MemoryStore;
+use fantail_ports::journal::Journal;
+use fantail_ports::keyring::Keyring;
+use fantail_ports::store::Store;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bug {
+    /// The journal answers appends at once; a crash loses what was promised.
+    AcksBeforeDurable,
+    /// The last record of a batch becomes durable later than the batch is answered.
+    TearsBatches,
+    /// Who joins or leaves a list is not told to the `lists` port.
+    LosesListEdits,
+    /// Now and then a window of events never reaches the inbox.
+    LosesWindows,
+    /// Retracted events are not remembered.
+    ForgetsRetractions,
+    /// Idempotency keys are not remembered.
+    ForgetsKeys,
+    /// Flags of entries are not remembered, only their sums.
+    ForgetsFlags,
+    /// A sync point does not name how far a front was taken.
+    ForgetsTakes,
+    /// Users are found by their name alone, without their tenant.
+    MixesTenants,
+}
+
+impl Bug {
+    pub const ALL: [Self; 9] = [
+        Self::AcksBeforeDurable,
+        Self::TearsBatches,
+        Self::LosesListEdits,
+        Self::LosesWindows,
+        Self::ForgetsRetractions,
+        Self::ForgetsKeys,
+        Self::ForgetsFlags,
+        Self::ForgetsTakes,
+        Self::MixesTenants,
+    ];
+
+    pub(crate) fn journal(bug: Option<Self>, journal: MemoryJournal) -> Arc<dyn Journal> {
+        match bug {
+            Some(bug @ (Self::AcksBeforeDurable | Self::TearsBatches)) => {
+                Arc::new(journal::Lying { bug, journal })
+            }
+            _ => Arc::new(journal),
+        }
+    }
+
+    pub(crate) fn store(bug: Option<Self>, store: Arc<MemoryStore>) -> Arc<dyn Store> {
+        match bug {
+            None | Some(Self::AcksBeforeDurable | Self::TearsBatches) => store,
+            Some(bug) => Arc::new(store::Forgetful::new(bug, store)),
+        }
+    }
+
+    pub(crate) fn keyring(bug: Option<Self>, keyring: Arc<MemoryKeyring>) -> Arc<dyn Keyring> {
+        if bug == Some(Self::MixesTenants) { Arc::new(keyring::OnePepper(keyring)) } else { keyring }
+    }
+}

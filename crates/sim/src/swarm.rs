@@ -1,0 +1,55 @@
+//! What one seed is about: sizes, faults and habits, each on or off, so that quiet runs exist beside wild ones.
+
+use crate::chance::Chance;
+
+#[derive(Clone, Debug)]
+pub struct Swarm {
+    pub shards: u16,
+    pub fronts: u16,
+    /// Calls of the chaotic phase.
+    pub calls: u32,
+    pub in_flight_max: usize,
+    /// Followers of the star that come and go in crowds; zero: no crowd.
+    pub crowd: u16,
+    pub crashes: bool,
+    pub crash_in_start: bool,
+    pub sync_failures: bool,
+    pub full_disks: bool,
+    pub clock_steps: bool,
+    /// Restart from a snapshot, or from the journal alone.
+    pub rebuilds: bool,
+    pub deletions: bool,
+    pub duels: bool,
+    pub retractions: bool,
+    pub other_bodies: bool,
+    pub marks: bool,
+    /// How eagerly the disk makes appends durable, in hundredths.
+    pub flush_weight: u64,
+}
+
+impl Swarm {
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let chance = Chance::of(seed, "swarm");
+        let one_of = |from: &[u16]| chance.pick(from).copied().unwrap_or(1);
+        Self {
+            shards: one_of(&[1, 2, 2, 4]),
+            fronts: one_of(&[1, 1, 2]),
+            calls: u32::try_from(chance.between(150, 400)).unwrap_or(150),
+            in_flight_max: chance.index(12) + 1,
+            crowd: if chance.percent(65) { one_of(&[110, 130, 150]) } else { 0 },
+            crashes: chance.percent(75),
+            crash_in_start: chance.percent(30),
+            sync_failures: chance.percent(25),
+            full_disks: chance.percent(30),
+            clock_steps: chance.percent(40),
+            rebuilds: chance.percent(30),
+            deletions: chance.percent(60),
+            duels: chance.percent(40) && std::env::var_os("NODUEL").is_none(),
+            retractions: chance.percent(70),
+            other_bodies: chance.percent(70),
+            marks: chance.percent(85),
+            flush_weight: chance.between(2, 40),
+        }
+    }
+}

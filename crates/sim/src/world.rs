@@ -1,0 +1,214 @@
+//! One node on the memory engines, and everything that can happen to its machine.
+//!
+//! A crash drops every task, keeps any prefix of the appends that were not synced, and forgets what the store did not
+//! sync. What must never happen: something of the dead node that the next one can see besides journal, store, blobs
+//! and keyring.
+
+use crate::broken::{Broken, Invariant};
+use crate::chance::{Chance, stream};
+use crate::executor::{Executor, at_once};
+use crate::planted::Bug;
+use crate::swarm::Swarm;
+use fantail_memory::blobs::MemoryBlobs;
+use fantail_memory::clock::ManualClock;
+use fantail_memory::entropy::SeededEntropy;
+use fantail_memory::journal::{Durability, MemoryJournal};
+use fantail_memory::keyring::MemoryKeyring;
+use fantail_memory::store::MemoryStore;
+use fantail_node::Node;
+use fantail_node::ports::{Ports, Stop};
+use fantail_node::start::Options;
+use fantail_ports::clock::Clock;
+use fantail_ports::journal::{Journal, ReadLimit};
+use fantail_ports::store::Store;
+use fantail_ports::tasks::Tasks;
+use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Some day in 2024.
+const EPOCH: Millis = Millis(1_714_521_600_000);
+const SNAPSHOT: &str = "snapshots/newest";
+
+type Started = Arc<Mutex<Option<Result<Node, String>>>>;
+
+pub struct World {
+    seed: u64,
+    bug: Option<Bug>,
+    options: Options,
+    pub executor: Executor,
+    pub clock: Arc<ManualClock>,
+    pub journal: MemoryJournal,
+    pub store: Arc<MemoryStore>,
+    blobs: Arc<MemoryBlobs>,
+    keyring: Arc<MemoryKeyring>,
+    starts: u32,
+    starting: Option<Started>,
+    pub node: Option<Node>,
+    /// The journal has failed: the node may refuse everything until it is restarted.
+    pub failing: bool,
+    pub full: bool,
+    has_snapshot: bool,
+    /// The latest time the wall clock has shown.
+    latest: Millis,
+}
+
+impl World {
+    #[must_use]
+    pub fn new(seed: u64, swarm: &Swarm, bug: Option<Bug>) -> Self {
+        let clock = Arc::new(ManualClock::new(EPOCH));
+        Self {
+            seed,
+            bug,
+            options: Options { shards: swarm.shards, fronts: swarm.fronts },
+            executor: Executor::new(clock.clone()),
+            clock,
+            journal: MemoryJournal::new(Durability::OnFlush),
+            store: Arc::new(MemoryStore::new()),
+            blobs: Arc::new(MemoryBlobs::new()),
+            keyring: Arc::new(MemoryKeyring::new(stream(seed, "keyring"))),
+            starts: 0,
+            starting: None,
+            node: None,
+            failing: false,
+            full: false,
+            has_snapshot: false,
+            latest: EPOCH,
+        }
+    }
+
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Begins to start a node; `started` says when it is there.
+    pub fn boot(&mut self) {
+        self.starts += 1;
+        let entropy = SeededEntropy::new(stream(self.seed, &format!("node {}", self.starts)));
+        let ports = Ports {
+            journal: Bug::journal(self.bug, self.journal.clone()),
+            store: Bug::store(self.bug, self.store.clone()),
+            blobs: self.blobs.clone(),
+            keyring: Bug::keyring(self.bug, self.keyring.clone()),
+            clock: self.clock.clone(),
+            entropy: Arc::new(entropy),
+            tasks: Arc::new(self.executor.clone()),
+            stop: Stop::default(),
+        };
+        let (slot, options) = (Started::default(), self.options);
+        self.starting = Some(slot.clone());
+        let start = async move {
+            let started = Node::start(ports, options).await;
+            let started = started.map(|(node, _)| node).map_err(|failed| failed.to_string());
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+        };
+        self.executor.spawn("start", Box::pin(start));
+    }
+
+    /// Whether the node is there. One that cannot start has lost what it promised.
+    pub fn started(&mut self) -> Result<bool, Broken> {
+        let Some(slot) = &self.starting else { return Ok(self.node.is_some()) };
+        let started = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match started {
+            None => Ok(false),
+            Some(Ok(node)) => {
+                self.node = Some(node);
+                self.starting = None;
+                Ok(true)
+            }
+            Some(Err(_)) if self.failing => Ok(false),
+            Some(Err(failed)) => Invariant::Serves.broken(format!("the node does not start: {failed}")),
+        }
+    }
+
+    /// The process dies.
+    pub fn crash(&mut self, chance: &Chance) {
+        (self.node, self.starting) = (None, None);
+        self.executor.clear();
+        let kept = chance.index(self.journal.waiting() + 1);
+        self.journal = self.journal.crash(kept);
+        self.store.crash();
+        (self.failing, self.full) = (false, false);
+    }
+
+    /// A write or sync of the journal fails.
+    pub fn fail_sync(&mut self) {
+        self.journal.fail("sync failed");
+        self.failing = true;
+    }
+
+    pub fn set_full(&mut self, full: bool) {
+        self.full = full;
+        self.journal.set_full(full);
+    }
+
+    /// The wall clock jumps.
+    pub fn step_clock(&mut self, chance: &Chance) {
+        let span = *chance.pick(&[5_000, 59_000, 61_000, 600_000, 7_200_000]).unwrap_or(&5_000);
+        let wall = self.clock.wall();
+        let to = if chance.percent(50) { wall.plus(span) } else { Millis(wall.0.saturating_sub(span)) };
+        self.clock.set_wall(to);
+        self.pass(0);
+    }
+
+    /// Time passes.
+    pub fn pass(&mut self, span_ms: u64) {
+        self.executor.advance(span_ms);
+        self.latest = self.latest.max(self.clock.wall());
+    }
+
+    #[must_use]
+    pub fn latest(&self) -> Millis {
+        self.latest
+    }
+
+    pub fn sync_store(&self) {
+        let synced = at_once(self.store.sync());
+        assert!(matches!(synced, Some(Ok(_))), "the memory store syncs at once");
+    }
+
+    pub fn snapshot(&mut self) {
+        if let Some(node) = &self.node {
+            self.has_snapshot |= node.snapshot(SNAPSHOT).is_ok();
+        }
+    }
+
+    /// The store is gone: what is left is the journal, and a snapshot if there is one and it is wanted.
+    pub fn lose_store(&mut self, use_snapshot: bool) -> Result<(), Broken> {
+        self.store = Arc::new(MemoryStore::new());
+        if use_snapshot && self.has_snapshot {
+            let restored = self.store.restore(&*self.blobs, SNAPSHOT);
+            return restored.or_else(|failed| Invariant::Serves.broken(format!("snapshot: {failed}")));
+        }
+        Ok(())
+    }
+
+    /// Facts of the fronts that the slowest shard has not taken; none while there is no node.
+    #[must_use]
+    pub fn take_lag(&self) -> Option<u64> {
+        self.node.as_ref().map(|node| node.health().take_lag)
+    }
+
+    #[must_use]
+    pub fn partitions(&self) -> Vec<PartitionId> {
+        let fronts = (0..self.options.fronts).map(|no| PartitionId::Front(FrontNo(no)));
+        let shards = (0..self.options.shards).map(|no| PartitionId::Shard(ShardNo(no)));
+        [PartitionId::Root].into_iter().chain(fronts).chain(shards).collect()
+    }
+
+    /// Position and digest of every partition's tables.
+    #[must_use]
+    pub fn digests(&self) -> Vec<(PartitionId, Position, u128)> {
+        let digest = |id: PartitionId| (id, self.store.position(id), self.store.digest(id));
+        self.partitions().into_iter().map(digest).collect()
+    }
+
+    /// All durable records of a partition.
+    #[must_use]
+    pub fn records(&self, partition: PartitionId) -> Vec<Vec<u8>> {
+        let limit = ReadLimit { records: usize::MAX, bytes: usize::MAX };
+        let read = at_once(self.journal.read(partition, Position(1), limit));
+        let records = read.and_then(Result::ok).unwrap_or_default();
+        records.into_iter().map(|record| record.bytes).collect()
+    }
+}

@@ -1,0 +1,358 @@
+//! Events: CloudEvents 1.0 with our `data`. The envelope may carry any extension attribute (CloudEvents says so);
+//! `data` refuses unknown fields.
+
+use crate::code::Code;
+use schemars::JsonSchema;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::fmt;
+
+/// Something that happened. `source` and `id` together are the idempotency key.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct CloudEvent {
+    /// `1.0`
+    pub specversion: String,
+    /// Unique within `source`.
+    pub id: String,
+    /// Where the event comes from, for example `/shop/orders`.
+    pub source: String,
+    /// What happened, for example `post.created`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Extension attribute: the user who acted. For `followersOf` it is the owner of the list, and may be left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    pub data: EventData,
+}
+
+/// Who is told, and what.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EventData {
+    pub audience: Audience,
+    /// The tenant's name for this kind of notification. `general` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// By category if left out: `security` and `transaction` are critical, `message` and `mention` high,
+    /// `marketing` and `digest` low, all others normal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    pub content: Content,
+}
+
+/// Exactly one of the three.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Audience {
+    /// These users.
+    Users(Vec<String>),
+    /// The followers of this actor.
+    FollowersOf(String),
+    /// The subscribers of this topic.
+    Topic(String),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Priority {
+    Critical,
+    High,
+    Normal,
+    Low,
+}
+
+/// What the user sees. Its serialization, with sorted `data`, is what is stored and hashed: the order of fields
+/// here is frozen.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Content {
+    pub title: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// Anything the app needs to open the right screen. Integers beyond 64 bits become floating point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Map<String, Value>>,
+    /// `https` or `http`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<Action>,
+}
+
+/// A button.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Action {
+    /// Unique within the notification.
+    pub id: String,
+    pub title: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// The event is durable.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventAccepted {
+    pub request_id: String,
+    /// Our id of the event; its followers and recipients see it as `notificationId`.
+    pub event_id: String,
+    pub status: AcceptedStatus,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum AcceptedStatus {
+    Accepted,
+}
+
+/// One result per event of the batch, in its order.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventsAccepted {
+    pub request_id: String,
+    pub events: Vec<EventResult>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum EventResult {
+    /// Durable.
+    Accepted {
+        event_id: String,
+        /// It was accepted before; this is the first answer again.
+        replayed: bool,
+    },
+    /// Not accepted; send it again if the code says so.
+    Refused { code: Code, detail: String },
+}
+
+impl<'de> Deserialize<'de> for CloudEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EnvelopeVisitor)
+    }
+}
+
+struct EnvelopeVisitor;
+
+impl<'de> Visitor<'de> for EnvelopeVisitor {
+    type Value = CloudEvent;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a CloudEvent")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CloudEvent, A::Error> {
+        let mut specversion = None;
+        let mut id = None;
+        let mut source = None;
+        let mut kind = None;
+        let mut actor = None;
+        let mut data = None;
+        while let Some(name) = map.next_key::<Attribute>()? {
+            match name {
+                Attribute::Specversion => once(&mut specversion, "specversion", map.next_value()?)?,
+                Attribute::Id => once(&mut id, "id", map.next_value()?)?,
+                Attribute::Source => once(&mut source, "source", map.next_value()?)?,
+                Attribute::Type => once(&mut kind, "type", map.next_value()?)?,
+                Attribute::Actor => once(&mut actor, "actor", map.next_value()?)?,
+                Attribute::Data => once(&mut data, "data", map.next_value()?)?,
+                // Extension attributes are allowed and not kept.
+                Attribute::Extension => {
+                    map.next_value::<Scalar>()?;
+                }
+            }
+        }
+        Ok(CloudEvent {
+            specversion: specversion.ok_or_else(|| Error::missing_field("specversion"))?,
+            id: id.ok_or_else(|| Error::missing_field("id"))?,
+            source: source.ok_or_else(|| Error::missing_field("source"))?,
+            kind: kind.ok_or_else(|| Error::missing_field("type"))?,
+            actor: actor.flatten(),
+            data: data.ok_or_else(|| Error::missing_field("data"))?,
+        })
+    }
+}
+
+fn once<T, E: Error>(slot: &mut Option<T>, name: &'static str, value: T) -> Result<(), E> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Error::duplicate_field(name)),
+    }
+}
+
+impl<'de> Deserialize<'de> for Audience {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AudienceVisitor)
+    }
+}
+
+struct AudienceVisitor;
+
+const AUDIENCES: &[&str] = &["users", "followersOf", "topic"];
+
+impl<'de> Visitor<'de> for AudienceVisitor {
+    type Value = Audience;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an audience with one of users, followersOf, topic")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Audience, A::Error> {
+        let exactly_one = || Error::custom("must have exactly one of users, followersOf, topic");
+        let audience = match map.next_key::<Cow<'de, str>>()?.as_deref() {
+            Some("users") => Audience::Users(map.next_value()?),
+            Some("followersOf") => Audience::FollowersOf(map.next_value()?),
+            Some("topic") => Audience::Topic(map.next_value()?),
+            Some(other) => return Err(Error::unknown_field(other, AUDIENCES)),
+            None => return Err(exactly_one()),
+        };
+        match map.next_key::<IgnoredAny>()? {
+            None => Ok(audience),
+            Some(_) => Err(exactly_one()),
+        }
+    }
+}
+
+enum Attribute {
+    Specversion,
+    Id,
+    Source,
+    Type,
+    Actor,
+    Data,
+    Extension,
+}
+
+impl<'de> Deserialize<'de> for Attribute {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(AttributeVisitor)
+    }
+}
+
+struct AttributeVisitor;
+
+impl Visitor<'_> for AttributeVisitor {
+    type Value = Attribute;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a CloudEvents attribute name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Attribute, E> {
+        match name {
+            "specversion" => Ok(Attribute::Specversion),
+            "id" => Ok(Attribute::Id),
+            "source" => Ok(Attribute::Source),
+            "type" => Ok(Attribute::Type),
+            "actor" => Ok(Attribute::Actor),
+            "data" => Ok(Attribute::Data),
+            _ if is_extension_name(name) => Ok(Attribute::Extension),
+            _ => Err(Error::custom(format_args!(
+                "unknown field `{}`, extension attributes are 1 to 64 lower-case letters and digits",
+                name.chars().take(80).collect::<String>()
+            ))),
+        }
+    }
+}
+
+/// CloudEvents: lower-case letters and digits.
+#[must_use]
+pub fn is_extension_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+}
+
+/// The value of an extension attribute: CloudEvents allows no structure there.
+struct Scalar;
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string, a number or a boolean")
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Err(Error::custom("extension attributes have no structure"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(json: &str, expected: Result<(), &str>) {
+        match (serde_json::from_str::<CloudEvent>(json), expected) {
+            (Ok(_), Ok(())) => {}
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{json}: {error}"),
+            (Ok(_), Err(part)) => panic!("{json} was read, expected: {part}"),
+            (Err(error), Ok(())) => panic!("{json}: {error}"),
+        }
+    }
+
+    const DATA: &str = r#""data":{"audience":{"topic":"t"},"content":{"title":"x"}}"#;
+
+    #[test]
+    fn envelopes_allow_extensions_and_data_does_not() {
+        let head = r#""specversion":"1.0","id":"1","source":"s","type":"t""#;
+        check(&format!("{{{head},{DATA}}}"), Ok(()));
+        check(&format!(r#"{{{head},"traceparent":"00-x","n":1,"b":true,"actor":null,{DATA}}}"#), Ok(()));
+        check(&format!(r#"{{{head},"time":"2026-01-01T00:00:00Z","subject":"s",{DATA}}}"#), Ok(()));
+        check(&format!(r#"{{{head},"Trace":"x",{DATA}}}"#), Err("unknown field `Trace`"));
+        check(&format!(r#"{{{head},"data_base64":"eA==",{DATA}}}"#), Err("unknown field `data_base64`"));
+        check(&format!(r#"{{{head},"ext":{{"a":1}},{DATA}}}"#), Err("no structure"));
+        check(&format!(r#"{{{head},"ext":[1],{DATA}}}"#), Err("a string, a number or a boolean"));
+        check(&format!(r#"{{{head},"id":"2",{DATA}}}"#), Err("duplicate field `id`"));
+        check(&format!("{{{head}}}"), Err("missing field `data`"));
+        check(&format!(r#"{{"id":"1","source":"s","type":"t",{DATA}}}"#), Err("missing field `specversion`"));
+        check(
+            &format!(r#"{{{head},"data":{{"audience":{{"topic":"t"}},"content":{{"title":"x"}},"x":1}}}}"#),
+            Err("unknown field `x`"),
+        );
+        check(
+            &format!(
+                r#"{{{head},"data":{{"audience":{{"topic":"t","users":["u"]}},"content":{{"title":"x"}}}}}}"#
+            ),
+            Err("exactly one of"),
+        );
+        check(
+            &format!(r#"{{{head},"data":{{"audience":{{}},"content":{{"title":"x"}}}}}}"#),
+            Err("exactly one of"),
+        );
+    }
+}

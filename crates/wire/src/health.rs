@@ -1,0 +1,31 @@
+//! How the server is.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The answer of `/readyz?verbose`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Readiness {
+    pub ready: bool,
+    pub version: String,
+    pub checks: Vec<Check>,
+}
+
+/// One thing that readiness depends on, or that an operator should know.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Check {
+    pub name: String,
+    pub ok: bool,
+    pub detail: String,
+}
+
+/// A full copy of the data, made while serving.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Backup {
+    /// Directory on the server's machine.
+    pub path: String,
+    pub bytes: u64,
+}

@@ -1,0 +1,147 @@
+//! Tenants, and the keys that act for them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TenantCreate {
+    /// Short name used in paths and headers: lower-case letters, digits and inner hyphens, at most 63.
+    pub slug: String,
+    /// The slug if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// What is left out stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TenantChange {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// From this many followers on, a post is stored once and merged when followers read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub celebrity_threshold: Option<u32>,
+    /// How long inboxes keep an entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_days: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Tenant {
+    pub slug: String,
+    pub name: String,
+    pub celebrity_threshold: u32,
+    pub retention_days: u32,
+    #[schemars(extend("format" = "date-time"))]
+    pub created_at: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Tenants {
+    pub tenants: Vec<Tenant>,
+}
+
+/// What a key may do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
+pub enum Scope {
+    /// Post and retract events.
+    #[serde(rename = "events:write")]
+    EventsWrite,
+    #[serde(rename = "inbox:read")]
+    InboxRead,
+    /// Mark, snooze and delete notifications.
+    #[serde(rename = "inbox:write")]
+    InboxWrite,
+    /// Read users, follows and subscribers.
+    #[serde(rename = "users:read")]
+    UsersRead,
+    #[serde(rename = "users:write")]
+    UsersWrite,
+    /// Change the tenant's settings and its keys.
+    #[serde(rename = "admin")]
+    Admin,
+}
+
+impl Scope {
+    pub const ALL: &[Self] = &[
+        Self::EventsWrite,
+        Self::InboxRead,
+        Self::InboxWrite,
+        Self::UsersRead,
+        Self::UsersWrite,
+        Self::Admin,
+    ];
+
+    /// The frozen name.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::EventsWrite => "events:write",
+            Self::InboxRead => "inbox:read",
+            Self::InboxWrite => "inbox:write",
+            Self::UsersRead => "users:read",
+            Self::UsersWrite => "users:write",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeyCreate {
+    pub scopes: Vec<Scope>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub expires_at: Option<String>,
+}
+
+/// A new key. `key` is shown this once and stored only as a hash.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyCreated {
+    pub key_id: String,
+    /// The secret: `Authorization: Bearer` and this.
+    pub key: String,
+    pub scopes: Vec<String>,
+    #[schemars(extend("format" = "date-time"))]
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub expires_at: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Key {
+    pub key_id: String,
+    pub scopes: Vec<String>,
+    #[schemars(extend("format" = "date-time"))]
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub expires_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub revoked_at: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Keys {
+    pub keys: Vec<Key>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scope_names_equal_their_json() {
+        for scope in Scope::ALL {
+            assert_eq!(serde_json::to_value(scope).expect("serializes"), scope.text());
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What was committed since the last sync point, over what the database holds.
+//!
+//! Readers look into the active overlay, then into the one a running sync is writing (frozen), then into the
+//! database. So it makes no difference to them when exactly the write of a sync lands.
+
+use super::keys::{self, Family, PageKey};
+use super::rows::{Rows, read_error, taken};
+use fantail_ports::tables::{Changes, KeyRange, Order, TablesError, Visit};
+use fantail_rules::ids::PartitionId;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// Pages of lists as they are stored; `None` deletes.
+pub type PageMap = BTreeMap<PageKey, Option<Vec<u8>>>;
+
+#[derive(Default)]
+pub struct Overlay {
+    pub tables: Changes,
+    pub pages: PageMap,
+    /// Rows of the other families, by whole key.
+    pub notes: Changes,
+    /// About what it takes in memory.
+    pub bytes: u64,
+}
+
+/// What a map entry costs beside its bytes.
+const ENTRY_BYTES: usize = 64;
+
+impl Overlay {
+    pub fn put_tables(&mut self, changes: Changes) {
+        for (key, to) in &changes {
+            self.bytes += (ENTRY_BYTES + key.len() + to.as_ref().map_or(0, Vec::len)) as u64;
+        }
+        if self.tables.is_empty() {
+            self.tables = changes;
+        } else {
+            self.tables.extend(changes);
+        }
+    }
+
+    pub fn put_page(&mut self, key: PageKey, to: Option<Vec<u8>>) {
+        self.bytes += (ENTRY_BYTES + to.as_ref().map_or(0, Vec::len)) as u64;
+        self.pages.insert(key, to);
+    }
+
+    pub fn put_note(&mut self, key: Vec<u8>, to: Option<Vec<u8>>) {
+        self.bytes += (ENTRY_BYTES + key.len() + to.as_ref().map_or(0, Vec::len)) as u64;
+        self.notes.insert(key, to);
+    }
+
+    pub fn rows(&self) -> usize {
+        self.tables.len() + self.pages.len() + self.notes.len()
+    }
+}
+
+/// The table rows of one partition, merged.
+pub struct MergedTables<'a> {
+    pub rows: &'a Rows,
+    pub partition: PartitionId,
+    pub active: &'a Changes,
+    pub frozen: Option<&'a Changes>,
+}
+
+impl MergedTables<'_> {
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
+        let recent = self.active.get(key).or_else(|| self.frozen?.get(key));
+        if let Some(row) = recent {
+            return Ok(row.clone());
+        }
+        let stored = self.rows.main.get(keys::table(self.partition, key));
+        stored.map(|found| found.map(|value| value.to_vec())).map_err(|cause| read_error(&cause))
+    }
+
+    pub fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {
+        if range.from >= range.to {
+            return Ok(());
+        }
+        let bounds = (Bound::Included(range.from), Bound::Excluded(range.to));
+        let nothing = Changes::new();
+        let active = self.active.range::<[u8], _>(bounds);
+        let frozen = self.frozen.unwrap_or(&nothing).range::<[u8], _>(bounds);
+        let (from, to) = (keys::table(self.partition, range.from), keys::table(self.partition, range.to));
+        let stored = self.rows.main.range(from..to);
+        match order {
+            Order::Ascending => merge(active, frozen, stored, order, visit),
+            Order::Descending => merge(active.rev(), frozen.rev(), stored.rev(), order, visit),
+        }
+    }
+}
+
+type Changed<'a> = (&'a Vec<u8>, &'a Option<Vec<u8>>);
+
+/// Visits what three sequences of one order hold together; where keys are equal the earlier sequence wins.
+fn merge<'a>(
+    active: impl Iterator<Item = Changed<'a>>,
+    frozen: impl Iterator<Item = Changed<'a>>,
+    stored: impl Iterator<Item = fjall::Guard>,
+    order: Order,
+    visit: Visit<'_>,
+) -> Result<(), TablesError> {
+    let prefix = keys::prefix(PartitionId::Root, Family::Table).len();
+    let (mut active, mut frozen) = (active.peekable(), frozen.peekable());
+    let mut stored = stored.map(taken);
+    let mut waiting = stored.next().transpose()?;
+    loop {
+        let changed = match (active.peek(), frozen.peek()) {
+            (Some(newer), Some(older)) => {
+                Some(if comes_after(newer.0, older.0, order) { *older } else { *newer })
+            }
+            (newer, older) => newer.or(older).copied(),
+        };
+        let at_stored = match (&changed, &waiting) {
+            (None, None) => return Ok(()),
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            (Some((key, _)), Some((stored, _))) => comes_after(key, &stored[prefix..], order),
+        };
+        let flow = if at_stored {
+            let (key, value) = waiting.take().expect("the stored row is first, so there is one");
+            waiting = stored.next().transpose()?;
+            visit(&key[prefix..], &value)
+        } else {
+            let (key, to) = changed.expect("the changed row is first, so there is one");
+            active.next_if(|(other, _)| *other == key);
+            frozen.next_if(|(other, _)| *other == key);
+            if waiting.as_ref().is_some_and(|(stored, _)| stored[prefix..] == key[..]) {
+                waiting = stored.next().transpose()?;
+            }
+            match to {
+                Some(value) => visit(key, value),
+                None => continue,
+            }
+        };
+        if flow.is_break() {
+            return Ok(());
+        }
+    }
+}
+
+fn comes_after(one: &[u8], other: &[u8], order: Order) -> bool {
+    match order {
+        Order::Ascending => one.cmp(other) == Ordering::Greater,
+        Order::Descending => one.cmp(other) == Ordering::Less,
+    }
+}

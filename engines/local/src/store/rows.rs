@@ -1,0 +1,143 @@
+//! The database below the store: two fjall keyspaces, and the one way to write to them.
+//!
+//! A write is either one write-ahead batch or, from a few thousand rows on, one ingestion of sorted tables; both
+//! are atomic within their keyspace. What must never happen: an ingestion (durable at once) that takes back what
+//! an earlier batch (durable later) replaced. So [`Rows::write_durable`] makes the log durable first.
+
+use super::StoreOptions;
+use fantail_ports::store::StoreError;
+use fantail_ports::tables::TablesError;
+use fjall::config::{BlockSizePolicy, FilterPolicy};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
+
+/// Small enough that an idle server stays small, large enough that a flush is worth its fsync.
+const MEMTABLE_BYTES: u64 = 8 << 20;
+/// The least that fjall accepts; old logs only wait for their flush.
+const LOG_BYTES_MAX: u64 = 64 << 20;
+const WORKERS: usize = 2;
+
+/// Put (`Some`) or deleted (`None`).
+pub type Row = (UserKey, Option<UserValue>);
+
+pub struct Rows {
+    database: Database,
+    pub main: Keyspace,
+    pub inbox: Keyspace,
+    ingest_rows_min: usize,
+}
+
+impl Rows {
+    pub fn open(options: &StoreOptions) -> Result<Self, StoreError> {
+        let what = options.directory.display().to_string();
+        // Some damage makes fjall panic instead of answering.
+        let opened = std::panic::catch_unwind(|| Self::open_unguarded(options));
+        opened.unwrap_or_else(|_| {
+            Err(StoreError::Damaged { what, reason: "the database gave up while it was opened".into() })
+        })
+    }
+
+    fn open_unguarded(options: &StoreOptions) -> Result<Self, StoreError> {
+        let what = options.directory.display().to_string();
+        let opened = Database::builder(&options.directory)
+            .cache_size(options.cache_bytes)
+            .worker_threads(WORKERS)
+            .max_journaling_size(LOG_BYTES_MAX)
+            .open()
+            .map_err(|cause| open_error(&what, &cause))?;
+        let keyspace = |name: &str, options: fn() -> KeyspaceCreateOptions| {
+            opened.keyspace(name, options).map_err(|cause| open_error(&format!("{what}: {name}"), &cause))
+        };
+        let main = keyspace("main", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))?;
+        // Entries are only ever found by range: filters would cost and never help. Larger blocks pack better.
+        let inbox = keyspace("inbox", || {
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(MEMTABLE_BYTES)
+                .filter_policy(FilterPolicy::disabled())
+                .data_block_size_policy(BlockSizePolicy::all(8 << 10))
+        })?;
+        Ok(Self { database: opened, main, inbox, ingest_rows_min: options.ingest_rows_min })
+    }
+
+    /// Writes rows with ascending keys, all or nothing, visible on return. `count` says about how many.
+    pub fn write(
+        &self,
+        keyspace: &Keyspace,
+        count: usize,
+        rows: impl Iterator<Item = Row>,
+    ) -> Result<(), StoreError> {
+        if count < self.ingest_rows_min { self.write_batch(keyspace, rows) } else { ingest(keyspace, rows) }
+            .map_err(|cause| io_error(&cause))
+    }
+
+    /// Writes rows like [`write`](Rows::write); they, and every write before, are durable on return.
+    pub fn write_durable(
+        &self,
+        keyspace: &Keyspace,
+        count: usize,
+        rows: impl Iterator<Item = Row>,
+    ) -> Result<(), StoreError> {
+        if count < self.ingest_rows_min {
+            self.write_batch(keyspace, rows).map_err(|cause| io_error(&cause))?;
+            return self.persist();
+        }
+        self.persist()?;
+        ingest(keyspace, rows).map_err(|cause| io_error(&cause))
+    }
+
+    fn write_batch(&self, keyspace: &Keyspace, rows: impl Iterator<Item = Row>) -> fjall::Result<()> {
+        let mut batch = self.database.batch();
+        for (key, to) in rows {
+            match to {
+                Some(value) => batch.insert(keyspace, key, value),
+                None => batch.remove(keyspace, key),
+            }
+        }
+        batch.commit()
+    }
+
+    fn persist(&self) -> Result<(), StoreError> {
+        self.database.persist(PersistMode::SyncAll).map_err(|cause| io_error(&cause))
+    }
+
+    /// One state of both keyspaces, for answers that need more than one read.
+    pub fn snapshot(&self) -> fjall::Snapshot {
+        self.database.snapshot()
+    }
+
+    pub fn disk_bytes(&self) -> u64 {
+        // A size that cannot be told now is told next time; metrics alone read it.
+        self.database.disk_space().unwrap_or_default()
+    }
+}
+
+fn ingest(keyspace: &Keyspace, rows: impl Iterator<Item = Row>) -> fjall::Result<()> {
+    let mut ingestion = keyspace.start_ingestion()?;
+    for (key, to) in rows {
+        match to {
+            Some(value) => ingestion.write(key, value)?,
+            None => ingestion.write_tombstone(key)?,
+        }
+    }
+    ingestion.finish()
+}
+
+/// Reads a row out of an iterator.
+pub fn taken(guard: fjall::Guard) -> Result<(UserKey, UserValue), TablesError> {
+    guard.into_inner().map_err(|cause| read_error(&cause))
+}
+
+pub fn read_error(cause: &fjall::Error) -> TablesError {
+    TablesError::Io { reason: cause.to_string() }
+}
+
+pub fn io_error(cause: &fjall::Error) -> StoreError {
+    StoreError::Io { reason: cause.to_string() }
+}
+
+/// What the operating system refused is `Io`; everything else says that the files are not as they were written.
+fn open_error(what: &str, cause: &fjall::Error) -> StoreError {
+    match cause {
+        fjall::Error::Io(_) | fjall::Error::Locked => StoreError::Io { reason: format!("{what}: {cause}") },
+        _ => StoreError::Damaged { what: what.to_owned(), reason: cause.to_string() },
+    }
+}
