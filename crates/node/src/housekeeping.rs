@@ -7,6 +7,7 @@ use crate::ask::Refusal;
 use crate::core::{Core, answer, broken, stopped};
 use crate::take::{HOUSE, taken};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
+use fantail_machine::shard::expire::Place;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_ports::store::Synced;
 use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
@@ -45,24 +46,31 @@ pub async fn sync_now(core: &Core) -> Result<Synced, Refusal> {
     core.ports.store.sync().await.map_err(broken)
 }
 
+/// Where the sweeps over each shard's rows are. Lost on a restart, which begins them anew.
+pub type Sweeps = BTreeMap<(TenantId, ShardNo), Place>;
+
 /// Drops what is past its time, tenant by tenant, until the root's queue closes.
 pub async fn retention_loop(core: Arc<Core>) {
+    let mut sweeps = Sweeps::new();
     while !core.root.is_closed() {
         let deadline = core.ports.clock.monotonic().plus(RETENTION_EVERY_MS);
         core.ports.tasks.sleep_until(deadline).await;
-        match retain(&core).await {
+        match retain(&core, &mut sweeps).await {
             Ok(()) | Err(Refusal::Busy { .. } | Refusal::NoRoom) => {}
             Err(_) => return,
         }
     }
 }
 
-/// One round over all tenants.
-pub async fn retain(core: &Core) -> Result<(), Refusal> {
+/// One round over all tenants: everything past retention, and one step of each sweep.
+pub async fn retain(core: &Core, sweeps: &mut Sweeps) -> Result<(), Refusal> {
     let control = core.control.now();
     for tenant in control.tenants.values() {
         for shard in core.shards.keys() {
-            expire(core, tenant.id, *shard, tenant.retention_days).await?;
+            let swept = sweeps.remove(&(tenant.id, *shard));
+            if let Some(place) = expire(core, tenant.id, *shard, tenant.retention_days, swept).await? {
+                sweeps.insert((tenant.id, *shard), place);
+            }
         }
         for front in core.fronts.keys() {
             forget(core, tenant.id, *front, tenant.retention_days).await?;
@@ -71,13 +79,22 @@ pub async fn retain(core: &Core) -> Result<(), Refusal> {
     Ok(())
 }
 
-async fn expire(core: &Core, tenant: TenantId, shard: ShardNo, retention_days: u32) -> Result<(), Refusal> {
-    let mut swept = None;
+async fn expire(
+    core: &Core,
+    tenant: TenantId,
+    shard: ShardNo,
+    retention_days: u32,
+    mut swept: Option<Place>,
+) -> Result<Option<Place>, Refusal> {
     loop {
         let ask = ShardAsk::Expire { tenant, retention_days, swept };
         match answer(core.shard(shard).queue.push(HOUSE, vec![ask], 4_096)).await? {
-            ShardAnswer::Expired(progress) if progress.more => swept = progress.swept,
-            ShardAnswer::Expired(_) => return Ok(()),
+            ShardAnswer::Expired(progress) => {
+                swept = progress.swept;
+                if !progress.outdated {
+                    return Ok(swept);
+                }
+            }
             _ => return Err(stopped("the shard answered something else")),
         }
     }

@@ -95,6 +95,7 @@ pub async fn mark(core: &Core, tenant: TenantId, ask: MarkAsk) -> Result<Counts,
     let ask_shard = ShardAsk::Mark { tenant, user, mark };
     match answer(core.shard(shard).queue.push(tenant, vec![ask_shard], 256)).await? {
         ShardAnswer::Marked => counts(core, tenant, &ask.user),
+        ShardAnswer::UnknownUser => Err(Refusal::UnknownUser { user: ask.user }),
         ShardAnswer::TooManySnoozed => Err(Refusal::TooManySnoozed { limit: SNOOZED_MAX }),
         _ => Err(stopped("the shard answered something else")),
     }

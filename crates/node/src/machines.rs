@@ -223,6 +223,7 @@ impl Machine for Shard {
             | ShardRecord::Marked { .. }
             | ShardRecord::Moved { .. }
             | ShardRecord::Cleared { .. }
+            | ShardRecord::Unlisted { .. }
             | ShardRecord::Reported { .. }
             | ShardRecord::Shredded { .. }
             | ShardRecord::Expired { .. } => None,

@@ -119,7 +119,7 @@ impl Node {
 
     /// One round of retention now, instead of when it is due.
     pub async fn retain(&self) -> Result<(), Refusal> {
-        housekeeping::retain(&self.core).await
+        housekeeping::retain(&self.core, &mut housekeeping::Sweeps::new()).await
     }
 
     pub async fn create_tenant(&self, ask: TenantAsk) -> Result<TenantView, Refusal> {

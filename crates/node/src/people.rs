@@ -40,7 +40,8 @@ pub async fn put_users(core: &Core, tenant: TenantId, users: Vec<UserAsk>) -> Ve
         let mut pending = Vec::new();
         for (shard, (places, puts)) in by_shard {
             for (places, puts) in places.chunks(USERS_PER_RECORD_MAX).zip(puts.chunks(USERS_PER_RECORD_MAX)) {
-                let bytes = puts.iter().map(|put| put.id.bytes.len() + put.attributes.bytes.len() + 128).sum();
+                let bytes =
+                    puts.iter().map(|put| put.id.bytes.len() + put.attributes.bytes.len() + 128).sum();
                 let ask = ShardAsk::PutUsers { tenant, users: puts.to_vec() };
                 let pushed = core.shard(shard).queue.push(tenant, vec![ask], bytes);
                 pending.push((places.to_vec(), pushed));

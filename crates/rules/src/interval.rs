@@ -49,6 +49,12 @@ impl Intervals {
         self.0.len() >= INTERVALS_MAX
     }
 
+    /// Whether joining after `at` continues the last stay, because nothing arrived since it ended.
+    #[must_use]
+    pub fn would_reopen(&self, at: Arrival) -> bool {
+        self.0.last().is_some_and(|last| last.until == Some(at))
+    }
+
     /// Whether the user is on the list now.
     #[must_use]
     pub fn is_open(&self) -> bool {

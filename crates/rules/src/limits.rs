@@ -7,8 +7,6 @@ pub const BODY_BYTES_MAX: usize = 4 << 20;
 pub const BATCH_ITEMS_MAX: usize = 10_000;
 /// Explicit users of one event. Larger audiences are lists.
 pub const EXPLICIT_USERS_MAX: usize = 10_000;
-/// Explicit members in one record; more travel as parts, so that no record grows past what apply may cost.
-pub const MEMBERS_PER_RECORD_MAX: usize = 4_096;
 
 /// Names given by tenants: external ids, topics, event ids. Long enough for URNs, short enough for keys.
 pub const NAME_BYTES_MAX: usize = 256;

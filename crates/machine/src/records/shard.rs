@@ -12,6 +12,7 @@
 //!  9 Reported  list of (tenant, list: 16, members: varint)
 //! 10 Shredded  list of (tenant, key: varint)
 //! 11 Expired   tenant, through: arrival
+//! 12 Unlisted  tenant, user, lists: list of 16
 //! ```
 
 use super::Fact;
@@ -65,6 +66,12 @@ pub enum ShardRecord {
         tenant: TenantId,
         user: UserNo,
         arrivals: Vec<Arrival>,
+    },
+    /// These stays on lists are dropped (they are past retention, or their user goes).
+    Unlisted {
+        tenant: TenantId,
+        user: UserNo,
+        lists: Vec<ListId>,
     },
     /// The fronts have these sizes now.
     Reported {
@@ -191,6 +198,7 @@ impl Fact for ShardRecord {
             Self::Reported { .. } => 9,
             Self::Shredded { .. } => 10,
             Self::Expired { .. } => 11,
+            Self::Unlisted { .. } => 12,
         }
     }
 
@@ -234,6 +242,11 @@ impl Fact for ShardRecord {
             }
             Self::Expired { tenant, through } => {
                 w.tenant(*tenant).arrival(*through);
+            }
+            Self::Unlisted { tenant, user, lists } => {
+                w.tenant(*tenant).user(*user).list(lists.iter(), |w, list| {
+                    w.list_id(*list);
+                });
             }
         }
     }
@@ -280,6 +293,7 @@ impl Fact for ShardRecord {
             9 => Self::Reported { sizes: r.list(Size::read)? },
             10 => Self::Shredded { keys: r.list(|r| Ok((r.tenant()?, KeyNo(r.varint()?))))? },
             11 => Self::Expired { tenant: r.tenant()?, through: r.arrival()? },
+            12 => Self::Unlisted { tenant: r.tenant()?, user: r.user()?, lists: r.list(Reader::list_id)? },
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -9,13 +9,15 @@ use crate::Planned;
 use crate::records::shard::{Change, Edge, ShardRecord};
 use crate::tables::follow;
 use crate::tables::list::{self, ListRow};
+use crate::tables::progress::Progress;
 use crate::tables::todo::Todo;
 use crate::tables::{progress, put, user};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::lists::{ListEdit, ListKey};
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{Arrival, ListId, Lookup, TenantId, UserNo};
+use fantail_rules::ids::{ListId, Lookup, TenantId, UserNo};
+use fantail_rules::interval::Intervals;
 use fantail_rules::limits::{EDGES_PER_RECORD_MAX, FOLLOWS_PER_USER_MAX};
 use fantail_rules::tier::worth_reporting;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,11 +45,15 @@ pub enum EdgeAnswer {
 }
 
 pub(super) fn plan(view: &View<'_>, tenant: TenantId, edit: Edit) -> Result<Plan, TablesError> {
-    let horizon = progress::find(view, tenant)?.horizon;
+    let progress = progress::find(view, tenant)?;
     let change = edit.change;
     let mut planner =
-        Planner { view, tenant, horizon, change, open: BTreeMap::new(), decided: BTreeSet::new() };
-    let mut named: BTreeSet<ListId> = BTreeSet::new();
+        Planner { view, tenant, progress, change, open: BTreeMap::new(), decided: BTreeSet::new() };
+    // Only the first edge of each list carries its name, and that one need not change anything.
+    let mut names: BTreeMap<ListId, Sealed> = BTreeMap::new();
+    for ask in &edit.edges {
+        names.entry(ask.list).or_insert_with(|| ask.name.clone());
+    }
     let (mut edges, mut answers) = (Vec::new(), Vec::with_capacity(edit.edges.len()));
     for ask in edit.edges {
         let (answer, user) = planner.decide(&ask)?;
@@ -55,10 +61,11 @@ pub(super) fn plan(view: &View<'_>, tenant: TenantId, edit: Edit) -> Result<Plan
         if answer != EdgeAnswer::Changed {
             continue;
         }
-        let unnamed = edit.change == Change::Join
-            && named.insert(ask.list)
-            && list::find(view, tenant, ask.list)?.is_none();
-        edges.push(Edge { user, list: ask.list, name: unnamed.then_some(ask.name) });
+        let name = match names.remove(&ask.list).filter(|_| edit.change == Change::Join) {
+            Some(name) if list::find(view, tenant, ask.list)?.is_none() => Some(name),
+            _ => None,
+        };
+        edges.push(Edge { user, list: ask.list, name });
     }
     let records = edges
         .chunks(EDGES_PER_RECORD_MAX)
@@ -71,7 +78,7 @@ pub(super) fn plan(view: &View<'_>, tenant: TenantId, edit: Edit) -> Result<Plan
 struct Planner<'a> {
     view: &'a View<'a>,
     tenant: TenantId,
-    horizon: Arrival,
+    progress: Progress,
     change: Change,
     /// Lists each user of the batch is on so far.
     open: BTreeMap<UserNo, u64>,
@@ -92,8 +99,9 @@ impl Planner<'_> {
             Some(open) => *open,
             None => follow::count(self.view, self.tenant, user)?.total(),
         };
-        intervals.forget_through(self.horizon);
-        if wanted && (known >= FOLLOWS_PER_USER_MAX as u64 || intervals.is_full()) {
+        intervals.forget_through(self.progress.horizon);
+        let full = intervals.is_full() && !intervals.would_reopen(self.progress.last);
+        if wanted && (known >= FOLLOWS_PER_USER_MAX as u64 || full) {
             return Ok((EdgeAnswer::TooMany, user));
         }
         self.open.insert(user, if wanted { known + 1 } else { known.saturating_sub(1) });
@@ -130,6 +138,26 @@ pub(super) fn apply(
         count_list(view, tenant, edge, change)?;
         let key = ListKey { tenant, list: edge.list };
         derived.edits.push(ListEdit { key, user: edge.user, intervals, at: state.last });
+    }
+    Ok(())
+}
+
+/// Drops stays that are over. One that was opened again meanwhile is kept.
+pub(super) fn apply_unlisted(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    user: UserNo,
+    lists: &[ListId],
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    let at = progress::find(view, tenant)?.last;
+    for list in lists {
+        if follow::find(view, tenant, user, *list)?.is_open() {
+            continue;
+        }
+        view.delete(follow::key(tenant, user, *list));
+        let key = ListKey { tenant, list: *list };
+        derived.edits.push(ListEdit { key, user, intervals: Intervals::default(), at });
     }
     Ok(())
 }

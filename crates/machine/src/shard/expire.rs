@@ -1,18 +1,19 @@
 //! Retention: what arrived long ago disappears, whole pages at a time.
 //!
 //! Comes from: the leader's housekeeping. Decides: up to which arrival everything is past the tenant's retention,
-//! and which flag rows lie below it. Goes to: `Expired` and `Cleared`; the inbox forgets what nobody can ask for.
+//! and which flags and stays lie wholly below it. Goes to: `Expired`, `Cleared` and `Unlisted`; the inbox forgets
+//! what nobody can ask for.
 
 use super::{Derived, Plan, ShardAnswer};
 use crate::Planned;
 use crate::records::shard::ShardRecord;
 use crate::tables::taken::{self, Reach};
-use crate::tables::{mark, pointer, progress, put, retracted};
+use crate::tables::{follow, mark, pointer, progress, put, retracted};
 use crate::view::View;
 use fantail_ports::inbox::{ArrivalRange, Forget};
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
-use fantail_rules::limits::MARK_ROWS_PER_RECORD_MAX;
+use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
+use fantail_rules::limits::{EDGES_PER_RECORD_MAX, MARK_ROWS_PER_RECORD_MAX};
 use std::collections::BTreeMap;
 
 /// Pages in one record: each holds up to `TAKE_EVENTS_MAX` events.
@@ -23,31 +24,56 @@ const DAY_MS: u64 = 86_400_000;
 /// How far the housekeeping of one tenant got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Ask again at once.
-    pub more: bool,
-    /// Where the sweep over flag rows goes on; `None` when it went round.
-    pub swept: Option<(UserNo, Arrival)>,
+    /// More pages are past retention: ask again at once.
+    pub outdated: bool,
+    /// Where the sweep goes on, at leisure; `None` when it went round.
+    pub swept: Option<Place>,
+}
+
+/// A place in the sweep over rows that only their own user would touch again: flags, then stays on lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    Flags(UserNo, Arrival),
+    Stays(Option<(UserNo, ListId)>),
 }
 
 pub(super) fn plan(
     view: &View<'_>,
     tenant: TenantId,
     retention_days: u32,
-    swept: Option<(UserNo, Arrival)>,
+    swept: Option<Place>,
     now: Millis,
 ) -> Result<Plan, TablesError> {
     let oldest_kept = Millis(now.0.saturating_sub(u64::from(retention_days) * DAY_MS));
     let mut records = Vec::new();
     let pages = taken::oldest(view, tenant, PAGES_MAX)?;
-    let outdated: Vec<_> = pages.iter().take_while(|(_, page)| page.at < oldest_kept).collect();
+    let past: Vec<_> = pages.iter().take_while(|(_, page)| page.at < oldest_kept).collect();
     let mut horizon = progress::find(view, tenant)?.horizon;
-    if let Some((first, page)) = outdated.last() {
+    if let Some((first, page)) = past.last() {
         horizon = Arrival(first.0 + page.events.len() as u64 - 1);
         records.push(ShardRecord::Expired { tenant, through: horizon });
     }
-    let rows = mark::flagged_behind(view, tenant, swept, SWEEP_ROWS_MAX)?;
-    let full = rows.len() == SWEEP_ROWS_MAX;
-    let swept = rows.last().copied().filter(|_| full);
+    let outdated = past.len() == PAGES_MAX;
+    let swept = match swept {
+        _ if horizon == Arrival::START => None,
+        Some(Place::Stays(behind)) => sweep_stays(view, tenant, horizon, behind, &mut records)?,
+        Some(Place::Flags(user, arrival)) => {
+            sweep_flags(view, tenant, horizon, Some((user, arrival)), &mut records)?
+        }
+        None => sweep_flags(view, tenant, horizon, None, &mut records)?,
+    };
+    Ok(Planned { records, answer: ShardAnswer::Expired(Progress { outdated, swept }) })
+}
+
+fn sweep_flags(
+    view: &View<'_>,
+    tenant: TenantId,
+    horizon: Arrival,
+    behind: Option<(UserNo, Arrival)>,
+    records: &mut Vec<ShardRecord>,
+) -> Result<Option<Place>, TablesError> {
+    let rows = mark::flagged_behind(view, tenant, behind, SWEEP_ROWS_MAX)?;
+    let last = rows.last().copied().filter(|_| rows.len() == SWEEP_ROWS_MAX);
     let mut cleared: BTreeMap<UserNo, Vec<Arrival>> = BTreeMap::new();
     for (user, arrival) in rows.into_iter().filter(|(_, arrival)| *arrival <= horizon) {
         cleared.entry(user).or_default().push(arrival);
@@ -57,8 +83,33 @@ pub(super) fn plan(
             records.push(ShardRecord::Cleared { tenant, user, arrivals: arrivals.to_vec() });
         }
     }
-    let more = outdated.len() == PAGES_MAX || swept.is_some();
-    Ok(Planned { records, answer: ShardAnswer::Expired(Progress { more, swept }) })
+    Ok(Some(last.map_or(Place::Stays(None), |(user, arrival)| Place::Flags(user, arrival))))
+}
+
+/// Stays that ended so long ago that nothing of them can be read.
+fn sweep_stays(
+    view: &View<'_>,
+    tenant: TenantId,
+    horizon: Arrival,
+    behind: Option<(UserNo, ListId)>,
+    records: &mut Vec<ShardRecord>,
+) -> Result<Option<Place>, TablesError> {
+    let rows = follow::behind(view, tenant, behind, SWEEP_ROWS_MAX)?;
+    let last = rows.last().map(|(user, followed)| (*user, followed.list));
+    let last = last.filter(|_| rows.len() == SWEEP_ROWS_MAX);
+    let mut unlisted: BTreeMap<UserNo, Vec<ListId>> = BTreeMap::new();
+    for (user, mut followed) in rows {
+        followed.intervals.forget_through(horizon);
+        if followed.intervals.is_empty() {
+            unlisted.entry(user).or_default().push(followed.list);
+        }
+    }
+    for (user, lists) in unlisted {
+        for lists in lists.chunks(EDGES_PER_RECORD_MAX) {
+            records.push(ShardRecord::Unlisted { tenant, user, lists: lists.to_vec() });
+        }
+    }
+    Ok(last.map(|last| Place::Stays(Some(last))))
 }
 
 pub(super) fn apply(

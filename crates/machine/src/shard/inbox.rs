@@ -140,7 +140,7 @@ impl<'a> UserInbox<'a> {
             unread -= i64::from(marks.counts_unread(arrival, flags));
             unseen -= i64::from(marks.counts_unseen(arrival, flags));
         }
-        let whole = |count: i64| u64::try_from(count).expect("counts are of sets, never negative");
+        let whole = |count: i64| u64::try_from(count).unwrap_or(0);
         Ok(Counts { unread: whole(unread), unseen: whole(unseen) })
     }
 

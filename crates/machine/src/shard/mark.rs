@@ -7,7 +7,7 @@
 use super::{Plan, ShardAnswer};
 use crate::Planned;
 use crate::records::shard::ShardRecord;
-use crate::tables::{mark, progress, put};
+use crate::tables::{mark, progress, put, user};
 use crate::view::View;
 use fantail_ports::tables::{Order, TablesError};
 use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
@@ -31,6 +31,9 @@ pub(super) fn plan(
     ask: Ask,
     now: Millis,
 ) -> Result<Plan, TablesError> {
+    if user::find(view, tenant, user)?.is_none() {
+        return Ok(Planned::nothing(ShardAnswer::UnknownUser));
+    }
     let planner = Planner { view, tenant, user, marks: mark::find(view, tenant, user)? };
     match ask {
         Ask::Some { mark, arrivals } => planner.some(mark, arrivals, now),

@@ -20,7 +20,7 @@ use crate::view::View;
 use fantail_ports::inbox::{Forget, Window};
 use fantail_ports::lists::ListEdit;
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{Arrival, FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub enum ShardAsk {
     Expire {
         tenant: TenantId,
         retention_days: u32,
-        swept: Option<(UserNo, Arrival)>,
+        swept: Option<expire::Place>,
     },
 }
 
@@ -128,6 +128,9 @@ pub fn apply(
         ShardRecord::Shredded { keys } => {
             report::apply_shredded(view, keys);
             Ok(())
+        }
+        ShardRecord::Unlisted { tenant, user, lists } => {
+            edges::apply_unlisted(view, *tenant, *user, lists, derived)
         }
         ShardRecord::Expired { tenant, through } => expire::apply(view, *tenant, *through, derived),
     }

@@ -2,7 +2,7 @@
 //!
 //! Comes from: the user API, with ids and attributes sealed under the user's own key.
 //! Decides: the number of a new user; which rows a leaving user takes along.
-//! Goes to: `UserPut`, or `Edges`, `Cleared` and `UserGone`, and a to-do row to destroy the key.
+//! Goes to: `UserPut`, or `Edges`, `Unlisted`, `Cleared` and `UserGone`, and a to-do row to destroy the key.
 
 use super::{Derived, Plan, ShardAnswer};
 use crate::Planned;
@@ -123,13 +123,15 @@ pub(super) fn plan_delete(view: &View<'_>, tenant: TenantId, lookup: Lookup) -> 
         return Ok(Planned::nothing(ShardAnswer::UnknownUser));
     };
     let mut records = Vec::new();
-    let joined: Vec<Edge> = follow::of_user(view, tenant, user, None, usize::MAX)?
-        .into_iter()
-        .filter(|followed| followed.intervals.is_open())
-        .map(|followed| Edge { user, list: followed.list, name: None })
-        .collect();
+    let stays = follow::of_user(view, tenant, user, None, usize::MAX)?;
+    let open = stays.iter().filter(|followed| followed.intervals.is_open());
+    let joined: Vec<Edge> = open.map(|followed| Edge { user, list: followed.list, name: None }).collect();
     for edges in joined.chunks(EDGES_PER_RECORD_MAX) {
         records.push(ShardRecord::Edges { tenant, change: Change::Leave, edges: edges.to_vec() });
+    }
+    for stays in stays.chunks(EDGES_PER_RECORD_MAX) {
+        let lists = stays.iter().map(|followed| followed.list).collect();
+        records.push(ShardRecord::Unlisted { tenant, user, lists });
     }
     let everything = Arrival(u64::MAX - 1);
     let flagged =

@@ -5,7 +5,7 @@
 //! 37 tenant user: u64          -> actors: varint, topics: varint (lists the user is on now)
 //! ```
 
-use super::{Family, Key, Row, collect, get};
+use super::{Family, Key, Row, collect, get, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::inbox::Followed;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
@@ -75,6 +75,27 @@ pub fn of_user(
         let short = || Malformed::Short.in_row(Intervals::NAME);
         let list = key.get(13..).and_then(|tail| tail.try_into().ok()).ok_or_else(short)?;
         Ok(Followed { list: ListId(list), intervals: Intervals::decode(value)? })
+    })
+}
+
+/// Stays of all users of a tenant behind a place, for the sweep of those past retention.
+pub fn behind(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    behind: Option<(UserNo, ListId)>,
+    limit: usize,
+) -> Result<Vec<(UserNo, Followed)>, TablesError> {
+    let all = Key::new(Family::Follow, tenant);
+    let from = match behind {
+        Some((user, list)) => prefix(tenant, user).bytes(&list.0).bytes(&[0]).finish(),
+        None => all.clone().finish(),
+    };
+    let to = all.end();
+    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, value| {
+        let short = || Malformed::Short.in_row(Intervals::NAME);
+        let user = tail_u64(key.get(..13).ok_or_else(short)?, Intervals::NAME)?;
+        let list = key.get(13..).and_then(|tail| tail.try_into().ok()).ok_or_else(short)?;
+        Ok((UserNo(user), Followed { list: ListId(list), intervals: Intervals::decode(value)? }))
     })
 }
 

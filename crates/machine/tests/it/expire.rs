@@ -103,7 +103,7 @@ fn expiring_goes_in_bounded_steps() {
         let ShardAnswer::Expired(progress) = node.shard(ask.clone()) else { panic!("another answer") };
         left.push(node.arrivals(user).len());
         assert_eq!(node.counts(user).unread, *left.last().unwrap() as u64);
-        if !progress.more {
+        if !progress.outdated {
             break;
         }
     }

@@ -46,7 +46,7 @@ fn released_records_are_still_read() {
 fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&root_examples()), (1..=4).collect());
     assert_eq!(tags(&front_examples()), (1..=4).collect());
-    assert_eq!(tags(&shard_examples()), (1..=11).collect());
+    assert_eq!(tags(&shard_examples()), (1..=12).collect());
 }
 
 // proves: TEN-01
@@ -207,6 +207,7 @@ fn shard_examples() -> Vec<ShardRecord> {
         ShardRecord::Reported { sizes: vec![Size { tenant, list: list(2), members: 12_345 }] },
         ShardRecord::Shredded { keys: vec![(tenant, KeyNo(8))] },
         ShardRecord::Expired { tenant, through: Arrival(70_000) },
+        ShardRecord::Unlisted { tenant, user, lists: vec![list(2), list(5)] },
     ]
 }
 

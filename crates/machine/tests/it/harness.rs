@@ -260,7 +260,11 @@ impl Node {
         loop {
             let ask = ShardAsk::Expire { tenant: self.tenant, retention_days, swept };
             match self.shard(ask) {
-                ShardAnswer::Expired(expire::Progress { more: true, swept: place }) => swept = place,
+                ShardAnswer::Expired(expire::Progress { outdated, swept: place })
+                    if outdated || place.is_some() =>
+                {
+                    swept = place;
+                }
                 ShardAnswer::Expired(_) => return,
                 other => panic!("{other:?}"),
             }

@@ -223,5 +223,10 @@ pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
         sizes().prop_map(|sizes| ShardRecord::Reported { sizes }),
         vec((tenant(), any::<u64>().prop_map(KeyNo)), 0..8).prop_map(|keys| ShardRecord::Shredded { keys }),
         (tenant(), arrival()).prop_map(|(tenant, through)| ShardRecord::Expired { tenant, through }),
+        (tenant(), user(), vec(list(), 0..8)).prop_map(|(tenant, user, lists)| ShardRecord::Unlisted {
+            tenant,
+            user,
+            lists
+        }),
     ]
 }
