@@ -27,7 +27,6 @@ mod report;
 use anyhow::{Context, Result};
 use clap::Parser;
 use options::{Options, Scale};
-use quantiles::Summary;
 use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,8 +39,6 @@ pub struct Bench {
     pub binary: PathBuf,
     /// All data of this run, on the disk that is measured. Removed at the end.
     pub work: PathBuf,
-    /// The raw disk of this run; goals that speak of fsync are reckoned from it.
-    pub fsync: Summary,
     pub report: Report,
 }
 
@@ -73,13 +70,7 @@ async fn run(options: &Options) -> Result<bool> {
     let work = WorkDirectory::create(options)?;
     let machine = machine::describe(&work.0);
     eprintln!("bench: {} in {}", binary.display(), work.0.display());
-    let mut bench = Bench {
-        report: Report::new(machine, &scale),
-        fsync: Summary::default(),
-        work: work.0.clone(),
-        binary,
-        scale,
-    };
+    let mut bench = Bench { report: Report::new(machine, &scale), work: work.0.clone(), binary, scale };
     let mut all_well = true;
     for scenario in options.scenarios() {
         let began = Instant::now();

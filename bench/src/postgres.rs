@@ -16,7 +16,7 @@ const ADVICE: &str =
 const SETTINGS: &[&str] =
     &["listen_addresses=", "shared_buffers=1GB", "max_wal_size=8GB", "fsync=on", "synchronous_commit=on"];
 
-/// The same shape as the fan-out beside it.
+/// The same shape as the fan-out beside it. At most half of the users follow one actor.
 pub struct Size {
     pub users: u64,
     pub actors: u64,
@@ -41,11 +41,12 @@ pub struct Measured {
 pub fn measure(work: &Path, size: &Size) -> Result<Outcome> {
     let Some(programs) = find_programs() else { return Ok(Outcome::Missing(ADVICE)) };
     let cluster = Cluster::start(programs, work)?;
-    cluster.sql(&schema(size)).context("cannot make the tables")?;
     let clients = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let events = (size.rows / size.followers).max(clients);
-    let scripts: Vec<String> =
-        (0..clients).map(|client| inserts(client, clients, events, size.actors)).collect();
+    // Not more lists than are used: they are not what is measured.
+    let actors = size.actors.min(events);
+    cluster.sql_at_once(&[schema(size, actors)]).context("cannot make the tables")?;
+    let scripts: Vec<String> = (0..clients).map(|client| inserts(client, clients, events, actors)).collect();
     let began = Instant::now();
     cluster.sql_at_once(&scripts)?;
     let elapsed = began.elapsed();
@@ -62,13 +63,14 @@ pub fn measure(work: &Path, size: &Size) -> Result<Outcome> {
     }))
 }
 
-fn schema(size: &Size) -> String {
-    let Size { users, actors, followers, .. } = size;
+/// Random followers: twice as many draws as are wanted, then the different ones, as many as are wanted.
+fn schema(size: &Size, actors: u64) -> String {
+    let Size { users, followers, .. } = size;
     format!(
         "create table follows (actor bigint, user_id bigint, primary key (actor, user_id));
          insert into follows select actor, user_id from generate_series(0, {actors} - 1) actor cross join lateral
-           (select user_id from generate_series(0, {users} - 1) user_id where actor >= 0
-            order by random() limit {followers}) chosen;
+           (select distinct floor(random() * {users})::bigint user_id from generate_series(1, 2 * {followers})
+            where actor >= 0 limit {followers}) chosen;
          create table inbox (
            user_id bigint not null, event_id bigint not null, created_at timestamptz not null default now(),
            seen boolean not null default false, read boolean not null default false,

@@ -14,7 +14,7 @@ pub const DURABLE_READ: &str = "shows only what is fsynced";
 
 pub struct Report {
     machine: Value,
-    scale: String,
+    is_quick: bool,
     began: SystemTime,
     rows: Vec<Row>,
 }
@@ -32,7 +32,8 @@ pub struct Row {
 #[derive(Clone, Debug)]
 struct Goal {
     text: String,
-    is_met: bool,
+    /// `None`: not judged, the run was too short to say.
+    is_met: Option<bool>,
 }
 
 impl Row {
@@ -66,7 +67,7 @@ impl Row {
     }
 
     fn goal(mut self, sign: &str, goal: f64, unit: &str, is_met: bool) -> Self {
-        self.goal = Some(Goal { text: format!("{sign} {}{unit}", number(goal)), is_met });
+        self.goal = Some(Goal { text: format!("{sign} {}{unit}", number(goal)), is_met: Some(is_met) });
         self
     }
 
@@ -88,7 +89,12 @@ impl Row {
     fn markdown(&self) -> String {
         let facts: Vec<&str> = self.facts.iter().map(|(_, _, shown)| shown.as_str()).collect();
         let goal = self.goal.as_ref().map_or("–".to_owned(), |goal| {
-            format!("{}: {}", goal.text, if goal.is_met { "met" } else { "**missed**" })
+            let verdict = match goal.is_met {
+                Some(true) => "met",
+                Some(false) => "**missed**",
+                None => "not judged",
+            };
+            format!("{}: {verdict}", goal.text)
         });
         let cells = [self.scenario, &self.what, &facts.join(", "), &goal, self.durability];
         format!("| {} |", cells.map(|cell| cell.replace('|', "/").replace('\n', " ")).join(" | "))
@@ -97,11 +103,16 @@ impl Row {
 
 impl Report {
     pub fn new(machine: Value, scale: &Scale) -> Self {
-        let scale = if scale.quick { "quick" } else { "full" }.to_owned();
-        Self { machine, scale, began: SystemTime::now(), rows: Vec::new() }
+        Self { machine, is_quick: scale.quick, began: SystemTime::now(), rows: Vec::new() }
     }
 
-    pub fn add(&mut self, row: Row) {
+    /// A quick run says nothing about goals, one way or the other.
+    pub fn add(&mut self, mut row: Row) {
+        if self.is_quick
+            && let Some(goal) = &mut row.goal
+        {
+            goal.is_met = None;
+        }
         eprintln!("bench: {}", row.markdown());
         self.rows.push(row);
     }
@@ -119,7 +130,7 @@ impl Report {
             };
             text.push_str(&machine.iter().map(named).collect::<Vec<_>>().join(", "));
         }
-        text.push_str(&format!(". Scale: {}.\n\n", self.scale));
+        text.push_str(&format!(". Scale: {}.\n\n", self.scale()));
         text.push_str("| scenario | what | measured | goal | durability |\n|---|---|---|---|---|\n");
         for row in &self.rows {
             text.push_str(&row.markdown());
@@ -128,12 +139,16 @@ impl Report {
         text
     }
 
+    fn scale(&self) -> &'static str {
+        if self.is_quick { "quick, its numbers are no claims" } else { "full" }
+    }
+
     /// Writes `bench-TIME.json` and the table beside it. Returns the JSON's path.
     pub fn write(&self, directory: &Path) -> Result<PathBuf> {
         let seconds = self.began.duration_since(UNIX_EPOCH)?.as_secs();
         let document = json!({
             "machine": self.machine,
-            "scale": self.scale,
+            "scale": self.scale(),
             "beganAtUnixSeconds": seconds,
             "version": env!("CARGO_PKG_VERSION"),
             "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
@@ -154,7 +169,7 @@ fn number(value: f64) -> String {
         return grouped(value);
     }
     let decimals = match magnitude {
-        0.0 => 0,
+        whole if whole.fract() == 0.0 => 0,
         below if below < 1.0 => 3,
         below if below < 10.0 => 2,
         below if below < 100.0 => 1,
@@ -183,6 +198,7 @@ mod tests {
     fn numbers_are_short() {
         for (value, expected) in [
             (0.0, "0"),
+            (3.0, "3"),
             (0.0123, "0.012"),
             (1.234, "1.23"),
             (45.67, "45.7"),

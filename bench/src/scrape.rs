@@ -15,8 +15,10 @@ pub enum Reading {
     JournalCommits,
     JournalRecords,
     JournalBytes,
-    /// Inbox entries written to disk since the start.
+    /// Inbox entries handed to the store's files since the start; durable at the next sync point.
     EntriesWritten,
+    /// Events, counted once per shard, whose entries are not written yet.
+    WindowEvents,
     /// Bytes committed since the last sync point: what a recovery replays.
     UnsyncedBytes,
     /// Accepted facts that the slowest shard has not taken yet.
@@ -30,6 +32,7 @@ impl Reading {
             Self::JournalRecords => "fantail_journal_records_total",
             Self::JournalBytes => "fantail_journal_bytes_total",
             Self::EntriesWritten => "fantail_inbox_entries_total",
+            Self::WindowEvents => "fantail_window_events",
             Self::UnsyncedBytes => "fantail_unsynced_bytes",
             Self::TakeLagFacts => "fantail_take_lag_facts",
         }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const READY_LIMIT: Duration = Duration::from_secs(120);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// How long the disk must be quiet to count as settled, and how long that is waited for.
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET: Duration = Duration::from_secs(1);
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 pub struct Server {

@@ -20,6 +20,7 @@ const MARKER: &str = "posted after the load";
 pub async fn run(bench: &mut Bench) -> Result<()> {
     let server = bench.serve("batches").await?;
     people::import_users(&server.target, bench.scale.recipients).await?;
+    server.settle().await?;
     let audience = Audience::OneOf(bench.scale.recipients);
     let scripts = EventRequest::for_connections(
         &server.target,

@@ -133,6 +133,19 @@ impl Spent {
     }
 }
 
+/// Fails if any event became inbox entries since: then what was measured were not pointers. Entries wait in windows
+/// before they are written, so both are looked at.
+fn ensure_pointers(before: &Metrics, after: &Metrics) -> Result<()> {
+    for reading in [Reading::EntriesWritten, Reading::WindowEvents] {
+        let (before, after) = (before.require(reading)?, after.require(reading)?);
+        ensure!(
+            before == after,
+            "celebrities' events were written out: {reading:?} grew from {before} to {after}"
+        );
+    }
+    Ok(())
+}
+
 /// Asks until the newest notification of a user has this in it. Returns when it was first seen.
 async fn wait_until_shown(
     connection: &mut Connection,

@@ -2,6 +2,7 @@
 //! and for users who follow 50 celebrities whose events are merged in when they read; both idle and under a load of
 //! writes.
 
+use super::ensure_pointers;
 use crate::Bench;
 use crate::event::{Audience, EventRequest, event_json, spread};
 use crate::http::{Answer, Target};
@@ -84,8 +85,11 @@ async fn fill_merged(server: &Server) -> Result<Inboxes> {
     people::import_follows(&target, pairs.collect()).await?;
     // The fronts learn the sizes of lists a moment later.
     server.settle().await?;
+    let before = server.metrics().await?;
     let audience = Audience::FollowersOfOneOf(CELEBRITIES);
     post(&target, "/bench/celebrities", audience, CELEBRITIES * POSTS_PER_CELEBRITY).await?;
+    server.settle().await?;
+    ensure_pointers(&before, &server.metrics().await?)?;
     let users: Vec<String> = (0..CROWD).map(|user| format!("\"{}\"", people::user(user))).collect();
     for event in 0..DIRECT_EVENTS {
         let audience = format!(r#"{{"users":[{}]}}"#, users.join(","));

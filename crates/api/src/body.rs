@@ -57,7 +57,10 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 
 /// What is wrong, and where: first whether it is JSON at all, then which field.
 fn explain<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Problem {
-    if let Err(syntax) = serde_json::from_slice::<IgnoredAny>(body) {
+    let Ok(text) = std::str::from_utf8(body) else {
+        return Problem::new(Code::InvalidJson, "not UTF-8");
+    };
+    if let Err(syntax) = serde_json::from_str::<IgnoredAny>(text) {
         return Problem::new(Code::InvalidJson, format!("not JSON: {}", bounded(&syntax.to_string())));
     }
     let mut json = serde_json::Deserializer::from_slice(body);

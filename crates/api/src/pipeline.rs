@@ -56,10 +56,10 @@ async fn serve(app: Arc<App>, index: usize, request: Request) -> Response {
             (problem.into_reply(&request_id), Some(code.text()))
         }
     };
-    let elapsed = Duration::from_micros(app.clock.micros().saturating_sub(began_us));
+    let elapsed_us = app.clock.micros().saturating_sub(began_us);
+    let elapsed = Duration::from_micros(elapsed_us);
     let status = reply.status.as_u16();
     app.telemetry.answered(index, status, elapsed);
-    let elapsed_us = elapsed.as_micros();
     if code.is_some() || elapsed > app.settings.slow_request {
         info!(request_id, route = route.id, status, code, elapsed_us, "answered");
     } else {

@@ -12,12 +12,14 @@ use fantail_wire::code::Code;
 use fantail_wire::tenant::Scope;
 
 pub type Handling = BoxFuture<'static, Result<Reply, Problem>>;
+/// Answers from what is in memory. The last argument holds the path's parameters.
+pub type OpenHandler = fn(&App, &Query, &[(String, String)]) -> Result<Reply, Problem>;
 
 /// Who may call a route, and what then runs. A handler for a tenant cannot be reached without one.
 #[derive(Clone, Copy)]
 pub enum Handle {
-    /// Anyone, even while the node is still recovering. `&[…]` are the path's parameters.
-    Open(fn(&App, &Query, &[(String, String)]) -> Result<Reply, Problem>),
+    /// Anyone, even while the node is still recovering.
+    Open(OpenHandler),
     /// A key with this scope, for its tenant.
     Scoped(Scope, fn(TenantId, Call) -> Handling),
     /// The server's admin key, or a key of the tenant in the path with the scope `admin`.

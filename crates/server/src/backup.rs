@@ -26,8 +26,14 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
     let response = client.send(&request).context("cannot reach the server")?;
     ensure!(response.status == 201, "the server answered {}: {}", response.status, response.text());
     let made: fantail_wire::health::Backup = serde_json::from_slice(&response.body)?;
-    move_tree(Path::new(&made.path), target)?;
+    move_tree(&seen_from_here(&args.server.data, Path::new(&made.path)), target)?;
     say(format_args!("{} bytes in {}", made.bytes, target.display()))
+}
+
+/// The server names the copy as it sees it; its data directory may have another name here (a mount, a relative path).
+fn seen_from_here(data: &Path, made: &Path) -> PathBuf {
+    let here = made.file_name().map(|name| data.join("backups").join(name));
+    here.filter(|here| here.is_dir()).unwrap_or_else(|| made.to_owned())
 }
 
 pub fn restore(args: &RestoreArgs) -> Result<()> {

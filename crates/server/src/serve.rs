@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{error, info};
@@ -29,6 +29,7 @@ pub fn run(flags: &Flags) -> Result<()> {
 }
 
 async fn serve(config: Config) -> Result<()> {
+    let mut signals = Signals::catch()?;
     let entropy = Arc::new(SystemEntropy::default());
     let clock = Arc::new(SystemClock::default());
     provision::data_directory(&config.data)?;
@@ -40,26 +41,35 @@ async fn serve(config: Config) -> Result<()> {
 
     let tasks = Arc::new(SystemTasks { handle: Handle::current(), clock: clock.clone() });
     let surroundings = Surroundings { clock, entropy: entropy.clone(), tasks, connections };
-    let mut running = composition::open(&config, surroundings).await?;
+    let mut running = tokio::select! {
+        opened = composition::open(&config, surroundings) => opened?,
+        signal = signals.next() => {
+            info!(signal, "stopped while starting");
+            return Ok(());
+        }
+    };
     let default_file = provision::default_tenant(&running.node, &config.data, &*entropy).await?;
     app.serve(running.node.clone(), running.host.clone());
     banner(&config, address, &running, default_file, admin)?.print()?;
     info!(%address, data = %config.data.display(), "serving");
 
-    let reason = wait_for_end(&mut running).await?;
+    let end = tokio::select! {
+        signal = signals.next() => End::Asked(signal),
+        reason = &mut running.failed => {
+            error!(reason, "nothing more may be promised, stopping");
+            End::Failed(reason)
+        }
+    };
     app.stop();
     stop.send_replace(true);
     listening.await.context("the listener panicked")?;
     (running.close)().await?;
-    match reason {
+    match end {
         End::Asked(signal) => {
             info!(signal, "stopped");
             Ok(())
         }
-        End::Failed(reason) => {
-            error!(reason, "stopped because nothing more may be promised");
-            bail!("stopped: {reason}")
-        }
+        End::Failed(reason) => bail!("stopped: {reason}"),
     }
 }
 
@@ -112,12 +122,21 @@ enum End {
     Failed(String),
 }
 
-async fn wait_for_end(running: &mut Running) -> Result<End> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(tokio::select! {
-        _ = terminate.recv() => End::Asked("SIGTERM"),
-        _ = interrupt.recv() => End::Asked("SIGINT"),
-        reason = &mut running.failed => End::Failed(reason),
-    })
+/// The signals that ask for a stop, caught from the first moment on.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
 }

@@ -265,15 +265,17 @@ async fn duel(node: &Node, who: Who, attribute: u64, delete_first: bool) -> Answ
     let (mut put_answer, mut delete_answer) = (None, None);
     poll_fn(|context| {
         for turn in [delete_first, !delete_first] {
-            if turn && delete_answer.is_none() {
-                if let Poll::Ready(answer) = delete.as_mut().poll(context) {
-                    delete_answer = Some(answer);
-                }
+            if turn
+                && delete_answer.is_none()
+                && let Poll::Ready(answer) = delete.as_mut().poll(context)
+            {
+                delete_answer = Some(answer);
             }
-            if !turn && put_answer.is_none() {
-                if let Poll::Ready(answer) = put.as_mut().poll(context) {
-                    put_answer = Some(answer);
-                }
+            if !turn
+                && put_answer.is_none()
+                && let Poll::Ready(answer) = put.as_mut().poll(context)
+            {
+                put_answer = Some(answer);
             }
         }
         match (put_answer.take(), delete_answer.take()) {

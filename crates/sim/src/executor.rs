@@ -10,7 +10,7 @@ use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::Millis;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,9 +42,10 @@ struct Task {
     future: BoxFuture<'static, ()>,
 }
 
-/// Tasks that were woken, in the order of their waking.
+/// Tasks that were woken. A set, because the order of waking is not ours: a `watch` channel wakes its watchers in an
+/// order it draws itself.
 #[derive(Default)]
-struct Ready(Mutex<Vec<u64>>);
+struct Ready(Mutex<BTreeSet<u64>>);
 
 struct TaskWaker {
     task: u64,
@@ -53,10 +54,7 @@ struct TaskWaker {
 
 impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
-        let mut ready = lock(&self.ready.0);
-        if !ready.contains(&self.task) {
-            ready.push(self.task);
-        }
+        lock(&self.ready.0).insert(self.task);
     }
 }
 
@@ -80,11 +78,9 @@ impl Executor {
     pub fn run_one(&self, chance: &Chance) -> Option<(u64, &'static str)> {
         let id = {
             let mut ready = lock(&self.shared.ready.0);
-            if ready.is_empty() {
-                return None;
-            }
-            let index = chance.index(ready.len());
-            ready.remove(index)
+            let id = ready.iter().copied().nth(chance.index(ready.len()))?;
+            ready.remove(&id);
+            id
         };
         let Some(mut task) = lock(&self.shared.state).tasks.remove(&id) else { return Some((id, "gone")) };
         let waker = Waker::from(Arc::new(TaskWaker { task: id, ready: self.shared.ready.clone() }));
@@ -137,7 +133,7 @@ impl Tasks for Executor {
             state.tasks.insert(id, Task { name, future });
             id
         };
-        lock(&self.shared.ready.0).push(id);
+        lock(&self.shared.ready.0).insert(id);
     }
 
     fn sleep_until(&self, deadline: Millis) -> BoxFuture<'static, ()> {
@@ -201,8 +197,7 @@ mod tests {
             executor.advance(next.since(executor.shared.clock.monotonic()));
             while executor.run_one(&chance).is_some() {}
         }
-        let order = lock(&seen).clone();
-        order
+        std::mem::take(&mut *lock(&seen))
     }
 
     #[test]

@@ -21,4 +21,4 @@ pub mod trace;
 
 pub mod planted;
 
-pub use run::{Report, run, run_with};
+pub use run::{Options, Report, run, run_with};

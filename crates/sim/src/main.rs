@@ -1,16 +1,20 @@
-//! Runs seeds and says which one failed and how to see it again.
+//! Runs seeds, and says which one failed and how to see it again.
 
+use fantail_sim::broken::Violation;
 use fantail_sim::trace::Trace;
-use fantail_sim::{run, run_with};
+use fantail_sim::{Options, Report, run_with};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: fantail-sim [--seeds N] [--from S]   run N seeds from S on
-       fantail-sim --seed X                 run one seed and show everything that happens";
+const USAGE: &str = "usage: fantail-sim [--seeds N] [--from S] [--strict]   run N seeds from S on
+       fantail-sim --seed X [--strict]                 run one seed and show everything that happens
+       --strict asks also what is known not to hold yet";
 
-enum Wish {
-    Many { from: u64, count: u64 },
-    One { seed: u64 },
+struct Wish {
+    from: u64,
+    count: u64,
+    shown: bool,
+    strict: bool,
 }
 
 fn main() -> ExitCode {
@@ -18,58 +22,43 @@ fn main() -> ExitCode {
         say(USAGE);
         return ExitCode::from(2);
     };
-    match wish {
-        Wish::One { seed } => {
-            let trace = Trace::shown(Box::new(io::stdout().lock()));
-            tell(
-                seed,
-                &run_with(seed, None, trace).map(|report| format!("{report:#?}")).map_err(|v| v.to_string()),
-            )
-        }
-        Wish::Many { from, count } => {
-            let mut failed = false;
-            for seed in from..from + count {
-                match run(seed) {
-                    Ok(report) => say(&format!(
-                        "seed {seed}: {} calls, {} crashes, {} pointers",
-                        report.calls, report.crashes, report.pointers
-                    )),
-                    Err(violation) => {
-                        failed = true;
-                        say(&violation.to_string());
-                    }
-                }
-            }
-            if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-        }
+    let mut failed = 0u64;
+    for seed in wish.from..wish.from + wish.count {
+        let trace = if wish.shown { Trace::shown(Box::new(io::stdout().lock())) } else { Trace::default() };
+        let outcome = run_with(seed, Options { strict: wish.strict, trace, ..Options::default() });
+        failed += u64::from(outcome.is_err());
+        say(&told(seed, &outcome, wish.shown));
     }
+    say(&format!("{} seeds held, {failed} failed", wish.count - failed));
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn tell(seed: u64, outcome: &Result<String, String>) -> ExitCode {
+fn told(seed: u64, outcome: &Result<Report, Violation>, whole: bool) -> String {
     match outcome {
-        Ok(report) => {
-            say(&format!("seed {seed} holds: {report}"));
-            ExitCode::SUCCESS
+        Ok(report) if whole => format!("seed {seed} holds: {report:#?}"),
+        Ok(Report { calls, crashes, pointers, .. }) => {
+            format!("seed {seed} holds: {calls} calls, {crashes} crashes, {pointers} pointers")
         }
-        Err(violation) => {
-            say(violation);
-            ExitCode::FAILURE
-        }
+        Err(violation) => violation.to_string(),
     }
 }
 
 fn wish(mut words: impl Iterator<Item = String>) -> Option<Wish> {
-    let (mut from, mut count) = (0, 50);
+    let mut wish = Wish { from: 0, count: 50, shown: false, strict: false };
     while let Some(word) = words.next() {
+        if word == "--strict" {
+            wish.strict = true;
+            continue;
+        }
         let number: u64 = words.next()?.parse().ok()?;
         match word.as_str() {
-            "--seed" => return Some(Wish::One { seed: number }),
-            "--seeds" => count = number,
-            "--from" => from = number,
+            "--seed" => (wish.from, wish.count, wish.shown) = (number, 1, true),
+            "--seeds" => wish.count = number,
+            "--from" => wish.from = number,
             _ => return None,
         }
     }
-    Some(Wish::Many { from, count })
+    Some(wish)
 }
 
 fn say(line: &str) {

@@ -55,14 +55,23 @@ pub struct Sim {
     pub(crate) chaos: bool,
 }
 
+/// How a seed is run, besides what the seed says.
+#[derive(Default)]
+pub struct Options {
+    pub bug: Option<Bug>,
+    /// Ask also what production is known not to hold yet.
+    pub strict: bool,
+    pub trace: Trace,
+}
+
 /// Runs a seed to its end.
 pub fn run(seed: u64) -> Result<Report, Violation> {
-    run_with(seed, None, Trace::default())
+    run_with(seed, Options::default())
 }
 
 /// The same with a planted bug, or a trace that is shown.
-pub fn run_with(seed: u64, bug: Option<Bug>, trace: Trace) -> Result<Report, Violation> {
-    let mut sim = Sim::new(seed, bug, trace);
+pub fn run_with(seed: u64, options: Options) -> Result<Report, Violation> {
+    let mut sim = Sim::new(seed, options);
     let done = catch_unwind(AssertUnwindSafe(|| sim.whole_run()));
     let done = done.unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().cloned();
@@ -76,11 +85,11 @@ pub fn run_with(seed: u64, bug: Option<Bug>, trace: Trace) -> Result<Report, Vio
 }
 
 impl Sim {
-    fn new(seed: u64, bug: Option<Bug>, trace: Trace) -> Self {
-        let swarm = Swarm::of(seed);
+    fn new(seed: u64, Options { bug, strict, trace }: Options) -> Self {
+        let swarm = Swarm::of(seed, strict);
         Self {
             world: World::new(seed, &swarm, bug),
-            oracle: Oracle::default(),
+            oracle: Oracle::new(strict),
             workload: Workload::new(seed, &swarm, Vec::new()),
             trace,
             report: Report::default(),
@@ -186,10 +195,10 @@ impl Sim {
             let now = self.now();
             self.oracle.complete(id, answer, now, self.world.failing)?;
         }
-        if self.trace.step % 4 == 0 && self.world.take_lag() == Some(0) {
+        if self.trace.step.is_multiple_of(4) && self.world.take_lag() == Some(0) {
             self.oracle.quiet(self.trace.step);
         }
-        if self.trace.step % 64 == 0 && !self.world.failing {
+        if self.trace.step.is_multiple_of(64) && !self.world.failing {
             let stopped = self.world.node.as_ref().and_then(|node| node.health().stopped);
             Invariant::Serves.holds(stopped.is_none(), || format!("the node stopped: {stopped:?}"))?;
         }

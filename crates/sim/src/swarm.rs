@@ -23,13 +23,16 @@ pub struct Swarm {
     pub retractions: bool,
     pub other_bodies: bool,
     pub marks: bool,
+    /// Also ask what production is known not to hold yet: an upsert beside a deletion of one user, a repeat whose
+    /// recipient was deleted since, one key with two bodies that go to different fronts.
+    pub strict: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
     pub flush_weight: u64,
 }
 
 impl Swarm {
     #[must_use]
-    pub fn of(seed: u64) -> Self {
+    pub fn of(seed: u64, strict: bool) -> Self {
         let chance = Chance::of(seed, "swarm");
         let one_of = |from: &[u16]| chance.pick(from).copied().unwrap_or(1);
         Self {
@@ -45,7 +48,8 @@ impl Swarm {
             clock_steps: chance.percent(40),
             rebuilds: chance.percent(30),
             deletions: chance.percent(60),
-            duels: chance.percent(40) && std::env::var_os("NODUEL").is_none(),
+            duels: chance.percent(40) && strict,
+            strict,
             retractions: chance.percent(70),
             other_bodies: chance.percent(70),
             marks: chance.percent(85),

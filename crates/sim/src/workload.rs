@@ -180,8 +180,12 @@ impl Workload {
         };
         let post = oracle.post(id).clone();
         if self.swarm.other_bodies && self.chance.percent(30) && post.body == 0 {
-            let (actor, audience) =
-                if self.swarm.fronts == 1 && self.chance.percent(50) { self.audience() } else { (post.actor, post.audience) };
+            let elsewhere = self.swarm.strict || self.swarm.fronts == 1;
+            let (actor, audience) = if elsewhere && self.chance.percent(50) {
+                self.audience()
+            } else {
+                (post.actor, post.audience)
+            };
             let other = Post { body: 1, actor, audience, ..post };
             let tenant = other.tenant;
             let id = oracle.find(&other).unwrap_or_else(|| oracle.write_down(other));

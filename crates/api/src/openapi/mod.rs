@@ -40,7 +40,7 @@ fn example_of<T: Example>() -> Value {
 #[must_use]
 pub fn document(version: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
-        "/components/schemas".clone_into(&mut settings.definitions_path.to_mut());
+        settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
     });
     let mut generator = settings.into_generator();

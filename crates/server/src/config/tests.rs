@@ -1,3 +1,5 @@
+//! Layers win in their order, and what is wrong is named.
+
 use super::*;
 
 /// A file in the temporary directory that goes away with the test.

@@ -116,7 +116,7 @@ fn repeats_get_the_first_answer_and_other_content_is_a_conflict() {
     eventually_has(&mut client, "bob", &[second, first]);
 }
 
-// proves: API-02, DED-03
+// proves: API-02, DED-08
 #[test]
 fn concurrent_repeats_are_one_event() {
     let server = Server::start();

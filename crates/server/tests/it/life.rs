@@ -97,7 +97,6 @@ fn requests_under_way_finish_before_the_stop() {
     assert!(server.wait(), "a clean stop");
 }
 
-// proves: OBS-03
 #[test]
 fn probes_and_metrics_answer_without_a_key() {
     let server = Server::start();

@@ -5,6 +5,7 @@ mod world;
 
 mod auth;
 mod config;
+mod crash;
 mod events;
 mod inbox;
 mod life;
@@ -12,5 +13,6 @@ mod marks;
 mod matrix;
 mod people;
 mod problems;
+mod recovery;
 mod tenants;
 mod tls;

@@ -129,6 +129,13 @@ impl Server {
         self.directory.take()
     }
 
+    /// Ends it without any warning, as a crash does; gives back the directory, if it owned one.
+    pub fn kill(mut self) -> Option<Directory> {
+        self.child.kill().expect("it is running");
+        self.child.wait().expect("it ends");
+        self.directory.take()
+    }
+
     /// Waits for its end after a signal that the test sent.
     pub fn wait(&mut self) -> bool {
         self.child.wait().expect("it ends").success()

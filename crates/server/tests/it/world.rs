@@ -4,7 +4,7 @@ use fantail_api::time;
 use fantail_rules::ids::Millis;
 use fantail_server::client::{Client, Request, Response};
 use serde_json::{Value, json};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Requests sent before something eventual counts as never.
 const ATTEMPTS_MAX: usize = 20_000;
@@ -68,13 +68,16 @@ pub fn ids(page: &Value) -> Vec<String> {
     notifications.iter().map(id).collect()
 }
 
-/// Asks until `what` gives something. The requests themselves pace it.
+/// Asks until `what` gives something. Another process cannot signal us, so after some eager attempts this lets go of
+/// the processor in between, for the sake of the server.
 pub fn eventually<T>(name: &str, mut what: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..ATTEMPTS_MAX {
+    for attempt in 0..ATTEMPTS_MAX {
         if let Some(found) = what() {
             return found;
         }
-        std::thread::yield_now();
+        if attempt > 20 {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
     }
     panic!("never happened: {name}")
 }

@@ -82,14 +82,16 @@ impl Entries {
         self.0.retain(|entry| entry.deleted);
     }
 
-    /// Keeps what a client saw; `false` if it cannot be.
-    pub fn saw(&mut self, view: &NotificationView, now: Now) -> bool {
+    /// Whether a client may have seen this; if that decides anything, only that remains.
+    pub fn saw(&mut self, view: &NotificationView, now: Now, decides: bool) -> bool {
         let kept: BTreeSet<Entry> =
             self.0.iter().copied().filter(|entry| entry.shows_as(view, now)).collect();
         if kept.is_empty() {
             return false;
         }
-        self.0 = kept;
+        if decides {
+            self.0 = kept;
+        }
         true
     }
 }

@@ -28,6 +28,10 @@ impl Forgetful {
         Self { bug, store, windows: AtomicU64::new(0) }
     }
 
+    fn is_turn(&self) -> bool {
+        self.windows.fetch_add(1, Ordering::SeqCst) % WINDOWS_BETWEEN_LOSSES == 3
+    }
+
     fn forgets(&self, key: &[u8]) -> bool {
         let families: &[Family] = match self.bug {
             Bug::ForgetsRetractions => &[Family::Retracted, Family::RetractedByList],
@@ -53,11 +57,7 @@ impl Store for Forgetful {
         commit.changes.retain(|key, _| !self.forgets(key));
         match self.bug {
             Bug::LosesListEdits => commit.edits.clear(),
-            Bug::LosesWindows if !commit.windows.is_empty() => {
-                if self.windows.fetch_add(1, Ordering::SeqCst) % WINDOWS_BETWEEN_LOSSES == 3 {
-                    commit.windows.clear();
-                }
-            }
+            Bug::LosesWindows if !commit.windows.is_empty() && self.is_turn() => commit.windows.clear(),
             Bug::MixesTenants => {
                 let changes = std::mem::take(&mut commit.changes);
                 commit.changes =

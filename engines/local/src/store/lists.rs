@@ -1,8 +1,8 @@
 //! Lists over the overlay and the database: finding the page of a member, walking pages, editing one.
 //!
 //! Pages of a list cover all user numbers without gaps, and each says where the next one begins. Pages are never
-//! deleted, except the only page of a list that has become empty. So a page found in any layer is right if its
-//! bounds hold the user and no newer layer has the same page.
+//! deleted, except the only page of a list that has become empty. So the newest layer whose last page at or below
+//! a user holds that user has the right one: had it been split since, the newer part would lie in a newer layer.
 
 use super::keys::{self, PageKey};
 use super::overlay::PageMap;
@@ -74,11 +74,7 @@ impl<'a> Pages<'a> {
 
     /// What an edit makes of its page: one page, or two if it is split. Stays that ended at or before `horizon`
     /// are dropped on the way, because every arrival in them is materialised.
-    pub fn edit(
-        &self,
-        edit: &ListEdit,
-        horizon: Arrival,
-    ) -> Result<Vec<(PageKey, Option<Vec<u8>>)>, TablesError> {
+    pub fn edit(&self, edit: &ListEdit, horizon: Arrival) -> Result<PageMap, TablesError> {
         let page = self.holding(edit.key, edit.user)?;
         let mut builder = Builder::new(page.from, page.bytes.len() + 32);
         let mut members = Members::begin(page.from, &page.bytes).ok_or_else(|| damaged("has no head"))?;
@@ -100,20 +96,15 @@ impl<'a> Pages<'a> {
         let is_whole_list = lower.from == UserNo(0) && upper.is_none();
         let keep_lower = lower.members > 0 || higher.is_some() || !is_whole_list;
         let at = |from| PageKey { list: edit.key, from };
-        let mut pages = vec![(at(lower.from), keep_lower.then_some(lower.bytes))];
+        let mut pages = PageMap::from([(at(lower.from), keep_lower.then_some(lower.bytes))]);
         pages.extend(higher.map(|higher| (at(higher.from), Some(higher.bytes))));
         Ok(pages)
     }
 
     fn holding(&self, list: ListKey, user: UserNo) -> Result<Page<'a>, TablesError> {
         let (first, wanted) = (PageKey { list, from: UserNo(0) }, PageKey { list, from: user });
-        for (depth, layer) in self.layers.iter().enumerate() {
-            let Some((key, to)) = layer.and_then(|layer| layer.range(first..=wanted).next_back()) else {
-                continue;
-            };
-            if self.layers[..depth].iter().flatten().any(|newer| newer.contains_key(key)) {
-                continue;
-            }
+        for layer in self.layers.iter().flatten() {
+            let Some((key, to)) = layer.range(first..=wanted).next_back() else { continue };
             let Some(bytes) = to else { return Ok(Page { from: UserNo(0), bytes: Cow::Borrowed(EMPTY) }) };
             if holds(key.from, bytes, user)? {
                 return Ok(Page { from: key.from, bytes: Cow::Borrowed(bytes) });

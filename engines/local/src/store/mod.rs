@@ -193,8 +193,7 @@ impl Store for LocalStore {
     fn commit(&self, partition: PartitionId, commit: Commit) -> Result<(), StoreError> {
         self.shared.check()?;
         let partition = self.shared.partition_or_new(partition);
-        let folded = partition.write().fold(&self.shared.rows, commit);
-        folded
+        partition.write().fold(&self.shared.rows, commit)
     }
 
     fn read(&self, partition: PartitionId, with: &mut dyn FnMut(&dyn View)) -> Result<(), StoreError> {
@@ -249,3 +248,6 @@ impl Store for LocalStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod blobs;
 mod journal;
+mod keyring;
 mod scratch;
 mod store;
-mod blobs;
-mod keyring;

@@ -9,10 +9,16 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Scratch {
     pub fn new() -> Self {
-        let no = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("fantail-local-{}-{no}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+        loop {
+            let no = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("fantail-local-{}-{no}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Self(path),
+                // Left by a process of the same number that was killed.
+                Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(cause) => panic!("no scratch directory: {cause}"),
+            }
+        }
     }
 
     pub fn path(&self) -> &Path {

@@ -9,8 +9,9 @@ use fantail_conformance::tables::tables_suite;
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_memory::blobs::MemoryBlobs;
 use fantail_ports::blobs::Blobs;
-use fantail_ports::store::{Commit, Store, StoreError};
+use fantail_ports::store::{Commit, Store, StoreError, View};
 use fantail_rules::ids::Position;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 struct LocalRig {
@@ -95,4 +96,101 @@ fn local_store_passes_the_inbox_suite_with_lazy_fan_out() {
 #[test]
 fn local_store_passes_the_inbox_suite_with_ingestion() {
     inbox_suite(&mut fresh(INGESTING));
+}
+
+fn put(through: u64, rows: u64) -> Commit {
+    let row = |no: u64| (no.to_be_bytes().to_vec(), Some(through.to_be_bytes().repeat(20)));
+    Commit { through: Position(through), changes: (0..rows).map(row).collect(), ..Commit::default() }
+}
+
+#[test]
+fn large_syncs_are_whole_at_their_marks() {
+    let mut rig = fresh(Tuning { window_events_min: 1, ingest_rows_min: 4_096 })();
+    // Large ones are ingested, small ones are logged: each kind must stand on the other.
+    for (through, rows) in [(1, 20_000), (2, 10), (3, 9_000), (4, 4_000), (5, 30_000)] {
+        rig.store().commit(SHARD, put(through, rows)).unwrap();
+        block_on(rig.store().sync()).unwrap();
+        rig.store().commit(SHARD, put(through + 1, 50)).unwrap();
+        rig.crash();
+        assert_eq!(rig.store().marks()[&SHARD], Position(through));
+        let mut check = |view: &dyn View| {
+            let last = view.tables().get(&(rows - 1).to_be_bytes()).unwrap();
+            assert_eq!(last, Some(through.to_be_bytes().repeat(20)));
+        };
+        rig.store().read(SHARD, &mut check).unwrap();
+    }
+}
+
+/// Every file below a directory, without the zeros at the end: logs reserve their space.
+fn files_below(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        } else {
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+            files.push((path, bytes));
+        }
+    }
+    files
+}
+
+#[test]
+fn a_damaged_directory_is_refused_or_read_right() {
+    let original = Scratch::new();
+    let tuned = |directory: &Path| StoreOptions { ingest_rows_min: 100, ..StoreOptions::new(directory) };
+    let store = LocalStore::open(tuned(original.path())).unwrap();
+    for through in 1..4 {
+        store.commit(SHARD, put(through, 1_000)).unwrap();
+        block_on(store.sync()).unwrap();
+    }
+    store.commit(SHARD, put(4, 20)).unwrap();
+    block_on(store.sync()).unwrap();
+    drop(store);
+    let files = files_below(original.path());
+    let mut refused = 0;
+    for damaged in 0..files.len() {
+        let copy = Scratch::new();
+        for (no, (path, bytes)) in files.iter().enumerate() {
+            let path = copy.path().join(path.strip_prefix(original.path()).unwrap());
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let mut bytes = bytes.clone();
+            let middle = bytes.len() / 2;
+            if let Some(byte) = bytes.get_mut(middle).filter(|_| no == damaged) {
+                *byte ^= 0x55;
+            }
+            std::fs::write(path, bytes).unwrap();
+        }
+        match LocalStore::open(tuned(copy.path())) {
+            Err(StoreError::Damaged { .. } | StoreError::Io { .. } | StoreError::Tables(_)) => refused += 1,
+            Err(other) => panic!("{}: {other}", files[damaged].0.display()),
+            Ok(store) => check_reads(&store, &files[damaged].0),
+        }
+    }
+    assert!(refused > 0, "damage was found");
+    check_reads(&LocalStore::open(tuned(original.path())).unwrap(), original.path());
+}
+
+/// Rows read as they were written, or the damage is told when they are read.
+fn check_reads(store: &LocalStore, what: &Path) {
+    let mark = store.marks().get(&SHARD).copied().unwrap_or_default();
+    let expected = |no: u64| match mark.0 {
+        0 => None,
+        4 if no >= 20 => Some(3),
+        mark => Some(mark),
+    };
+    let mut check = |view: &dyn View| {
+        for no in 0..1_000u64 {
+            match view.tables().get(&no.to_be_bytes()) {
+                Ok(found) => {
+                    let expected = expected(no).map(|value| value.to_be_bytes().repeat(20));
+                    assert_eq!(found, expected, "row {no} at {mark:?}, {}", what.display());
+                }
+                Err(_told) => {}
+            }
+        }
+    };
+    store.read(SHARD, &mut check).unwrap();
 }

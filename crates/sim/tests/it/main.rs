@@ -1,0 +1,65 @@
+//! The simulator in `make test`: seeds that must hold, the same bytes for the same seed, and bugs it must catch.
+#![expect(
+    clippy::print_stdout,
+    reason = "what the seeds saw and what caught each bug is shown with --nocapture"
+)]
+
+use fantail_sim::planted::Bug;
+use fantail_sim::{Options, Report, run, run_with};
+
+const SEEDS: u64 = 50;
+/// Within so many seeds every planted bug must show.
+const SEEDS_PER_BUG: u64 = 30;
+
+fn sum(reports: &[Report], count: impl Fn(&Report) -> u64) -> u64 {
+    reports.iter().map(count).sum()
+}
+
+// proves: FAN-01, FAN-04, FAN-05, FAN-12, INB-02, INB-04, INB-05, INB-06, INB-12, INB-13, DED-08, TEN-01
+#[test]
+fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
+    let reports: Vec<Report> =
+        (0..SEEDS).map(|seed| run(seed).unwrap_or_else(|violation| panic!("{violation}"))).collect();
+    for (what, seen) in [
+        ("crashes", sum(&reports, |report| report.crashes)),
+        ("stores rebuilt", sum(&reports, |report| report.rebuilds)),
+        ("failed syncs", sum(&reports, |report| report.failed_syncs)),
+        ("full disks", sum(&reports, |report| report.full_disks)),
+        ("clock steps", sum(&reports, |report| report.clock_steps)),
+        ("pointer events", sum(&reports, |report| report.pointers)),
+        ("written events", sum(&reports, |report| report.written)),
+        ("accepted events", sum(&reports, |report| report.seen.accepted)),
+        ("repeats", sum(&reports, |report| report.seen.repeats)),
+        ("other bodies", sum(&reports, |report| report.seen.other_bodies)),
+        ("retracts", sum(&reports, |report| report.seen.retracts)),
+        ("lost calls", sum(&reports, |report| report.seen.lost_calls)),
+        ("audits", sum(&reports, |report| report.seen.audits)),
+        ("walks", sum(&reports, |report| report.seen.walks)),
+    ] {
+        println!("{what}: {seen}");
+        assert!(seen > 0, "no {what} in {SEEDS} seeds");
+    }
+    let quiet = reports.iter().filter(|report| report.crashes == 0).count();
+    assert!(quiet > 0, "some runs are quiet");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let trace = |seed| run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace;
+    for seed in 100..108 {
+        assert_eq!(trace(seed), trace(seed), "seed {seed}");
+        assert_ne!(trace(seed), trace(seed + 1), "seed {seed} and the next");
+    }
+}
+
+#[test]
+fn every_planted_bug_is_caught() {
+    for bug in Bug::ALL {
+        let caught = (0..SEEDS_PER_BUG).find_map(|seed| {
+            let run = run_with(seed, Options { bug: Some(bug), ..Options::default() });
+            run.err()
+        });
+        let violation = caught.unwrap_or_else(|| panic!("{bug:?} hides for {SEEDS_PER_BUG} seeds"));
+        println!("{bug:?}: {violation}");
+    }
+}

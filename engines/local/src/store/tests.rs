@@ -1,0 +1,239 @@
+//! What readers cannot see and must hold all the same: that rows are consolidated, dropped and saved as promised.
+
+use super::keys::{self, Family, Owner};
+use super::*;
+use fantail_conformance::block_on;
+use fantail_ports::inbox::{ArrivalRange, Audience, Forget, Reader, Window, WindowEvent};
+use fantail_ports::lists::{ListEdit, ListKey};
+use fantail_ports::store::Tended;
+use fantail_rules::ids::{Arrival, ListId, ShardNo, TenantId, UserNo};
+use fantail_rules::interval::Intervals;
+
+const SHARD: PartitionId = PartitionId::Shard(ShardNo(2));
+const TENANT: TenantId = TenantId(9);
+const LIST: ListKey = ListKey { tenant: TENANT, list: ListId([1; 16]) };
+const EVERYTHING: ArrivalRange = ArrivalRange { after: Arrival(0), before: Arrival(u64::MAX) };
+
+/// A store in a directory of its own, and what was said to it.
+struct Bench {
+    store: Option<LocalStore>,
+    options: StoreOptions,
+    through: u64,
+    arrival: u64,
+}
+
+impl Bench {
+    fn new(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("fantail-store-{}-{name}", std::process::id()));
+        if directory.exists() {
+            std::fs::remove_dir_all(&directory).expect("what a killed process left can be removed");
+        }
+        let options = StoreOptions { window_events_min: 1, ..StoreOptions::new(directory) };
+        let store = Some(LocalStore::open(options.clone()).expect("an empty directory opens"));
+        Self { store, options, through: 0, arrival: 0 }
+    }
+
+    fn store(&self) -> &LocalStore {
+        self.store.as_ref().expect("the bench has a store until it is dropped")
+    }
+
+    fn reopen(&mut self) {
+        drop(self.store.take());
+        self.store = Some(LocalStore::open(self.options.clone()).expect("what was synced opens"));
+    }
+
+    fn commit(&mut self, commit: Commit) {
+        self.through += 1;
+        let commit = Commit { through: Position(self.through), ..commit };
+        self.store().commit(SHARD, commit).expect("a healthy store takes commits");
+    }
+
+    fn event(&mut self, audience: Audience) {
+        self.arrival += 1;
+        let events = vec![WindowEvent { arrival: Arrival(self.arrival), audience }];
+        self.commit(Commit { windows: vec![Window { tenant: TENANT, events }], ..Commit::default() });
+    }
+
+    fn sync(&self) {
+        block_on(self.store().sync()).expect("a healthy store syncs");
+    }
+
+    fn tend_all(&self) {
+        while self.store().tend().expect("a healthy store is tended") == Tended::MoreWaiting {}
+    }
+
+    fn entry_rows(&self, user: u64) -> usize {
+        let owner = Owner { partition: SHARD, tenant: TENANT, user: UserNo(user) };
+        let range = keys::entries(owner, Arrival(u64::MAX))..=keys::entries(owner, Arrival::START);
+        self.store().shared.rows.inbox.range(range).count()
+    }
+
+    fn main_rows(&self, family: Family) -> usize {
+        self.store().shared.rows.main.prefix(keys::prefix(SHARD, family)).count()
+    }
+
+    fn count(&self, user: u64) -> u64 {
+        self.count_in(user, EVERYTHING)
+    }
+
+    fn count_in(&self, user: u64, range: ArrivalRange) -> u64 {
+        let reader = Reader { tenant: TENANT, user: UserNo(user), follows: &[] };
+        let mut count = 0;
+        let mut read = |view: &dyn View| {
+            count = view.inbox().count(&reader, range).expect("a healthy store counts");
+        };
+        self.store().read(SHARD, &mut read).expect("a healthy store reads");
+        count
+    }
+
+    fn members(&self) -> usize {
+        let mut count = 0;
+        let mut read = |view: &dyn View| {
+            count = view.lists().members(LIST, None, 9_999).expect("a healthy store reads lists").len();
+        };
+        self.store().read(SHARD, &mut read).expect("a healthy store reads");
+        count
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        drop(self.store.take());
+        // What is left behind in the temporary directory is the operating system's to clean.
+        let _left = std::fs::remove_dir_all(&self.options.directory);
+    }
+}
+
+fn to(users: &[u64]) -> Audience {
+    Audience::Members(users.iter().copied().map(UserNo).collect())
+}
+
+fn edit(user: u64, intervals: Intervals) -> Commit {
+    let edits = vec![ListEdit { key: LIST, user: UserNo(user), intervals, at: Arrival(0) }];
+    Commit { edits, ..Commit::default() }
+}
+
+// proves: INB-06, INB-09
+#[test]
+fn rows_of_a_user_stay_few_whoever_reads() {
+    let mut bench = Bench::new("few-rows");
+    for _ in 0..2_500 {
+        bench.event(to(&[7]));
+        bench.store().tend().expect("a healthy store is tended");
+        assert!(bench.entry_rows(7) <= inbox::SLICES_MAX + 4, "consolidated without a reader");
+    }
+    for after in (0..2_510).step_by(37) {
+        for before in (after..2_600).step_by(91) {
+            let range = ArrivalRange { after: Arrival(after), before: Arrival(before) };
+            let expected = before.min(2_501).saturating_sub(after + 1);
+            assert_eq!(bench.count_in(7, range), expected, "{range:?}");
+        }
+    }
+    bench.reopen();
+    assert_eq!(bench.count(7), 0, "nothing was synced, so nothing is reached");
+}
+
+#[test]
+fn windows_are_saved_until_they_are_rows() {
+    let mut bench = Bench::new("saved-windows");
+    for _ in 0..5 {
+        bench.event(to(&[7]));
+    }
+    bench.sync();
+    assert_eq!(bench.main_rows(Family::Window), 1);
+    bench.reopen();
+    assert_eq!((bench.count(7), bench.store().gauges().window_events), (5, 5));
+    bench.tend_all();
+    assert_eq!((bench.count(7), bench.store().gauges().window_events), (5, 0));
+    assert_eq!(bench.main_rows(Family::Window), 1, "the sync point still has them");
+    bench.sync();
+    assert_eq!(bench.main_rows(Family::Window), 0);
+    bench.reopen();
+    assert_eq!((bench.count(7), bench.store().gauges().window_events), (5, 0));
+}
+
+#[test]
+fn members_who_left_are_dropped_once_nothing_needs_them() {
+    let mut bench = Bench::new("left-members");
+    let mut stays = Intervals::default();
+    stays.open(Arrival(0));
+    bench.commit(edit(1, stays.clone()));
+    bench.commit(edit(2, stays.clone()));
+    bench.event(Audience::List(LIST.list));
+    stays.close(Arrival(1));
+    bench.commit(edit(1, stays.clone()));
+    assert_eq!(bench.members(), 2, "the event is not materialised");
+    bench.tend_all();
+    stays.open(Arrival(1));
+    bench.commit(edit(2, stays));
+    assert_eq!(bench.members(), 1, "dropped when the page was rewritten");
+    assert_eq!((bench.count(1), bench.count(2)), (1, 1));
+}
+
+// proves: INB-09
+#[test]
+fn what_is_forgotten_leaves_the_disk() {
+    let mut bench = Bench::new("forgotten");
+    for _ in 0..60 {
+        bench.event(to(&[7, 8]));
+        bench.store().tend().expect("a healthy store is tended");
+    }
+    assert_eq!((bench.entry_rows(7), bench.entry_rows(8)), (60, 60));
+    let through = Forget::Through { tenant: TENANT, arrival: Arrival(40) };
+    bench.commit(Commit { forgets: vec![through], ..Commit::default() });
+    bench.tend_all();
+    assert_eq!((bench.entry_rows(7), bench.entry_rows(8)), (20, 20));
+    let user = Forget::User { tenant: TENANT, user: UserNo(7) };
+    bench.commit(Commit { forgets: vec![user], ..Commit::default() });
+    bench.sync();
+    assert_eq!(bench.main_rows(Family::Forgetting), 1, "a crash does not forget to forget");
+    bench.reopen();
+    bench.tend_all();
+    bench.sync();
+    assert_eq!((bench.entry_rows(7), bench.entry_rows(8)), (0, 20));
+    assert_eq!(bench.main_rows(Family::Forgetting), 0);
+}
+
+#[test]
+fn a_slice_that_grows_too_large_is_cut_and_loses_nothing() {
+    let mut bench = Bench::new("cut-slice");
+    let mut stays = Intervals::default();
+    stays.open(Arrival(0));
+    let edits: Vec<_> = (0..3_000)
+        .map(|user| ListEdit { key: LIST, user: UserNo(user), intervals: stays.clone(), at: Arrival(0) })
+        .collect();
+    bench.commit(Commit { edits, ..Commit::default() });
+    let events = (1..=500)
+        .map(|arrival| WindowEvent { arrival: Arrival(arrival), audience: Audience::List(LIST.list) });
+    let windows = vec![Window { tenant: TENANT, events: events.collect() }];
+    bench.commit(Commit { windows, ..Commit::default() });
+    assert_eq!(bench.store().tend().expect("a healthy store is tended"), Tended::MoreWaiting);
+    let left = bench.store().gauges().window_events;
+    assert!((1..500).contains(&left), "a million pairs are enough for one slice, {left} events are left");
+    bench.tend_all();
+    assert_eq!(bench.store().gauges().entries_written, 1_500_000);
+    assert_eq!(
+        (bench.count(0), bench.count(1_234), bench.count(2_999), bench.count(3_000)),
+        (500, 500, 500, 0)
+    );
+}
+
+#[test]
+fn an_interrupted_restore_and_a_newer_format_are_refused() {
+    let mut bench = Bench::new("refused");
+    let put = |value: Vec<u8>, store: &LocalStore| {
+        let rows = &store.shared.rows;
+        let row = (keys::SYNC_POINT.into(), Some(value.into()));
+        rows.write_durable(&rows.main, 1, std::iter::once(row)).expect("a healthy store writes");
+    };
+    put(sync_point::encode(sync_point::State::Restoring, &Marks::new()), bench.store());
+    drop(bench.store.take());
+    let refused = LocalStore::open(bench.options.clone()).err();
+    assert!(matches!(refused, Some(StoreError::Damaged { .. })), "{refused:?}");
+    let rows = Rows::open(&bench.options).expect("the database opens");
+    let row = (keys::SYNC_POINT.into(), Some([0, 0, 0, 2, 0, 0].into()));
+    rows.write_durable(&rows.main, 1, std::iter::once(row)).expect("a healthy store writes");
+    drop(rows);
+    let refused = LocalStore::open(bench.options.clone()).err();
+    assert!(matches!(refused, Some(StoreError::NewerFormat { found: 2, known: 1 })), "{refused:?}");
+}
