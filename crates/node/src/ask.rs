@@ -3,6 +3,7 @@
 
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::marks::{Mark, State};
+pub use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 use thiserror::Error;
 
@@ -37,29 +38,6 @@ pub enum AudienceAsk {
 pub enum ListAsk {
     FollowersOf(String),
     Topic(String),
-}
-
-/// Frozen numbers: they are stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Priority {
-    Critical = 0,
-    High = 1,
-    Normal = 2,
-    Low = 3,
-}
-
-impl Priority {
-    /// An unknown number is from a later version; it is shown as normal.
-    #[must_use]
-    pub fn from_stored(number: u8) -> Self {
-        match number {
-            0 => Self::Critical,
-            1 => Self::High,
-            3 => Self::Low,
-            _ => Self::Normal,
-        }
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -47,12 +47,15 @@ pub struct Leader<M: Machine> {
     pub settled: Box<dyn Fn(&[FrontFact]) + Send + Sync>,
 }
 
+/// An item with the answers it gets once they are durable.
+type Answered<M> = (Item<<M as Machine>::Ask, <M as Machine>::Answer>, Vec<<M as Machine>::Answer>);
+
 /// A batch on its way to the disk.
 struct Flight<M: Machine> {
     append: Option<BoxFuture<'static, Result<Position, AppendError>>>,
     commit: Commit,
     facts: Vec<FrontFact>,
-    answers: Vec<(Item<M::Ask, M::Answer>, Vec<M::Answer>)>,
+    answers: Vec<Answered<M>>,
 }
 
 /// Why a leader ended.
@@ -157,14 +160,13 @@ impl<M: Machine> Leader<M> {
     }
 
     /// Decides every ask in order, each seeing what the ones before it decided.
-    #[expect(clippy::type_complexity, reason = "an item with its answers, named once here")]
     fn plan(
         &mut self,
         items: Vec<Item<M::Ask, M::Answer>>,
         flights: &VecDeque<Flight<M>>,
         changes: &mut Changes,
         batch: &mut Batch,
-    ) -> Result<Vec<(Item<M::Ask, M::Answer>, Vec<M::Answer>)>, StoreError> {
+    ) -> Result<Vec<Answered<M>>, StoreError> {
         let partition = self.machine.partition();
         let clock = &self.ports.clock;
         let (now, jump) = self.time.tick(clock.wall(), clock.monotonic());

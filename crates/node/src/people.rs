@@ -16,7 +16,7 @@ use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_ports::lists::ListKey;
 use fantail_rules::ids::{KeyNo, ListId, Lookup, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::{FOLLOWS_PER_USER_MAX, USERS_PER_RECORD_MAX};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Attempts to seal a user under the right key: another caller may create the user in between, once.
 const RESEALS_MAX: usize = 4;
@@ -145,7 +145,7 @@ pub async fn edit_lists(
         EdgeChange::Leave => Change::Leave,
     };
     let mut by_shard: BTreeMap<ShardNo, (Vec<usize>, Vec<AskEdge>)> = BTreeMap::new();
-    let mut names: BTreeMap<(ShardNo, ListId), ()> = BTreeMap::new();
+    let mut names = BTreeSet::new();
     for (index, edge) in edges.iter().enumerate() {
         match prepare_edge(core, tenant, edge, &mut names) {
             Ok((shard, ask)) => {
@@ -192,14 +192,14 @@ fn prepare_edge(
     core: &Core,
     tenant: TenantId,
     edge: &EdgeAsk,
-    named: &mut BTreeMap<(ShardNo, ListId), ()>,
+    named: &mut BTreeSet<(ShardNo, ListId)>,
 ) -> Result<(ShardNo, AskEdge), Refusal> {
     core.require_tenant(tenant)?;
     let user = core.ports.keyring.lookup_user(tenant, &edge.user).map_err(locked)?;
     let shard = core.shard_of(user);
     let list = core.list_id(tenant, &edge.list)?;
     let mut name = Sealed::default();
-    if !named.contains_key(&(shard, list)) {
+    if named.insert((shard, list)) {
         let known = core
             .read(PartitionId::Shard(shard), |view| Ok(list::find(view.tables(), tenant, list)?.is_some()))?;
         if !known {
@@ -213,7 +213,6 @@ fn prepare_edge(
                 }
             };
         }
-        named.insert((shard, list), ());
     }
     Ok((shard, AskEdge { user, list, name }))
 }

@@ -11,6 +11,7 @@ pub mod limits;
 
 pub mod admit;
 pub mod leader_time;
+pub mod priority;
 pub mod tier;
 
 pub mod interval;

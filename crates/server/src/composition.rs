@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use fantail_api::Host;
 use fantail_local::blobs::LocalBlobs;
 use fantail_local::disk::RealDisk;
-use fantail_local::journal::{JournalOptions, LocalJournal};
+use fantail_local::journal::{JournalOptions, LocalJournal, RoomOptions};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_node::Node;
@@ -78,7 +78,13 @@ pub fn keys_directory(data: &Path) -> PathBuf {
 /// Opens engines, recovers, and takes the lead of every partition.
 pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running> {
     let data = &config.data;
-    let journal = LocalJournal::open(Arc::new(RealDisk), &journal_directory(data), JournalOptions::default());
+    let room = RoomOptions {
+        free_bytes_min: config.room.free_bytes_min,
+        free_percent_min: config.room.free_percent_min,
+        ..RoomOptions::default()
+    };
+    let options = JournalOptions { room, ..JournalOptions::default() };
+    let journal = LocalJournal::open(Arc::new(RealDisk), &journal_directory(data), options);
     let journal = Arc::new(journal.context("cannot open the journal")?);
     let keyring = LocalKeyring::open(KeyringOptions::new(keys_directory(data)));
     let keyring = Arc::new(keyring.context("cannot open the keyring")?);
@@ -109,6 +115,8 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         journal: journal.clone(),
         report,
         connections: surroundings.connections,
+        room: config.room,
+        data: data.clone(),
         backups: Arc::new(Backups { node: node.clone(), snapshots, data: data.clone() }),
     };
     Ok(Running {

@@ -1,15 +1,18 @@
 //! What the process tells about itself: readiness and the metrics of journal, store, node and listener.
 
 use crate::backups::Backups;
+use crate::config::Room;
 use crate::listen::Connections;
 use fantail_api::Host;
 use fantail_api::telemetry::Text;
+use fantail_local::disk::{Disk, RealDisk};
 use fantail_local::journal::{JournalStats, LocalJournal};
 use fantail_node::Node;
 use fantail_node::node::Health;
 use fantail_node::start::Report;
 use fantail_ports::BoxFuture;
 use fantail_wire::health::{Backup, Check};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub struct ServerHost {
@@ -18,6 +21,8 @@ pub struct ServerHost {
     pub report: Report,
     pub connections: Arc<Connections>,
     pub backups: Arc<Backups>,
+    pub data: PathBuf,
+    pub room: Room,
 }
 
 impl Host for ServerHost {
@@ -37,6 +42,7 @@ impl Host for ServerHost {
             check("node", serving.0, serving.1),
             check("journal", self.journal.failure().is_none(), self.journal_detail()),
             check("store", true, store),
+            self.room(),
             check("lag", true, lag),
         ]
     }
@@ -59,6 +65,19 @@ impl Host for ServerHost {
 }
 
 impl ServerHost {
+    /// The same question that the journal asks before it writes.
+    fn room(&self) -> Check {
+        match RealDisk.space(&self.data) {
+            Ok(space) => {
+                let needed =
+                    self.room.free_bytes_min.max(space.total_bytes / 100 * self.room.free_percent_min);
+                let detail = format!("{} MiB free, {} needed", space.free_bytes >> 20, needed >> 20);
+                check("room", space.free_bytes >= needed, detail)
+            }
+            Err(error) => check("room", false, error.to_string()),
+        }
+    }
+
     fn journal_detail(&self) -> String {
         let opened = self.journal.report();
         let end = match &opened.torn_tail {

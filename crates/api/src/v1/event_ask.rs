@@ -33,7 +33,7 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, faults: &mut Faults) -> EventA
     faults.text(data.key("category"), &category, CATEGORY_BYTES_MAX);
     faults.name(data.key("category"), &category);
     let content = content_of(&event.data.content, data.key("content"), faults);
-    let priority = event.data.priority.map_or_else(|| priority_by(&category), priority_of);
+    let priority = event.data.priority.map_or_else(|| Priority::of_category(&category), priority_of);
     let mut ask = EventAsk {
         source: event.source,
         id: event.id,
@@ -118,16 +118,6 @@ fn check_actions(content: &Content, at: Pointer<'_>, faults: &mut Faults) {
         if content.actions[..index].iter().any(|earlier| earlier.id == action.id) {
             faults.add(at.key("id"), "used by an earlier action");
         }
-    }
-}
-
-/// PRI-03.
-fn priority_by(category: &str) -> Priority {
-    match category {
-        "security" | "transaction" => Priority::Critical,
-        "message" | "mention" => Priority::High,
-        "marketing" | "digest" => Priority::Low,
-        _ => Priority::Normal,
     }
 }
 

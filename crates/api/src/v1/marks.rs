@@ -10,12 +10,10 @@ use crate::time;
 use crate::v1::inbox::{show_counts, unknown_notification};
 use fantail_node::ask::{MarkAsk, MarkTarget};
 use fantail_rules::ids::{Arrival, Millis, TenantId};
-use fantail_rules::limits::MARK_IDS_MAX;
+use fantail_rules::limits::{MARK_IDS_MAX, SNOOZE_MS_MAX};
 use fantail_rules::marks::Mark;
 use fantail_rules::ulid::Ulid;
 use fantail_wire::inbox::{Marks, Snooze, Unsnooze};
-
-const YEAR_MS: u64 = 366 * 24 * 3_600_000;
 
 /// `read`, `unread`, `seen`, `archive`, `unarchive`.
 pub async fn mark(tenant: TenantId, call: Call, mark: Mark) -> Result<Reply, Problem> {
@@ -97,7 +95,7 @@ fn until_of(text: &str, now: Millis) -> Result<Millis, Problem> {
     if until <= now {
         return Err(Problem::field("/until", "must be in the future"));
     }
-    if until > now.plus(YEAR_MS) {
+    if until > now.plus(SNOOZE_MS_MAX) {
         return Err(Problem::field("/until", "must be within a year"));
     }
     Ok(until)

@@ -30,6 +30,14 @@ pub struct Config {
     pub log: Log,
     pub http: Http,
     pub shards: u16,
+    pub room: Room,
+}
+
+/// When the disk counts as full.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    pub free_bytes_min: u64,
+    pub free_percent_min: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -130,6 +138,10 @@ impl Layers {
             log: Log { format: self.log_format()?, level: self.log_level()? },
             http: self.http()?,
             shards: self.number("storage.shards", 1, 1_024)?,
+            room: Room {
+                free_bytes_min: self.number::<u64>("storage.free_mib_min", 1, 1 << 30)? << 20,
+                free_percent_min: self.number("storage.free_percent_min", 0, 90)?,
+            },
         };
         Ok(config)
     }

@@ -35,6 +35,12 @@ pub const SETTINGS: &[Setting] = &[
         "4",
         "Shards of the users. Fixed when the data directory is created; later changes have no effect.",
     ),
+    number(
+        "storage.free_mib_min",
+        "1024",
+        "Writes get 503 while the disk has less free than this, or than free_percent_min; reads go on.",
+    ),
+    number("storage.free_percent_min", "5", "The same, as a part of the disk. The larger of the two counts."),
 ];
 
 const fn text(key: &'static str, default: &'static str, doc: &'static str) -> Setting {

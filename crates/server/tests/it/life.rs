@@ -237,3 +237,46 @@ fn the_version_is_printed() {
     let directory = Directory::new();
     assert!(!directory.path("data").exists());
 }
+
+/// The threshold is moved instead of the disk being filled: a file takes the room and gives it back.
+#[test]
+fn a_full_disk_stops_writes_and_not_reads_until_there_is_room() {
+    let directory = Directory::new();
+    let free = free_mib(&directory.path(""));
+    let environment = ("FANTAIL_STORAGE_FREE_MIB_MIN", (free - 2_048).to_string());
+    let percent = ("FANTAIL_STORAGE_FREE_PERCENT_MIN", "0");
+    let settings = [(environment.0, environment.1.as_str()), percent];
+    let server = Server::start_in(&directory.path("data"), &[], &settings);
+    let mut client = server.client();
+    put_user(&mut client, "bob");
+    follow(&mut client, "bob", "ann");
+    let first = post(&mut client, &post_by("ann", "1"));
+    eventually_has(&mut client, "bob", std::slice::from_ref(&first));
+    let taken = directory.path("taken");
+    let reserved = std::process::Command::new("fallocate").args(["-l", "4096MiB"]).arg(&taken).status();
+    assert!(reserved.expect("fallocate runs").success());
+    let refusal = eventually("writes are refused", || {
+        let answer = client.post("/api/v1/events", &post_by("ann", "2")).expect("an answer");
+        (answer.status != 202).then_some(answer)
+    });
+    assert_eq!((refusal.status, refusal.json()["code"].as_str()), (503, Some("STORAGE_FULL")));
+    assert!(refusal.header("retry-after").is_some());
+    assert_eq!(
+        inbox(&mut client, "bob", "")["unread"].as_u64().expect("a number"),
+        unread(&mut client, "bob").0
+    );
+    assert_eq!(client.get("/readyz").expect("an answer").status, 503);
+    std::fs::remove_file(&taken).expect("it is there");
+    eventually("writes are taken again", || {
+        let answer = client.post("/api/v1/events", &post_by("ann", "3")).expect("an answer");
+        (answer.status == 202).then_some(())
+    });
+    assert_eq!(client.get("/readyz").expect("an answer").status, 200);
+    server.stop();
+}
+
+fn free_mib(directory: &std::path::Path) -> u64 {
+    let output = std::process::Command::new("df").args(["--output=avail", "-m"]).arg(directory).output();
+    let text = String::from_utf8(output.expect("df runs").stdout).expect("text");
+    text.lines().nth(1).and_then(|line| line.trim().parse().ok()).expect("a number")
+}
