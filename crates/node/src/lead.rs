@@ -32,6 +32,9 @@ use tracing::{error, warn};
 /// Batches that may be planned before the first of them is durable.
 const AHEAD: usize = 2;
 
+/// Told of a batch that was folded, with the facts that shards will take.
+pub type Settled = Box<dyn Fn(&[FrontFact]) + Send + Sync>;
+
 pub struct Leader<M: Machine> {
     pub machine: M,
     pub ports: Arc<Ports>,
@@ -44,7 +47,7 @@ pub struct Leader<M: Machine> {
     /// Says what is durable and folded.
     pub applied: watch::Sender<Position>,
     /// Called after a batch was folded, before its callers are answered.
-    pub settled: Box<dyn Fn(&[FrontFact]) + Send + Sync>,
+    pub settled: Settled,
 }
 
 /// An item with the answers it gets once they are durable.

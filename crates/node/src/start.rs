@@ -4,7 +4,7 @@ use crate::control::ControlPlane;
 use crate::core::{Core, FrontHandle, ShardHandle, answer};
 use crate::errands::ErrandLoop;
 use crate::housekeeping::{retention_loop, sync_loop};
-use crate::lead::Leader;
+use crate::lead::{Leader, Settled};
 use crate::machines::{Front, Machine, Root, Shard};
 use crate::meter::Meter;
 use crate::ports::Ports;
@@ -12,7 +12,6 @@ use crate::queue::Queue;
 use crate::recover::{RecoverError, Recovered, recover};
 use crate::tail::Tail;
 use crate::take::{HOUSE, TakeLoop};
-use fantail_machine::front::fact::FrontFact;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
 use fantail_ports::journal::JournalError;
@@ -62,7 +61,6 @@ pub enum StartError {
     NoLayout,
 }
 
-type Settled = Box<dyn Fn(&[FrontFact]) + Send + Sync>;
 type MachineQueue<M> = Queue<<M as Machine>::Ask, <M as Machine>::Answer>;
 
 struct Starter {
