@@ -94,4 +94,10 @@ impl Entries {
         }
         true
     }
+
+    /// Whether a client may have seen this while a mark of everything is under way.
+    pub fn saw_beside(mut self, view: &NotificationView, now: Now, mark: Mark) -> bool {
+        self.mark_maybe(mark);
+        self.saw(view, now, false)
+    }
 }

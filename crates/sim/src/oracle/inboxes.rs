@@ -3,7 +3,7 @@
 //! An inbox read in one state is judged against the model at that very step. What was uncertain becomes certain by
 //! being read: a lost request that one user has, everybody has who should; one that is missing stays missing.
 
-use super::people::{Known, Person};
+use super::people::{Known, Marking, Person};
 use super::posts::{Fate, Record};
 use super::{Heard, Now, Open, Oracle, Step, Who};
 use crate::broken::{Broken, Invariant};
@@ -175,9 +175,13 @@ impl Oracle {
             Invariant::ExactlyOnce
                 .holds(arrival == view.arrival, || format!("{told}, before at {arrival}"))?;
             // While a mark is under way, the next look may find it done: then nothing is decided.
-            let decides = !person.marking;
+            let marking = person.marking;
             let entries = person.entries.entry(post).or_default();
-            let fits = entries.saw(view, now, decides);
+            let fits = match marking {
+                Some(Marking { mark, all: true }) => entries.clone().saw_beside(view, now, mark),
+                Some(Marking { all: false, .. }) => entries.saw(view, now, false),
+                None => entries.saw(view, now, true),
+            };
             Invariant::Counts.holds(fits, || format!("{told}, expected {entries:?}"))?;
             posts.push(post);
         }
@@ -224,7 +228,7 @@ impl Oracle {
             self.did_not_happen(post);
         } else if settled && !deleted && record.retraction.is_readable() {
             record.retraction.decide(true);
-        } else if settled && deleted && retracted == Known::No && !self.person(who).marking {
+        } else if settled && deleted && retracted == Known::No && self.person(who).marking.is_none() {
             self.person(who).entries.entry(post).or_default().was_deleted();
         }
     }

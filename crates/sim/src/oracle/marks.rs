@@ -1,12 +1,14 @@
 //! Marks under way: what they surely reach, what they may reach, and what remains when they are refused.
 
-use super::people::Known;
+use super::entries::Entries;
+use super::people::{Known, Marking};
 use super::posts::Fate;
 use super::{Heard, Open, Oracle, Who};
 use crate::broken::{Broken, Invariant};
 use crate::call::{PostId, Target};
 use fantail_node::ask::{Counts, Refusal};
 use fantail_rules::marks::Mark;
+use std::collections::BTreeMap;
 
 impl Oracle {
     pub(super) fn invoke_mark(&mut self, who: Who, mark: Mark, target: &Target, open: &mut Open) {
@@ -43,7 +45,26 @@ impl Oracle {
             }
         }
         let person = self.person(who);
-        (person.marking, person.readers) = (true, person.readers + 1);
+        person.marking = Some(Marking { mark, all: matches!(target, Target::All { .. }) });
+        person.readers += 1;
+    }
+
+    /// A mark of everything may also reach what was sent, or what the user joined, while it was under way.
+    pub(super) fn mark_latecomers(
+        &mut self,
+        who: Who,
+        mark: Mark,
+        target: &Target,
+        before: &BTreeMap<PostId, Entries>,
+    ) {
+        let Target::All { through } = target else { return };
+        for post in (0..self.records.len()).map(PostId) {
+            let arrived = self.person(who).arrivals.get(&post).copied();
+            let beyond = matches!((through, arrived), (Some(through), Some(arrived)) if arrived > *through);
+            if !beyond && !before.contains_key(&post) && self.covers(who, post) != Known::No {
+                self.person(who).entries.entry(post).or_default().mark_maybe(mark);
+            }
+        }
     }
 
     fn mark_maybe(&mut self, who: Who, mark: Mark, post: PostId, open: &mut Open) {
@@ -60,6 +81,9 @@ impl Oracle {
         open: Open,
         heard: Heard<Counts>,
     ) -> Result<(), Broken> {
+        if !matches!(heard, Heard::No(_)) {
+            self.mark_latecomers(who, mark, target, &open.before);
+        }
         self.person(who).marked();
         match heard {
             Heard::Unknown => Ok(()),

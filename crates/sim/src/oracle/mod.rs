@@ -198,7 +198,10 @@ impl Oracle {
                 }
                 Call::Post { posts, .. } => posts.iter().for_each(|(post, _)| self.lose_post(*post)),
                 Call::Retract { post, .. } => self.records[post.0].retraction.lose(),
-                Call::Mark { who, .. } => self.person(who).marked(),
+                Call::Mark { who, mark, target } => {
+                    self.mark_latecomers(who, mark, &target, &open.before);
+                    self.person(who).marked();
+                }
                 Call::Poll { who, .. } => self.person(who).polled(),
                 Call::Walk { who, .. } => self.person(who).readers -= 1,
                 Call::ReadUser { .. } | Call::Audit { .. } => {}
@@ -288,7 +291,7 @@ impl Oracle {
                 .all(|(user, list)| self.person(Who { tenant: *tenant, user: *user }).may_edit(*list)),
             Call::Mark { who, .. } => {
                 let person = self.person(*who);
-                person.may_use() && person.exists && !person.marking
+                person.may_use() && person.exists && person.marking.is_none()
             }
             Call::Poll { who, .. } => {
                 let person = self.person(*who);

@@ -10,6 +10,7 @@ use crate::broken::{Broken, Invariant};
 use crate::call::{List, PostId, attributes};
 use fantail_node::ask::{EdgeChange, Refusal, Upserted, UserView};
 use fantail_rules::ids::{Arrival, TenantId};
+use fantail_rules::marks::Mark;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -26,7 +27,7 @@ pub struct Person {
     pub ending: bool,
     /// Edges, marks, walks and polls under way.
     pub readers: u32,
-    pub marking: bool,
+    pub marking: Option<Marking>,
     pub polling: bool,
     pub edges: BTreeMap<List, Edge>,
     pub entries: BTreeMap<PostId, Entries>,
@@ -35,6 +36,14 @@ pub struct Person {
     /// Where the next poll goes on, and everything that polls have shown.
     pub polled_through: Arrival,
     pub polled: BTreeSet<PostId>,
+}
+
+/// A mark under way.
+#[derive(Clone, Copy)]
+pub struct Marking {
+    pub mark: Mark,
+    /// It is for everything that has arrived when it gets its turn, later posts included.
+    pub all: bool,
 }
 
 #[derive(Default)]
@@ -82,7 +91,7 @@ impl Person {
     }
 
     pub fn marked(&mut self) {
-        self.marking = false;
+        self.marking = None;
         self.readers -= 1;
     }
 
