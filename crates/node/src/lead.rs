@@ -226,9 +226,10 @@ impl<M: Machine> Leader<M> {
         let grew = flight.append.is_some();
         if grew {
             self.fold(flight.commit)?;
+            // Before anybody hears of the new position, what it brings can be read.
+            (self.settled)(&flight.facts);
             self.applied.send_replace(through);
         }
-        (self.settled)(&flight.facts);
         for (item, answers) in flight.answers {
             item.answer(Ok(answers));
         }

@@ -79,6 +79,8 @@ pub async fn start(ports: Ports, options: Options) -> Result<(Arc<Core>, Report)
         Ok(RootAnswer::Layout(layout)) => layout,
         Ok(_) | Err(_) => return Err(StartError::NoLayout),
     };
+    // What was recovered is the control plane until the root's next batch.
+    refresh(starter.ports.clone(), plane.clone())(&[]);
     let mut tails = BTreeMap::new();
     let mut fronts = BTreeMap::new();
     for front in (0..layout.fronts).map(FrontNo) {

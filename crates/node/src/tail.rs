@@ -57,6 +57,7 @@ impl Tail {
         let facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         let first = facts.front()?.position;
         let skip = usize::try_from(from.0.checked_sub(first.0)?).ok()?;
-        Some(facts.iter().skip(skip).take(limit).cloned().collect())
+        let wanted = skip.min(facts.len())..facts.len().min(skip.saturating_add(limit));
+        Some(facts.range(wanted).cloned().collect())
     }
 }
