@@ -192,7 +192,8 @@ impl<M: Machine> Leader<M> {
                         let answers: Result<Vec<_>, _> = asks
                             .into_iter()
                             .map(|ask| {
-                                let moment = Moment { now, random: entropy.random_u128() };
+                                let moment =
+                                    Moment { now, random: entropy.random_u128(), quiet_before: false };
                                 machine.decide(&mut view, ask, moment, batch)
                             })
                             .collect();

@@ -13,9 +13,13 @@ use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::{self, RootAnswer, RootAsk};
 use fantail_machine::shard::{self, Derived, ShardAnswer, ShardAsk};
+use fantail_machine::tables::idempotency;
 use fantail_machine::view::View;
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{FrontNo, PartitionId, Position, ShardNo};
+use fantail_rules::admit::Bucket;
+use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use thiserror::Error;
 
 /// One machine of one partition.
@@ -124,14 +128,39 @@ impl Machine for Root {
     }
 }
 
-pub struct Front(pub FrontNo);
+pub struct Front {
+    pub no: FrontNo,
+    /// Buckets of the past in which a tenant accepted nothing: no need to look for repeats there.
+    quiet: Mutex<BTreeSet<(TenantId, Bucket)>>,
+}
+
+impl Front {
+    pub fn new(no: FrontNo) -> Self {
+        Self { no, quiet: Mutex::default() }
+    }
+
+    /// Asks the tables once per tenant and bucket.
+    fn is_quiet_before(&self, view: &View<'_>, tenant: TenantId, now: Millis) -> Result<bool, TablesError> {
+        let [_, before] = Bucket::searched(now);
+        let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        if quiet.contains(&(tenant, before)) {
+            return Ok(true);
+        }
+        let empty = idempotency::is_empty(view, tenant, before)?;
+        if empty {
+            quiet.retain(|(_, bucket)| *bucket >= before);
+            quiet.insert((tenant, before));
+        }
+        Ok(empty)
+    }
+}
 
 impl Machine for Front {
     type Ask = FrontAsk;
     type Answer = FrontAnswer;
 
     fn partition(&self) -> PartitionId {
-        PartitionId::Front(self.0)
+        PartitionId::Front(self.no)
     }
 
     fn decide(
@@ -141,7 +170,12 @@ impl Machine for Front {
         moment: Moment,
         batch: &mut Batch,
     ) -> Result<FrontAnswer, TablesError> {
-        let Planned { records, answer } = front::plan(view, ask, self.0, moment)?;
+        let quiet_before = match &ask {
+            FrontAsk::Admit(ask) => self.is_quiet_before(view, ask.tenant, moment.now)?,
+            FrontAsk::Retract { .. } | FrontAsk::Counted { .. } | FrontAsk::Forget { .. } => false,
+        };
+        let moment = Moment { quiet_before, ..moment };
+        let Planned { records, answer } = front::plan(view, ask, self.no, moment)?;
         for record in records {
             front::apply(view, &record, moment.now)?;
             let stamped = Stamped { at: moment.now, record };

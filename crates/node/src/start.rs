@@ -87,7 +87,7 @@ pub async fn start(ports: Ports, options: Options) -> Result<(Arc<Core>, Report)
         let tail = Arc::new(Tail::new(front, starter.ports.journal.clone()));
         let feed = tail.clone();
         let settled: Settled = Box::new(move |facts| feed.extend(facts));
-        let (queue, applied) = starter.lead(Front(front), &BTreeMap::new(), settled).await?;
+        let (queue, applied) = starter.lead(Front::new(front), &BTreeMap::new(), settled).await?;
         tails.insert(front, tail.clone());
         fronts.insert(front, FrontHandle { queue, tail, applied });
     }

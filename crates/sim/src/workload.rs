@@ -20,8 +20,6 @@ const ACTORS: u16 = 4;
 const TOPICS: u16 = 2;
 /// The actor the crowd follows.
 const STAR: List = List::Actor(2);
-/// The user who marks most.
-const MARKER: u16 = 3;
 /// How far back clients repeat, retract and mark.
 const RECENT: usize = 40;
 
@@ -127,12 +125,6 @@ impl Workload {
 
     fn anybody(&self) -> Who {
         Who { tenant: self.tenant().1, user: self.chance.index(ACTIVE.into()) as u16 }
-    }
-
-    /// Mostly one user: what goes wrong with marks takes several of them on the same entries.
-    fn a_marker(&self) -> Who {
-        let anybody = self.anybody();
-        if self.chance.percent(70) { Who { user: MARKER, ..anybody } } else { anybody }
     }
 
     fn anybody_at_all(&self) -> Who {
@@ -257,7 +249,7 @@ impl Workload {
     }
 
     fn mark(&mut self, oracle: &Oracle, now: Millis) -> Call {
-        let who = self.a_marker();
+        let who = self.anybody();
         let known = oracle.seen_by(who);
         if known.is_empty() || self.chance.percent(30) {
             let all = [Mark::Read, Mark::Read, Mark::Seen, Mark::Archive, Mark::Unread, Mark::Unarchive];

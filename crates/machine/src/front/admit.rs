@@ -41,7 +41,7 @@ pub enum AskAudience {
 }
 
 pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) -> Result<Plan, TablesError> {
-    let known = idempotency::find(view, ask.tenant, &ask.key, moment.now)?;
+    let known = idempotency::find(view, ask.tenant, &ask.key, &moment.searched())?;
     match admit::decide(known, ask.body) {
         Verdict::Repeat(event) => return Ok(Planned::nothing(FrontAnswer::Repeat(event))),
         Verdict::OtherBody => return Ok(Planned::nothing(FrontAnswer::OtherBody)),
@@ -51,7 +51,8 @@ pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) ->
         AskAudience::Members(shards) => Audience::Addressed(shards),
         AskAudience::List(list) => {
             let known = size::find(view, ask.tenant, list)?;
-            Audience::Listed { list, tier: tier::decide(known.tier, known.total(), ask.tier_up) }
+            let tier = tier::decide(known.tier, known.total(), ask.tier_up);
+            Audience::Listed { list, tier, turned: tier != known.tier }
         }
     };
     let mut mint = Mint { front, last: event::state(view)?.last };
@@ -86,12 +87,10 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
     };
     put(view, event::key(tenant, admitted.event), &row);
     put(view, event::state_key(), &FrontState { last: admitted.event });
-    if let Audience::Listed { list, tier } = admitted.audience {
+    if let Audience::Listed { list, tier, turned: true } = admitted.audience {
         let mut known = size::find(view, tenant, list)?;
-        if known.tier != tier {
-            known.tier = tier;
-            put(view, size::key(tenant, list), &known);
-        }
+        known.tier = tier;
+        put(view, size::key(tenant, list), &known);
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ impl FrontFact {
     pub fn of(position: Position, record: &FrontRecord) -> Self {
         let said = match record {
             FrontRecord::Admitted(admitted) => match &admitted.audience {
-                Audience::Listed { list, tier } => {
+                Audience::Listed { list, tier, .. } => {
                     Said::Listed { tenant: admitted.tenant, event: admitted.event, list: *list, tier: *tier }
                 }
                 Audience::Addressed(shards) => Said::Addressed {

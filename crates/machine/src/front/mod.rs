@@ -13,6 +13,7 @@ use crate::tables::event::{self, EventRow};
 use crate::tables::{get, put, size};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
+use fantail_rules::admit::Bucket;
 use fantail_rules::ids::{FrontNo, Millis, ShardNo, TenantId};
 use fantail_rules::ulid::Ulid;
 
@@ -51,6 +52,16 @@ pub struct Moment {
     pub now: Millis,
     /// Fresh for every ask.
     pub random: u128,
+    /// It is known that the tenant accepted nothing in the bucket before this one.
+    pub quiet_before: bool,
+}
+
+impl Moment {
+    /// The buckets in which a repeat may be.
+    fn searched(&self) -> Vec<Bucket> {
+        let [current, before] = Bucket::searched(self.now);
+        if self.quiet_before { vec![current] } else { vec![current, before] }
+    }
 }
 
 pub type Plan = Planned<FrontRecord, FrontAnswer>;

@@ -3,7 +3,7 @@
 //! ```text
 //! 1 Admitted   tenant, event: ulid, key: 16, body: 16, kind: text, category: text, priority: u8,
 //!              actor: option sealed, content: sealed, audience
-//!              audience = 0 list: 16, tier: u8 | 1 list of (shard: varint, members: ascending)
+//!              audience = 0 list: 16, tier: u8, turned: flag | 1 list of (shard: varint, members: ascending)
 //! 2 Retracted  tenant, event: ulid
 //! 3 Counted    shard, list of (tenant, list: 16, members: varint)
 //! 4 Forgotten  tenant, bucket: varint, keys: list of 16, events: list of ulid
@@ -56,10 +56,8 @@ pub struct Admitted {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Audience {
-    Listed {
-        list: ListId,
-        tier: Tier,
-    },
+    /// `turned`: the list's last event had the other tier.
+    Listed { list: ListId, tier: Tier, turned: bool },
     /// Members by shard, both ascending.
     Addressed(Vec<(ShardNo, Vec<UserNo>)>),
 }
@@ -84,8 +82,8 @@ impl Size {
 impl Audience {
     fn write(&self, w: &mut Writer) {
         match self {
-            Self::Listed { list, tier } => {
-                w.u8(0).list_id(*list).u8(*tier as u8);
+            Self::Listed { list, tier, turned } => {
+                w.u8(0).list_id(*list).u8(*tier as u8).flag(*turned);
             }
             Self::Addressed(shards) => {
                 w.u8(1).list(shards.iter(), |w, (shard, members)| {
@@ -97,7 +95,7 @@ impl Audience {
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match r.u8()? {
-            0 => Self::Listed { list: r.list_id()?, tier: read_tier(r)? },
+            0 => Self::Listed { list: r.list_id()?, tier: read_tier(r)?, turned: r.flag()? },
             1 => Self::Addressed(
                 r.list(|r| Ok((r.shard()?, r.ascending()?.into_iter().map(UserNo).collect())))?,
             ),

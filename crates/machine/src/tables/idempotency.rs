@@ -8,22 +8,22 @@ use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::admit::{Bucket, Known};
-use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::ids::TenantId;
 
 #[must_use]
 pub fn key(tenant: TenantId, bucket: Bucket, hash: &[u8; 16]) -> Vec<u8> {
     Key::new(Family::Idempotency, tenant).bytes(&bucket.0.to_be_bytes()).bytes(hash).finish()
 }
 
-/// Looks a key up in the buckets that are inside the window.
+/// Looks a key up in the given buckets.
 pub fn find(
     tables: &dyn Tables,
     tenant: TenantId,
     hash: &[u8; 16],
-    now: Millis,
+    buckets: &[Bucket],
 ) -> Result<Option<Known>, TablesError> {
-    for bucket in Bucket::searched(now) {
-        if let Some(known) = get(tables, &key(tenant, bucket, hash))? {
+    for bucket in buckets {
+        if let Some(known) = get(tables, &key(tenant, *bucket, hash))? {
             return Ok(Some(known));
         }
     }
@@ -32,6 +32,14 @@ pub fn find(
 
 /// Keys of one bucket.
 pub type Outdated = (Bucket, Vec<[u8; 16]>);
+
+/// Whether a bucket holds nothing. A bucket of the past that is empty stays so, as time does not go back.
+pub fn is_empty(tables: &dyn Tables, tenant: TenantId, bucket: Bucket) -> Result<bool, TablesError> {
+    let prefix = Key::new(Family::Idempotency, tenant).bytes(&bucket.0.to_be_bytes());
+    let (from, to) = (prefix.clone().finish(), prefix.end());
+    let range = KeyRange { from: &from, to: &to };
+    Ok(collect(tables, range, Order::Ascending, 1, |_, _| Ok(()))?.is_empty())
+}
 
 /// Some keys of buckets below `before`, oldest first, all of one bucket.
 pub fn outdated(

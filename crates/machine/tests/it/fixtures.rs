@@ -151,7 +151,7 @@ fn front_examples() -> Vec<FrontRecord> {
     let tenant = TenantId(300);
     let members = vec![(ShardNo(1), vec![UserNo(0), UserNo(500)]), (ShardNo(3), vec![UserNo(9)])];
     vec![
-        admitted(Audience::Listed { list: list(2), tier: Tier::Pointer }),
+        admitted(Audience::Listed { list: list(2), tier: Tier::Pointer, turned: true }),
         admitted(Audience::Addressed(members)),
         FrontRecord::Retracted { tenant, event: Ulid(0x0102_0304) },
         FrontRecord::Counted {

@@ -75,7 +75,7 @@ impl Node {
         // Multiples of a large odd number: different for every ask, the same in every run.
         self.draws += 1;
         let random = u128::from(self.draws).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        Moment { now: self.now, random }
+        Moment { now: self.now, random, quiet_before: false }
     }
 
     pub fn root(&mut self, ask: RootAsk) -> RootAnswer {

@@ -103,7 +103,11 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
 
 fn audience() -> impl Strategy<Value = Audience> {
     prop_oneof![
-        (list(), tier()).prop_map(|(list, tier)| Audience::Listed { list, tier }),
+        (list(), tier(), any::<bool>()).prop_map(|(list, tier, turned)| Audience::Listed {
+            list,
+            tier,
+            turned
+        }),
         btree_map(any::<u16>(), members(), 0..4)
             .prop_map(|map| Audience::Addressed(map.into_iter().map(|(no, m)| (ShardNo(no), m)).collect())),
     ]
