@@ -14,37 +14,45 @@ use fantail_rules::ids::{FrontNo, KeyNo, Lookup, PartitionId, ShardNo, TenantId,
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 
+/// Asks for one front: their places in the request, and what to say if the front has nothing to say.
+#[derive(Default)]
+struct Group {
+    places: Vec<(usize, Option<Refusal>)>,
+    asks: Vec<FrontAsk>,
+    bytes: usize,
+}
+
 pub async fn post(core: &Core, tenant: TenantId, events: Vec<EventAsk>) -> Vec<Result<Accepted, Refusal>> {
     let mut results: Vec<Result<Accepted, Refusal>> = Vec::with_capacity(events.len());
-    let mut by_front: BTreeMap<FrontNo, (Vec<usize>, Vec<FrontAsk>, usize)> = BTreeMap::new();
+    let mut by_front: BTreeMap<FrontNo, Group> = BTreeMap::new();
     let policy = core.control.now().tenants.get(&tenant).map(|found| found.tier_up);
     for (index, event) in events.into_iter().enumerate() {
         let bytes = event.content.len() + 512;
         let prepared = policy.ok_or(Refusal::UnknownTenant).and_then(|up| prepare(core, tenant, event, up));
         match prepared {
-            Ok((front, ask)) => {
-                let (places, asks, total) = by_front.entry(front).or_default();
-                places.push(index);
-                asks.push(FrontAsk::Admit(Box::new(ask)));
-                *total += bytes;
+            Ok(Prepared { front, ask, otherwise }) => {
+                let group = by_front.entry(front).or_default();
+                group.places.push((index, otherwise));
+                group.asks.push(ask);
+                group.bytes += bytes;
                 results.push(Err(stopped("not asked yet")));
             }
             Err(refusal) => results.push(Err(refusal)),
         }
     }
     let mut pending = Vec::new();
-    for (front, (places, asks, bytes)) in by_front {
+    for (front, Group { places, asks, bytes }) in by_front {
         let handle = core.front(front).ok_or_else(|| stopped("no such front"));
         pending.push((places, handle.and_then(|handle| handle.queue.push(tenant, asks, bytes))));
     }
     for (places, pushed) in pending {
         match answers(pushed).await {
             Ok(answers) => {
-                for (place, answer) in places.into_iter().zip(answers) {
-                    results[place] = accepted(answer);
+                for ((place, otherwise), answer) in places.into_iter().zip(answers) {
+                    results[place] = accepted(answer, otherwise);
                 }
             }
-            Err(refusal) => places.into_iter().for_each(|place| results[place] = Err(refusal.clone())),
+            Err(refusal) => places.into_iter().for_each(|(place, _)| results[place] = Err(refusal.clone())),
         }
     }
     count(core, &results);
@@ -60,8 +68,11 @@ fn count(core: &Core, results: &[Result<Accepted, Refusal>]) {
     }
 }
 
-fn accepted(answer: FrontAnswer) -> Result<Accepted, Refusal> {
+fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted, Refusal> {
     match answer {
+        FrontAnswer::Unheard => {
+            Err(otherwise.unwrap_or_else(|| stopped("the front answered something else")))
+        }
         FrontAnswer::Admitted(event) => Ok(Accepted { event, replayed: false }),
         FrontAnswer::Repeat(event) => Ok(Accepted { event, replayed: true }),
         FrontAnswer::OtherBody => Err(Refusal::OtherBody),
@@ -83,8 +94,17 @@ pub async fn retract(core: &Core, tenant: TenantId, event: Ulid) -> Result<(), R
     }
 }
 
-/// Hashes, seals and resolves one event, and chooses its front.
-fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Result<(FrontNo, Ask), Refusal> {
+/// What to ask of which front.
+struct Prepared {
+    front: FrontNo,
+    ask: FrontAsk,
+    /// The refusal if the request is not a repeat after all.
+    otherwise: Option<Refusal>,
+}
+
+/// Hashes, seals and resolves one event, and chooses its front. An event whose recipients are not all there can still
+/// be a repeat: the first one was accepted when they were.
+fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Result<Prepared, Refusal> {
     let keyring = &core.ports.keyring;
     let mut name = Vec::with_capacity(event.source.len() + event.id.len() + 1);
     name.extend_from_slice(event.source.as_bytes());
@@ -93,16 +113,27 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
     let key = keyring.digest(tenant, &name).map_err(locked)?;
     let audience = match event.audience {
         AudienceAsk::FollowersOf(actor) => {
-            AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?)
+            Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?))
         }
-        AudienceAsk::Topic(topic) => AskAudience::List(core.list_id(tenant, &ListAsk::Topic(topic))?),
-        AudienceAsk::Users(users) => AskAudience::Members(resolve(core, tenant, &users)?),
+        AudienceAsk::Topic(topic) => Ok(AskAudience::List(core.list_id(tenant, &ListAsk::Topic(topic))?)),
+        AudienceAsk::Users(users) => match resolve(core, tenant, &users) {
+            Ok(members) => Ok(AskAudience::Members(members)),
+            Err(unknown @ Refusal::UnknownRecipients { .. }) => Err(unknown),
+            Err(other) => return Err(other),
+        },
     };
     // Everything an author says meets in one front; without an author, the topic or the request decides.
     let front = match (&event.actor, &audience) {
         (Some(actor), _) => core.front_of(core.list_id(tenant, &ListAsk::FollowersOf(actor.clone()))?),
-        (None, AskAudience::List(list)) => core.front_of(*list),
-        (None, AskAudience::Members(_)) => FrontNo(spread(&key, core.layout.fronts)),
+        (None, Ok(AskAudience::List(list))) => core.front_of(*list),
+        (None, Ok(AskAudience::Members(_)) | Err(_)) => FrontNo(spread(&key, core.layout.fronts)),
+    };
+    let audience = match audience {
+        Ok(audience) => audience,
+        Err(unknown) => {
+            let ask = FrontAsk::Recall { tenant, key, body: event.body_hash };
+            return Ok(Prepared { front, ask, otherwise: Some(unknown) });
+        }
     };
     let actor = event.actor.as_deref().map(|actor| seal_name(core, tenant, Context::Actor, actor));
     let content = keyring.seal(tenant, KeyNo::TENANT, Context::Content, &event.content).map_err(locked)?;
@@ -118,7 +149,7 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         audience,
         tier_up,
     };
-    Ok((front, ask))
+    Ok(Prepared { front, ask: FrontAsk::Admit(Box::new(ask)), otherwise: None })
 }
 
 /// Seals the name of somebody under that user's own key, so that erasing the user erases the name everywhere; a

@@ -172,7 +172,10 @@ impl Machine for Front {
     ) -> Result<FrontAnswer, TablesError> {
         let quiet_before = match &ask {
             FrontAsk::Admit(ask) => self.is_quiet_before(view, ask.tenant, moment.now)?,
-            FrontAsk::Retract { .. } | FrontAsk::Counted { .. } | FrontAsk::Forget { .. } => false,
+            FrontAsk::Recall { .. }
+            | FrontAsk::Retract { .. }
+            | FrontAsk::Counted { .. }
+            | FrontAsk::Forget { .. } => false,
         };
         let moment = Moment { quiet_before, ..moment };
         let Planned { records, answer } = front::plan(view, ask, self.no, moment)?;

@@ -18,13 +18,13 @@ use fantail_rules::ids::{KeyNo, ListId, Lookup, PartitionId, ShardNo, TenantId, 
 use fantail_rules::limits::{FOLLOWS_PER_USER_MAX, USERS_PER_RECORD_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Attempts to seal a user under the right key: another caller may create the user in between, once.
-const RESEALS_MAX: usize = 4;
+/// Attempts to seal a user under the right key: others may create and delete the user in between.
+const RESEALS_MAX: usize = 16;
 
 pub async fn put_users(core: &Core, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {
     let mut results: Vec<Result<Upserted, Refusal>> =
         users.iter().map(|_| Err(stopped("not asked yet"))).collect();
-    let mut todo: Vec<(usize, Option<KeyNo>)> = (0..users.len()).map(|index| (index, None)).collect();
+    let mut todo: Vec<(usize, UserKey)> = (0..users.len()).map(|index| (index, UserKey::Find)).collect();
     for _ in 0..RESEALS_MAX {
         let mut by_shard: BTreeMap<ShardNo, (Vec<usize>, Vec<Put>)> = BTreeMap::new();
         for (index, key) in std::mem::take(&mut todo) {
@@ -54,7 +54,8 @@ pub async fn put_users(core: &Core, tenant: TenantId, users: Vec<UserAsk>) -> Ve
                         match answer {
                             PutAnswer::Created => results[place] = Ok(Upserted::Created),
                             PutAnswer::Updated => results[place] = Ok(Upserted::Updated),
-                            PutAnswer::Reseal(key) => todo.push((place, Some(key))),
+                            PutAnswer::Reseal(key) => todo.push((place, UserKey::Use(key))),
+                            PutAnswer::Mint => todo.push((place, UserKey::Mint)),
                         }
                     }
                 }
@@ -63,32 +64,47 @@ pub async fn put_users(core: &Core, tenant: TenantId, users: Vec<UserAsk>) -> Ve
             }
         }
         if todo.is_empty() {
-            break;
+            return results;
         }
     }
+    // Somebody creates and deletes these users without pause.
+    todo.into_iter().for_each(|(place, _)| results[place] = Err(Refusal::Busy { retry_after_ms: 100 }));
     results
 }
 
-fn seal_user(
-    core: &Core,
-    tenant: TenantId,
-    ask: &UserAsk,
-    key: Option<KeyNo>,
-) -> Result<(ShardNo, Put), Refusal> {
+/// Under which key a user is sealed.
+#[derive(Clone, Copy)]
+enum UserKey {
+    /// The user's own, or a new one for a new user.
+    Find,
+    Use(KeyNo),
+    Mint,
+}
+
+fn seal_user(core: &Core, tenant: TenantId, ask: &UserAsk, key: UserKey) -> Result<(ShardNo, Put), Refusal> {
     core.require_tenant(tenant)?;
     let keyring = &core.ports.keyring;
     let lookup = keyring.lookup_user(tenant, &ask.user).map_err(locked)?;
-    let shard = core.shard_of(lookup);
-    let key = match key {
-        Some(key) => key,
-        None => match find(core, tenant, lookup)? {
-            Some((_, row)) => row.id.key,
-            None => keyring.mint(tenant).map_err(locked)?,
-        },
+    let known = match key {
+        UserKey::Find => find(core, tenant, lookup)?.map(|(_, row)| row.id.key),
+        UserKey::Use(key) => Some(key),
+        UserKey::Mint => None,
     };
-    let id = keyring.seal(tenant, key, Context::UserId, ask.user.as_bytes()).map_err(locked)?;
-    let attributes = keyring.seal(tenant, key, Context::UserAttributes, &ask.attributes).map_err(locked)?;
-    Ok((shard, Put { lookup, id, attributes }))
+    let seal = |key: KeyNo| {
+        let id = keyring.seal(tenant, key, Context::UserId, ask.user.as_bytes())?;
+        let attributes = keyring.seal(tenant, key, Context::UserAttributes, &ask.attributes)?;
+        Ok(Put { lookup, minted: false, id, attributes })
+    };
+    let sealed = match known.map(seal) {
+        Some(Ok(put)) => put,
+        // The user has gone, and the key with it.
+        None | Some(Err(KeyringError::NoKey { .. })) => {
+            let put = keyring.mint(tenant).and_then(seal).map_err(locked)?;
+            Put { minted: true, ..put }
+        }
+        Some(Err(failed)) => return Err(locked(failed)),
+    };
+    Ok((core.shard_of(lookup), sealed))
 }
 
 fn find(core: &Core, tenant: TenantId, lookup: Lookup) -> Result<Option<(UserNo, UserRow)>, Refusal> {

@@ -89,7 +89,7 @@ impl Sim {
         let swarm = Swarm::of(seed, strict);
         Self {
             world: World::new(seed, &swarm, bug),
-            oracle: Oracle::new(strict),
+            oracle: Oracle::default(),
             workload: Workload::new(seed, &swarm, Vec::new()),
             trace,
             report: Report::default(),

@@ -23,8 +23,7 @@ pub struct Swarm {
     pub retractions: bool,
     pub other_bodies: bool,
     pub marks: bool,
-    /// Also ask what production is known not to hold yet: an upsert beside a deletion of one user, a repeat whose
-    /// recipient was deleted since, one key with two bodies that go to different fronts.
+    /// Also ask what production is known not to hold yet: one key with two bodies that go to different fronts.
     pub strict: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
     pub flush_weight: u64,
@@ -48,7 +47,7 @@ impl Swarm {
             clock_steps: chance.percent(40),
             rebuilds: chance.percent(30),
             deletions: chance.percent(60),
-            duels: chance.percent(40) && strict,
+            duels: chance.percent(40),
             strict,
             retractions: chance.percent(70),
             other_bodies: chance.percent(70),

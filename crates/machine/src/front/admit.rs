@@ -40,12 +40,25 @@ pub enum AskAudience {
     Members(Vec<(ShardNo, Vec<UserNo>)>),
 }
 
+/// The answer to a request that was heard before; `None` if it is new.
+pub(super) fn recall(
+    view: &View<'_>,
+    tenant: TenantId,
+    key: &[u8; 16],
+    body: [u8; 16],
+    moment: &Moment,
+) -> Result<Option<FrontAnswer>, TablesError> {
+    let known = idempotency::find(view, tenant, key, &moment.searched())?;
+    Ok(match admit::decide(known, body) {
+        Verdict::Repeat(event) => Some(FrontAnswer::Repeat(event)),
+        Verdict::OtherBody => Some(FrontAnswer::OtherBody),
+        Verdict::New => None,
+    })
+}
+
 pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) -> Result<Plan, TablesError> {
-    let known = idempotency::find(view, ask.tenant, &ask.key, &moment.searched())?;
-    match admit::decide(known, ask.body) {
-        Verdict::Repeat(event) => return Ok(Planned::nothing(FrontAnswer::Repeat(event))),
-        Verdict::OtherBody => return Ok(Planned::nothing(FrontAnswer::OtherBody)),
-        Verdict::New => {}
+    if let Some(known) = recall(view, ask.tenant, &ask.key, ask.body, &moment)? {
+        return Ok(Planned::nothing(known));
     }
     let audience = match ask.audience {
         AskAudience::Members(shards) => Audience::Addressed(shards),

@@ -20,6 +20,12 @@ use fantail_rules::ulid::Ulid;
 #[derive(Clone, Debug)]
 pub enum FrontAsk {
     Admit(Box<admit::Ask>),
+    /// Was this request accepted before? For requests that could not be admitted any more.
+    Recall {
+        tenant: TenantId,
+        key: [u8; 16],
+        body: [u8; 16],
+    },
     Retract {
         tenant: TenantId,
         event: Ulid,
@@ -40,10 +46,14 @@ pub enum FrontAnswer {
     Admitted(Ulid),
     Repeat(Ulid),
     OtherBody,
+    /// Nothing was accepted under this key.
+    Unheard,
     Retracted,
     UnknownEvent,
     Counted,
-    Forgot { more: bool },
+    Forgot {
+        more: bool,
+    },
 }
 
 /// What planning may use of the world.
@@ -69,6 +79,10 @@ pub type Plan = Planned<FrontRecord, FrontAnswer>;
 pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> Result<Plan, TablesError> {
     match ask {
         FrontAsk::Admit(ask) => admit::plan(view, *ask, front, moment),
+        FrontAsk::Recall { tenant, key, body } => {
+            let known = admit::recall(view, tenant, &key, body, &moment)?;
+            Ok(Planned::nothing(known.unwrap_or(FrontAnswer::Unheard)))
+        }
         FrontAsk::Retract { tenant, event } => Ok(match event::find(view, tenant, event)? {
             None => Planned::nothing(FrontAnswer::UnknownEvent),
             Some(row) if row.retracted => Planned::nothing(FrontAnswer::Retracted),

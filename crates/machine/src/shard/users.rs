@@ -23,6 +23,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Put {
     pub lookup: Lookup,
+    /// The key was made for this request. A new user never gets a key that another one has had.
+    pub minted: bool,
     pub id: Sealed,
     pub attributes: Sealed,
 }
@@ -33,6 +35,8 @@ pub enum PutAnswer {
     Updated,
     /// The user exists under another key: seal again under this one.
     Reseal(KeyNo),
+    /// The user whose key this is has gone meanwhile: seal again under a new one.
+    Mint,
 }
 
 pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Result<Plan, TablesError> {
@@ -53,6 +57,10 @@ pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Res
             Some((user, _)) => {
                 answers.push(PutAnswer::Updated);
                 user
+            }
+            None if !put.minted => {
+                answers.push(PutAnswer::Mint);
+                continue;
             }
             None => {
                 let user = UserNo(next);

@@ -24,7 +24,7 @@ fn edges(node: &mut Node, change: Change, asks: impl Iterator<Item = (u64, u64)>
 }
 
 fn users(node: &mut Node, names: std::ops::Range<u64>) {
-    let put = |name| Put { lookup: lookup(name), id: sealed(name), attributes: sealed(name) };
+    let put = |name| Put { lookup: lookup(name), minted: true, id: sealed(name), attributes: sealed(name) };
     node.shard(ShardAsk::PutUsers { tenant: TENANT, users: names.map(put).collect() });
 }
 

@@ -215,7 +215,12 @@ impl Node {
 
     /// Creates a user and returns its number.
     pub fn user(&mut self, name: u64) -> UserNo {
-        let put = Put { lookup: lookup(name), id: sealed(name + 100), attributes: sealed(name + 100) };
+        let put = Put {
+            lookup: lookup(name),
+            minted: true,
+            id: sealed(name + 100),
+            attributes: sealed(name + 100),
+        };
         self.shard(ShardAsk::PutUsers { tenant: self.tenant, users: vec![put] });
         self.number(name).unwrap()
     }

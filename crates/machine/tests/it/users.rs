@@ -11,7 +11,7 @@ use fantail_rules::ids::{Arrival, KeyNo, UserNo};
 use fantail_rules::marks::Mark;
 
 fn put(name: u64, key: u64) -> Put {
-    Put { lookup: lookup(name), id: sealed(key), attributes: sealed(key) }
+    Put { lookup: lookup(name), minted: true, id: sealed(key), attributes: sealed(key) }
 }
 
 fn puts(node: &mut Node, users: Vec<Put>) -> Vec<PutAnswer> {
@@ -91,4 +91,13 @@ fn a_user_who_comes_back_is_another_one() {
     node.take_all();
     assert_eq!(node.arrivals(second), [0; 0]);
     assert_eq!(node.counts(second).unread, 0);
+}
+
+/// The key of a gone user is on its way to be destroyed: nobody may be sealed under it again.
+#[test]
+fn a_gone_users_key_is_not_given_to_the_next_one() {
+    let mut node = Node::new();
+    let again = Put { minted: false, ..put(7, 3) };
+    let ask = ShardAsk::PutUsers { tenant: TENANT, users: vec![again] };
+    assert_eq!(node.shard(ask), ShardAnswer::Users(vec![PutAnswer::Mint]));
 }

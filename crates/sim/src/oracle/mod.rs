@@ -46,8 +46,6 @@ pub struct Oracle {
     events: BTreeMap<Ulid, PostId>,
     calls: BTreeMap<CallId, Open>,
     doubts: Vec<Doubt>,
-    /// Judge also what production is known not to hold yet; see `Swarm::strict`.
-    strict: bool,
     pub seen: Seen,
 }
 
@@ -94,11 +92,6 @@ enum Heard<T> {
 }
 
 impl Oracle {
-    #[must_use]
-    pub fn new(strict: bool) -> Self {
-        Self { strict, ..Self::default() }
-    }
-
     pub fn invoke(&mut self, id: CallId, call: &Call, step: Step) {
         let mut open = Open {
             call: call.clone(),

@@ -333,7 +333,7 @@ impl Oracle {
                 Ok(())
             }
             Refusal::UnknownRecipients { users } => {
-                let known = self.strict && record.fate == Fate::Happened && record.acked < invoked;
+                let known = record.fate == Fate::Happened && record.acked < invoked;
                 Invariant::Idempotency.holds(!known, || format!("{told}, but it had been accepted"))?;
                 self.hold_aim(id);
                 let record = &self.records[id.0];
