@@ -19,6 +19,10 @@ use tracing::error;
 /// Facts in one proposal. A shard cuts them into records of its own size.
 const STRETCH_MAX: usize = 1_024;
 
+/// A shard that has just taken waits this long before it takes again, so that under load one take brings many
+/// events. After a quiet moment there is no wait.
+const PACE_MS: u64 = 2;
+
 /// Asks of the node itself take turns like a tenant's.
 pub const HOUSE: TenantId = TenantId(0);
 
@@ -44,6 +48,7 @@ impl TakeLoop {
     /// Ends without an error when the shard's queue closes.
     async fn walk(&mut self) -> Result<(), String> {
         let mut taken = taken(&self.ports, self.shard, self.front).map_err(|failed| failed.to_string())?;
+        let mut paced = self.ports.clock.monotonic();
         loop {
             let durable = *self.durable.borrow_and_update();
             if durable <= taken {
@@ -52,6 +57,10 @@ impl TakeLoop {
                 }
                 continue;
             }
+            if self.ports.clock.monotonic() < paced {
+                self.ports.tasks.sleep_until(paced).await;
+            }
+            paced = self.ports.clock.monotonic().plus(PACE_MS);
             let facts =
                 self.tail.read(taken.next(), STRETCH_MAX).await.map_err(|failed| failed.to_string())?;
             let Some(last) = facts.last().map(|fact| fact.position) else { continue };
