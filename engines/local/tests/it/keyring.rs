@@ -129,7 +129,8 @@ fn another_server_key_is_refused() {
     drop(keyring);
     let given = KeyringOptions { server_key: Some([7; 32]), ..KeyringOptions::new(directory.path()) };
     assert!(matches!(LocalKeyring::open(given.clone()), Err(KeyringError::Damaged { .. })));
-    assert!(!format!("{given:?}").contains('7'), "a key is not shown");
+    // The path may hold the digit; a key would show as a run of numbers.
+    assert!(!format!("{given:?}").contains("7, 7"), "a key is not shown");
     fs::remove_file(directory.path().join("server.key")).unwrap();
     assert!(
         matches!(open(directory.path()), Err(KeyringError::Damaged { .. })),
