@@ -7,6 +7,3 @@ pub mod store;
 
 pub mod blobs;
 pub mod keyring;
-
-pub mod clock;
-pub mod entropy;
