@@ -85,6 +85,12 @@ pub struct Gauges {
     pub window_events: u64,
     /// Entries materialised since start.
     pub entries_written: u64,
+    /// Of the inbox index: its runs, their entries and bytes, and the bytes written for them since start.
+    pub runs: u64,
+    pub run_entries: u64,
+    pub run_bytes: u64,
+    pub run_bytes_written: u64,
+    /// Everything the store has on disk.
     pub disk_bytes: u64,
 }
 
@@ -101,6 +107,9 @@ pub enum StoreError {
     NotEmpty,
     #[error("store has format {found}, this build reads up to {known}")]
     NewerFormat { found: u32, known: u32 },
+    /// What was asked was not done, and nothing is lost: it can be asked again when there is room.
+    #[error("no room on the disk: {reason}")]
+    Full { reason: String },
     #[error("store input/output failed: {reason}")]
     Io { reason: String },
 }

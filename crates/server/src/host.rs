@@ -104,6 +104,11 @@ fn write_node(text: &mut Text, health: &Health) {
         ("fantail_events_taken_total", "Events brought into shards", counters.events_taken),
         ("fantail_busy_total", "Asks refused because queues were full", counters.busy),
         ("fantail_inbox_entries_total", "Inbox entries written", health.store.entries_written),
+        (
+            "fantail_inbox_run_bytes_written_total",
+            "Bytes written to runs of the inbox index, by fan-out and by merging",
+            health.store.run_bytes_written,
+        ),
     ] {
         text.family(name, "counter", help);
         text.sample(name, &[], value);
@@ -114,6 +119,9 @@ fn write_node(text: &mut Text, health: &Health) {
         ("fantail_queue_asks", "Asks that wait for leaders", health.waiting as u64),
         ("fantail_unsynced_bytes", "Bytes since the last sync point", health.store.unsynced_bytes),
         ("fantail_window_events", "Events whose entries are not written yet", health.store.window_events),
+        ("fantail_inbox_runs", "Runs of the inbox index", health.store.runs),
+        ("fantail_inbox_run_entries", "Entries in these runs", health.store.run_entries),
+        ("fantail_inbox_run_bytes", "Bytes of these runs", health.store.run_bytes),
         ("fantail_store_bytes", "Bytes of the store on disk", health.store.disk_bytes),
         ("fantail_tenants", "Tenants", health.tenants as u64),
     ] {

@@ -5,5 +5,7 @@ pub mod journal;
 
 pub mod store;
 
+pub mod inbox;
+
 pub mod blobs;
 pub mod keyring;

@@ -1,56 +1,33 @@
-//! One user's inbox: rows up to `materialised_through`, recent events above it, nothing above `reached`.
+//! One user's inbox: runs up to `materialised_through`, recent events above it, nothing above `reached`.
 //!
-//! A count reads the slices since the last consolidation and at most three pages, however many entries there are.
+//! Runs lie behind each other in time: the newest page is in the newest of them, and a count asks each for a number.
 
-use super::crowded::Crowded;
-use super::entries::Entries;
-use super::keys::{self, Owner};
 use super::partition::TenantInbox;
-use super::rows::{Rows, taken};
+use crate::inbox::hot::{ENTRIES_MAX, Hot, HotPage};
+use crate::inbox::run::Look;
+use crate::inbox::{Owner, Runs};
 use fantail_ports::inbox::{ArrivalRange, Reader};
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Arrival, PartitionId};
-use fjall::{Readable, Snapshot, UserValue};
-
-/// Slices of one user above which a reader asks for consolidation.
-pub const SLICES_MAX: usize = 64;
+use std::sync::Arc;
 
 pub struct UserInbox<'a> {
-    rows: &'a Rows,
-    crowded: &'a Crowded,
+    runs: &'a Runs,
+    hot: &'a Hot,
     tenant: &'a TenantInbox,
     owner: Owner,
-    /// One state of the rows for everything that is read: consolidation may rewrite them meanwhile.
-    snapshot: Snapshot,
-}
-
-/// One stored row.
-struct Stored {
-    first: Arrival,
-    value: UserValue,
-}
-
-impl Stored {
-    fn entries(&self) -> Result<Entries<'_>, TablesError> {
-        Entries::decode(self.first, &self.value).ok_or_else(|| damaged("does not decode"))
-    }
-
-    fn arrivals(&self, range: ArrivalRange) -> Result<Vec<Arrival>, TablesError> {
-        let all = self.entries()?.arrivals_checked().ok_or_else(|| damaged("contradicts itself"))?;
-        Ok(all.into_iter().filter(|arrival| range.contains(*arrival)).collect())
-    }
 }
 
 impl<'a> UserInbox<'a> {
     pub fn new(
-        rows: &'a Rows,
-        crowded: &'a Crowded,
+        runs: &'a Runs,
+        hot: &'a Hot,
         partition: PartitionId,
         tenant: &'a TenantInbox,
         reader: &Reader<'_>,
     ) -> Self {
         let owner = Owner { partition, tenant: reader.tenant, user: reader.user };
-        Self { rows, crowded, tenant, owner, snapshot: rows.snapshot() }
+        Self { runs, hot, tenant, owner }
     }
 
     pub fn page(
@@ -60,27 +37,38 @@ impl<'a> UserInbox<'a> {
         newest_first: bool,
         limit: usize,
     ) -> Result<Vec<Arrival>, TablesError> {
-        let recent = self.tenant.recent.arrivals(reader.user, reader.follows, self.recent_part(range));
-        let rows = self.rows_part(range);
+        let mut recent = self.tenant.recent.arrivals(reader.user, reader.follows, self.recent_part(range));
         let mut page = Vec::new();
         if newest_first {
             page.extend(recent.into_iter().rev().take(limit));
-            self.newest_rows(rows, limit, &mut page)?;
+            if page.len() < limit {
+                self.newest(self.runs_part(range), limit, &mut page)?;
+            }
         } else {
-            self.oldest_rows(rows, limit, &mut page)?;
-            let left = limit - page.len();
-            page.extend(recent.into_iter().take(left));
+            let mut buffer = Vec::new();
+            let mut look = self.look(self.runs_part(range), &mut buffer);
+            for run in self.runs.iter() {
+                run.oldest(&mut look, limit, &mut page)?;
+            }
+            recent.truncate(limit - page.len());
+            page.extend(recent);
         }
         Ok(page)
     }
 
     pub fn count(&self, reader: &Reader<'_>, range: ArrivalRange) -> Result<u64, TablesError> {
         let recent = self.tenant.recent.arrivals(reader.user, reader.follows, self.recent_part(range));
-        Ok(recent.len() as u64 + self.count_rows(self.rows_part(range))?)
+        let mut count = recent.len() as u64;
+        let mut buffer = Vec::new();
+        let mut look = self.look(self.runs_part(range), &mut buffer);
+        for run in self.runs.iter() {
+            count += run.count(&mut look)?;
+        }
+        Ok(count)
     }
 
-    /// During a replay rows may exist of events that this state has not reached: they are not there yet.
-    fn rows_part(&self, range: ArrivalRange) -> ArrivalRange {
+    /// Runs may hold events that this state has not reached, during a replay: they are not there yet.
+    fn runs_part(&self, range: ArrivalRange) -> ArrivalRange {
         let through = self.tenant.materialised_through.min(self.tenant.reached);
         ArrivalRange { after: range.after, before: range.before.min(through.next()) }
     }
@@ -89,116 +77,67 @@ impl<'a> UserInbox<'a> {
         ArrivalRange { after: range.after.max(self.tenant.materialised_through), before: range.before }
     }
 
-    /// Rows that begin at or below `from`, newest first, down to the user's oldest.
-    fn rows_from(&self, from: Arrival) -> impl DoubleEndedIterator<Item = Result<Stored, TablesError>> {
-        let range = keys::entries(self.owner, from)..=keys::entries(self.owner, Arrival::START);
-        self.snapshot.range(&self.rows.inbox, range).map(stored)
+    fn look<'b>(&self, range: ArrivalRange, buffer: &'b mut Vec<u8>) -> Look<'b> {
+        Look::new(self.owner.tenant, self.owner.user, range, buffer)
     }
 
-    fn newest_rows(
+    /// Adds the newest entries inside `range`: from memory if it begins at the newest one and the user reads often.
+    fn newest(&self, range: ArrivalRange, limit: usize, page: &mut Vec<Arrival>) -> Result<(), TablesError> {
+        let through = self.tenant.materialised_through;
+        let is_newest = range.before == through.next() && through <= self.tenant.reached;
+        if !is_newest || limit > ENTRIES_MAX {
+            return self.newest_in_runs(range, limit, page);
+        }
+        let hot = self.hot_page(through, limit)?;
+        let wanted = hot.arrivals.iter().copied().filter(|arrival| range.contains(*arrival));
+        page.extend(wanted.take(limit - page.len()));
+        match hot.arrivals.last() {
+            Some(last) if !hot.is_whole && page.len() < limit && *last > range.after => {
+                self.newest_in_runs(ArrivalRange { after: range.after, before: *last }, limit, page)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn newest_in_runs(
         &self,
         range: ArrivalRange,
         limit: usize,
         page: &mut Vec<Arrival>,
     ) -> Result<(), TablesError> {
-        if range.before.0 <= range.after.0.saturating_add(1) || page.len() >= limit {
-            return Ok(());
-        }
-        let mut slices = 0;
-        for row in self.rows_from(Arrival(range.before.0 - 1)) {
-            let row = row?;
-            let entries = row.entries()?;
-            if page.len() >= limit || entries.last <= range.after {
+        let mut buffer = Vec::new();
+        let mut look = self.look(range, &mut buffer);
+        for run in self.runs.iter().rev() {
+            let is_older =
+                run.section(self.owner.tenant).is_some_and(|section| section.through <= range.after);
+            if page.len() >= limit || is_older {
                 break;
             }
-            slices += usize::from(entries.ordinal.is_none());
-            let left = limit - page.len();
-            page.extend(row.arrivals(range)?.into_iter().rev().take(left));
-        }
-        self.note(slices);
-        Ok(())
-    }
-
-    fn oldest_rows(
-        &self,
-        range: ArrivalRange,
-        limit: usize,
-        page: &mut Vec<Arrival>,
-    ) -> Result<(), TablesError> {
-        if range.before.0 <= range.after.0.saturating_add(1) {
-            return Ok(());
-        }
-        // The row that begins at or below `after` may reach above it.
-        let straddling = self.rows_from(range.after).next().into_iter();
-        let newest = keys::entries(self.owner, Arrival(range.before.0 - 1));
-        let oldest = keys::entries(self.owner, range.after.next());
-        let above = self.snapshot.range(&self.rows.inbox, newest..=oldest).rev().map(stored);
-        for row in straddling.chain(above) {
-            if page.len() >= limit {
-                break;
-            }
-            let left = limit - page.len();
-            page.extend(row?.arrivals(range)?.into_iter().take(left));
+            run.newest(&mut look, limit, page)?;
         }
         Ok(())
     }
 
-    fn count_rows(&self, range: ArrivalRange) -> Result<u64, TablesError> {
-        if range.before.0 <= range.after.0.saturating_add(1) {
-            return Ok(0);
+    /// The user's newest entries through `through`, at least `limit` of them if there are so many.
+    fn hot_page(&self, through: Arrival, limit: usize) -> Result<Arc<HotPage>, TablesError> {
+        let known = self.hot.get(self.owner).filter(|page| page.is_whole || page.arrivals.len() >= limit);
+        if let Some(page) = &known
+            && page.through == through
+        {
+            return Ok(Arc::clone(page));
         }
-        let last = Arrival(range.before.0 - 1);
-        let (mut count, mut slices) = (0, 0);
-        for row in self.rows_from(last) {
-            let row = row?;
-            let entries = row.entries()?;
-            if entries.last <= range.after {
-                break;
-            }
-            if let Some(ordinal) = entries.ordinal {
-                count +=
-                    ordinal + entries.count_through(last) - self.entries_through(&entries, range.after)?;
-                break;
-            }
-            slices += 1;
-            count += entries.count_through(last) - entries.count_through(range.after);
+        let older = known.as_ref().map_or(Arrival::START, |page| page.through);
+        let range = ArrivalRange { after: older, before: through.next() };
+        let mut arrivals = Vec::new();
+        self.newest_in_runs(range, limit, &mut arrivals)?;
+        let mut is_whole = arrivals.len() < limit;
+        if let Some(page) = known.filter(|_| is_whole) {
+            let room = ENTRIES_MAX - arrivals.len();
+            is_whole = page.is_whole && page.arrivals.len() <= room;
+            arrivals.extend(page.arrivals.iter().take(room));
         }
-        self.note(slices);
-        Ok(count)
+        let page = Arc::new(HotPage { through, arrivals, is_whole });
+        self.hot.put(self.owner, Arc::clone(&page));
+        Ok(page)
     }
-
-    /// How many entries the user has in pages at or below `arrival`; `newest` is the newest page that matters.
-    fn entries_through(&self, newest: &Entries<'_>, arrival: Arrival) -> Result<u64, TablesError> {
-        let through = |entries: &Entries<'_>, arrival| {
-            let ordinal = entries.ordinal.ok_or_else(|| damaged("is a slice below a page"))?;
-            Ok(ordinal + if arrival < entries.first { 0 } else { entries.count_through(arrival) })
-        };
-        if newest.first <= arrival {
-            return through(newest, arrival);
-        }
-        if let Some(row) = self.rows_from(arrival).next() {
-            return through(&row?.entries()?, arrival);
-        }
-        // Everything at or below was forgotten: the oldest page says how much that was.
-        match self.rows_from(newest.first).next_back() {
-            Some(row) => through(&row?.entries()?, arrival),
-            None => Err(damaged("disappeared from a snapshot")),
-        }
-    }
-
-    fn note(&self, slices: usize) {
-        if slices > SLICES_MAX {
-            self.crowded.push(self.owner);
-        }
-    }
-}
-
-fn stored(guard: fjall::Guard) -> Result<Stored, TablesError> {
-    let (key, value) = taken(guard)?;
-    let (_, first) = keys::parse_entries(&key).ok_or_else(|| damaged("has no key of entries"))?;
-    Ok(Stored { first, value })
-}
-
-fn damaged(reason: &str) -> TablesError {
-    TablesError::Damaged { family: "inbox entries", reason: format!("a row {reason}") }
 }

@@ -6,9 +6,8 @@
 //!         partition:2 02 tenant:4 list:16 from:8              one page of a list, from this user on
 //!         partition:2 04 tenant:4                             how far a tenant's windows and retention are
 //!         partition:2 05 tenant:4 first:8                     windows that were not materialised at a sync
-//!         partition:2 06 tenant:4 user:8                      a user whose entries are still to be deleted
-//! inbox   00 partition:2 tenant:4                             materialised through this arrival
-//!         01 partition:2 tenant:4 user:8 !first:8             entries of a user, newest row first
+//!         partition:2 06 tenant:4 user:8                      a user whose entries are still to be erased, and the
+//!                                                             arrival that was reached when that was asked
 //! ```
 
 use fantail_ports::lists::ListKey;
@@ -77,53 +76,6 @@ pub fn parse_tenant(key: &[u8]) -> Option<(TenantId, &[u8])> {
     Some((TenantId(u32::from_be_bytes(*tenant)), rest))
 }
 
-/// Begins the rows that say how far each tenant is materialised.
-pub const MATERIALISED: [u8; 1] = [0];
-
-pub fn materialised(partition: PartitionId, tenant: TenantId) -> Vec<u8> {
-    [&MATERIALISED[..], &partition.code().to_be_bytes(), &tenant.0.to_be_bytes()].concat()
-}
-
-pub fn parse_materialised(key: &[u8]) -> Option<(PartitionId, TenantId)> {
-    let (code, tenant) = key.get(1..)?.split_first_chunk::<2>()?;
-    let partition = PartitionId::from_code(u16::from_be_bytes(*code))?;
-    Some((partition, TenantId(u32::from_be_bytes(tenant.try_into().ok()?))))
-}
-
-/// One user's entries.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Owner {
-    pub partition: PartitionId,
-    pub tenant: TenantId,
-    pub user: UserNo,
-}
-
-pub const ENTRIES_KEY_BYTES: usize = 23;
-
-/// Newer rows come first, and every row above `arrival` comes before this key.
-pub fn entries(owner: Owner, first: Arrival) -> [u8; ENTRIES_KEY_BYTES] {
-    let mut key = [0; ENTRIES_KEY_BYTES];
-    key[0] = 1;
-    key[1..3].copy_from_slice(&owner.partition.code().to_be_bytes());
-    key[3..7].copy_from_slice(&owner.tenant.0.to_be_bytes());
-    key[7..15].copy_from_slice(&owner.user.0.to_be_bytes());
-    key[15..].copy_from_slice(&(!first.0).to_be_bytes());
-    key
-}
-
-pub fn parse_entries(key: &[u8]) -> Option<(Owner, Arrival)> {
-    let key: &[u8; ENTRIES_KEY_BYTES] = key.try_into().ok()?;
-    let (code, rest) = key[1..].split_first_chunk::<2>()?;
-    let (tenant, rest) = rest.split_first_chunk::<4>()?;
-    let (user, first) = rest.split_first_chunk::<8>()?;
-    let owner = Owner {
-        partition: PartitionId::from_code(u16::from_be_bytes(*code))?,
-        tenant: TenantId(u32::from_be_bytes(*tenant)),
-        user: UserNo(u64::from_be_bytes(*user)),
-    };
-    Some((owner, Arrival(!u64::from_be_bytes(first.try_into().ok()?))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,29 +89,17 @@ mod tests {
             let tenant = TenantId(tenant);
             let key = PageKey { list: ListKey { tenant, list: ListId(list) }, from: UserNo(user) };
             prop_assert_eq!(parse_page(&page(partition, key)), Some(key));
-            let owner = Owner { partition, tenant, user: UserNo(user) };
-            prop_assert_eq!(parse_entries(&entries(owner, Arrival(first))), Some((owner, Arrival(first))));
-            prop_assert_eq!(parse_materialised(&materialised(partition, tenant)), Some((partition, tenant)));
             let window = window(partition, tenant, Arrival(first));
             prop_assert_eq!(parse_tenant(&window), Some((tenant, &first.to_be_bytes()[..])));
-        }
-
-        #[test]
-        fn newer_entries_sort_first(user: u64, older in 0u64..u64::MAX) {
-            let partition = PartitionId::Shard(ShardNo(1));
-            let owner = Owner { partition, tenant: TenantId(7), user: UserNo(user) };
-            prop_assert!(entries(owner, Arrival(older + 1)) < entries(owner, Arrival(older)));
         }
     }
 
     #[test]
     fn layouts_are_frozen() {
         let partition = PartitionId::Shard(ShardNo(3));
-        let owner = Owner { partition, tenant: TenantId(0x0102_0304), user: UserNo(5) };
         assert_eq!(table(partition, b"k"), [0xc0, 3, 1, b'k']);
-        assert_eq!(tenant(partition, owner.tenant), [0xc0, 3, 4, 1, 2, 3, 4]);
-        let mut expected = vec![1, 0xc0, 3, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 5];
-        expected.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf6]);
-        assert_eq!(entries(owner, Arrival(9)).to_vec(), expected);
+        assert_eq!(tenant(partition, TenantId(0x0102_0304)), [0xc0, 3, 4, 1, 2, 3, 4]);
+        let expected = [0xc0, 3, 6, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 5];
+        assert_eq!(forgetting(partition, TenantId(0x0102_0304), UserNo(5)), expected);
     }
 }

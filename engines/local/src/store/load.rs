@@ -1,6 +1,6 @@
-//! Opening: what the newest sync point and the inbox rows say about each partition.
+//! Opening: what the newest sync point and the inbox index say about each partition.
 //!
-//! Rows of entries may be ahead of the sync point, because fan-out writes on its own. Windows at or below
+//! Runs may be ahead of the sync point, because fan-out writes on its own. Windows at or below
 //! `materialised_through` are therefore never taken in again, whether they come from here or from the journal.
 
 use super::keys::{self, Family};
@@ -9,6 +9,7 @@ use super::partition::{Partition, TenantInbox, decode_tenant};
 use super::rows::{Rows, taken};
 use super::sync_point::{self, Marks};
 use super::windows;
+use crate::inbox::InboxIndex;
 use fantail_ports::store::StoreError;
 use fantail_rules::ids::{Arrival, PartitionId, TenantId, UserNo};
 use std::collections::BTreeMap;
@@ -18,10 +19,10 @@ pub struct Loaded {
     pub partitions: BTreeMap<PartitionId, Partition>,
 }
 
-pub fn load(rows: &Rows) -> Result<Loaded, StoreError> {
+pub fn load(rows: &Rows, index: &InboxIndex) -> Result<Loaded, StoreError> {
     let marks = sync_point::read(rows)?;
     let mut tenants = Tenants::new();
-    load_materialised(rows, &mut tenants)?;
+    load_materialised(index, &mut tenants);
     let mut partitions = BTreeMap::new();
     for (id, position) in &marks {
         load_tenants(rows, *id, &mut tenants)?;
@@ -35,19 +36,20 @@ pub fn load(rows: &Rows) -> Result<Loaded, StoreError> {
         let partition = partitions.entry(id).or_insert_with(|| Partition::new(id));
         partition.load_tenant(tenant, inbox);
     }
+    for (id, partition) in &mut partitions {
+        partition.runs = index.at(*id).runs;
+    }
     Ok(Loaded { marks, partitions })
 }
 
 type Tenants = BTreeMap<(PartitionId, TenantId), TenantInbox>;
 
-fn load_materialised(rows: &Rows, tenants: &mut Tenants) -> Result<(), StoreError> {
-    for row in rows.inbox.prefix(keys::MATERIALISED) {
-        let (key, value) = taken(row)?;
-        let place = keys::parse_materialised(&key).ok_or_else(|| damaged("materialised arrivals"))?;
-        let through = Cut(&value).number().ok_or_else(|| damaged("materialised arrivals"))?;
-        tenants.entry(place).or_default().materialised_through = Arrival(through);
+fn load_materialised(index: &InboxIndex, tenants: &mut Tenants) {
+    for id in index.partitions() {
+        for (tenant, through) in index.at(id).through {
+            tenants.entry((id, tenant)).or_default().materialised_through = through;
+        }
     }
-    Ok(())
 }
 
 fn load_tenants(rows: &Rows, id: PartitionId, tenants: &mut Tenants) -> Result<(), StoreError> {
@@ -57,7 +59,6 @@ fn load_tenants(rows: &Rows, id: PartitionId, tenants: &mut Tenants) -> Result<(
         let (reached, forgotten_through) = decode_tenant(&value).ok_or_else(|| damaged("tenants"))?;
         let inbox = tenants.entry((id, tenant)).or_default();
         (inbox.reached, inbox.forgotten_through) = (reached, forgotten_through);
-        inbox.saved_through = reached;
     }
     Ok(())
 }
@@ -80,10 +81,11 @@ fn load_windows(rows: &Rows, id: PartitionId, tenants: &mut Tenants) -> Result<(
 
 fn load_forgetting(rows: &Rows, partition: &mut Partition) -> Result<(), StoreError> {
     for row in rows.main.prefix(keys::prefix(partition.id, Family::Forgetting)) {
-        let (key, _) = taken(row)?;
+        let (key, value) = taken(row)?;
         let (tenant, user) = keys::parse_tenant(&key).ok_or_else(|| damaged("users to forget"))?;
         let user = user.try_into().map_err(|_| damaged("users to forget"))?;
-        partition.forgetting.insert((tenant, UserNo(u64::from_be_bytes(user))));
+        let reached = Cut(&value).number().ok_or_else(|| damaged("users to forget"))?;
+        partition.forgetting.insert((tenant, UserNo(u64::from_be_bytes(user))), Arrival(reached));
     }
     Ok(())
 }

@@ -1,181 +1,288 @@
-//! Fan-out: a slice of the oldest windows becomes rows of entries.
+//! Fan-out: the oldest waiting events of a partition become a run of the inbox index.
 //!
-//! Rows and `materialised_through` are one atomic write, and the slice leaves the recent windows only after it,
-//! under the write lock. So a reader, and a replay after a crash, finds every entry exactly once. Which follows
-//! and unfollows happen meanwhile does not matter: they change no interval at or below an arrival that exists.
+//! Comes from: the recent windows. Does: streams the lists of the events, user by user in stripes that fit the
+//! memory it may use, transposes, writes. Goes to: the index, which names the run; only then do the events leave
+//! the recent windows, under the write lock. So a reader, and a replay after a crash, finds every entry exactly
+//! once. Which follows and unfollows happen meanwhile does not matter: they change no interval at or below an
+//! arrival that exists.
 
-use super::entries::encode_slice;
-use super::keys::{self, Owner};
-use super::pack::put_number;
 use super::partition::Partition;
-use super::rows::Row;
 use super::{Locked, Shared};
+use crate::inbox::pairs::{Pairs, SPAN_MAX};
+use crate::inbox::writer::RunWriter;
 use fantail_ports::inbox::{Audience, WindowEvent};
 use fantail_ports::lists::ListKey;
 use fantail_ports::store::StoreError;
 use fantail_rules::ids::{Arrival, ListId, PartitionId, TenantId, UserNo};
 use fantail_rules::interval::Interval;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Events in one slice: bounds the time until the first of them is a row.
-const EVENTS_MAX: usize = 512;
-/// Pairs in memory above which a slice is cut in half: 24 bytes each. One event alone is never cut.
-const PAIRS_MAX: usize = 1_000_000;
+/// Events in one slice: bounds how long they are looked at under a lock.
+const EVENTS_MAX: usize = 16_384;
 
-/// The oldest waiting events of some tenants, in the order in which the tenants have their turn.
+/// The oldest waiting events of some tenants.
 pub struct Slice {
     partition: PartitionId,
-    events: Vec<SliceEvent>,
-    /// The last arrival of each tenant in this slice.
+    tenants: BTreeMap<TenantId, TenantSlice>,
+    last_tenant: Option<TenantId>,
+}
+
+struct TenantSlice {
+    /// Ascending, and within the span of one window.
+    events: Vec<Arc<WindowEvent>>,
+    /// Events at or below are not worth writing.
+    forgotten_through: Arrival,
+    /// Users who must not come back.
+    forgetting: BTreeSet<UserNo>,
+}
+
+/// What was written.
+pub struct Written {
     pub through: BTreeMap<TenantId, Arrival>,
+    pub entries: u64,
 }
 
-struct SliceEvent {
-    tenant: TenantId,
-    event: Arc<WindowEvent>,
-    /// Nobody will ask for it.
-    is_forgotten: bool,
-}
-
-/// An entry to be written. The order of the fields is the order of the rows.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Pair {
-    pub tenant: TenantId,
-    pub user: UserNo,
-    pub arrival: Arrival,
-}
-
-/// Takes the oldest events of a partition, beginning with the tenants after `after`, so that all get their turn.
-pub fn select(partition: &Partition, after: Option<TenantId>) -> Slice {
-    let mut events = Vec::new();
-    let mut explicit = 0;
+/// Takes the oldest waiting events, beginning with the tenant after `after`.
+pub fn select(partition: &Partition, after: Option<TenantId>, explicit_max: usize) -> Slice {
+    let (mut tenants, mut last_tenant, mut count, mut explicit) = (BTreeMap::new(), None, 0, 0);
     let later = partition.tenants.iter().filter(|(tenant, _)| Some(**tenant) > after);
     let earlier = partition.tenants.iter().filter(|(tenant, _)| Some(**tenant) <= after);
-    'full: for (tenant, inbox) in later.chain(earlier) {
-        for event in inbox.recent.above(inbox.materialised_through) {
-            if events.len() >= EVENTS_MAX || explicit >= PAIRS_MAX {
-                break 'full;
-            }
-            if let Audience::Members(users) = &event.audience {
-                explicit += users.len();
-            }
-            let is_forgotten = event.arrival <= inbox.forgotten_through;
-            events.push(SliceEvent { tenant: *tenant, event: Arc::clone(event), is_forgotten });
+    for (tenant, inbox) in later.chain(earlier) {
+        if count >= EVENTS_MAX || explicit >= explicit_max {
+            break;
         }
+        let mut events: Vec<Arc<WindowEvent>> = Vec::new();
+        for event in inbox.recent.above(inbox.materialised_through).take(EVENTS_MAX - count) {
+            let is_far = events.first().is_some_and(|first| event.arrival.0 - first.arrival.0 >= SPAN_MAX);
+            if is_far || explicit >= explicit_max {
+                break;
+            }
+            explicit += explicit_users(event);
+            events.push(Arc::clone(event));
+        }
+        if events.is_empty() {
+            continue;
+        }
+        count += events.len();
+        last_tenant = Some(*tenant);
+        let of_tenant = (*tenant, UserNo(0))..=(*tenant, UserNo(u64::MAX));
+        let forgetting = partition.forgetting.range(of_tenant).map(|((_, user), _)| *user).collect();
+        let forgotten_through = inbox.forgotten_through;
+        tenants.insert(*tenant, TenantSlice { events, forgotten_through, forgetting });
     }
-    Slice { partition: partition.id, through: through(&events), events }
+    Slice { partition: partition.id, tenants, last_tenant }
+}
+
+fn explicit_users(event: &WindowEvent) -> usize {
+    match &event.audience {
+        Audience::List(_) => 0,
+        Audience::Members(users) => users.len(),
+    }
 }
 
 impl Slice {
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty()
+        self.tenants.is_empty()
     }
 
     pub fn last_tenant(&self) -> Option<TenantId> {
-        self.events.last().map(|one| one.tenant)
+        self.last_tenant
     }
 
-    /// Finds who gets what. Holds the partition's read lock for one page of a list at a time, and makes the
-    /// slice smaller if it grows too large.
-    pub fn gather(&mut self, shared: &Shared, partition: &Locked) -> Result<Vec<Pair>, StoreError> {
-        let mut pairs = self.explicit_pairs();
-        for (list, mut arrivals) in self.by_list() {
-            let mut next = Some(UserNo(0));
-            while let Some(from) = next {
-                arrivals.retain(|arrival| self.holds(list.tenant, *arrival));
-                if arrivals.is_empty() {
-                    break;
+    /// Writes the run, names it, and lets the partition go over to it.
+    pub fn write(self, shared: &Shared, partition: &Locked) -> Result<Written, StoreError> {
+        let mut writer = shared.index.create(self.partition)?;
+        let path = writer.path().to_owned();
+        let mut through = BTreeMap::new();
+        let write = || {
+            for (tenant, slice) in self.tenants {
+                let fan_out = FanOut { shared, partition, tenant };
+                through.insert(tenant, fan_out.run(slice, &mut writer)?);
+            }
+            writer.finish()
+        };
+        let run = write().inspect_err(|_| shared.index.abandon(&path))?;
+        let entries = run.entries;
+        shared
+            .index
+            .append(self.partition, run, &through, |runs| partition.write().materialised(&through, runs))?;
+        Ok(Written { through, entries })
+    }
+}
+
+/// The fan-out of one tenant's events.
+struct FanOut<'a> {
+    shared: &'a Shared,
+    partition: &'a Locked,
+    tenant: TenantId,
+}
+
+impl FanOut<'_> {
+    /// Writes the section of this tenant; returns through which arrival. Events that would make the run too large
+    /// are left for the next one.
+    fn run(&self, mut slice: TenantSlice, writer: &mut RunWriter<'_>) -> Result<Arrival, StoreError> {
+        let mut users = Stripe { from: 0, until: None, width: None };
+        let mut pairs = self.gather(&mut slice, &mut users, true)?;
+        let (after, through) = (slice.after(), slice.through());
+        writer.begin_section(self.tenant, after, through)?;
+        loop {
+            let had_room = pairs.len() * 2 < self.shared.options.transpose_pairs_max;
+            pairs.write(writer)?;
+            let Some(from) = users.until else { return Ok(through) };
+            // Numbers may lie far apart: a stripe that found little is followed by a wider one.
+            let width = users.width.map(|width| if had_room { width.saturating_mul(2) } else { width });
+            users = Stripe { from, until: width.and_then(|width| from.checked_add(width)), width };
+            pairs = self.gather(&mut slice, &mut users, false)?;
+        }
+    }
+
+    /// Finds the pairs of the users of a stripe, and makes the stripe narrower, or the slice shorter if it may,
+    /// when they grow too many.
+    fn gather(
+        &self,
+        slice: &mut TenantSlice,
+        users: &mut Stripe,
+        may_shorten: bool,
+    ) -> Result<Pairs, StoreError> {
+        let options = &self.shared.options;
+        let mut pairs = slice.explicit_pairs(users);
+        let lists = slice.by_list();
+        let (all, mut done): (usize, usize) = (lists.values().map(Vec::len).sum(), 0);
+        for (list, mut offsets) in lists {
+            done += offsets.len();
+            let last = slice.offset(slice.through());
+            offsets.retain(|offset| *offset <= last);
+            let key = ListKey { tenant: self.tenant, list };
+            let mut next = Some(UserNo(users.from));
+            while let Some(from) = next.filter(|from| users.until.is_none_or(|until| from.0 < until)) {
+                next = self.gather_page(key, from, users.until, slice, &offsets, &mut pairs)?;
+                if pairs.len() <= options.transpose_pairs_max {
+                    continue;
                 }
-                next = partition.read().pages(&shared.rows, None).visit_page(
-                    list,
-                    from,
-                    &mut |user, stays| {
-                        push_member(&mut pairs, list.tenant, user, stays, &arrivals);
-                    },
-                )?;
-                while pairs.len() > PAIRS_MAX && self.events.len() > 1 {
-                    self.cut(&mut pairs);
+                let expected = pairs.len() / done * all * users.narrowed();
+                if may_shorten && slice.events.len() > 1 && expected > options.window_pairs_max {
+                    let last = slice.shorten();
+                    pairs.keep_offsets_through(last);
+                    offsets.retain(|offset| *offset <= last);
+                } else {
+                    users.narrow(pairs.middle(users.from));
+                    pairs.keep_users_below(users.until.unwrap_or(u64::MAX));
                 }
             }
         }
-        // Runs of ascending users, one per list: the stable sort merges them.
-        pairs.sort();
         Ok(pairs)
     }
 
-    fn explicit_pairs(&self) -> Vec<Pair> {
-        let mut pairs = Vec::new();
-        for one in self.events.iter().filter(|one| !one.is_forgotten) {
-            if let Audience::Members(users) = &one.event.audience {
-                let (tenant, arrival) = (one.tenant, one.event.arrival);
-                pairs.extend(users.iter().map(|user| Pair { tenant, user: *user, arrival }));
+    fn gather_page(
+        &self,
+        list: ListKey,
+        from: UserNo,
+        until: Option<u64>,
+        slice: &TenantSlice,
+        offsets: &[u16],
+        pairs: &mut Pairs,
+    ) -> Result<Option<UserNo>, StoreError> {
+        let base = slice.base();
+        let mut some = Vec::new();
+        // The lock is held for one page at a time.
+        let next = self.partition.read().pages(&self.shared.rows, None).visit_page(
+            list,
+            from,
+            &mut |user, stays| {
+                if until.is_some_and(|until| user.0 >= until) || slice.forgetting.contains(&user) {
+                    return;
+                }
+                if let [Interval { from: Arrival::START, until: None }] = stays {
+                    return pairs.push(user.0, offsets);
+                }
+                some.clear();
+                let is_on = |offset: &u16| {
+                    let arrival = Arrival(base + u64::from(*offset));
+                    stays.iter().any(|stay| stay.contains(arrival))
+                };
+                some.extend(offsets.iter().copied().filter(is_on));
+                pairs.push(user.0, &some);
+            },
+        )?;
+        Ok(next)
+    }
+}
+
+/// Users that are transposed together.
+struct Stripe {
+    from: u64,
+    /// Where the next stripe begins.
+    until: Option<u64>,
+    /// How many numbers a stripe took before.
+    width: Option<u64>,
+}
+
+impl Stripe {
+    fn narrow(&mut self, until: u64) {
+        self.until = Some(until);
+        self.width = Some(until - self.from);
+    }
+
+    /// About how many times the pairs of this stripe all pairs are.
+    fn narrowed(&self) -> usize {
+        if self.until.is_some() { 2 } else { 1 }
+    }
+}
+
+impl TenantSlice {
+    /// The arrival of offset 0.
+    fn base(&self) -> u64 {
+        self.events.first().expect("a slice has events").arrival.0
+    }
+
+    fn after(&self) -> Arrival {
+        Arrival(self.base() - 1)
+    }
+
+    fn through(&self) -> Arrival {
+        self.events.last().expect("a slice has events").arrival
+    }
+
+    fn offset(&self, arrival: Arrival) -> u16 {
+        u16::try_from(arrival.0 - self.base()).expect("a slice spans no more than a window may")
+    }
+
+    /// Gives up the newer half of the events; returns the last offset that is left.
+    fn shorten(&mut self) -> u16 {
+        self.events.truncate(self.events.len().div_ceil(2));
+        self.offset(self.through())
+    }
+
+    fn wanted(&self) -> impl Iterator<Item = &WindowEvent> {
+        let through = self.forgotten_through;
+        self.events.iter().map(|event| &**event).filter(move |event| event.arrival > through)
+    }
+
+    fn explicit_pairs(&self, users: &Stripe) -> Pairs {
+        let mut pairs = Pairs::default();
+        for event in self.wanted() {
+            if let Audience::Members(members) = &event.audience {
+                let offset = [self.offset(event.arrival)];
+                let first = members.partition_point(|user| user.0 < users.from);
+                let members = members[first..].iter();
+                for user in members.take_while(|user| users.until.is_none_or(|until| user.0 < until)) {
+                    if !self.forgetting.contains(user) {
+                        pairs.push(user.0, &offset);
+                    }
+                }
             }
         }
         pairs
     }
 
-    fn by_list(&self) -> BTreeMap<ListKey, Vec<Arrival>> {
-        let mut lists: BTreeMap<ListKey, Vec<Arrival>> = BTreeMap::new();
-        for one in self.events.iter().filter(|one| !one.is_forgotten) {
-            if let Audience::List(list) = &one.event.audience {
-                let key = ListKey { tenant: one.tenant, list: ListId(list.0) };
-                lists.entry(key).or_default().push(one.event.arrival);
+    fn by_list(&self) -> BTreeMap<ListId, Vec<u16>> {
+        let mut lists: BTreeMap<ListId, Vec<u16>> = BTreeMap::new();
+        for event in self.wanted() {
+            if let Audience::List(list) = &event.audience {
+                lists.entry(*list).or_default().push(self.offset(event.arrival));
             }
         }
         lists
-    }
-
-    /// Gives up the newer half of the events, and the pairs that were found for them.
-    fn cut(&mut self, pairs: &mut Vec<Pair>) {
-        self.events.truncate(self.events.len() / 2);
-        self.through = through(&self.events);
-        pairs.retain(|pair| self.holds(pair.tenant, pair.arrival));
-    }
-
-    fn holds(&self, tenant: TenantId, arrival: Arrival) -> bool {
-        self.through.get(&tenant).is_some_and(|last| arrival <= *last)
-    }
-
-    /// Writes the entries, and how far each tenant is now.
-    pub fn write(&self, shared: &Shared, pairs: &[Pair]) -> Result<(), StoreError> {
-        let rows = pairs.chunk_by(same_user).count() + self.through.len();
-        let marks = self.through.iter().map(|(tenant, through)| {
-            let mut value = Vec::new();
-            put_number(&mut value, through.0);
-            (keys::materialised(self.partition, *tenant).into(), Some(value.into()))
-        });
-        let mut arrivals = Vec::new();
-        let entries = pairs.chunk_by(same_user).map(|entries| {
-            let Pair { tenant, user, arrival: first } = entries[0];
-            arrivals.clear();
-            arrivals.extend(entries.iter().map(|pair| pair.arrival));
-            let owner = Owner { partition: self.partition, tenant, user };
-            let row: Row = (keys::entries(owner, first).into(), Some(encode_slice(&arrivals).into()));
-            row
-        });
-        shared.rows.write(&shared.rows.inbox, rows, marks.chain(entries))
-    }
-}
-
-fn through(events: &[SliceEvent]) -> BTreeMap<TenantId, Arrival> {
-    events.iter().map(|one| (one.tenant, one.event.arrival)).collect()
-}
-
-pub fn same_user(one: &Pair, other: &Pair) -> bool {
-    (one.tenant, one.user) == (other.tenant, other.user)
-}
-
-fn push_member(
-    pairs: &mut Vec<Pair>,
-    tenant: TenantId,
-    user: UserNo,
-    stays: &[Interval],
-    arrivals: &[Arrival],
-) {
-    for arrival in arrivals {
-        if stays.iter().any(|stay| stay.contains(*arrival)) {
-            pairs.push(Pair { tenant, user, arrival: *arrival });
-        }
     }
 }

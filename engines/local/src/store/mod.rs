@@ -1,10 +1,14 @@
 //! The local store: fjall under an in-memory overlay per partition.
 //!
 //! A commit is folded into memory and visible at once. A sync point freezes the overlays and writes them, with
-//! the positions they stand for, as one atomic write; that is the only way anything gets into the main keyspace.
-//! Fan-out writes entries on its own into the inbox keyspace. What must never happen: a sync point that holds
+//! the positions they stand for, as one atomic write; that is the only way anything gets into the database.
+//! Fan-out writes runs of the inbox index on its own (see `inbox`). What must never happen: a sync point that holds
 //! part of a commit; an entry that is seen twice, or not at all, because background work ran.
 
+use crate::disk::{Disk, RealDisk};
+use crate::inbox::InboxIndex;
+use crate::inbox::hot::Hot;
+use crate::inbox::tier::TierOptions;
 use fantail_ports::BoxFuture;
 use fantail_ports::blobs::Blobs;
 use fantail_ports::store::{Commit, Gauges, Store, StoreError, Synced, Tended, View};
@@ -23,7 +27,6 @@ mod page;
 
 mod inbox;
 
-mod entries;
 mod recent;
 mod windows;
 
@@ -35,16 +38,13 @@ mod snapshot;
 
 mod tend;
 
-mod consolidate;
-mod crowded;
-mod forget;
+mod erase;
 mod materialise;
 
 mod keys;
 mod pack;
 mod rows;
 
-use crowded::Crowded;
 use partition::{Partition, PartitionView};
 use rows::Rows;
 use sync_point::Marks;
@@ -57,10 +57,19 @@ pub struct StoreOptions {
     pub directory: PathBuf,
     /// Blocks of the database that are kept in memory.
     pub cache_bytes: u64,
-    /// Recent events of a partition that make fan-out worth a write. Fewer are read through the lists.
+    /// Recent events of a partition that make a run worth writing. Fewer are found through the lists, which costs
+    /// a reader a few nanoseconds for each list it is on.
     pub window_events_min: usize,
-    /// Explicit recipients in them that make it worth a write, because they cost memory.
+    /// Explicit recipients in them that make it worth a write, because they cost memory: about 100 bytes each.
     pub window_pairs_min: usize,
+    /// About how many entries a run may begin with; more events wait for the next one.
+    pub window_pairs_max: usize,
+    /// Pairs that are transposed at once: about eight bytes each.
+    pub transpose_pairs_max: usize,
+    /// When runs are merged.
+    pub tiers: TierOptions,
+    /// Memory for the newest entries of users who read often.
+    pub hot_bytes: usize,
     /// Rows from which a write becomes sorted tables at once instead of log, memtable and flush: about three
     /// times faster at a million rows, and still not slower at ten thousand.
     pub ingest_rows_min: usize,
@@ -72,8 +81,12 @@ impl StoreOptions {
         Self {
             directory: directory.into(),
             cache_bytes: 32 << 20,
-            window_events_min: 256,
-            window_pairs_min: 65_536,
+            window_events_min: 4_096,
+            window_pairs_min: 131_072,
+            window_pairs_max: 64 << 20,
+            transpose_pairs_max: 8 << 20,
+            tiers: TierOptions::default(),
+            hot_bytes: 16 << 20,
             ingest_rows_min: 4_096,
         }
     }
@@ -88,13 +101,16 @@ pub struct LocalStore {
 /// What the store's threads share.
 struct Shared {
     rows: Rows,
+    index: InboxIndex,
+    hot: Hot,
     options: StoreOptions,
     partitions: RwLock<BTreeMap<PartitionId, Arc<Locked>>>,
     opened_with: Mutex<Marks>,
     /// The marks of the newest sync point.
     synced: Mutex<Marks>,
-    crowded: Crowded,
     entries_written: AtomicU64,
+    /// How often background work waited for room on the disk.
+    stalls: AtomicU64,
     /// Set by the first write that failed: from then on the database is not to be trusted with more.
     failed: OnceLock<String>,
 }
@@ -115,15 +131,23 @@ impl Locked {
 impl LocalStore {
     /// Opens the store, or creates it in an empty directory.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
+        Self::open_on(Arc::new(RealDisk), options)
+    }
+
+    /// Opens the store with the inbox index on another disk.
+    pub fn open_on(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<Self, StoreError> {
         let rows = Rows::open(&options)?;
+        let index = InboxIndex::open(disk, options.directory.join("inbox"), options.tiers)?;
         let shared = Arc::new(Shared {
             rows,
+            index,
+            hot: Hot::new(options.hot_bytes),
             options,
             partitions: RwLock::default(),
             opened_with: Mutex::default(),
             synced: Mutex::default(),
-            crowded: Crowded::default(),
             entries_written: AtomicU64::new(0),
+            stalls: AtomicU64::new(0),
             failed: OnceLock::new(),
         });
         shared.load()?;
@@ -134,7 +158,7 @@ impl LocalStore {
 
 impl Shared {
     fn load(&self) -> Result<(), StoreError> {
-        let loaded = load::load(&self.rows)?;
+        let loaded = load::load(&self.rows, &self.index)?;
         let locked = |(id, partition)| (id, Arc::new(Locked(RwLock::new(partition))));
         *self.partitions_mut() = loaded.partitions.into_iter().map(locked).collect();
         *lock(&self.opened_with) = loaded.marks.clone();
@@ -197,10 +221,10 @@ impl Store for LocalStore {
     }
 
     fn read(&self, partition: PartitionId, with: &mut dyn FnMut(&dyn View)) -> Result<(), StoreError> {
-        let Shared { rows, crowded, .. } = &*self.shared;
+        let Shared { rows, hot, .. } = &*self.shared;
         // Also a partition without commits is read under its lock: its first sync must not land in between.
         let partition = self.shared.partition_or_new(partition);
-        with(&PartitionView { partition: &partition.read(), rows, crowded });
+        with(&PartitionView { partition: &partition.read(), rows, hot });
         Ok(())
     }
 
@@ -216,11 +240,12 @@ impl Store for LocalStore {
 
     fn tend(&self) -> Result<Tended, StoreError> {
         self.shared.check()?;
-        lock(&self.tending).run(&self.shared)
+        let tended = lock(&self.tending).run(&self.shared);
+        tended.inspect_err(|error| self.shared.fail(error))
     }
 
     fn snapshot(&self, blobs: &dyn Blobs, name: &str) -> Result<BTreeMap<PartitionId, Position>, StoreError> {
-        snapshot::write(&self.shared.rows, blobs, name)
+        snapshot::write(&self.shared.rows, &self.shared.index, blobs, name)
     }
 
     fn restore(&self, blobs: &dyn Blobs, name: &str) -> Result<(), StoreError> {
@@ -228,7 +253,7 @@ impl Store for LocalStore {
         if self.shared.all_partitions().iter().any(|one| one.read().position > Position::START) {
             return Err(StoreError::NotEmpty);
         }
-        snapshot::restore(&self.shared.rows, blobs, name)?;
+        snapshot::restore(&self.shared.rows, &self.shared.index, blobs, name)?;
         *tending = Tending::default();
         self.shared.load()
     }
@@ -240,11 +265,16 @@ impl Store for LocalStore {
             unsynced_bytes += partition.unsynced_bytes();
             window_events += partition.waiting.events as u64;
         }
+        let index = self.shared.index.gauges();
         Gauges {
             unsynced_bytes,
             window_events,
             entries_written: self.shared.entries_written.load(Ordering::Relaxed),
-            disk_bytes: self.shared.rows.disk_bytes(),
+            runs: index.runs,
+            run_entries: index.entries,
+            run_bytes: index.bytes,
+            run_bytes_written: index.bytes_written,
+            disk_bytes: self.shared.rows.disk_bytes() + index.bytes,
         }
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! A commit is folded, and a sync point taken, under one write lock: neither ever sees part of the other.
 
-use super::crowded::Crowded;
 use super::inbox::UserInbox;
 use super::keys;
 use super::lists::Pages;
@@ -10,6 +9,9 @@ use super::overlay::{MergedTables, Overlay, PageMap};
 use super::pack::{Cut, put_number};
 use super::recent::Recent;
 use super::rows::Rows;
+use super::windows::{self, Chunk};
+use crate::inbox::Runs;
+use crate::inbox::hot::Hot;
 use fantail_ports::inbox::{ArrivalRange, Forget, Inbox, Reader, Window};
 use fantail_ports::lists::{ListEdit, ListKey, Lists, Member};
 use fantail_ports::store::{Commit, StoreError, View};
@@ -27,8 +29,10 @@ pub struct Partition {
     pub tenants: BTreeMap<TenantId, TenantInbox>,
     /// Tenants whose row or windows differ from the last sync point.
     unsaved: BTreeSet<TenantId>,
-    /// Users whose entries are still to be deleted.
-    pub forgetting: BTreeSet<(TenantId, UserNo)>,
+    /// Users whose entries are still to be erased, with the arrival that was reached when that was asked.
+    pub forgetting: BTreeMap<(TenantId, UserNo), Arrival>,
+    /// Everything that is materialised.
+    pub runs: Runs,
     /// Recent events, and explicit pairs in them, of all tenants.
     pub waiting: Waiting,
 }
@@ -42,15 +46,15 @@ pub struct Waiting {
 
 #[derive(Default)]
 pub struct TenantInbox {
-    /// Every entry at or below is a row. May be ahead of `reached` while the journal is replayed.
+    /// Every entry at or below is in a run. May be ahead of `reached` while the journal is replayed.
     pub materialised_through: Arrival,
     /// The newest arrival that was committed.
     pub reached: Arrival,
     /// No reader asks for anything at or below.
     pub forgotten_through: Arrival,
     pub recent: Recent,
-    /// Events at or below are in `chunks`, or are rows.
-    pub saved_through: Arrival,
+    /// Events since the last sync point, packed for the next one.
+    unsaved: Vec<Chunk>,
     /// First and last arrival of the window rows in the database.
     pub chunks: VecDeque<(Arrival, Arrival)>,
 }
@@ -71,7 +75,8 @@ impl Partition {
             frozen: None,
             tenants: BTreeMap::new(),
             unsaved: BTreeSet::new(),
-            forgetting: BTreeSet::new(),
+            forgetting: BTreeMap::new(),
+            runs: Runs::default(),
             waiting: Waiting::default(),
         }
     }
@@ -105,9 +110,10 @@ impl Partition {
         for event in window.events {
             assert!(event.arrival > tenant.reached, "arrivals of a tenant ascend");
             tenant.reached = event.arrival;
-            // After a crash the journal brings windows again whose entries are rows already.
+            // After a crash the journal brings windows again whose entries are in runs already.
             if event.arrival > tenant.materialised_through {
                 self.active.bytes += 64;
+                windows::pack(&mut tenant.unsaved, &event);
                 tenant.recent.push(event);
             }
         }
@@ -123,33 +129,49 @@ impl Partition {
                 self.unsaved.insert(tenant);
             }
             Forget::User { tenant, user } => {
-                if let Some(inbox) = self.tenants.get_mut(&tenant) {
-                    self.waiting.leave(&inbox.recent);
-                    inbox.recent.forget_user(user);
-                    self.waiting.join(&inbox.recent);
-                }
-                self.forgetting.insert((tenant, user));
-                self.active.put_note(keys::forgetting(self.id, tenant, user), Some(Vec::new()));
+                let inbox = self.tenants.entry(tenant).or_default();
+                self.waiting.leave(&inbox.recent);
+                inbox.recent.forget_user(user);
+                self.waiting.join(&inbox.recent);
+                let mut value = Vec::new();
+                put_number(&mut value, inbox.reached.0);
+                self.forgetting.insert((tenant, user), inbox.reached);
+                self.active.put_note(keys::forgetting(self.id, tenant, user), Some(value));
             }
         }
     }
 
-    /// The entries of these users are deleted.
-    pub fn forgotten(&mut self, users: &[(TenantId, UserNo)]) {
-        for (tenant, user) in users {
-            self.forgetting.remove(&(*tenant, *user));
-            self.active.put_note(keys::forgetting(self.id, *tenant, *user), None);
+    /// No run holds entries of these users. They are forgotten once no saved window can bring them back. Returns
+    /// whether one was.
+    pub fn erased(&mut self, users: &[((TenantId, UserNo), Arrival)]) -> bool {
+        let mut any = false;
+        for ((tenant, user), reached) in users {
+            let through = self.tenants.get(tenant).map_or(*reached, |inbox| inbox.materialised_through);
+            if through >= *reached && self.forgetting.remove(&(*tenant, *user)).is_some() {
+                self.active.put_note(keys::forgetting(self.id, *tenant, *user), None);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Runs now hold everything of these tenants through these arrivals.
+    pub fn materialised(&mut self, through: &BTreeMap<TenantId, Arrival>, runs: Runs) {
+        self.runs = runs;
+        for (tenant, arrival) in through {
+            let Some(inbox) = self.tenants.get_mut(tenant) else { continue };
+            inbox.materialised_through = *arrival;
+            self.unsaved.insert(*tenant);
         }
     }
 
-    /// Rows now hold everything of a tenant through `arrival`.
-    pub fn materialised(&mut self, tenant: TenantId, arrival: Arrival) {
-        let Some(inbox) = self.tenants.get_mut(&tenant) else { return };
-        inbox.materialised_through = arrival;
+    /// Takes up to `limit` events that are in runs out of the recent windows. Returns whether more are left.
+    pub fn drop_some(&mut self, tenant: TenantId, through: Arrival, limit: usize) -> bool {
+        let Some(inbox) = self.tenants.get_mut(&tenant) else { return false };
         self.waiting.leave(&inbox.recent);
-        inbox.recent.drop_through(arrival);
+        let more = inbox.recent.drop_some(through, limit);
         self.waiting.join(&inbox.recent);
-        self.unsaved.insert(tenant);
+        more
     }
 
     /// Takes everything since the last sync point; readers see it until [`thaw`](Partition::thaw).
@@ -179,11 +201,12 @@ impl Partition {
         {
             self.active.put_note(keys::window(self.id, tenant, first), None);
         }
-        for chunk in inbox.recent.chunks_above(inbox.saved_through) {
-            inbox.chunks.push_back((chunk.first, chunk.last));
-            self.active.put_note(keys::window(self.id, tenant, chunk.first), Some(chunk.bytes));
+        for chunk in std::mem::take(&mut inbox.unsaved) {
+            if chunk.last > inbox.materialised_through {
+                inbox.chunks.push_back((chunk.first, chunk.last));
+                self.active.put_note(keys::window(self.id, tenant, chunk.first), Some(chunk.bytes));
+            }
         }
-        inbox.saved_through = inbox.saved_through.max(inbox.reached);
     }
 
     pub fn pages<'a>(&'a self, rows: &'a Rows, newest: Option<&'a PageMap>) -> Pages<'a> {
@@ -224,7 +247,7 @@ pub fn decode_tenant(value: &[u8]) -> Option<(Arrival, Arrival)> {
 pub struct PartitionView<'a> {
     pub partition: &'a Partition,
     pub rows: &'a Rows,
-    pub crowded: &'a Crowded,
+    pub hot: &'a Hot,
 }
 
 impl View for PartitionView<'_> {
@@ -254,7 +277,7 @@ impl PartitionView<'_> {
 
     fn user_inbox(&self, reader: &Reader<'_>) -> Option<UserInbox<'_>> {
         let tenant = self.partition.tenants.get(&reader.tenant)?;
-        Some(UserInbox::new(self.rows, self.crowded, self.partition.id, tenant, reader))
+        Some(UserInbox::new(&self.partition.runs, self.hot, self.partition.id, tenant, reader))
     }
 }
 

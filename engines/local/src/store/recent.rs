@@ -1,20 +1,20 @@
 //! The events of one tenant whose entries are not materialised yet, found through lists and explicit users.
 //!
-//! A reader sees an event here or as a row, by one number: above `materialised_through` it is here. What must
+//! A reader sees an event here or in a run, by one number: above `materialised_through` it is here. What must
 //! never happen: an event in both places, or in neither.
 
-use super::windows;
 use fantail_ports::inbox::{ArrivalRange, Audience, Followed, WindowEvent};
 use fantail_rules::ids::{Arrival, ListId, UserNo};
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 #[derive(Default)]
 pub struct Recent {
     /// Ascending by arrival.
     events: VecDeque<Arc<WindowEvent>>,
-    by_list: HashMap<ListId, VecDeque<Arrival>>,
-    by_user: HashMap<UserNo, VecDeque<Arrival>>,
+    by_list: Index<ListId>,
+    by_user: Index<UserNo>,
     /// Explicit pairs, because they cost memory here.
     explicit: usize,
 }
@@ -35,9 +35,12 @@ impl Recent {
         self.events.push_back(Arc::new(event));
     }
 
-    /// Forgets the events at or below `arrival`: they are rows now.
-    pub fn drop_through(&mut self, arrival: Arrival) {
-        while let Some(event) = self.events.pop_front_if(|event| event.arrival <= arrival) {
+    /// Forgets up to `limit` of the events at or below `arrival`: they are in a run now. Returns whether more are.
+    pub fn drop_some(&mut self, arrival: Arrival, limit: usize) -> bool {
+        for _ in 0..limit {
+            let Some(event) = self.events.pop_front_if(|event| event.arrival <= arrival) else {
+                return false;
+            };
             match &event.audience {
                 Audience::List(list) => drop_oldest(&mut self.by_list, list, event.arrival),
                 Audience::Members(users) => {
@@ -46,6 +49,7 @@ impl Recent {
                 }
             }
         }
+        self.events.front().is_some_and(|event| event.arrival <= arrival)
     }
 
     /// Takes one user out of every explicit audience.
@@ -100,18 +104,37 @@ impl Recent {
     pub fn explicit_pairs(&self) -> usize {
         self.explicit
     }
-
-    /// Cuts the events above `arrival` into rows for a sync point.
-    pub fn chunks_above(&self, arrival: Arrival) -> Vec<windows::Chunk> {
-        windows::chunks(self.above(arrival).map(|event| &**event))
-    }
 }
 
-fn drop_oldest<K: std::hash::Hash + Eq>(
-    index: &mut HashMap<K, VecDeque<Arrival>>,
-    key: &K,
-    arrival: Arrival,
-) {
+/// Readers ask for every list they follow, so a question must cost a few nanoseconds.
+type Index<K> = HashMap<K, VecDeque<Arrival>, BuildHasherDefault<Spread>>;
+
+/// List ids are random (keyed hashes) and user numbers are dense: one multiplication spreads both.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let mixed = (self.0.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+
+    fn write_usize(&mut self, _length: usize) {}
+}
+
+fn drop_oldest<K: std::hash::Hash + Eq>(index: &mut Index<K>, key: &K, arrival: Arrival) {
     let Some(arrivals) = index.get_mut(key) else { return };
     arrivals.pop_front_if(|oldest| *oldest == arrival);
     if arrivals.is_empty() {
@@ -158,12 +181,12 @@ mod tests {
         recent.push(event(3, Audience::List(ListId([1; 16]))));
         recent.push(event(4, Audience::Members(vec![UserNo(4), UserNo(6)])));
         assert_eq!(recent.arrivals(UserNo(4), &[], all()), [Arrival(1), Arrival(4)]);
-        recent.drop_through(Arrival(3));
+        assert!(!recent.drop_some(Arrival(3), 9));
         assert_eq!(recent.arrivals(UserNo(4), &[], all()), [Arrival(4)]);
         recent.forget_user(UserNo(4));
         assert_eq!(recent.arrivals(UserNo(4), &[], all()), []);
         assert_eq!((recent.len(), recent.explicit_pairs()), (1, 1));
-        recent.drop_through(Arrival(9));
+        assert!(!recent.drop_some(Arrival(9), 1));
         assert!(recent.by_list.is_empty() && recent.by_user.is_empty());
         assert_eq!((recent.len(), recent.explicit_pairs()), (0, 0));
     }

@@ -1,13 +1,12 @@
-//! The database below the store: two fjall keyspaces, and the one way to write to them.
+//! The database below the store: one fjall keyspace, and the one way to write to it.
 //!
 //! A write is either one write-ahead batch or, from a few thousand rows on, one ingestion of sorted tables; both
-//! are atomic within their keyspace. What must never happen: an ingestion (durable at once) that takes back what
+//! are atomic. What must never happen: an ingestion (durable at once) that takes back what
 //! an earlier batch (durable later) replaced. So [`Rows::write_durable`] makes the log durable first.
 
 use super::StoreOptions;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
-use fjall::config::{BlockSizePolicy, FilterPolicy};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
 
 /// Small enough that an idle server stays small, large enough that a flush is worth its fsync.
@@ -16,13 +15,15 @@ const MEMTABLE_BYTES: u64 = 8 << 20;
 const LOG_BYTES_MAX: u64 = 64 << 20;
 const WORKERS: usize = 2;
 
+/// Where the database lies below the store's directory.
+const DATABASE: &str = "rows";
+
 /// Put (`Some`) or deleted (`None`).
 pub type Row = (UserKey, Option<UserValue>);
 
 pub struct Rows {
     database: Database,
     pub main: Keyspace,
-    pub inbox: Keyspace,
     ingest_rows_min: usize,
 }
 
@@ -38,58 +39,35 @@ impl Rows {
 
     fn open_unguarded(options: &StoreOptions) -> Result<Self, StoreError> {
         let what = options.directory.display().to_string();
-        let opened = Database::builder(&options.directory)
+        let opened = Database::builder(options.directory.join(DATABASE))
             .cache_size(options.cache_bytes)
             .worker_threads(WORKERS)
             .max_journaling_size(LOG_BYTES_MAX)
             .open()
             .map_err(|cause| open_error(&what, &cause))?;
-        let keyspace = |name: &str, options: fn() -> KeyspaceCreateOptions| {
-            opened.keyspace(name, options).map_err(|cause| open_error(&format!("{what}: {name}"), &cause))
-        };
-        let main = keyspace("main", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))?;
-        // Entries are only ever found by range: filters would cost and never help. Larger blocks pack better.
-        let inbox = keyspace("inbox", || {
-            KeyspaceCreateOptions::default()
-                .max_memtable_size(MEMTABLE_BYTES)
-                .filter_policy(FilterPolicy::disabled())
-                .data_block_size_policy(BlockSizePolicy::all(8 << 10))
-        })?;
-        Ok(Self { database: opened, main, inbox, ingest_rows_min: options.ingest_rows_min })
+        let main = opened
+            .keyspace("main", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))
+            .map_err(|cause| open_error(&format!("{what}: main"), &cause))?;
+        Ok(Self { database: opened, main, ingest_rows_min: options.ingest_rows_min })
     }
 
-    /// Writes rows with ascending keys, all or nothing, visible on return. `count` says about how many.
-    pub fn write(
-        &self,
-        keyspace: &Keyspace,
-        count: usize,
-        rows: impl Iterator<Item = Row>,
-    ) -> Result<(), StoreError> {
-        if count < self.ingest_rows_min { self.write_batch(keyspace, rows) } else { ingest(keyspace, rows) }
-            .map_err(|cause| io_error(&cause))
-    }
-
-    /// Writes rows like [`write`](Rows::write); they, and every write before, are durable on return.
-    pub fn write_durable(
-        &self,
-        keyspace: &Keyspace,
-        count: usize,
-        rows: impl Iterator<Item = Row>,
-    ) -> Result<(), StoreError> {
+    /// Writes rows with ascending keys, all or nothing; they, and every write before, are durable on return.
+    /// `count` says about how many.
+    pub fn write_durable(&self, count: usize, rows: impl Iterator<Item = Row>) -> Result<(), StoreError> {
         if count < self.ingest_rows_min {
-            self.write_batch(keyspace, rows).map_err(|cause| io_error(&cause))?;
+            self.write_batch(rows).map_err(|cause| io_error(&cause))?;
             return self.persist();
         }
         self.persist()?;
-        ingest(keyspace, rows).map_err(|cause| io_error(&cause))
+        ingest(&self.main, rows).map_err(|cause| io_error(&cause))
     }
 
-    fn write_batch(&self, keyspace: &Keyspace, rows: impl Iterator<Item = Row>) -> fjall::Result<()> {
+    fn write_batch(&self, rows: impl Iterator<Item = Row>) -> fjall::Result<()> {
         let mut batch = self.database.batch();
         for (key, to) in rows {
             match to {
-                Some(value) => batch.insert(keyspace, key, value),
-                None => batch.remove(keyspace, key),
+                Some(value) => batch.insert(&self.main, key, value),
+                None => batch.remove(&self.main, key),
             }
         }
         batch.commit()
@@ -99,7 +77,7 @@ impl Rows {
         self.database.persist(PersistMode::SyncAll).map_err(|cause| io_error(&cause))
     }
 
-    /// One state of both keyspaces, for answers that need more than one read.
+    /// One state of everything, for answers that need more than one read.
     pub fn snapshot(&self) -> fjall::Snapshot {
         self.database.snapshot()
     }

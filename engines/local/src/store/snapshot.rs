@@ -3,21 +3,24 @@
 //! ```text
 //! stream   magic:8 format:4 chunk* 0:4 rows:8 sha256:32     the hash covers everything before it
 //! chunk    length:4 crc32:4 row*                             numbers big-endian
-//! row      keyspace key-length value-length key value        keyspace 0 is main, 1 is inbox; lengths packed
+//! row      kind key-length value-length key value            lengths packed
+//! kind     0 a row of the database   1 a piece of a run of the inbox index   2 a manifest of it
 //! ```
-//! Rows lie in the order of keyspace and key, so that they can be ingested. The marks are in the sync point's
-//! row. What must never happen: a store filled with part of a snapshot, or with one that does not add up.
+//! Rows lie in the order of kind and key, so that they can be ingested; the pieces of a file follow each other. The
+//! marks are in the sync point's row. The runs are those right after the sync point: they may be ahead of it, as
+//! after a crash, never behind. What must never happen: a store filled with part of a snapshot, or with one that does not add up.
 
+use super::keys;
 use super::pack::{Cut, put_number};
 use super::rows::{Rows, taken};
 use super::sync_point::{self, FORMAT, Marks, State};
-use super::{keys, rows};
+use crate::inbox::InboxIndex;
+use crate::inbox::copy::Piece;
 use aws_lc_rs::digest::{Context, SHA256};
 use fantail_ports::blobs::{BlobError, Blobs};
 use fantail_ports::store::StoreError;
 use fjall::Readable;
 use std::io::{self, Read};
-use std::iter::Peekable;
 
 const MAGIC: &[u8; 8] = b"FANTSNAP";
 /// A chunk is closed when it has grown to this.
@@ -26,32 +29,40 @@ const CHUNK_BYTES: usize = 256 << 10;
 const CHUNK_BYTES_MAX: u32 = 64 << 20;
 
 /// Writes the newest sync point under `name`, reads it back whole, and returns its marks.
-pub fn write(rows: &Rows, blobs: &dyn Blobs, name: &str) -> Result<Marks, StoreError> {
+pub fn write(rows: &Rows, index: &InboxIndex, blobs: &dyn Blobs, name: &str) -> Result<Marks, StoreError> {
     let snapshot = rows.snapshot();
-    let main = snapshot.iter(&rows.main).map(|row| (MAIN, row));
-    let inbox = snapshot.iter(&rows.inbox).map(|row| (INBOX, row));
-    let mut stream = Stream::new(main.chain(inbox));
+    let main = snapshot.iter(&rows.main).map(|row| {
+        let (key, value) = taken(row).map_err(io::Error::other)?;
+        Ok(SnapshotRow { kind: MAIN, key: key.to_vec(), value: value.to_vec() })
+    });
+    let copy = index.copy();
+    let pieces = copy.pieces().map(|piece| piece.map(|Piece { file, bytes }| row(PIECE, file, bytes)));
+    let manifests = copy.manifests().map(|Piece { file, bytes }| Ok(row(MANIFEST, file, bytes)));
+    let mut stream = Stream::new(main.chain(pieces).chain(manifests));
     blobs.put(name, &mut stream)?;
     verify(blobs, name)
 }
 
-/// Fills an empty database. The snapshot is read twice: once to be sure of it, once to take it in.
-pub fn restore(rows: &Rows, blobs: &dyn Blobs, name: &str) -> Result<(), StoreError> {
+fn row(kind: u8, file: String, value: Vec<u8>) -> SnapshotRow {
+    SnapshotRow { kind, key: file.into_bytes(), value }
+}
+
+/// Fills an empty store. The snapshot is read twice: once to be sure of it, once to take it in.
+pub fn restore(rows: &Rows, index: &InboxIndex, blobs: &dyn Blobs, name: &str) -> Result<(), StoreError> {
     let marks = verify(blobs, name)?;
-    if rows.main.first_key_value().is_some() || rows.inbox.first_key_value().is_some() {
+    if rows.main.first_key_value().is_some() || !index.partitions().is_empty() {
         return Err(StoreError::NotEmpty);
     }
     write_state(rows, State::Restoring, &Marks::new())?;
     let mut failed = None;
     let mut source =
         Source::open(blobs, name)?.map_while(|row| row.map_err(|error| failed = Some(error)).ok()).peekable();
-    rows.write(
-        &rows.main,
-        usize::MAX,
-        of_keyspace(&mut source, MAIN).filter(|row| *row.0 != keys::SYNC_POINT),
-    )?;
-    rows.write(&rows.inbox, usize::MAX, of_keyspace(&mut source, INBOX))?;
-    drop(source);
+    let main = std::iter::from_fn(|| source.next_if(|row| row.kind == MAIN));
+    let main = main.filter(|row| row.key != keys::SYNC_POINT);
+    rows.write_durable(usize::MAX, main.map(|row| (row.key.into(), Some(row.value.into()))))?;
+    let pieces =
+        source.map(|row| Piece { file: String::from_utf8_lossy(&row.key).into_owned(), bytes: row.value });
+    index.fill(pieces)?;
     match failed {
         None => write_state(rows, State::Whole, &marks),
         Some(error) => Err(error),
@@ -60,15 +71,7 @@ pub fn restore(rows: &Rows, blobs: &dyn Blobs, name: &str) -> Result<(), StoreEr
 
 fn write_state(rows: &Rows, state: State, marks: &Marks) -> Result<(), StoreError> {
     let row = (keys::SYNC_POINT.into(), Some(sync_point::encode(state, marks).into()));
-    rows.write_durable(&rows.main, 1, std::iter::once(row))
-}
-
-fn of_keyspace(
-    source: &mut Peekable<impl Iterator<Item = SnapshotRow>>,
-    keyspace: u8,
-) -> impl Iterator<Item = rows::Row> {
-    std::iter::from_fn(move || source.next_if(|row| row.keyspace == keyspace))
-        .map(|row| (row.key.into(), Some(row.value.into())))
+    rows.write_durable(1, std::iter::once(row))
 }
 
 /// Reads a snapshot whole; it is good if this returns its marks.
@@ -76,7 +79,7 @@ fn verify(blobs: &dyn Blobs, name: &str) -> Result<Marks, StoreError> {
     let mut marks = Marks::new();
     for row in Source::open(blobs, name)? {
         let row = row?;
-        if row.keyspace == MAIN && row.key == keys::SYNC_POINT {
+        if row.kind == MAIN && row.key == keys::SYNC_POINT {
             let decoded = sync_point::decode(&row.value)?;
             let (_, found) = decoded.ok_or_else(|| damaged(name, "its sync point does not decode"))?;
             marks = found;
@@ -86,7 +89,8 @@ fn verify(blobs: &dyn Blobs, name: &str) -> Result<Marks, StoreError> {
 }
 
 const MAIN: u8 = 0;
-const INBOX: u8 = 1;
+const PIECE: u8 = 1;
+const MANIFEST: u8 = 2;
 
 /// The stream as it is read by the blobs that store it.
 struct Stream<I> {
@@ -98,7 +102,7 @@ struct Stream<I> {
     is_ended: bool,
 }
 
-impl<I: Iterator<Item = (u8, fjall::Guard)>> Stream<I> {
+impl<I: Iterator<Item = io::Result<SnapshotRow>>> Stream<I> {
     fn new(rows: I) -> Self {
         let ready = [&MAGIC[..], &FORMAT.to_be_bytes()].concat();
         let mut hash = Context::new(&SHA256);
@@ -109,9 +113,9 @@ impl<I: Iterator<Item = (u8, fjall::Guard)>> Stream<I> {
     fn next_chunk(&mut self) -> io::Result<()> {
         let mut payload = Vec::with_capacity(CHUNK_BYTES + (8 << 10));
         while payload.len() < CHUNK_BYTES {
-            let Some((keyspace, row)) = self.rows.next() else { break };
-            let (key, value) = taken(row).map_err(io::Error::other)?;
-            payload.push(keyspace);
+            let Some(row) = self.rows.next() else { break };
+            let SnapshotRow { kind, key, value } = row?;
+            payload.push(kind);
             put_number(&mut payload, key.len() as u64);
             put_number(&mut payload, value.len() as u64);
             payload.extend_from_slice(&key);
@@ -135,7 +139,7 @@ impl<I: Iterator<Item = (u8, fjall::Guard)>> Stream<I> {
     }
 }
 
-impl<I: Iterator<Item = (u8, fjall::Guard)>> Read for Stream<I> {
+impl<I: Iterator<Item = io::Result<SnapshotRow>>> Read for Stream<I> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.given == self.ready.len() && !self.is_ended {
             self.next_chunk()?;
@@ -149,7 +153,7 @@ impl<I: Iterator<Item = (u8, fjall::Guard)>> Read for Stream<I> {
 }
 
 struct SnapshotRow {
-    keyspace: u8,
+    kind: u8,
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -232,9 +236,9 @@ impl Source {
 fn rows_of(payload: &[u8]) -> Option<Vec<SnapshotRow>> {
     let (mut cut, mut rows) = (Cut(payload), Vec::new());
     while !cut.is_empty() {
-        let [keyspace] = cut.array()?;
+        let [kind] = cut.array()?;
         let (key, value) = (usize::try_from(cut.number()?).ok()?, usize::try_from(cut.number()?).ok()?);
-        rows.push(SnapshotRow { keyspace, key: cut.bytes(key)?.to_vec(), value: cut.bytes(value)?.to_vec() });
+        rows.push(SnapshotRow { kind, key: cut.bytes(key)?.to_vec(), value: cut.bytes(value)?.to_vec() });
     }
     rows.reverse();
     Some(rows)

@@ -106,7 +106,7 @@ fn write(shared: &Shared, frozen: &[Frozen]) -> Result<Synced, StoreError> {
     }
     let point: Row = (keys::SYNC_POINT.into(), Some(encode(State::Whole, &marks).into()));
     let rows = std::iter::once(point).chain(frozen.iter().flat_map(frozen_rows));
-    shared.rows.write_durable(&shared.rows.main, count + 1, rows)?;
+    shared.rows.write_durable(count + 1, rows)?;
     *last = marks;
     Ok(Synced { rows: count as u64, bytes: frozen.iter().map(|one| one.overlay.bytes).sum() })
 }

@@ -1,7 +1,8 @@
 //! What readers cannot see and must hold all the same: that rows are consolidated, dropped and saved as promised.
 
-use super::keys::{self, Family, Owner};
+use super::keys::{self, Family};
 use super::*;
+use crate::inbox::run::Look;
 use fantail_conformance::block_on;
 use fantail_ports::inbox::{ArrivalRange, Audience, Forget, Reader, Window, WindowEvent};
 use fantail_ports::lists::{ListEdit, ListKey};
@@ -28,7 +29,8 @@ impl Bench {
         if directory.exists() {
             std::fs::remove_dir_all(&directory).expect("what a killed process left can be removed");
         }
-        let options = StoreOptions { window_events_min: 1, ..StoreOptions::new(directory) };
+        let tiers = TierOptions { fan_in: 3, fan_in_small: 4, small_entries: 16, run_entries_max: 1 << 20 };
+        let options = StoreOptions { window_events_min: 1, tiers, ..StoreOptions::new(directory) };
         let store = Some(LocalStore::open(options.clone()).expect("an empty directory opens"));
         Self { store, options, through: 0, arrival: 0 }
     }
@@ -62,10 +64,16 @@ impl Bench {
         while self.store().tend().expect("a healthy store is tended") == Tended::MoreWaiting {}
     }
 
-    fn entry_rows(&self, user: u64) -> usize {
-        let owner = Owner { partition: SHARD, tenant: TENANT, user: UserNo(user) };
-        let range = keys::entries(owner, Arrival(u64::MAX))..=keys::entries(owner, Arrival::START);
-        self.store().shared.rows.inbox.range(range).count()
+    /// Entries of a user that lie in runs, whether or not anyone may see them.
+    fn entries_stored(&self, user: u64) -> u64 {
+        let runs = self.store().shared.index.at(SHARD).runs;
+        let mut buffer = Vec::new();
+        let mut look = Look::new(TENANT, UserNo(user), EVERYTHING, &mut buffer);
+        runs.iter().map(|run| run.count(&mut look).expect("a healthy store counts")).sum()
+    }
+
+    fn runs(&self) -> u64 {
+        self.store().gauges().runs
     }
 
     fn main_rows(&self, family: Family) -> usize {
@@ -115,12 +123,12 @@ fn edit(user: u64, intervals: Intervals) -> Commit {
 
 // proves: INB-06, INB-09
 #[test]
-fn rows_of_a_user_stay_few_whoever_reads() {
-    let mut bench = Bench::new("few-rows");
+fn runs_stay_few_and_counts_exact() {
+    let mut bench = Bench::new("few-runs");
     for _ in 0..2_500 {
         bench.event(to(&[7]));
-        bench.store().tend().expect("a healthy store is tended");
-        assert!(bench.entry_rows(7) <= inbox::SLICES_MAX + 4, "consolidated without a reader");
+        bench.tend_all();
+        assert!(bench.runs() <= 16, "merged without a reader: {}", bench.runs());
     }
     for after in (0..2_510).step_by(37) {
         for before in (after..2_600).step_by(91) {
@@ -134,7 +142,7 @@ fn rows_of_a_user_stay_few_whoever_reads() {
 }
 
 #[test]
-fn windows_are_saved_until_they_are_rows() {
+fn windows_are_saved_until_they_are_runs() {
     let mut bench = Bench::new("saved-windows");
     for _ in 0..5 {
         bench.event(to(&[7]));
@@ -176,13 +184,14 @@ fn what_is_forgotten_leaves_the_disk() {
     let mut bench = Bench::new("forgotten");
     for _ in 0..60 {
         bench.event(to(&[7, 8]));
-        bench.store().tend().expect("a healthy store is tended");
+        bench.tend_all();
     }
-    assert_eq!((bench.entry_rows(7), bench.entry_rows(8)), (60, 60));
+    assert_eq!((bench.entries_stored(7), bench.entries_stored(8)), (60, 60));
     let through = Forget::Through { tenant: TENANT, arrival: Arrival(40) };
     bench.commit(Commit { forgets: vec![through], ..Commit::default() });
     bench.tend_all();
-    assert_eq!((bench.entry_rows(7), bench.entry_rows(8)), (20, 20));
+    let left = bench.entries_stored(7);
+    assert!((20..40).contains(&left), "runs that are mostly expired are rewritten, {left} entries are left");
     let user = Forget::User { tenant: TENANT, user: UserNo(7) };
     bench.commit(Commit { forgets: vec![user], ..Commit::default() });
     bench.sync();
@@ -190,32 +199,59 @@ fn what_is_forgotten_leaves_the_disk() {
     bench.reopen();
     bench.tend_all();
     bench.sync();
-    assert_eq!((bench.entry_rows(7), bench.entry_rows(8)), (0, 20));
+    assert_eq!((bench.entries_stored(7), bench.entries_stored(8)), (0, left));
+    assert_eq!(bench.main_rows(Family::Forgetting), 0);
+}
+
+// proves: INB-09
+#[test]
+fn an_erased_user_does_not_come_back_from_a_window() {
+    let mut bench = Bench::new("erased");
+    bench.options.window_events_min = 3;
+    bench.reopen();
+    bench.event(to(&[7, 8]));
+    bench.sync();
+    let user = Forget::User { tenant: TENANT, user: UserNo(7) };
+    bench.commit(Commit { forgets: vec![user], ..Commit::default() });
+    bench.tend_all();
+    bench.sync();
+    assert_eq!(bench.main_rows(Family::Forgetting), 1, "the saved window still has the user");
+    bench.reopen();
+    bench.event(to(&[8]));
+    bench.event(to(&[8]));
+    bench.tend_all();
+    assert_eq!((bench.entries_stored(7), bench.entries_stored(8)), (0, 3));
+    bench.sync();
     assert_eq!(bench.main_rows(Family::Forgetting), 0);
 }
 
 #[test]
-fn a_slice_that_grows_too_large_is_cut_and_loses_nothing() {
-    let mut bench = Bench::new("cut-slice");
-    let mut stays = Intervals::default();
-    stays.open(Arrival(0));
-    let edits: Vec<_> = (0..3_000)
-        .map(|user| ListEdit { key: LIST, user: UserNo(user), intervals: stays.clone(), at: Arrival(0) })
-        .collect();
-    bench.commit(Commit { edits, ..Commit::default() });
-    let events = (1..=500)
-        .map(|arrival| WindowEvent { arrival: Arrival(arrival), audience: Audience::List(LIST.list) });
-    let windows = vec![Window { tenant: TENANT, events: events.collect() }];
-    bench.commit(Commit { windows, ..Commit::default() });
-    assert_eq!(bench.store().tend().expect("a healthy store is tended"), Tended::MoreWaiting);
-    let left = bench.store().gauges().window_events;
-    assert!((1..500).contains(&left), "a million pairs are enough for one slice, {left} events are left");
-    bench.tend_all();
-    assert_eq!(bench.store().gauges().entries_written, 1_500_000);
-    assert_eq!(
-        (bench.count(0), bench.count(1_234), bench.count(2_999), bench.count(3_000)),
-        (500, 500, 500, 0)
-    );
+fn slices_and_stripes_lose_nothing() {
+    for (window_pairs_max, transpose_pairs_max) in
+        [(usize::MAX, 10_000), (200_000, 10_000), (1, 500), (1, 999_999)]
+    {
+        let mut bench = Bench::new(&format!("stripes-{window_pairs_max}-{transpose_pairs_max}"));
+        bench.options = StoreOptions { window_pairs_max, transpose_pairs_max, ..bench.options.clone() };
+        bench.reopen();
+        let mut stays = Intervals::default();
+        stays.open(Arrival(0));
+        let users = (0..3_000u64).map(|user| user * 97);
+        let edits: Vec<_> = users
+            .map(|user| ListEdit { key: LIST, user: UserNo(user), intervals: stays.clone(), at: Arrival(0) })
+            .collect();
+        bench.commit(Commit { edits, ..Commit::default() });
+        let events = (1..=200).map(|arrival| {
+            let audience =
+                if arrival % 10 == 0 { to(&[97, 98, u64::MAX]) } else { Audience::List(LIST.list) };
+            WindowEvent { arrival: Arrival(arrival), audience }
+        });
+        let windows = vec![Window { tenant: TENANT, events: events.collect() }];
+        bench.commit(Commit { windows, ..Commit::default() });
+        bench.tend_all();
+        assert_eq!(bench.store().gauges().entries_written, 180 * 3_000 + 60);
+        let found = [0, 97, 98, 97 * 1_234, 97 * 2_999, 97 * 3_000, u64::MAX].map(|user| bench.count(user));
+        assert_eq!(found, [180, 200, 20, 180, 180, 0, 20]);
+    }
 }
 
 #[test]
@@ -224,7 +260,7 @@ fn an_interrupted_restore_and_a_newer_format_are_refused() {
     let put = |value: Vec<u8>, store: &LocalStore| {
         let rows = &store.shared.rows;
         let row = (keys::SYNC_POINT.into(), Some(value.into()));
-        rows.write_durable(&rows.main, 1, std::iter::once(row)).expect("a healthy store writes");
+        rows.write_durable(1, std::iter::once(row)).expect("a healthy store writes");
     };
     put(sync_point::encode(sync_point::State::Restoring, &Marks::new()), bench.store());
     drop(bench.store.take());
@@ -232,7 +268,7 @@ fn an_interrupted_restore_and_a_newer_format_are_refused() {
     assert!(matches!(refused, Some(StoreError::Damaged { .. })), "{refused:?}");
     let rows = Rows::open(&bench.options).expect("the database opens");
     let row = (keys::SYNC_POINT.into(), Some([0, 0, 0, 2, 0, 0].into()));
-    rows.write_durable(&rows.main, 1, std::iter::once(row)).expect("a healthy store writes");
+    rows.write_durable(1, std::iter::once(row)).expect("a healthy store writes");
     drop(rows);
     let refused = LocalStore::open(bench.options.clone()).err();
     assert!(matches!(refused, Some(StoreError::NewerFormat { found: 2, known: 1 })), "{refused:?}");

@@ -21,19 +21,14 @@ pub struct Chunk {
     pub bytes: Vec<u8>,
 }
 
-/// Packs ascending events into chunks.
-pub fn chunks<'a>(events: impl Iterator<Item = &'a WindowEvent>) -> Vec<Chunk> {
-    let mut chunks: Vec<Chunk> = Vec::new();
-    for event in events {
-        let full = chunks.last().is_none_or(|chunk| chunk.bytes.len() >= CHUNK_BYTES);
-        if full {
-            chunks.push(Chunk { first: event.arrival, last: Arrival::START, bytes: Vec::new() });
-        }
-        let chunk = chunks.last_mut().expect("a chunk was just pushed if there was none");
-        put_event(&mut chunk.bytes, chunk.last, event);
-        chunk.last = event.arrival;
+/// Packs one more event, later than all before.
+pub fn pack(chunks: &mut Vec<Chunk>, event: &WindowEvent) {
+    if chunks.last().is_none_or(|chunk| chunk.bytes.len() >= CHUNK_BYTES) {
+        chunks.push(Chunk { first: event.arrival, last: Arrival::START, bytes: Vec::new() });
     }
-    chunks
+    let chunk = chunks.last_mut().expect("a chunk was just pushed if there was none");
+    put_event(&mut chunk.bytes, chunk.last, event);
+    chunk.last = event.arrival;
 }
 
 fn put_event(out: &mut Vec<u8>, previous: Arrival, event: &WindowEvent) {
@@ -84,6 +79,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn packed(events: &[WindowEvent]) -> Vec<Chunk> {
+        let mut chunks = Vec::new();
+        events.iter().for_each(|event| pack(&mut chunks, event));
+        chunks
+    }
+
     fn audience() -> impl Strategy<Value = Audience> {
         prop_oneof![
             any::<[u8; 16]>().prop_map(|list| Audience::List(ListId(list))),
@@ -103,7 +104,7 @@ mod tests {
                     WindowEvent { arrival: Arrival(arrival), audience }
                 })
                 .collect();
-            let chunks = chunks(events.iter());
+            let chunks = packed(&events);
             let mut found = Vec::new();
             for chunk in chunks {
                 let part = decode(&chunk.bytes).expect("what was encoded decodes");
@@ -129,6 +130,6 @@ mod tests {
         let mut expected = vec![5, 0];
         expected.extend_from_slice(&[9; 16]);
         expected.extend_from_slice(&[2, 1, 2, 3, 0xa9, 2]);
-        assert_eq!(chunks(events.iter())[0].bytes, expected);
+        assert_eq!(packed(&events)[0].bytes, expected);
     }
 }

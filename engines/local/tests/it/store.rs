@@ -6,6 +6,7 @@ use fantail_conformance::inbox::inbox_suite;
 use fantail_conformance::lists::lists_suite;
 use fantail_conformance::store::{Rig, SHARD, store_suite};
 use fantail_conformance::tables::tables_suite;
+use fantail_local::inbox::tier::TierOptions;
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_memory::blobs::MemoryBlobs;
 use fantail_ports::blobs::Blobs;
@@ -46,14 +47,24 @@ struct Tuning {
 const EAGER: Tuning = Tuning { window_events_min: 1, ingest_rows_min: usize::MAX };
 const LAZY: Tuning = Tuning { window_events_min: 20, ingest_rows_min: 40 };
 const INGESTING: Tuning = Tuning { window_events_min: 3, ingest_rows_min: 1 };
+/// So small that everything is cut, merged and rewritten all the time.
+const TIERS: TierOptions =
+    TierOptions { fan_in: 2, fan_in_small: 3, small_entries: 8, run_entries_max: 10_000 };
 
 fn fresh(tuning: Tuning) -> impl FnMut() -> Box<dyn Rig> {
     let Tuning { window_events_min, ingest_rows_min } = tuning;
     let blobs = Arc::new(MemoryBlobs::new());
     move || {
         let directory = Scratch::new();
-        let options =
-            StoreOptions { window_events_min, ingest_rows_min, ..StoreOptions::new(directory.path()) };
+        let options = StoreOptions {
+            window_events_min,
+            ingest_rows_min,
+            window_pairs_max: 300,
+            transpose_pairs_max: 50,
+            tiers: TIERS,
+            hot_bytes: 8_000,
+            ..StoreOptions::new(directory.path())
+        };
         let store = Some(LocalStore::open(options.clone()).unwrap());
         Box::new(LocalRig { store, options, blobs: Arc::clone(&blobs), _directory: directory })
     }
