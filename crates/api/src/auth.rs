@@ -48,7 +48,7 @@ pub fn authenticate(app: &App, node: &Node, headers: &HeaderMap) -> Result<Calle
     if !equal(&key.secret_hash, &stored.secret_hash) {
         return Err(unknown_key());
     }
-    usable(&stored, app.clock.wall())?;
+    usable(&stored, node.wall())?;
     Ok(Caller::Key(stored))
 }
 

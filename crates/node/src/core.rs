@@ -1,6 +1,7 @@
 //! What all parts of a running node share: the ports, the queues of the leaders, the layout.
 
 use crate::ask::{ListAsk, Refusal};
+use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::meter::Meter;
 use crate::ports::Ports;
@@ -24,6 +25,8 @@ pub type ShardQueue = Queue<ShardAsk, ShardAnswer>;
 
 pub struct Core {
     pub ports: Arc<Ports>,
+    /// The same as in the ports, for what only it can tell.
+    pub clock: Arc<BelievedClock>,
     pub meter: Arc<Meter>,
     pub control: Arc<ControlPlane>,
     pub layout: Layout,

@@ -128,12 +128,12 @@ pub fn snapshot(core: &Core, name: &str) -> Result<Taken, Refusal> {
     Ok(Taken { name: name.to_owned(), at, marks })
 }
 
-/// Trims the journal behind the newest snapshot that is old enough, but never under what a shard still has to
+/// Trims the journal behind the newest of these snapshots, oldest first, that is old enough, but never under what a shard still has to
 /// take: a shard's recovery reads the fronts from its own mark on.
 pub async fn trim(core: &Core, snapshots: &[Taken]) -> Result<(), Refusal> {
     let now = core.ports.clock.wall();
-    let old_enough = snapshots.iter().filter(|taken| now.since(taken.at) >= JOURNAL_KEPT_MS);
-    let Some(behind) = old_enough.max_by_key(|taken| taken.at) else { return Ok(()) };
+    let old_enough = |taken: &&Taken| now.since(taken.at) >= JOURNAL_KEPT_MS;
+    let Some(behind) = snapshots.iter().rfind(old_enough) else { return Ok(()) };
     for (partition, mark) in &behind.marks {
         let mut through = *mark;
         if let PartitionId::Front(front) = partition {

@@ -19,8 +19,7 @@ use fantail_ports::BoxFuture;
 use fantail_ports::journal::{Append, AppendError};
 use fantail_ports::store::{Commit, StoreError};
 use fantail_ports::tables::{Changes, TablesError};
-use fantail_rules::ids::{Epoch, PartitionId, Position};
-use fantail_rules::leader_time::LeaderTime;
+use fantail_rules::ids::{Epoch, Millis, PartitionId, Position};
 use fantail_rules::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -43,7 +42,8 @@ pub struct Leader<M: Machine> {
     pub epoch: Epoch,
     /// The position of the next record.
     pub next: Position,
-    pub time: LeaderTime,
+    /// The time of the last record: the next ones carry no earlier one.
+    pub time: Millis,
     /// Says what is durable and folded.
     pub applied: watch::Sender<Position>,
     /// Called after a batch was folded, before its callers are answered.
@@ -172,11 +172,8 @@ impl<M: Machine> Leader<M> {
     ) -> Result<Vec<Answered<M>>, StoreError> {
         let partition = self.machine.partition();
         let clock = &self.ports.clock;
-        let (now, jump) = self.time.tick(clock.wall(), clock.monotonic());
-        if let Some(jump) = jump {
-            self.meter.clock_jumped();
-            warn!(%partition, expected = %jump.expected, wall = %jump.wall, "wall clock jumped, not adopted");
-        }
+        self.time = self.time.max(clock.wall());
+        let now = self.time;
         let pending: Vec<&Changes> = flights.iter().map(|flight| &flight.commit.changes).collect();
         let (machine, entropy, meter) = (&self.machine, &self.ports.entropy, &self.meter);
         let mut items = Some(items);

@@ -27,6 +27,7 @@ mod tenants;
 mod errands;
 pub mod housekeeping;
 
+mod clock;
 mod control;
 mod core;
 pub mod meter;

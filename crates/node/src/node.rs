@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::meter::Reading;
 use crate::{accept, housekeeping, inbox, people, start, tenants};
 use fantail_ports::store::{Gauges, StoreError, Tended};
+use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
 use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub struct Node {
 pub struct Health {
     /// Why nothing more can be promised, if so.
     pub stopped: Option<String>,
+    /// How far the machine's wall clock is off, if it is.
+    pub clock_jump: Option<Jump>,
     pub counters: Reading,
     pub store: Gauges,
     /// Front facts that the slowest shard has not taken yet.
@@ -60,6 +63,7 @@ impl Node {
         let core = &self.core;
         Health {
             stopped: core.ports.stop.reason(),
+            clock_jump: core.clock.jump(),
             counters: core.meter.read(),
             store: core.ports.store.gauges(),
             take_lag: self.take_lag(),
@@ -80,7 +84,7 @@ impl Node {
         self.core.ports.stop.set(reason);
     }
 
-    /// Wall time, as the node's clock has it.
+    /// The time that the node goes by: wall time without its jumps.
     #[must_use]
     pub fn wall(&self) -> Millis {
         self.core.ports.clock.wall()

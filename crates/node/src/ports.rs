@@ -14,6 +14,7 @@ pub struct Ports {
     pub store: Arc<dyn Store>,
     pub blobs: Arc<dyn Blobs>,
     pub keyring: Arc<dyn Keyring>,
+    /// The machine's; `start` puts the one in its place that does not jump.
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub tasks: Arc<dyn Tasks>,

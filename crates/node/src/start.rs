@@ -1,5 +1,6 @@
 //! Start: fence, recover, lead. Root first, as it knows the layout; fronts before the shards that take from them.
 
+use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, FrontHandle, ShardHandle, answer};
 use crate::errands::ErrandLoop;
@@ -18,13 +19,13 @@ use fantail_ports::journal::JournalError;
 use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{FrontNo, PartitionId, Position, ShardNo};
-use fantail_rules::leader_time::LeaderTime;
+use fantail_rules::believed_time::behind_ms;
+use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::watch;
-use tracing::info;
+use tracing::{info, warn};
 
 /// How a new data directory is laid out; an existing one keeps its layout.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,8 @@ pub struct Report {
     pub replayed_records: u64,
     pub shards: u16,
     pub fronts: u16,
+    /// How far the wall clock was behind the newest record, if that was too far.
+    pub clock_behind_ms: Option<u64>,
 }
 
 #[derive(Debug, Error)]
@@ -67,10 +70,15 @@ struct Starter {
     ports: Arc<Ports>,
     meter: Arc<Meter>,
     replayed: u64,
+    /// The latest time of any record.
+    newest: Millis,
 }
 
-pub async fn start(ports: Ports, options: Options) -> Result<(Arc<Core>, Report), StartError> {
-    let mut starter = Starter { ports: Arc::new(ports), meter: Arc::default(), replayed: 0 };
+pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Report), StartError> {
+    let meter: Arc<Meter> = Arc::default();
+    let clock = Arc::new(BelievedClock::new(ports.clock, meter.clone()));
+    ports.clock = clock.clone();
+    let mut starter = Starter { ports: Arc::new(ports), meter, replayed: 0, newest: Millis(0) };
     let plane = Arc::new(ControlPlane::default());
     let settled = refresh(starter.ports.clone(), plane.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
@@ -96,15 +104,21 @@ pub async fn start(ports: Ports, options: Options) -> Result<(Arc<Core>, Report)
         let (queue, applied) = starter.lead(Shard(shard), &tails, Box::new(|_| {})).await?;
         shards.insert(shard, ShardHandle { queue, applied });
     }
-    let Starter { ports, meter, replayed } = starter;
+    let Starter { ports, meter, replayed, newest } = starter;
+    let clock_behind_ms = behind_ms(newest, ports.clock.wall());
+    if let Some(behind_ms) = clock_behind_ms {
+        meter.clock_jumped();
+        warn!(behind_ms, newest_record = %newest, "wall clock is behind the newest record");
+    }
     for tenant in plane.now().tenants.keys() {
         // A crash may have come between the tenant's record and its keys.
         ports.keyring.create_tenant(*tenant)?;
     }
-    let core = Arc::new(Core { ports, meter, control: plane, layout, root, fronts, shards });
+    let core = Arc::new(Core { ports, clock, meter, control: plane, layout, root, fronts, shards });
     start_loops(&core);
-    let report = Report { replayed_records: replayed, shards: layout.shards, fronts: layout.fronts };
-    info!(replayed, shards = layout.shards, fronts = layout.fronts, "node started");
+    let Layout { shards, fronts } = layout;
+    let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };
+    info!(replayed, shards, fronts, "node started");
     Ok((core, report))
 }
 
@@ -153,8 +167,7 @@ impl Starter {
         let epoch = self.ports.journal.fence(machine.partition()).await?;
         let Recovered { last, time, replayed } = recover(&machine, &self.ports, tails).await?;
         self.replayed += replayed;
-        let clock = &self.ports.clock;
-        let time = LeaderTime::new(time, clock.wall(), clock.monotonic());
+        self.newest = self.newest.max(time);
         let queue: Arc<MachineQueue<M>> = Arc::default();
         let (applied, watching) = watch::channel(last);
         let leader = Leader {

@@ -2,7 +2,7 @@
 //! no environment, no IO, no threads, no `HashMap` iteration, so that the simulator and production agree.
 //!
 //! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
-//! decisions in the order an event meets them: `leader_time`, `admit`, `tier`, `interval`, `merge`, `marks`.
+//! decisions in the order an event meets them: `believed_time`, `admit`, `tier`, `interval`, `merge`, `marks`.
 
 pub mod ids;
 pub mod ulid;
@@ -10,7 +10,7 @@ pub mod ulid;
 pub mod limits;
 
 pub mod admit;
-pub mod leader_time;
+pub mod believed_time;
 pub mod priority;
 pub mod tier;
 

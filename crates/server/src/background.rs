@@ -3,7 +3,6 @@
 use crate::snapshots::Snapshots;
 use anyhow::Result;
 use fantail_node::Node;
-use fantail_ports::clock::Clock;
 use fantail_ports::store::Tended;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -23,7 +22,7 @@ pub struct Background {
 }
 
 impl Background {
-    pub fn start(node: Node, snapshots: Arc<Snapshots>, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn start(node: Node, snapshots: Arc<Snapshots>) -> Result<Self> {
         let (mut stops, mut threads) = (Vec::new(), Vec::new());
         let tended = node.clone();
         let mut start = |name: &str, run: Box<dyn FnOnce(Receiver<()>) + Send>| -> Result<()> {
@@ -33,7 +32,7 @@ impl Background {
             Ok(())
         };
         start("store-tend", Box::new(move |stopped| tend(&tended, &stopped)))?;
-        start("snapshots", Box::new(move |stopped| snapshot(&node, &snapshots, &*clock, &stopped)))?;
+        start("snapshots", Box::new(move |stopped| snapshot(&node, &snapshots, &stopped)))?;
         Ok(Self { stops, threads })
     }
 
@@ -67,11 +66,11 @@ fn tend(node: &Node, stopped: &Receiver<()>) {
     }
 }
 
-fn snapshot(node: &Node, snapshots: &Snapshots, clock: &dyn Clock, stopped: &Receiver<()>) {
-    let began = clock.wall();
+fn snapshot(node: &Node, snapshots: &Snapshots, stopped: &Receiver<()>) {
+    let began = node.wall();
     while goes_on(stopped, SNAPSHOT_LOOK) {
         let newest = snapshots.newest_at().unwrap_or(began);
-        if clock.wall().since(newest) < SNAPSHOT_EVERY_MS {
+        if node.wall().since(newest) < SNAPSHOT_EVERY_MS {
             continue;
         }
         if let Err(failed) = snapshots.take(node) {

@@ -102,14 +102,14 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         store: store.clone(),
         blobs,
         keyring,
-        clock: surroundings.clock.clone(),
+        clock: surroundings.clock,
         entropy: surroundings.entropy,
         tasks: surroundings.tasks,
         stop: Stop::default(),
     };
     let options = Options { shards: config.shards, ..Options::default() };
     let (node, report) = Node::start(ports, options).await.context("cannot recover")?;
-    let background = Background::start(node.clone(), snapshots.clone(), surroundings.clock)?;
+    let background = Background::start(node.clone(), snapshots.clone())?;
     let host = ServerHost {
         node: node.clone(),
         journal: journal.clone(),

@@ -11,6 +11,7 @@ use fantail_node::Node;
 use fantail_node::node::Health;
 use fantail_node::start::Report;
 use fantail_ports::BoxFuture;
+use fantail_rules::believed_time::Jump;
 use fantail_wire::health::{Backup, Check};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ impl Host for ServerHost {
             check("store", true, store),
             self.room(),
             check("lag", true, lag),
+            // Told, and no reason to send anyone away: the node goes by its own time.
+            check("clock", true, self.clock_detail(health.clock_jump)),
         ]
     }
 
@@ -75,6 +78,16 @@ impl ServerHost {
                 check("room", space.free_bytes >= needed, detail)
             }
             Err(error) => check("room", false, error.to_string()),
+        }
+    }
+
+    fn clock_detail(&self, jump: Option<Jump>) -> String {
+        let seconds = |ms: u64| ms / 1_000;
+        match (jump.map(|jump| jump.offset_ms()), self.report.clock_behind_ms) {
+            (Some(ahead @ 0..), _) => format!("{} s ahead, not adopted", seconds(ahead.unsigned_abs())),
+            (Some(behind), _) => format!("{} s behind, not adopted", seconds(behind.unsigned_abs())),
+            (None, Some(behind)) => format!("{} s behind the newest record at start", seconds(behind)),
+            (None, None) => "as expected".to_owned(),
         }
     }
 

@@ -25,7 +25,8 @@ const MARKS_BYTES_MAX: u64 = 1 << 20;
 
 pub struct Snapshots {
     blobs: Arc<dyn Blobs>,
-    /// Oldest first. Locked while one is taken, so that there is one at a time.
+    /// Oldest first, by what they cover: their times are a clock's, which may have been stepped back in between.
+    /// Locked while one is taken, so that there is one at a time.
     taken: Mutex<Vec<Taken>>,
 }
 
@@ -37,7 +38,7 @@ impl Snapshots {
                 taken.push(read_marks(&*blobs, stem)?);
             }
         }
-        taken.sort_by_key(|one| one.at);
+        taken.sort_by_key(covered);
         Ok(Self { blobs, taken: Mutex::new(taken) })
     }
 
@@ -93,6 +94,11 @@ impl Snapshots {
     }
 }
 
+/// How much of the journal a snapshot covers. A later one covers at least as much of every partition.
+fn covered(taken: &Taken) -> u64 {
+    taken.marks.values().map(|mark| mark.0).sum()
+}
+
 fn read_marks(blobs: &dyn Blobs, stem: &str) -> Result<Taken> {
     let about = || format!("snapshot marks {stem}.marks are damaged");
     let mut text = String::new();
@@ -109,4 +115,23 @@ fn read_marks(blobs: &dyn Blobs, stem: &str) -> Result<Taken> {
     let at = stem.strip_prefix(PREFIX).and_then(|digits| digits.parse().ok());
     let (Some(marks), Some(at)) = (marks, at) else { bail!(about()) };
     Ok(Taken { name: stem.to_owned(), at: Millis(at), marks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fantail_local::blobs::LocalBlobs;
+
+    #[test]
+    fn the_newest_snapshot_is_the_one_that_covers_most_whatever_the_clock_said() {
+        let directory = std::env::temp_dir().join(format!("fantail-snapshots-{}", std::process::id()));
+        let blobs = Arc::new(LocalBlobs::open(&directory).expect("a directory"));
+        // The clock was two hours ahead for the first one, and was set right.
+        for (at, marks) in [(7_200_900, "0 5\n16384 40\n"), (1_000, "0 5\n16384 50\n")] {
+            blobs.put(&format!("{PREFIX}{at:014}.marks"), &mut marks.as_bytes()).expect("written");
+        }
+        let snapshots = Snapshots::open(blobs).expect("marks");
+        assert_eq!(snapshots.newest_at(), Some(Millis(1_000)));
+        std::fs::remove_dir_all(&directory).expect("the directory is there");
+    }
 }

@@ -25,6 +25,8 @@ pub enum Invariant {
     Replicas = 100,
     /// The node serves as long as its journal does, and starts again after any crash.
     Serves = 101,
+    /// A wall clock that jumps is not followed.
+    Time = 102,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

@@ -163,7 +163,7 @@ impl Sim {
     }
 
     fn start_call(&mut self) {
-        let call = self.workload.next(&mut self.oracle, self.world.clock.wall());
+        let call = self.workload.next(&mut self.oracle, self.world.wall());
         if self.oracle.may_start(&call) {
             self.calls_left -= 1;
             self.invoke(call);
@@ -215,7 +215,7 @@ impl Sim {
     }
 
     pub(crate) fn now(&self) -> Now {
-        Now { step: self.trace.step, wall: self.world.clock.wall(), latest: self.world.latest() }
+        Now { step: self.trace.step, wall: self.world.wall(), latest: self.world.latest() }
     }
 
     /// A fault, if the swarm of this seed has it.
@@ -251,11 +251,11 @@ impl Sim {
                 Ok(())
             }
             4 => {
-                self.world.step_clock(&self.faults);
+                let stepped = self.world.step_clock(&self.faults);
                 self.report.clock_steps += 1;
                 let wall = self.world.clock.wall();
                 self.trace.note("clock", &wall);
-                Ok(())
+                stepped
             }
             5 => {
                 self.trace.note("snapshot", &());

@@ -23,6 +23,7 @@ use fantail_ports::journal::{Journal, ReadLimit};
 use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo};
+use fantail_rules::limits::CLOCK_JUMP_MS_MAX;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Some day in 2024.
@@ -48,7 +49,7 @@ pub struct World {
     pub failing: bool,
     pub full: bool,
     has_snapshot: bool,
-    /// The latest time the wall clock has shown.
+    /// The latest time that a node went by. A jump of the wall clock is not in it until a node starts under it.
     latest: Millis,
 }
 
@@ -84,6 +85,7 @@ impl World {
     /// Begins to start a node; `started` says when it is there.
     pub fn boot(&mut self) {
         self.starts += 1;
+        self.latest = self.latest.max(self.clock.wall());
         let entropy = SeededEntropy::new(stream(self.seed, &format!("node {}", self.starts)));
         let ports = Ports {
             journal: Bug::journal(self.bug, self.journal.clone()),
@@ -142,19 +144,30 @@ impl World {
         self.journal.set_full(full);
     }
 
-    /// The wall clock jumps.
-    pub fn step_clock(&mut self, chance: &Chance) {
+    /// The wall clock jumps. A node that runs does not follow it too far.
+    pub fn step_clock(&mut self, chance: &Chance) -> Result<(), Broken> {
         let span = *chance.pick(&[5_000, 59_000, 61_000, 600_000, 7_200_000]).unwrap_or(&5_000);
         let wall = self.clock.wall();
         let to = if chance.percent(50) { wall.plus(span) } else { Millis(wall.0.saturating_sub(span)) };
+        let before = self.wall();
         self.clock.set_wall(to);
         self.pass(0);
+        let (now, far) = (self.wall(), to.0.abs_diff(before.0) > CLOCK_JUMP_MS_MAX);
+        Invariant::Time.holds(self.node.is_none() || !far || now == before, || {
+            format!("the wall clock jumped to {to}, and the node from {before} to {now}")
+        })
     }
 
     /// Time passes.
     pub fn pass(&mut self, span_ms: u64) {
         self.executor.advance(span_ms);
-        self.latest = self.latest.max(self.clock.wall());
+        self.latest = self.latest.max(self.wall());
+    }
+
+    /// The time that the node goes by, or would start with.
+    #[must_use]
+    pub fn wall(&self) -> Millis {
+        self.node.as_ref().map_or_else(|| self.clock.wall(), Node::wall)
     }
 
     #[must_use]

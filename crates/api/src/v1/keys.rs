@@ -11,7 +11,7 @@ use fantail_wire::tenant::{Key, KeyCreate, KeyCreated, Keys};
 
 pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: KeyCreate = call.json()?;
-    let expires_at = expiry_of(request.expires_at.as_deref(), call.app.clock.wall())?;
+    let expires_at = expiry_of(request.expires_at.as_deref(), call.node.wall())?;
     if request.scopes.is_empty() {
         return Err(Problem::field("/scopes", "must have at least one scope"));
     }

@@ -32,7 +32,7 @@ pub async fn mark(tenant: TenantId, call: Call, mark: Mark) -> Result<Reply, Pro
 
 pub async fn snooze(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: Snooze = call.json()?;
-    let until = until_of(&request.until, call.app.clock.wall())?;
+    let until = until_of(&request.until, call.node.wall())?;
     let events = events_of(&request.ids)?;
     done(tenant, &call, Mark::Snooze { until }, MarkTarget::Events(events)).await
 }

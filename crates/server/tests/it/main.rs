@@ -4,6 +4,8 @@ mod server;
 mod world;
 
 mod auth;
+#[cfg(target_os = "linux")]
+mod clock;
 mod config;
 mod crash;
 mod events;

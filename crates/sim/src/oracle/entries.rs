@@ -31,8 +31,8 @@ impl Entry {
         self
     }
 
-    /// Whether a client may see this entry like that. After the wall clock jumped, a snooze whose end some clock
-    /// has passed may be over or not.
+    /// Whether a client may see this entry like that. After a restart under another clock, a snooze
+    /// whose end some node has passed may be over or not.
     fn shows_as(&self, view: &NotificationView, now: Now) -> bool {
         let asleep = match (self.snoozed_until, view.snoozed_until) {
             (None, None) => true,

@@ -32,8 +32,9 @@ pub type CallId = u64;
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     pub step: Step,
+    /// The time that the node goes by.
     pub wall: Millis,
-    /// The latest time that any clock of the run has shown: snoozes beyond it are surely asleep.
+    /// The latest time that any node of the run went by: snoozes beyond it are surely asleep.
     pub latest: Millis,
 }
 
