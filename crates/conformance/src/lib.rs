@@ -16,3 +16,4 @@ mod block_on;
 mod chance;
 
 pub use block_on::block_on;
+pub use chance::Chance;

@@ -1,10 +1,12 @@
 //! Lists: who is on them, in order, page by page. Members who left may be returned as long as the inbox may
-//! still need them, so the cases compare who is on the list now, and the stay that is open.
+//! still need them, and starts may be forgotten once it does not, so where events are materialised the cases
+//! compare who is on the list now and at every arrival that may still be asked for.
 
 use crate::chance::Chance;
 use crate::store::{Case, Fresh, Rig, SHARD, commit, read, run, sync};
+use fantail_ports::inbox::{Audience, Window, WindowEvent};
 use fantail_ports::lists::{ListEdit, ListKey, Member};
-use fantail_ports::store::Commit;
+use fantail_ports::store::{Commit, Tended};
 use fantail_rules::ids::{Arrival, ListId, Position, TenantId, UserNo};
 use fantail_rules::interval::Intervals;
 use std::collections::BTreeMap;
@@ -104,66 +106,99 @@ fn forgotten_member_is_gone(fresh: Fresh<'_>) {
     assert_eq!(users(&members(&*rig, LIST, None, 9)), [6]);
 }
 
-/// Members by list, and since when.
-type State = BTreeMap<ListKey, BTreeMap<u64, u64>>;
+/// Members by list, and their stays.
+type State = BTreeMap<ListKey, BTreeMap<u64, Intervals>>;
+
+/// The states after each commit. Each brings one event, so there are as many arrivals as commits.
+struct History {
+    states: Vec<State>,
+    /// What may be materialised, also before a crash: lists need not be exact about it.
+    tended: u64,
+}
+
+impl History {
+    fn newest(&self) -> &State {
+        self.states.last().expect("a history begins with the empty state")
+    }
+
+    fn arrivals(&self) -> u64 {
+        self.states.len() as u64 - 1
+    }
+}
 
 fn large_lists_equal_a_map(fresh: Fresh<'_>) {
     for seed in 0..4 {
         let mut chance = Chance::new(seed);
         let mut rig = fresh();
         let lists = [LIST, ListKey { list: ListId([9; 16]), ..LIST }];
-        let mut history = vec![State::from(lists.map(|list| (list, BTreeMap::new())))];
+        let empty = State::from(lists.map(|list| (list, BTreeMap::new())));
+        let mut history = History { states: vec![empty], tended: 0 };
         for step in 0..80 {
             match chance.below(10) {
                 0 | 1 => sync(&*rig),
                 2 if step % 3 == 0 => {
                     rig.crash();
                     let mark = rig.store().marks().get(&SHARD).map_or(0, |mark| mark.0);
-                    history.truncate(mark as usize + 1);
+                    history.states.truncate(mark as usize + 1);
+                }
+                3 if seed > 0 => {
+                    while rig.store().tend().expect("a healthy store is tended") == Tended::MoreWaiting {}
+                    history.tended = history.tended.max(history.arrivals());
                 }
                 _ => random_edits(&mut chance, &*rig, &lists, &mut history),
             }
-            let state = history.last().expect("a history begins with the empty state");
-            for (list, expected) in state {
-                check(&mut chance, &*rig, *list, expected, seed);
+            for list in lists {
+                check(&mut chance, &*rig, list, &history, seed);
             }
         }
     }
 }
 
-fn random_edits(chance: &mut Chance, rig: &dyn Rig, lists: &[ListKey], history: &mut Vec<State>) {
-    let mut state = history.last().expect("a history begins with the empty state").clone();
-    let (mut edits, at) = (Vec::new(), history.len() as u64);
+fn random_edits(chance: &mut Chance, rig: &dyn Rig, lists: &[ListKey], history: &mut History) {
+    let (mut state, at) = (history.newest().clone(), Arrival(history.arrivals()));
+    let mut edits = Vec::new();
     for _ in 0..chance.below(300) {
         let key = lists[chance.below(lists.len() as u64) as usize];
         let user = chance.below(3_000);
         let members = state.get_mut(&key).expect("every list has a state");
-        // Leaving at the arrival at which one joined leaves no stay behind.
-        if chance.once_in(3) {
-            members.remove(&user);
-            edits.push(edit(key, user, Intervals::default()));
-        } else {
-            members.insert(user, at);
-            edits.push(edit(key, user, since(at)));
+        let stays = members.entry(user).or_default();
+        match chance.below(9) {
+            0 => *stays = Intervals::default(),
+            1 | 2 => _ = stays.close(at),
+            _ => _ = stays.open(at),
         }
+        edits.push(ListEdit { key, user: UserNo(user), intervals: stays.clone(), at });
     }
-    fold(rig, at, edits);
-    history.push(state);
+    let event = WindowEvent { arrival: Arrival(at.0 + 1), audience: Audience::List(LIST.list) };
+    let windows = vec![Window { tenant: LIST.tenant, events: vec![event] }];
+    commit(rig, SHARD, Commit { through: Position(at.0 + 1), edits, windows, ..Commit::default() });
+    history.states.push(state);
 }
 
-fn check(chance: &mut Chance, rig: &dyn Rig, list: ListKey, expected: &BTreeMap<u64, u64>, seed: u64) {
-    let (mut after, mut found) = (None, Vec::new());
+fn check(chance: &mut Chance, rig: &dyn Rig, list: ListKey, history: &History, seed: u64) {
+    let (mut after, mut found) = (None, BTreeMap::new());
     let limit = 1 + chance.below(700) as usize;
     loop {
         let page = members(rig, list, after, limit);
+        assert!(page.len() <= limit && page.is_sorted_by_key(|member| member.user));
         let Some(last) = page.last() else { break };
-        assert!(page.len() <= limit);
         after = Some(last.user.0);
-        found.extend(page);
+        found.extend(page.into_iter().map(|member| (member.user.0, member.intervals)));
     }
-    let is_open = |member: &&Member| member.intervals.is_open();
-    let found: Vec<_> =
-        found.iter().filter(is_open).map(|member| (member.user.0, member.intervals.clone())).collect();
-    let expected: Vec<_> = expected.iter().map(|(user, at)| (*user, since(*at))).collect();
-    assert_eq!(found, expected, "seed {seed}");
+    let (expected, nothing) = (&history.newest()[&list], Intervals::default());
+    for user in expected.keys().chain(found.keys()) {
+        let told = found.get(user).unwrap_or(&nothing);
+        let stays = expected.get(user).unwrap_or(&nothing);
+        assert_eq!(told.is_open(), stays.is_open(), "seed {seed}: user {user}");
+        if history.tended == 0 {
+            assert_eq!(told, stays, "seed {seed}: user {user}: nothing is materialised");
+        }
+        for arrival in (history.tended + 1..=history.arrivals() + 1).map(Arrival) {
+            assert_eq!(
+                told.contains(arrival),
+                stays.contains(arrival),
+                "seed {seed}: user {user} at {arrival}"
+            );
+        }
+    }
 }

@@ -1,5 +1,8 @@
 //! Who is on a list: the members of one shard, sorted by number, each with the arrivals between which it was on
 //! the list. Derived from the follow facts; read by fan-out and by whoever lists followers.
+//!
+//! A list is exact about arrivals that are not materialised yet, and about who is on it now. What it says about
+//! older arrivals means nothing, so that it need not remember when each member joined: the inbox has their entries.
 
 use crate::tables::TablesError;
 use fantail_rules::ids::{Arrival, ListId, TenantId, UserNo};
@@ -7,7 +10,9 @@ use fantail_rules::interval::Intervals;
 
 pub trait Lists {
     /// Members with a number above `after` in ascending order, at most `limit`: those on the list now, and those
-    /// who left it but whose intervals the inbox may still need. Callers filter by interval.
+    /// who left it but whose intervals the inbox may still need. Callers filter by interval. An interval that
+    /// begins at or below the last arrival the tenant has materialised may be told as if it began at
+    /// `Arrival::START`, and one that ended there may be left out; nothing else differs from the last edit.
     fn members(&self, list: ListKey, after: Option<UserNo>, limit: usize)
     -> Result<Vec<Member>, TablesError>;
 }
@@ -24,7 +29,8 @@ pub struct Member {
     pub intervals: Intervals,
 }
 
-/// The intervals of one member after a change: the whole truth, so folding it again changes nothing.
+/// The intervals of one member after a change: the whole truth, so folding it again changes nothing, and of several
+/// edits of one member in a commit the last one counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListEdit {
     pub key: ListKey,

@@ -1,4 +1,4 @@
-//! Lists over the overlay and the database: finding the page of a member, walking pages, editing one.
+//! Lists over the overlay and the database: finding the page of a member, walking pages, editing them.
 //!
 //! Pages of a list cover all user numbers without gaps, and each says where the next one begins. Pages are never
 //! deleted, except the only page of a list that has become empty. So the newest layer whose last page at or below
@@ -6,13 +6,20 @@
 
 use super::keys::{self, PageKey};
 use super::overlay::PageMap;
-use super::page::{Builder, Members};
+use super::page::{self, Damaged, Page};
 use super::rows::{Rows, taken};
 use fantail_ports::lists::{ListEdit, ListKey, Member};
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Arrival, PartitionId, UserNo};
 use fantail_rules::interval::{Interval, Intervals};
-use std::borrow::Cow;
+use fjall::{UserKey, UserValue};
+use std::ops::Deref;
+
+#[cfg_attr(not(test), expect(dead_code, reason = "fan-out comes to use it"))]
+mod stream;
+
+#[cfg_attr(not(test), expect(unused_imports, reason = "fan-out comes to use them"))]
+pub use self::{super::page::Block, stream::Stretch};
 
 /// All pages of one partition.
 #[derive(Clone, Copy)]
@@ -23,14 +30,19 @@ pub struct Pages<'a> {
     pub layers: [Option<&'a PageMap>; 3],
 }
 
-/// One page and where it begins.
-struct Page<'a> {
+/// A page as it was found, and where it begins.
+struct Row<'a> {
     from: UserNo,
-    bytes: Cow<'a, [u8]>,
+    bytes: Bytes<'a>,
+}
+
+enum Bytes<'a> {
+    Recent(&'a [u8]),
+    Stored(UserValue),
 }
 
 /// A page without members that holds every number: what a list begins with.
-const EMPTY: &[u8] = &[0, 0];
+const EMPTY: Row<'static> = Row { from: UserNo(0), bytes: Bytes::Recent(&[0, 0, 0]) };
 
 impl<'a> Pages<'a> {
     /// Members above `after`, at most `limit`.
@@ -62,88 +74,102 @@ impl<'a> Pages<'a> {
         from: UserNo,
         visit: &mut dyn FnMut(UserNo, &[Interval]),
     ) -> Result<Option<UserNo>, TablesError> {
-        let page = self.holding(list, from)?;
-        let mut members = Members::begin(page.from, &page.bytes).ok_or_else(|| damaged("has no head"))?;
-        while let Some((user, stays)) = members.next_member().map_err(|_| damaged("does not decode"))? {
+        let row = self.holding(list, from)?;
+        let page = row.open()?;
+        let visited = page.visit(|user, stays| {
             if user >= from {
                 visit(user, stays);
             }
-        }
-        Ok(members.upper)
+        });
+        visited.map_err(undecodable)?;
+        Ok(page.upper)
     }
 
-    /// What an edit makes of its page: one page, or two if it is split. Stays that ended at or before `horizon`
-    /// are dropped on the way, because every arrival in them is materialised.
-    pub fn edit(&self, edit: &ListEdit, horizon: Arrival) -> Result<PageMap, TablesError> {
-        let page = self.holding(edit.key, edit.user)?;
-        let mut builder = Builder::new(page.from, page.bytes.len() + 32);
-        let mut members = Members::begin(page.from, &page.bytes).ok_or_else(|| damaged("has no head"))?;
-        let mut placed = false;
-        while let Some((user, stays)) = members.next_member().map_err(|_| damaged("does not decode"))? {
-            if !placed && user >= edit.user {
-                placed = true;
-                push_needed(&mut builder, edit.user, edit.intervals.as_slice(), horizon);
+    /// What edits of one list, in ascending order and one per user, make of the pages they fall into: each is
+    /// rewritten once. What ended at or before `horizon`, and when that began which did not, is forgotten on the
+    /// way, because every arrival up to there is materialised.
+    pub fn edit(
+        &self,
+        list: ListKey,
+        edits: &[&ListEdit],
+        horizon: Arrival,
+        edited: &mut PageMap,
+    ) -> Result<(), TablesError> {
+        let mut left = edits;
+        while let Some(first) = left.first() {
+            let row = self.holding(list, first.user)?;
+            let page = row.open()?;
+            let here = left.partition_point(|edit| page.holds(edit.user));
+            let (edits, later) = left.split_at(here);
+            left = later;
+            let mut pages = page::rewrite(&page, edits, horizon).map_err(undecodable)?;
+            let is_whole_list = page.from == UserNo(0) && page.upper.is_none();
+            if let ([only], true) = (&mut pages[..], is_whole_list)
+                && only.members == 0
+            {
+                edited.insert(PageKey { list, from: only.from }, None);
+                continue;
             }
-            if user != edit.user {
-                push_needed(&mut builder, user, stays, horizon);
-            }
+            edited.extend(pages.into_iter().map(|one| (PageKey { list, from: one.from }, Some(one.bytes))));
         }
-        if !placed {
-            push_needed(&mut builder, edit.user, edit.intervals.as_slice(), horizon);
-        }
-        let upper = members.upper;
-        let (lower, higher) = builder.finish(upper);
-        let is_whole_list = lower.from == UserNo(0) && upper.is_none();
-        let keep_lower = lower.members > 0 || higher.is_some() || !is_whole_list;
-        let at = |from| PageKey { list: edit.key, from };
-        let mut pages = PageMap::from([(at(lower.from), keep_lower.then_some(lower.bytes))]);
-        pages.extend(higher.map(|higher| (at(higher.from), Some(higher.bytes))));
-        Ok(pages)
+        Ok(())
     }
 
-    fn holding(&self, list: ListKey, user: UserNo) -> Result<Page<'a>, TablesError> {
-        let (first, wanted) = (PageKey { list, from: UserNo(0) }, PageKey { list, from: user });
+    /// The page that holds a user.
+    fn holding(&self, list: ListKey, user: UserNo) -> Result<Row<'a>, TablesError> {
+        match self.holding_recent(list, user)? {
+            Some(row) => Ok(row),
+            None => self.holding_stored(list, user),
+        }
+    }
+
+    /// The database's page that holds a user.
+    fn holding_stored(&self, list: ListKey, user: UserNo) -> Result<Row<'a>, TablesError> {
+        let range = self.key(list, UserNo(0))..=self.key(list, user);
+        let Some(row) = self.rows.main.range(range).next_back() else { return Ok(EMPTY) };
+        let row = stored(taken(row)?)?;
+        if row.open()?.holds(user) { Ok(row) } else { Err(damaged("ends before the next one begins")) }
+    }
+
+    /// The page that holds a user if it is not the database's.
+    fn holding_recent(&self, list: ListKey, user: UserNo) -> Result<Option<Row<'a>>, TablesError> {
+        let range = PageKey { list, from: UserNo(0) }..=PageKey { list, from: user };
         for layer in self.layers.iter().flatten() {
-            let Some((key, to)) = layer.range(first..=wanted).next_back() else { continue };
-            let Some(bytes) = to else { return Ok(Page { from: UserNo(0), bytes: Cow::Borrowed(EMPTY) }) };
-            if holds(key.from, bytes, user)? {
-                return Ok(Page { from: key.from, bytes: Cow::Borrowed(bytes) });
+            let Some((key, to)) = layer.range(range.clone()).next_back() else { continue };
+            let Some(bytes) = to else { return Ok(Some(EMPTY)) };
+            let row = Row { from: key.from, bytes: Bytes::Recent(bytes) };
+            if row.open()?.holds(user) {
+                return Ok(Some(row));
             }
         }
-        self.stored(first, wanted)
+        Ok(None)
     }
 
-    fn stored(&self, first: PageKey, wanted: PageKey) -> Result<Page<'a>, TablesError> {
-        let range = keys::page(self.partition, first)..=keys::page(self.partition, wanted);
-        let Some(row) = self.rows.main.range(range).next_back() else {
-            return Ok(Page { from: UserNo(0), bytes: Cow::Borrowed(EMPTY) });
-        };
-        let (key, bytes) = taken(row)?;
-        let key = keys::parse_page(&key).ok_or_else(|| damaged("has no key of a page"))?;
-        if !holds(key.from, &bytes, wanted.from)? {
-            return Err(damaged("ends before the next one begins"));
-        }
-        Ok(Page { from: key.from, bytes: Cow::Owned(bytes.to_vec()) })
+    fn key(&self, list: ListKey, from: UserNo) -> Vec<u8> {
+        keys::page(self.partition, PageKey { list, from })
     }
 }
 
-fn holds(from: UserNo, page: &[u8], user: UserNo) -> Result<bool, TablesError> {
-    let members = Members::begin(from, page).ok_or_else(|| damaged("has no head"))?;
-    Ok(members.upper.is_none_or(|upper| user < upper))
+impl Row<'_> {
+    fn open(&self) -> Result<Page<'_>, TablesError> {
+        Page::open(self.from, &self.bytes).map_err(undecodable)
+    }
 }
 
-fn push_needed(builder: &mut Builder, user: UserNo, stays: &[Interval], horizon: Arrival) {
-    let is_needed = |stay: &Interval| stay.until.is_none_or(|until| until > horizon);
-    if stays.iter().all(is_needed) {
-        if !stays.is_empty() {
-            builder.push(user, stays);
+impl Deref for Bytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Recent(bytes) => bytes,
+            Self::Stored(bytes) => bytes,
         }
-        return;
     }
-    let needed: Vec<Interval> = stays.iter().copied().filter(is_needed).collect();
-    if !needed.is_empty() {
-        builder.push(user, &needed);
-    }
+}
+
+fn stored((key, bytes): (UserKey, UserValue)) -> Result<Row<'static>, TablesError> {
+    let key = keys::parse_page(&key).ok_or_else(|| damaged("has no key of a page"))?;
+    Ok(Row { from: key.from, bytes: Bytes::Stored(bytes) })
 }
 
 fn member(user: UserNo, stays: Vec<Interval>) -> Result<Member, TablesError> {
@@ -151,6 +177,13 @@ fn member(user: UserNo, stays: Vec<Interval>) -> Result<Member, TablesError> {
     Ok(Member { user, intervals })
 }
 
+fn undecodable(_: Damaged) -> TablesError {
+    damaged("does not decode")
+}
+
 fn damaged(reason: &str) -> TablesError {
     TablesError::Damaged { family: "list pages", reason: format!("a page {reason}") }
 }
+
+#[cfg(test)]
+mod tests;

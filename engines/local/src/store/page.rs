@@ -1,226 +1,226 @@
 //! A page of a list: the members whose numbers lie between two bounds, packed. An edit rewrites its page.
 //!
 //! ```text
-//! page     upper count member*       upper: where the next page begins, 0 if this is the last one
-//! member   user−previous stays stay* stays: number of intervals × 2, + 1 if the last one is open
-//! stay     from−previous until−from  an open stay has no second number
+//! page     upper members stayers base? member*
+//!                               upper: where the next page begins, 0 if this is the last one
+//!                               base: only if there are stayers, the members whose stays are told
+//! member   head stays?          head: (user−previous) × 2, + 1 if stays are told
+//! stays    kind stay*           kind: number of stays × 2, + 1 if the last one is open
+//! stay     from−previous until−from    an open stay has no second number
 //! ```
-//! `previous` is the user (arrival) before; it begins at the page's lower bound (at 0).
+//! A member without stays is on the list, always: it joined at or below everything that may still be asked for.
+//! `previous` is the user (arrival) before; it begins at the page's lower bound (at `base`: only this first
+//! distance may be negative, and is folded around zero). All numbers are LEB128. A head has 65 bits; its lowest
+//! seven, in the first byte, are six of the distance and whether stays are told.
 
 use super::pack::{Cut, put_number};
 use fantail_rules::ids::{Arrival, UserNo};
 use fantail_rules::interval::Interval;
 
-/// Members of a page before it is split in two: an edit rewrites about a kilobyte.
-pub const PAGE_MEMBERS_MAX: usize = 256;
+#[cfg_attr(not(test), expect(dead_code, reason = "fan-out comes to use it"))]
+mod block;
+mod rewrite;
 
-/// Visits members in ascending order.
-pub struct Members<'a> {
-    pub upper: Option<UserNo>,
-    pub left: u64,
-    user: u64,
-    cut: Cut<'a>,
-    stays: Vec<Interval>,
-}
+pub use block::Block;
+pub use rewrite::rewrite;
 
-impl<'a> Members<'a> {
-    /// Begins to take a page apart. Nothing in a page says where it begins, so `from` comes from its key.
-    pub fn begin(from: UserNo, page: &'a [u8]) -> Option<Self> {
-        let mut cut = Cut(page);
-        let (upper, left) = (cut.number()?, cut.number()?);
-        let upper = (upper > 0).then_some(UserNo(upper));
-        Some(Self { upper, left, user: from.0, cut, stays: Vec::new() })
-    }
+/// Members of a page before it is split. An edit copies its page, a stream finds one row per page.
+pub const PAGE_MEMBERS_MAX: usize = 512;
 
-    /// The next member, `Ok(None)` at the end, `Err` if the page is damaged.
-    pub fn next_member(&mut self) -> Result<Option<(UserNo, &[Interval])>, Damaged> {
-        if self.left == 0 {
-            return if self.cut.is_empty() { Ok(None) } else { Err(Damaged) };
-        }
-        self.left -= 1;
-        self.take_member().ok_or(Damaged)?;
-        Ok(Some((UserNo(self.user), &self.stays)))
-    }
-
-    fn take_member(&mut self) -> Option<()> {
-        self.user = self.user.checked_add(self.cut.number()?)?;
-        let head = self.cut.number()?;
-        let (count, open) = (head >> 1, head & 1 == 1);
-        self.stays.clear();
-        let mut at = 0u64;
-        for index in 0..count {
-            let from = at.checked_add(self.cut.number()?)?;
-            let until = if open && index + 1 == count {
-                None
-            } else {
-                at = from.checked_add(self.cut.number()?)?;
-                Some(Arrival(at))
-            };
-            self.stays.push(Interval { from: Arrival(from), until });
-        }
-        Some(())
-    }
-}
+/// How the stays of a member are told that has none stored.
+pub const ALWAYS: [Interval; 1] = [Interval { from: Arrival::START, until: None }];
 
 /// A page that does not decode.
 #[derive(Debug)]
 pub struct Damaged;
 
-/// Collects members in ascending order into one page, or into two if they are too many.
-pub struct Builder {
-    from: UserNo,
-    previous: u64,
-    count: usize,
-    members: Vec<u8>,
-    /// Where the second half begins if the page is split: (user, byte after its number, members before).
-    split: Option<Split>,
-}
-
-struct Split {
-    user: UserNo,
-    members_before: usize,
-    bytes_before: usize,
-    bytes_after_user: usize,
-}
-
-/// A page as it is stored.
-#[derive(Debug)]
-pub struct Packed {
+/// A page as it is read: its head, and what follows packed.
+#[derive(Clone, Copy)]
+pub struct Page<'a> {
     pub from: UserNo,
-    pub members: usize,
-    pub bytes: Vec<u8>,
+    pub upper: Option<UserNo>,
+    pub members: u64,
+    pub stayers: u64,
+    base: Arrival,
+    body: &'a [u8],
 }
 
-impl Builder {
-    pub fn new(from: UserNo, capacity: usize) -> Self {
-        Self { from, previous: from.0, count: 0, members: Vec::with_capacity(capacity), split: None }
+impl<'a> Page<'a> {
+    /// Reads the head. Nothing in a page says where it begins, so `from` comes from its key.
+    pub fn open(from: UserNo, bytes: &'a [u8]) -> Result<Self, Damaged> {
+        Self::read_head(from, Cut(bytes)).ok_or(Damaged)
     }
 
-    pub fn push(&mut self, user: UserNo, stays: &[Interval]) {
-        assert!(user.0 >= self.previous, "members of a page ascend");
-        let bytes_before = self.members.len();
-        put_number(&mut self.members, user.0 - self.previous);
-        if self.count == PAGE_MEMBERS_MAX / 2 {
-            let bytes_after_user = self.members.len();
-            self.split = Some(Split { user, members_before: self.count, bytes_before, bytes_after_user });
-        }
-        self.previous = user.0;
-        self.count += 1;
-        let open = stays.last().is_some_and(|last| last.until.is_none());
-        put_number(&mut self.members, (stays.len() as u64) << 1 | u64::from(open));
-        let mut at = 0;
-        for stay in stays {
-            put_number(&mut self.members, stay.from.0 - at);
-            if let Some(until) = stay.until {
-                put_number(&mut self.members, until.0 - stay.from.0);
-                at = until.0;
-            }
-        }
-    }
-
-    /// The page, or two pages with the second beginning where the first ends.
-    pub fn finish(self, upper: Option<UserNo>) -> (Packed, Option<Packed>) {
-        if self.count <= PAGE_MEMBERS_MAX {
-            return (packed(self.from, upper, self.count, &self.members), None);
-        }
-        let split = self.split.expect("more than a page holds more than half a page");
-        let lower =
-            packed(self.from, Some(split.user), split.members_before, &self.members[..split.bytes_before]);
-        // The first member of the second page lies at its lower bound: distance 0.
-        let mut rest = vec![0];
-        rest.extend_from_slice(&self.members[split.bytes_after_user..]);
-        let higher = packed(split.user, upper, self.count - split.members_before, &rest);
-        (lower, Some(higher))
-    }
-}
-
-fn packed(from: UserNo, upper: Option<UserNo>, members: usize, body: &[u8]) -> Packed {
-    let mut bytes = Vec::with_capacity(body.len() + 12);
-    put_number(&mut bytes, upper.map_or(0, |upper| upper.0));
-    put_number(&mut bytes, members as u64);
-    bytes.extend_from_slice(body);
-    Packed { from, members, bytes }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    type Plain = Vec<(UserNo, Vec<Interval>)>;
-
-    fn unpack(page: &Packed) -> (Option<UserNo>, Plain) {
-        let mut members = Members::begin(page.from, &page.bytes).expect("a page begins");
-        let mut plain = Vec::new();
-        while let Some((user, stays)) = members.next_member().expect("a page is whole") {
-            plain.push((user, stays.to_vec()));
-        }
-        (members.upper, plain)
-    }
-
-    fn stays() -> impl Strategy<Value = Vec<Interval>> {
-        (proptest::collection::vec((0u64..9, 1u64..9), 0..4), any::<bool>()).prop_map(|(steps, open)| {
-            let mut at = 0;
-            let mut stays: Vec<_> = steps
-                .into_iter()
-                .map(|(gap, length)| {
-                    let from = at + gap;
-                    at = from + length;
-                    Interval { from: Arrival(from), until: Some(Arrival(at)) }
-                })
-                .collect();
-            if open {
-                stays.push(Interval { from: Arrival(at), until: None });
-            }
-            stays
+    fn read_head(from: UserNo, mut cut: Cut<'a>) -> Option<Self> {
+        let (upper, members, stayers) = (cut.number()?, cut.number()?, cut.number()?);
+        let base = if stayers > 0 { cut.number()? } else { 0 };
+        let upper = (upper > 0).then_some(UserNo(upper));
+        (stayers <= members).then_some(Self {
+            from,
+            upper,
+            members,
+            stayers,
+            base: Arrival(base),
+            body: cut.0,
         })
     }
 
-    proptest! {
-        #[test]
-        fn pages_round_trip_and_split(
-            from in 0u64..100,
-            steps in proptest::collection::vec((1u64..300, stays()), 0..600),
-        ) {
-            let mut user = from;
-            let mut builder = Builder::new(UserNo(from), 0);
-            let mut plain = Plain::new();
-            for (step, stays) in steps.into_iter().take(PAGE_MEMBERS_MAX * 2) {
-                builder.push(UserNo(user), &stays);
-                plain.push((UserNo(user), stays));
-                user += step;
-            }
-            let upper = Some(UserNo(user + 1));
-            let (lower, higher) = builder.finish(upper);
-            let (lower_upper, mut found) = unpack(&lower);
-            prop_assert_eq!(higher.is_some(), plain.len() > PAGE_MEMBERS_MAX);
-            match higher {
-                None => prop_assert_eq!(lower_upper, upper),
-                Some(higher) => {
-                    prop_assert_eq!(lower_upper, Some(higher.from));
-                    let (higher_upper, rest) = unpack(&higher);
-                    prop_assert_eq!(higher_upper, upper);
-                    prop_assert_eq!(lower.members, PAGE_MEMBERS_MAX / 2);
-                    found.extend(rest);
-                }
-            }
-            prop_assert_eq!(found, plain);
-        }
-
-        #[test]
-        fn any_bytes_are_refused_or_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-            if let Some(mut members) = Members::begin(UserNo(3), &bytes) {
-                while let Ok(Some(_)) = members.next_member() {}
-            }
-        }
+    pub fn holds(&self, user: UserNo) -> bool {
+        self.from <= user && self.upper.is_none_or(|upper| user < upper)
     }
 
-    #[test]
-    fn layout_is_frozen() {
-        let mut builder = Builder::new(UserNo(10), 0);
-        builder.push(UserNo(10), &[Interval { from: Arrival(7), until: None }]);
-        let closed = Interval { from: Arrival(1), until: Some(Arrival(4)) };
-        builder.push(UserNo(12), &[closed, Interval { from: Arrival(6), until: None }]);
-        assert_eq!(builder.finish(None).0.bytes, [0, 2, 0, 3, 7, 2, 5, 1, 3, 2]);
+    /// Visits all members in ascending order.
+    pub fn visit(&self, mut visit: impl FnMut(UserNo, &[Interval])) -> Result<(), Damaged> {
+        let (mut walk, mut stays) = (Walk::begin(self), Vec::new());
+        while let Some(found) = walk.peek()? {
+            if found.has_stays {
+                walk.take_with_stays(found, &mut stays)?;
+                visit(UserNo(walk.user), &stays);
+            } else {
+                walk.take(found);
+                visit(UserNo(walk.user), &ALWAYS);
+            }
+        }
+        Ok(())
     }
 }
+
+/// A place between two members of a page.
+struct Walk<'a> {
+    /// The member before.
+    user: u64,
+    base: Arrival,
+    left: u64,
+    rest: &'a [u8],
+}
+
+/// The head of the next member, and what follows it.
+struct Found<'a> {
+    user: u64,
+    has_stays: bool,
+    rest: &'a [u8],
+}
+
+impl<'a> Walk<'a> {
+    fn begin(page: &Page<'a>) -> Self {
+        Self { user: page.from.0, base: page.base, left: page.members, rest: page.body }
+    }
+
+    /// The next member, which is not taken yet; `None` at the end.
+    #[inline]
+    fn peek(&self) -> Result<Option<Found<'a>>, Damaged> {
+        if self.left == 0 {
+            return if self.rest.is_empty() { Ok(None) } else { Err(Damaged) };
+        }
+        self.read_member_head().ok_or(Damaged).map(Some)
+    }
+
+    #[inline]
+    fn read_member_head(&self) -> Option<Found<'a>> {
+        let (first, mut rest) = self.rest.split_first()?;
+        let mut distance = u64::from(first & 0x7e) >> 1;
+        if *first >= 0x80 {
+            let mut cut = Cut(rest);
+            let high = match rest {
+                [second, after @ ..] if *second < 0x80 => {
+                    cut = Cut(after);
+                    u64::from(*second)
+                }
+                _ => cut.number()?,
+            };
+            if high >> 58 > 0 {
+                return None;
+            }
+            distance |= high << 6;
+            rest = cut.0;
+        }
+        Some(Found { user: self.user.checked_add(distance)?, has_stays: first & 1 == 1, rest })
+    }
+
+    #[inline]
+    fn take(&mut self, found: Found<'a>) {
+        (self.user, self.rest) = (found.user, found.rest);
+        self.left -= 1;
+    }
+
+    fn take_with_stays(&mut self, found: Found<'a>, stays: &mut Vec<Interval>) -> Result<(), Damaged> {
+        let mut cut = Cut(found.rest);
+        read_stays(&mut cut, self.base, stays).ok_or(Damaged)?;
+        self.take(Found { rest: cut.0, ..found });
+        Ok(())
+    }
+
+    /// The next eight members if their heads have one byte and none tells stays, as most do where many follow.
+    #[inline]
+    fn peek_eight(&self) -> Option<[u8; 8]> {
+        const LONG_OR_WITH_STAYS: u64 = 0x8181_8181_8181_8181;
+        let heads = self.rest.first_chunk::<8>()?;
+        // Eight distances below 64 cannot lead beyond the largest number.
+        let is_safe = self.left >= 8 && self.user < u64::MAX - 8 * 64;
+        (is_safe && u64::from_le_bytes(*heads) & LONG_OR_WITH_STAYS == 0).then_some(*heads)
+    }
+
+    /// Takes what [`peek_eight`](Walk::peek_eight) saw.
+    #[inline]
+    fn take_eight(&mut self, last: u64) {
+        (self.user, self.rest) = (last, &self.rest[8..]);
+        self.left -= 8;
+    }
+}
+
+fn read_stays(cut: &mut Cut<'_>, base: Arrival, stays: &mut Vec<Interval>) -> Option<()> {
+    stays.clear();
+    let kind = cut.number()?;
+    let (count, open) = (kind >> 1, kind & 1 == 1);
+    for index in 0..count {
+        let distance = cut.number()?;
+        let from = match stays.last().and_then(|last: &Interval| last.until) {
+            None => base.0.wrapping_add(unfold(distance)),
+            Some(previous) => previous.0.checked_add(distance)?,
+        };
+        let until = if open && index + 1 == count { None } else { Some(from.checked_add(cut.number()?)?) };
+        stays.push(Interval { from: Arrival(from), until: until.map(Arrival) });
+    }
+    (count > 0).then_some(())
+}
+
+fn put_member_head(out: &mut Vec<u8>, distance: u64, has_stays: bool) {
+    let low = (distance as u8 & 0x3f) << 1 | u8::from(has_stays);
+    if distance < 0x40 {
+        out.push(low);
+    } else {
+        out.push(low | 0x80);
+        put_number(out, distance >> 6);
+    }
+}
+
+fn put_stays(out: &mut Vec<u8>, base: Arrival, stays: &[Interval]) {
+    let open = stays.last().is_some_and(|last| last.until.is_none());
+    put_number(out, (stays.len() as u64) << 1 | u64::from(open));
+    let mut previous = None;
+    for stay in stays {
+        put_number(
+            out,
+            match previous {
+                None => fold(stay.from.0.wrapping_sub(base.0)),
+                Some(previous) => stay.from.0 - previous,
+            },
+        );
+        if let Some(until) = stay.until {
+            put_number(out, until.0 - stay.from.0);
+            previous = Some(until.0);
+        }
+    }
+}
+
+/// Small distances in either direction become small numbers: 0, −1, 1, −2 …
+fn fold(distance: u64) -> u64 {
+    distance << 1 ^ ((distance as i64) >> 63) as u64
+}
+
+fn unfold(folded: u64) -> u64 {
+    folded >> 1 ^ (folded & 1).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests;

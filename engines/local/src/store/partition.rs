@@ -94,12 +94,17 @@ impl Partition {
     }
 
     fn edited_pages(&self, rows: &Rows, edits: &[ListEdit]) -> Result<PageMap, TablesError> {
-        let mut edited = PageMap::new();
-        for edit in edits {
+        let (pages, mut edited) = (self.pages(rows, None), PageMap::new());
+        // Stable: of two edits of one member the later one stays the later one, and is the one that counts.
+        let mut sorted: Vec<&ListEdit> = edits.iter().collect();
+        sorted.sort_by_key(|edit| (edit.key, edit.user));
+        for of_list in sorted.chunk_by(|one, other| one.key == other.key) {
+            let list = of_list[0].key;
             let horizon =
-                self.tenants.get(&edit.key.tenant).map_or(Arrival::START, |one| one.materialised_through);
-            let pages = self.pages(rows, Some(&edited)).edit(edit, horizon)?;
-            edited.extend(pages);
+                self.tenants.get(&list.tenant).map_or(Arrival::START, |one| one.materialised_through);
+            let of_users = of_list.chunk_by(|one, other| one.user == other.user);
+            let last: Vec<&ListEdit> = of_users.filter_map(|edits| edits.last().copied()).collect();
+            pages.edit(list, &last, horizon, &mut edited)?;
         }
         Ok(edited)
     }
