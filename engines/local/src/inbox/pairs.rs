@@ -7,6 +7,7 @@
 use super::segment::{Joined, SEGMENT_ENTRIES_MAX};
 use super::writer::RunWriter;
 use fantail_ports::store::StoreError;
+use fantail_rules::ids::UserNo;
 use std::collections::BTreeMap;
 
 /// Arrivals that one window may span.
@@ -39,7 +40,27 @@ impl Pairs {
         self.count += offsets.len();
     }
 
+    /// Adds the pairs of ascending users, the same for each.
+    pub fn push_all(&mut self, users: &[UserNo], offsets: &[u16]) {
+        for users in users.chunk_by(|one, other| one.0 >> LOW_BITS == other.0 >> LOW_BITS) {
+            self.turn_to(users[0].0 >> LOW_BITS);
+            let high = |user: &UserNo| ((user.0 & LOW_MASK) as u32) << LOW_BITS;
+            let pairs = &mut self.current.1;
+            match offsets {
+                [offset] => pairs.extend(users.iter().map(|user| high(user) | u32::from(*offset))),
+                _ => users.iter().for_each(|user| {
+                    let high = high(user);
+                    pairs.extend(offsets.iter().map(|offset| high | u32::from(*offset)));
+                }),
+            }
+            self.count += users.len() * offsets.len();
+        }
+    }
+
     fn turn_to(&mut self, bucket: u64) {
+        if bucket == self.current.0 {
+            return;
+        }
         let next = self.buckets.remove(&bucket).unwrap_or_default();
         let (left, pairs) = std::mem::replace(&mut self.current, (bucket, next));
         if !pairs.is_empty() {

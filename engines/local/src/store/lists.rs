@@ -15,10 +15,8 @@ use fantail_rules::interval::{Interval, Intervals};
 use fjall::{UserKey, UserValue};
 use std::ops::Deref;
 
-#[cfg_attr(not(test), expect(dead_code, reason = "fan-out comes to use it"))]
 mod stream;
 
-#[cfg_attr(not(test), expect(unused_imports, reason = "fan-out comes to use them"))]
 pub use self::{super::page::Block, stream::Stretch};
 
 /// All pages of one partition.

@@ -6,6 +6,7 @@
 //! once. Which follows and unfollows happen meanwhile does not matter: they change no interval at or below an
 //! arrival that exists.
 
+use super::lists::{Block, Stretch};
 use super::partition::Partition;
 use super::{Locked, Shared};
 use crate::inbox::pairs::{Pairs, SPAN_MAX};
@@ -14,7 +15,6 @@ use fantail_ports::inbox::{Audience, WindowEvent};
 use fantail_ports::lists::ListKey;
 use fantail_ports::store::StoreError;
 use fantail_rules::ids::{Arrival, ListId, PartitionId, TenantId, UserNo};
-use fantail_rules::interval::Interval;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -147,16 +147,17 @@ impl FanOut<'_> {
     ) -> Result<Pairs, StoreError> {
         let options = &self.shared.options;
         let mut pairs = slice.explicit_pairs(users);
-        let lists = slice.by_list();
+        let (lists, mut block) = (slice.by_list(), Block::default());
         let (all, mut done): (usize, usize) = (lists.values().map(Vec::len).sum(), 0);
         for (list, mut offsets) in lists {
             done += offsets.len();
             let last = slice.offset(slice.through());
             offsets.retain(|offset| *offset <= last);
-            let key = ListKey { tenant: self.tenant, list };
+            let list = ListKey { tenant: self.tenant, list };
             let mut next = Some(UserNo(users.from));
             while let Some(from) = next.filter(|from| users.until.is_none_or(|until| from.0 < until)) {
-                next = self.gather_page(key, from, users.until, slice, &offsets, &mut pairs)?;
+                let stretch = Stretch { list, from, until: users.until.map(UserNo), after: slice.after() };
+                next = self.gather_block(stretch, slice, &offsets, &mut block, &mut pairs)?;
                 if pairs.len() <= options.transpose_pairs_max {
                     continue;
                 }
@@ -174,37 +175,33 @@ impl FanOut<'_> {
         Ok(pairs)
     }
 
-    fn gather_page(
+    /// Adds the pairs of the stretch's first members; returns where to go on.
+    fn gather_block(
         &self,
-        list: ListKey,
-        from: UserNo,
-        until: Option<u64>,
+        stretch: Stretch,
         slice: &TenantSlice,
         offsets: &[u16],
+        block: &mut Block,
         pairs: &mut Pairs,
     ) -> Result<Option<UserNo>, StoreError> {
-        let base = slice.base();
-        let mut some = Vec::new();
-        // The lock is held for one page at a time.
-        let next = self.partition.read().pages(&self.shared.rows, None).visit_page(
-            list,
-            from,
-            &mut |user, stays| {
-                if until.is_some_and(|until| user.0 >= until) || slice.forgetting.contains(&user) {
-                    return;
-                }
-                if let [Interval { from: Arrival::START, until: None }] = stays {
-                    return pairs.push(user.0, offsets);
-                }
-                some.clear();
-                let is_on = |offset: &u16| {
-                    let arrival = Arrival(base + u64::from(*offset));
-                    stays.iter().any(|stay| stay.contains(arrival))
-                };
-                some.extend(offsets.iter().copied().filter(is_on));
-                pairs.push(user.0, &some);
-            },
-        )?;
+        // The lock is held for some pages at a time.
+        let next = self.partition.read().pages(&self.shared.rows, None).stream(stretch, block)?;
+        if slice.forgetting.is_empty() {
+            pairs.push_all(block.throughout(), offsets);
+        } else {
+            let kept = block.throughout().iter().filter(|user| !slice.forgetting.contains(*user));
+            kept.for_each(|user| pairs.push(user.0, offsets));
+        }
+        let (base, mut some) = (slice.base(), Vec::new());
+        for (user, stays) in block.partly().filter(|(user, _)| !slice.forgetting.contains(user)) {
+            let is_on = |offset: &u16| {
+                let arrival = Arrival(base + u64::from(*offset));
+                stays.iter().any(|stay| stay.contains(arrival))
+            };
+            some.clear();
+            some.extend(offsets.iter().copied().filter(is_on));
+            pairs.push(user.0, &some);
+        }
         Ok(next)
     }
 }

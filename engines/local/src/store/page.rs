@@ -17,7 +17,6 @@ use super::pack::{Cut, put_number};
 use fantail_rules::ids::{Arrival, UserNo};
 use fantail_rules::interval::Interval;
 
-#[cfg_attr(not(test), expect(dead_code, reason = "fan-out comes to use it"))]
 mod block;
 mod rewrite;
 

@@ -40,7 +40,7 @@ impl Layers {
         let row = |(key, to): (&PageKey, &Option<Vec<u8>>)| -> rows::Row {
             (keys::page(PARTITION, *key).into(), to.as_deref().map(Into::into))
         };
-        let written = self.rows.write(&self.rows.main, self.frozen.len(), self.frozen.iter().map(row));
+        let written = self.rows.write_durable(self.frozen.len(), self.frozen.iter().map(row));
         written.expect("a healthy database writes");
     }
 
