@@ -93,14 +93,14 @@ impl<'a> Pages<'a> {
         horizon: Arrival,
         edited: &mut PageMap,
     ) -> Result<(), TablesError> {
-        let mut left = edits;
+        let (mut left, mut scratch) = (edits, Vec::new());
         while let Some(first) = left.first() {
             let row = self.holding(list, first.user)?;
             let page = row.open()?;
             let here = left.partition_point(|edit| page.holds(edit.user));
             let (edits, later) = left.split_at(here);
             left = later;
-            let mut pages = page::rewrite(&page, edits, horizon).map_err(undecodable)?;
+            let mut pages = page::rewrite(&page, edits, horizon, &mut scratch).map_err(undecodable)?;
             let is_whole_list = page.from == UserNo(0) && page.upper.is_none();
             if let ([only], true) = (&mut pages[..], is_whole_list)
                 && only.members == 0

@@ -40,8 +40,10 @@ impl Overlay {
     }
 
     pub fn put_page(&mut self, key: PageKey, to: Option<Vec<u8>>) {
-        self.bytes += (ENTRY_BYTES + to.as_ref().map_or(0, Vec::len)) as u64;
-        self.pages.insert(key, to);
+        let bytes = |page: &Option<Vec<u8>>| (ENTRY_BYTES + page.as_ref().map_or(0, Vec::len)) as u64;
+        self.bytes += bytes(&to);
+        let replaced = self.pages.insert(key, to);
+        self.bytes -= replaced.as_ref().map_or(0, bytes);
     }
 
     pub fn put_note(&mut self, key: Vec<u8>, to: Option<Vec<u8>>) {

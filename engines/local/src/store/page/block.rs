@@ -47,13 +47,15 @@ impl Block {
     pub fn add(&mut self, page: &Page<'_>, after: Arrival) -> Result<(), Damaged> {
         let mut walk = Walk::begin(page);
         loop {
-            while let Some(heads) = walk.peek_eight() {
-                let mut user = walk.user;
-                self.throughout.extend(heads.map(|head| {
-                    user += u64::from(head >> 1);
-                    UserNo(user)
-                }));
-                walk.take_eight(user);
+            if let Some(distances) = walk.peek_eight() {
+                self.add_plain(walk.user, distances);
+                walk.take_word(distances);
+                continue;
+            }
+            if let Some(distances) = walk.peek_four() {
+                self.add_plain(walk.user, distances);
+                walk.take_word(distances);
+                continue;
             }
             let Some(found) = walk.peek()? else { return Ok(()) };
             if found.has_stays {
@@ -66,6 +68,14 @@ impl Block {
                 self.throughout.push(UserNo(walk.user));
             }
         }
+    }
+
+    #[inline]
+    fn add_plain<const MEMBERS: usize>(&mut self, mut user: u64, distances: [u64; MEMBERS]) {
+        self.throughout.extend(distances.map(|distance| {
+            user += distance;
+            UserNo(user)
+        }));
     }
 
     fn add_with_stays(&mut self, user: UserNo, stays: &[Interval], after: Arrival) {

@@ -21,9 +21,15 @@ pub struct Packed {
 }
 
 /// What edits, in ascending order and one per user, make of their page: one page, or as many as it takes. The
-/// first begins where the page began, each other one where the one before ends.
-pub fn rewrite(page: &Page<'_>, edits: &[&ListEdit], horizon: Arrival) -> Result<Vec<Packed>, Damaged> {
-    let mut copy = Copy::begin(page, edits, horizon);
+/// first begins where the page began, each other one where the one before ends. `scratch` is memory to reuse.
+pub fn rewrite(
+    page: &Page<'_>,
+    edits: &[&ListEdit],
+    horizon: Arrival,
+    scratch: &mut Vec<u8>,
+) -> Result<Vec<Packed>, Damaged> {
+    scratch.clear();
+    let mut copy = Copy::begin(page, edits, horizon, scratch);
     let mut appends = page.upper.is_none();
     for edit in edits {
         assert!(page.holds(edit.user), "an edit goes to the page that holds its user");
@@ -34,21 +40,21 @@ pub fn rewrite(page: &Page<'_>, edits: &[&ListEdit], horizon: Arrival) -> Result
     }
     copy.keep_below(None)?;
     copy.flush_to(copy.walk.rest);
-    let whole = Body { members: copy.members, stayers: copy.stayers, base: copy.walk.base, bytes: copy.out };
+    let whole = Body { members: copy.members, stayers: copy.stayers, base: copy.walk.base };
     if whole.members <= PAGE_MEMBERS_MAX as u64 {
-        return Ok(vec![whole.pack(page.from, page.upper)]);
+        return Ok(vec![whole.pack(page.from, page.upper, scratch)]);
     }
-    split(page, &whole, appends)
+    split(page, &whole, scratch, appends)
 }
 
 /// Copies a page, with changes.
-struct Copy<'a> {
+struct Copy<'a, 's> {
     walk: Walk<'a>,
     /// Of `walk`, begins with what is to be copied as it is and was not yet.
     uncopied: &'a [u8],
     stayers_left: u64,
     horizon: Arrival,
-    out: Vec<u8>,
+    out: &'s mut Vec<u8>,
     /// The last member in `out`, or that will be once the uncopied bytes are.
     last: u64,
     members: u64,
@@ -56,13 +62,12 @@ struct Copy<'a> {
     stays: Vec<Interval>,
 }
 
-impl<'a> Copy<'a> {
-    fn begin(page: &Page<'a>, edits: &[&ListEdit], horizon: Arrival) -> Self {
+impl<'a, 's> Copy<'a, 's> {
+    fn begin(page: &Page<'a>, edits: &[&ListEdit], horizon: Arrival, out: &'s mut Vec<u8>) -> Self {
         let mut walk = Walk::begin(page);
         if page.stayers == 0 {
             walk.base = edits.first().map_or(Arrival::START, |edit| edit.at);
         }
-        let out = Vec::with_capacity(page.body.len() + edits.len() * 4 + 16);
         Self {
             uncopied: walk.rest,
             walk,
@@ -114,15 +119,31 @@ impl<'a> Copy<'a> {
             }
             return;
         };
-        while let Some(heads) = self.walk.peek_eight() {
-            let last = self.walk.user + heads.iter().map(|head| u64::from(head >> 1)).sum::<u64>();
-            if last >= bound {
+        loop {
+            if let Some(distances) = self.walk.peek_eight() {
+                if !self.skip_word(distances, bound) {
+                    return;
+                }
+            } else if let Some(distances) = self.walk.peek_four() {
+                if !self.skip_word(distances, bound) {
+                    return;
+                }
+            } else {
                 return;
             }
-            self.walk.take_eight(last);
-            self.last = last;
-            self.members += 8;
         }
+    }
+
+    #[inline]
+    fn skip_word<const MEMBERS: usize>(&mut self, distances: [u64; MEMBERS], bound: u64) -> bool {
+        let last = self.walk.user + distances.iter().sum::<u64>();
+        if last >= bound {
+            return false;
+        }
+        self.walk.take_word(distances);
+        self.last = last;
+        self.members += MEMBERS as u64;
+        true
     }
 
     fn keep_with_stays(&mut self, found: Found<'a>) -> Result<(), Damaged> {
@@ -187,9 +208,9 @@ impl<'a> Copy<'a> {
     fn put(&mut self, user: u64, stays: &[Interval]) {
         assert!(user > self.last || self.members == 0 && user == self.last, "members of a page ascend");
         let has_stays = stays != ALWAYS;
-        put_member_head(&mut self.out, user - self.last, has_stays);
+        put_member_head(self.out, user - self.last, has_stays);
         if has_stays {
-            put_stays(&mut self.out, self.walk.base, stays);
+            put_stays(self.out, self.walk.base, stays);
             self.stayers += 1;
         }
         self.last = user;
@@ -197,50 +218,49 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// A page without its bounds.
+/// What the head of a page says beside its bounds.
 struct Body {
     members: u64,
     stayers: u64,
     base: Arrival,
-    bytes: Vec<u8>,
 }
 
 impl Body {
-    fn pack(&self, from: UserNo, upper: Option<UserNo>) -> Packed {
-        let mut bytes = Vec::with_capacity(self.bytes.len() + 16);
+    fn pack(&self, from: UserNo, upper: Option<UserNo>, members: &[u8]) -> Packed {
+        let mut bytes = Vec::with_capacity(members.len() + 24);
         put_number(&mut bytes, upper.map_or(0, |upper| upper.0));
         put_number(&mut bytes, self.members);
         put_number(&mut bytes, self.stayers);
         if self.stayers > 0 {
             put_number(&mut bytes, self.base.0);
         }
-        bytes.extend_from_slice(&self.bytes);
+        bytes.extend_from_slice(members);
         Packed { from, members: self.members, bytes }
     }
 }
 
 /// Cuts a page into full ones and a rest if members were added at its end, for there are more to come; otherwise
 /// into equal ones with room.
-fn split(page: &Page<'_>, whole: &Body, appends: bool) -> Result<Vec<Packed>, Damaged> {
+fn split(page: &Page<'_>, whole: &Body, members: &[u8], appends: bool) -> Result<Vec<Packed>, Damaged> {
     let each = if appends {
         PAGE_MEMBERS_MAX as u64
     } else {
         whole.members.div_ceil(whole.members.div_ceil(SPLIT_MEMBERS as u64))
     };
-    let mut walk =
-        Walk { user: page.from.0, base: whole.base, left: whole.members, rest: whole.bytes.as_slice() };
+    let mut walk = Walk { user: page.from.0, base: whole.base, left: whole.members, rest: members };
     let (mut packed, mut from, mut stays) = (Vec::new(), page.from, Vec::new());
-    let mut part = Body { members: 0, stayers: 0, base: whole.base, bytes: Vec::new() };
+    let mut part = Body { members: 0, stayers: 0, base: whole.base };
+    let mut bytes = Vec::new();
     while let Some(found) = walk.peek()? {
         if part.members == each {
             let user = UserNo(found.user);
-            packed.push(part.pack(from, Some(user)));
+            packed.push(part.pack(from, Some(user), &bytes));
             (from, part.members, part.stayers) = (user, 0, 0);
-            part.bytes.clear();
+            bytes.clear();
             // It lies at the lower bound of its page now.
-            put_member_head(&mut part.bytes, 0, found.has_stays);
+            put_member_head(&mut bytes, 0, found.has_stays);
         } else {
-            put_member_head(&mut part.bytes, found.user - walk.user, found.has_stays);
+            put_member_head(&mut bytes, found.user - walk.user, found.has_stays);
         }
         let told = found.rest;
         part.members += 1;
@@ -250,8 +270,8 @@ fn split(page: &Page<'_>, whole: &Body, appends: bool) -> Result<Vec<Packed>, Da
         } else {
             walk.take(found);
         }
-        part.bytes.extend_from_slice(&told[..told.len() - walk.rest.len()]);
+        bytes.extend_from_slice(&told[..told.len() - walk.rest.len()]);
     }
-    packed.push(part.pack(from, page.upper));
+    packed.push(part.pack(from, page.upper, &bytes));
     Ok(packed)
 }
