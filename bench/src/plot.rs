@@ -3,7 +3,7 @@
 use crate::report::number;
 use std::fmt::Write;
 
-const LABEL_WIDTH: f64 = 330.0;
+const LABEL_WIDTH: f64 = 430.0;
 const BAR_WIDTH: f64 = 520.0;
 const VALUE_WIDTH: f64 = 150.0;
 const ROW_HEIGHT: f64 = 26.0;

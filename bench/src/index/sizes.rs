@@ -102,9 +102,9 @@ impl Sizes {
             follows: 10_000_000,
             large: [1_000_000, 10_000_000, 100_000_000],
             limit: Duration::from_secs(300),
-            peer_rows: 4_000_000,
+            peer_rows: 20_000_000,
             peer_rounds: 3,
-            peer_limit: Duration::from_secs(20),
+            peer_limit: Duration::from_secs(30),
         }
     }
 

@@ -7,10 +7,22 @@
 pub mod embedded;
 pub mod raw;
 
+mod postgres;
+mod redis;
+mod scripts;
+
+mod ours;
+
+mod turns;
+
 use crate::index::{Found, Graph, ListSizes, Sizes, Spent};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::time::Duration;
+
+/// A row as most inboxes have it: two ids, a time, flags, and what is shown.
+pub const FAT_ROW_BYTES: usize = 152;
 
 /// What every peer is given to do.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -24,6 +36,10 @@ pub struct Work {
 impl Work {
     pub fn lists(&self) -> Vec<Vec<u64>> {
         (0..self.graph.lists).map(|list| self.graph.members(list)).collect()
+    }
+
+    fn limit(&self) -> Duration {
+        Duration::from_millis(self.limit_ms)
     }
 }
 
@@ -44,8 +60,41 @@ impl Turn {
     }
 }
 
-pub fn run(_work: &Path, sizes: &Sizes, _only: &[String], _found: &mut Found) -> Result<()> {
-    let _graph =
-        Graph { users: sizes.users, lists: 1, sizes: ListSizes::Equal(1), readers: 0, side_lists: 0 };
-    Ok(())
+/// A store that takes turns.
+pub enum Peer {
+    Ready(Ready),
+    /// How to install it.
+    Missing {
+        name: String,
+        advice: String,
+    },
+}
+
+/// Does the work once, in a directory of its own, which is removed behind it.
+type TakeTurn = Box<dyn FnMut(&Path) -> Result<Turn>>;
+
+pub struct Ready {
+    pub name: String,
+    pub durability: &'static str,
+    /// How many times faster ours is meant to be.
+    pub goal: Option<f64>,
+    pub turn: TakeTurn,
+}
+
+pub fn run(directory: &Path, sizes: &Sizes, only: &[String], found: &mut Found) -> Result<()> {
+    let events = (sizes.peer_rows / sizes.list_size).max(1);
+    let graph = Graph {
+        users: sizes.users,
+        lists: (events / 4).max(1),
+        sizes: ListSizes::Equal(sizes.list_size),
+        readers: 0,
+        side_lists: 0,
+    };
+    let limit_ms = u64::try_from(sizes.peer_limit.as_millis()).unwrap_or(u64::MAX);
+    let work = Work { graph, events, limit_ms };
+    let mut peers = ours::with_files(&work);
+    peers.extend(redis::peers(&work));
+    peers.extend(scripts::peers(&work, directory)?);
+    peers.extend(postgres::peers(&work, directory));
+    turns::take(peers, directory, sizes.peer_rounds, only, found)
 }
