@@ -1,7 +1,7 @@
 //! Fan-out at the port: events are committed until all their entries are in fsynced runs and nothing is left to
 //! merge. Then a sample of readers must have exactly what was posted.
 
-use super::graph::Plan;
+use super::graph::{Graph, Plan, Posting, Sizes};
 use super::job::answer;
 use super::port::{Background, Meter, Port, Spent, Windows, edit};
 use anyhow::{Result, ensure};
@@ -111,6 +111,26 @@ impl Fill {
             port.post(&self.plan, u64::MAX)?;
         }
     }
+}
+
+/// A fixed small store: so many events, each to a list of so many, written out and merged. Nothing is measured
+/// here; whoever counts instructions does.
+pub fn measure_transposition(events: u64, followers: u64) -> Result<()> {
+    let directory = std::env::temp_dir().join(format!("fantail-transposition-{}", std::process::id()));
+    let graph =
+        Graph { users: 100_000, lists: 16, sizes: Sizes::Equal(followers), readers: 0, side_lists: 0 };
+    let plan = Plan { graph, posting: Posting::Lists { any: None } };
+    {
+        let mut port = Port::open(&directory, Windows::Small)?;
+        let members = |list| graph.members(list).into_iter().map(move |user| edit(list, user));
+        port.import((0..graph.lists).flat_map(members))?;
+        while port.arrival < events {
+            port.post(&plan, events - port.arrival)?;
+            port.drain()?;
+        }
+        port.sync()?;
+    }
+    Ok(std::fs::remove_dir_all(&directory)?)
 }
 
 impl Filled {

@@ -18,7 +18,7 @@ mod graph;
 pub mod job;
 mod port;
 
-pub use fill::{Fill, Filled};
+pub use fill::{Fill, Filled, measure_transposition};
 pub use graph::{Graph, Plan, Posting, Sizes as ListSizes};
 pub use port::{Meter, Spent, Windows};
 pub use sizes::{IndexOptions, Sizes};
