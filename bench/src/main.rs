@@ -1,5 +1,6 @@
 //! `make bench`: starts the real server on an empty directory, drives it over HTTP on 127.0.0.1, and prints one
-//! table with the raw disk and PostgreSQL beside it. Everything is bounded in count and in time.
+//! table with the raw disk and PostgreSQL beside it. `index` measures the inbox index at its port instead, beside
+//! `peers`. Everything is bounded in count and in time.
 //!
 //! What must never happen: a number without its durability and its machine, or a rate that counts what was refused.
 //! Read `scenarios` for what is measured; the rest is the equipment: `load` (the generator), `server` (the process

@@ -1,5 +1,5 @@
 //! The command line, and the two scales it chooses from: the full run whose numbers count, and `--quick`, which
-//! shows within two minutes that everything works.
+//! shows within a few minutes that everything works.
 
 use crate::index::{IndexOptions, Sizes};
 use crate::instructions::Micro;
@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Parser, Debug)]
-#[command(name = "fantail-bench", about = "Measure fantail beside the raw disk and PostgreSQL")]
+#[command(name = "fantail-bench", about = "Measure fantail beside the raw disk and other stores")]
 pub struct Options {
-    /// Everything smaller and shorter: at most two minutes; its numbers are no claims
+    /// Everything smaller and shorter: a few minutes; its numbers are no claims
     #[arg(long)]
     pub quick: bool,
     /// Run only this scenario, after fsync; may be repeated

@@ -6,8 +6,9 @@ use super::{FAT_ROW_BYTES, Peer, Ready, Turn, Work};
 use crate::postgres::{ADVICE, Cluster, find_programs};
 use crate::process;
 use anyhow::{Result, ensure};
+use std::cell::OnceCell;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -29,18 +30,12 @@ enum Rows {
 }
 
 pub fn peers(work: &Work, directory: &Path) -> Vec<Peer> {
-    let name = || "PostgreSQL".to_owned();
     let Some(programs) = find_programs() else {
-        return vec![Peer::Missing { name: name(), advice: format!("{ADVICE}; `make bench-peers` does it") }];
+        let advice = format!("{ADVICE}; `make bench-peers` does it");
+        return vec![Peer::Missing { name: "PostgreSQL".into(), advice }];
     };
-    let started = Cluster::start(programs, directory).and_then(|cluster| {
-        prepare(&cluster, work)?;
-        Ok(Rc::new(cluster))
-    });
-    let cluster = match started {
-        Ok(cluster) => cluster,
-        Err(error) => return vec![Peer::Missing { name: name(), advice: format!("{error:#}") }],
-    };
+    let shared = Shared { programs, directory: directory.to_owned(), work: *work, cluster: OnceCell::new() };
+    let shared = Rc::new(shared);
     let mut peers = Vec::new();
     for (how, rows, what) in [
         (How::InsertSelect, Rows::Lean, "INSERT … SELECT, lean rows"),
@@ -48,8 +43,8 @@ pub fn peers(work: &Work, directory: &Path) -> Vec<Peer> {
         (How::Copy, Rows::Lean, "COPY, lean rows"),
         (How::Copy, Rows::Fat, "COPY, fat rows"),
     ] {
-        let (work, cluster) = (*work, Rc::clone(&cluster));
-        let turn = move |_: &Path| turn(&cluster, &work, how, rows);
+        let (work, shared) = (*work, Rc::clone(&shared));
+        let turn = move |_: &Path| turn(shared.cluster()?, &work, how, rows);
         peers.push(Peer::Ready(Ready {
             name: format!("PostgreSQL {what}"),
             durability: "fsync before commit, one per event",
@@ -58,6 +53,25 @@ pub fn peers(work: &Work, directory: &Path) -> Vec<Peer> {
         }));
     }
     peers
+}
+
+/// The cluster of all four, started by the first turn.
+struct Shared {
+    programs: PathBuf,
+    directory: PathBuf,
+    work: Work,
+    cluster: OnceCell<Cluster>,
+}
+
+impl Shared {
+    fn cluster(&self) -> Result<&Cluster> {
+        if let Some(cluster) = self.cluster.get() {
+            return Ok(cluster);
+        }
+        let cluster = Cluster::start(self.programs.clone(), &self.directory)?;
+        prepare(&cluster, &self.work)?;
+        Ok(self.cluster.get_or_init(|| cluster))
+    }
 }
 
 fn prepare(cluster: &Cluster, work: &Work) -> Result<()> {

@@ -71,7 +71,7 @@ pub fn peers(work: &Work) -> Vec<Peer> {
         for shape in [Shape::Zadd, Shape::LpushLtrim] {
             let work = *work;
             let turn = move |directory: &Path| turn(&work, directory, fsync, shape);
-            let name = format!("Redis {}, pipelined, AOF {fsync} (bytes in memory)", shape.name());
+            let name = format!("Redis {}, AOF {fsync} (bytes in memory)", shape.name());
             peers.push(Peer::Ready(Ready { name, durability, goal, turn: Box::new(turn) }));
         }
     }

@@ -4,7 +4,7 @@ use super::{Peer, Ready, Turn};
 use crate::index::Found;
 use crate::plot::{Bar, Plot};
 use crate::report::Row;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use std::path::Path;
 
 /// The first of them is ours.
@@ -37,6 +37,8 @@ pub fn take(
     let ours = lines.first().map_or(0.0, |line| line.rates().median);
     found.rows.extend(lines.iter().enumerate().map(|(at, line)| line.row(at == 0, ours)));
     found.plots.extend(plots(&lines));
+    let failure = lines.first().and_then(|ours| ours.failure.as_deref());
+    ensure!(failure.is_none(), "ours: {}", failure.unwrap_or_default());
     Ok(())
 }
 
