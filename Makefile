@@ -9,15 +9,18 @@ PROFILE ?= dev
 SIM_SEEDS ?= 5000
 CRASH_ROUNDS ?= 500
 ARGS ?=
+SUDO ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt-check clippy tidy contract bench nightly deny tools
+.PHONY: help run test check fmt-check clippy tidy contract bench bench-peers bench-instructions \
+	nightly deny tools
 
 help:
 	@echo "make run      build and start the server on http://127.0.0.1:7070, data in ./fantail-data"
 	@echo "make test     everything that must hold before a change is taken (up to 25 minutes on 2 cores)"
 	@echo "make check    the quick part of it: format, lints, house rules, contract"
-	@echo "make bench    measure, beside the raw disk and PostgreSQL where it is available"
+	@echo "make bench    measure, beside the raw disk and the peers that are installed (make bench-peers)"
+	@echo "make bench-instructions  count instructions of the hot loops (needs valgrind)"
 	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(CRASH_ROUNDS) crashes"
 	@echo "make deny     licences, advisories and sources of all dependencies (needs cargo-deny)"
 
@@ -46,6 +49,15 @@ contract:
 
 bench:
 	$(CARGO) run --locked --release -p fantail-bench -- $(ARGS)
+
+# What stands beside ours in the benchmarks, and valgrind. Stream-Framework is old and wants a client of its age.
+bench-peers:
+	$(SUDO) apt-get install -y postgresql redis-server python3-venv valgrind
+	python3 -m venv target/bench-peers
+	target/bench-peers/bin/pip install --quiet stream-framework==1.4.0 'redis<3'
+
+bench-instructions:
+	$(CARGO) run --locked --release -p fantail-bench -- instructions
 
 nightly: test
 	$(CARGO) run --locked --release -p fantail-sim -- --seeds $(SIM_SEEDS)

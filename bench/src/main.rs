@@ -1,5 +1,6 @@
 //! `make bench`: starts the real server on an empty directory, drives it over HTTP on 127.0.0.1, and prints one
-//! table with the raw disk and PostgreSQL beside it. Everything is bounded in count and in time.
+//! table with the raw disk and PostgreSQL beside it. `index` measures the inbox index at its port instead, beside
+//! `peers`. Everything is bounded in count and in time.
 //!
 //! What must never happen: a number without its durability and its machine, or a rate that counts what was refused.
 //! Read `scenarios` for what is measured; the rest is the equipment: `load` (the generator), `server` (the process
@@ -9,6 +10,11 @@
 mod options;
 
 mod scenarios;
+
+mod index;
+mod peers;
+
+mod instructions;
 
 mod event;
 mod load;
@@ -21,20 +27,27 @@ mod scrape;
 mod server;
 
 mod machine;
+mod plot;
 mod quantiles;
 mod report;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use options::{Options, Scale};
+use index::IndexOptions;
+use options::{Hidden, Options, Scale};
 use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+/// As in the server: what is measured in this program must not be slower, or faster, for its allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What every scenario shares.
 pub struct Bench {
     pub scale: Scale,
+    pub index: IndexOptions,
     /// The server under test.
     pub binary: PathBuf,
     /// All data of this run, on the disk that is measured. Removed at the end.
@@ -44,15 +57,12 @@ pub struct Bench {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime.context("cannot start the load generator").and_then(|runtime| {
-        runtime.block_on(async {
-            tokio::select! {
-                outcome = run(&options) => outcome,
-                _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
-            }
-        })
-    });
+    let outcome = match &options.hidden {
+        Some(Hidden::Worker { job }) => index::job::work(job),
+        Some(Hidden::Instructions) => instructions::run(),
+        Some(Hidden::Micro { name, units }) => instructions::micro(*name, *units),
+        None => bench(&options),
+    };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -63,19 +73,34 @@ fn main() -> ExitCode {
     }
 }
 
+fn bench(options: &Options) -> Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the load generator")?.block_on(async {
+        tokio::select! {
+            outcome = run(options) => outcome,
+            _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+        }
+    })
+}
+
 /// Runs the chosen scenarios one after the other. `false`: at least one of them failed.
 async fn run(options: &Options) -> Result<bool> {
     let scale = options.scale();
-    let binary = server::locate(options.binary.as_deref())?;
+    let binary = match options.scenarios().iter().any(|scenario| scenario.needs_server()) {
+        true => server::locate(options.binary.as_deref())?,
+        false => PathBuf::new(),
+    };
     let work = WorkDirectory::create(options)?;
     let machine = machine::describe(&work.0);
-    eprintln!("bench: {} in {}", binary.display(), work.0.display());
-    let mut bench = Bench { report: Report::new(machine, &scale), work: work.0.clone(), binary, scale };
+    eprintln!("bench: {}, data in {}", binary.display(), work.0.display());
+    let report = Report::new(machine, &scale);
+    let index = options.index.clone();
+    let mut bench = Bench { report, work: work.0.clone(), binary, index, scale };
     let mut all_well = true;
     for scenario in options.scenarios() {
         let began = Instant::now();
         eprintln!("bench: {} …", scenario.name());
-        let limit = bench.scale.scenario_limit;
+        let limit = scenario.limit(&bench.scale);
         let outcome = match tokio::time::timeout(limit, scenario.run(&mut bench)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(anyhow::anyhow!("not done within {} s", limit.as_secs())),

@@ -1,15 +1,17 @@
 //! The command line, and the two scales it chooses from: the full run whose numbers count, and `--quick`, which
-//! shows within two minutes that everything works.
+//! shows within a few minutes that everything works.
 
+use crate::index::{IndexOptions, Sizes};
+use crate::instructions::Micro;
 use crate::scenarios::Scenario;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Parser, Debug)]
-#[command(name = "fantail-bench", about = "Measure fantail beside the raw disk and PostgreSQL")]
+#[command(name = "fantail-bench", about = "Measure fantail beside the raw disk and other stores")]
 pub struct Options {
-    /// Everything smaller and shorter: at most two minutes; its numbers are no claims
+    /// Everything smaller and shorter: a few minutes; its numbers are no claims
     #[arg(long)]
     pub quick: bool,
     /// Run only this scenario, after fsync; may be repeated
@@ -42,6 +44,22 @@ pub struct Options {
     /// Events in the journal before the kill -9
     #[arg(long, value_name = "N")]
     pub recovery_events: Option<u64>,
+    #[command(flatten)]
+    pub index: IndexOptions,
+    #[command(subcommand)]
+    pub hidden: Option<Hidden>,
+}
+
+/// What this program does for itself, in a process of its own.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Hidden {
+    #[command(hide = true)]
+    Worker { job: String },
+    /// Count instructions, and compare them with their bounds
+    #[command(hide = true)]
+    Instructions,
+    #[command(hide = true)]
+    Micro { name: Micro, units: u64 },
 }
 
 /// How much of everything.
@@ -68,8 +86,10 @@ pub struct Scale {
     pub recovery_events: u64,
     pub starts: usize,
     pub idle: Duration,
-    /// After this long a scenario is given up.
+    /// After this long a scenario is given up; all parts of the index together get longer.
     pub scenario_limit: Duration,
+    pub index_limit: Duration,
+    pub index: Sizes,
 }
 
 /// A social graph to fan out over.
@@ -104,6 +124,7 @@ impl Options {
         for shape in &mut scale.fanout {
             shape.entries = self.entries.unwrap_or(shape.entries);
         }
+        scale.index.change(&self.index);
         scale.postgres_rows = self.postgres_rows.unwrap_or(scale.postgres_rows);
         scale.celebrity_followers = self.celebrity_followers.unwrap_or(scale.celebrity_followers);
         scale.recovery_events = self.recovery_events.unwrap_or(scale.recovery_events);
@@ -133,6 +154,8 @@ fn full() -> Scale {
         starts: 5,
         idle: Duration::from_secs(10),
         scenario_limit: Duration::from_secs(900),
+        index_limit: Duration::from_secs(3 * 3_600),
+        index: Sizes::full(),
     }
 }
 
@@ -158,6 +181,8 @@ fn quick() -> Scale {
         starts: 3,
         idle: Duration::from_secs(3),
         scenario_limit: Duration::from_secs(60),
+        index_limit: Duration::from_secs(600),
+        index: Sizes::quick(),
     }
 }
 

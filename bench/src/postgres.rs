@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-const ADVICE: &str =
+pub const ADVICE: &str =
     "PostgreSQL is not installed: `apt-get install postgresql` (or your system's package) adds this row";
 /// Memory and WAL as an operator would give them for this load; durability stays as it comes: fully on.
 const SETTINGS: &[&str] =
@@ -95,7 +95,7 @@ fn inserts(client: u64, clients: u64, events: u64, actors: u64) -> String {
 }
 
 /// The directory of `initdb`, `pg_ctl` and `psql`.
-fn find_programs() -> Option<PathBuf> {
+pub fn find_programs() -> Option<PathBuf> {
     let in_path = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = std::env::split_paths(&in_path).collect();
     // Debian keeps them out of the path, by version; the newest comes last.
@@ -107,7 +107,7 @@ fn find_programs() -> Option<PathBuf> {
     places.into_iter().find(|place| ["initdb", "pg_ctl", "psql"].iter().all(|name| place.join(name).exists()))
 }
 
-struct Cluster {
+pub struct Cluster {
     programs: PathBuf,
     directory: PathBuf,
     /// Short: the path of a Unix socket has about 100 bytes.
@@ -116,7 +116,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn start(programs: PathBuf, work: &Path) -> Result<Self> {
+    pub fn start(programs: PathBuf, work: &Path) -> Result<Self> {
         let socket = std::env::temp_dir().join(format!("fantail-pg-{}", std::process::id()));
         let is_root = rustix::process::geteuid().is_root();
         let cluster = Self { programs, directory: work.join("postgres"), socket, is_root };
@@ -140,18 +140,25 @@ impl Cluster {
         format!("{}/data", self.directory.display())
     }
 
+    /// The process that started all others of the cluster.
+    pub fn pid(&self) -> Result<u32> {
+        let file = format!("{}/postmaster.pid", self.data());
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
+        text.lines().next().context("no process in it")?.parse().context("no process in it")
+    }
+
     fn version(&self) -> Result<String> {
         Ok(format!("PostgreSQL {}", self.sql("show server_version")?.trim()))
     }
 
-    fn sql(&self, text: &str) -> Result<String> {
+    pub fn sql(&self, text: &str) -> Result<String> {
         let output = self.psql().arg("-c").arg(text).output()?;
         succeeded("psql", &output)?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// One client per script, all at the same time.
-    fn sql_at_once(&self, scripts: &[String]) -> Result<()> {
+    pub fn sql_at_once(&self, scripts: &[String]) -> Result<()> {
         let mut clients = Vec::new();
         for (at, script) in scripts.iter().enumerate() {
             let file = self.socket.join(format!("client-{at}.sql"));

@@ -1,5 +1,6 @@
 //! Latencies: every one is kept, so that the percentiles are exact. Four bytes each.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Latencies in tenths of a microsecond, in no order.
@@ -7,7 +8,7 @@ use std::time::Duration;
 pub struct Samples(Vec<u32>);
 
 /// What is shown of them.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     pub count: u64,
     pub p50_ms: f64,

@@ -2,6 +2,7 @@
 //! beside it in the same run.
 
 use crate::options::Scale;
+use crate::plot::Plot;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -17,6 +18,7 @@ pub struct Report {
     is_quick: bool,
     began: SystemTime,
     rows: Vec<Row>,
+    plots: Vec<Plot>,
 }
 
 #[derive(Debug)]
@@ -26,7 +28,7 @@ pub struct Row {
     durability: &'static str,
     /// In the order of the table.
     facts: Vec<(&'static str, Value, String)>,
-    goal: Option<Goal>,
+    goals: Vec<Goal>,
 }
 
 #[derive(Clone, Debug)]
@@ -38,7 +40,7 @@ struct Goal {
 
 impl Row {
     pub fn new(scenario: &'static str, what: impl Into<String>, durability: &'static str) -> Self {
-        Self { scenario, what: what.into(), durability, facts: Vec::new(), goal: None }
+        Self { scenario, what: what.into(), durability, facts: Vec::new(), goals: Vec::new() }
     }
 
     /// A number, shown with enough digits and its unit.
@@ -67,7 +69,7 @@ impl Row {
     }
 
     fn goal(mut self, sign: &str, goal: f64, unit: &str, is_met: bool) -> Self {
-        self.goal = Some(Goal { text: format!("{sign} {}{unit}", number(goal)), is_met: Some(is_met) });
+        self.goals.push(Goal { text: format!("{sign} {}{unit}", number(goal)), is_met: Some(is_met) });
         self
     }
 
@@ -76,45 +78,52 @@ impl Row {
         for (name, value, _) in &self.facts {
             facts.insert((*name).to_owned(), value.clone());
         }
-        let goal = self.goal.as_ref().map(|goal| json!({"goal": goal.text, "met": goal.is_met}));
+        let goal = |goal: &Goal| json!({"goal": goal.text, "met": goal.is_met});
         json!({
             "scenario": self.scenario,
             "what": self.what,
             "durability": self.durability,
             "facts": facts,
-            "goal": goal,
+            "goals": self.goals.iter().map(goal).collect::<Vec<_>>(),
         })
     }
 
     fn markdown(&self) -> String {
         let facts: Vec<&str> = self.facts.iter().map(|(_, _, shown)| shown.as_str()).collect();
-        let goal = self.goal.as_ref().map_or("–".to_owned(), |goal| {
-            let verdict = match goal.is_met {
-                Some(true) => "met",
-                Some(false) => "**missed**",
-                None => "not judged",
-            };
-            format!("{}: {verdict}", goal.text)
-        });
-        let cells = [self.scenario, &self.what, &facts.join(", "), &goal, self.durability];
+        let goals: Vec<String> = self.goals.iter().map(Goal::markdown).collect();
+        let goals = if goals.is_empty() { "–".to_owned() } else { goals.join(", ") };
+        let cells = [self.scenario, &self.what, &facts.join(", "), &goals, self.durability];
         format!("| {} |", cells.map(|cell| cell.replace('|', "/").replace('\n', " ")).join(" | "))
+    }
+}
+
+impl Goal {
+    fn markdown(&self) -> String {
+        let verdict = match self.is_met {
+            Some(true) => "met",
+            Some(false) => "**missed**",
+            None => "not judged",
+        };
+        format!("{}: {verdict}", self.text)
     }
 }
 
 impl Report {
     pub fn new(machine: Value, scale: &Scale) -> Self {
-        Self { machine, is_quick: scale.quick, began: SystemTime::now(), rows: Vec::new() }
+        Self { machine, is_quick: scale.quick, began: SystemTime::now(), rows: Vec::new(), plots: Vec::new() }
     }
 
     /// A quick run says nothing about goals, one way or the other.
     pub fn add(&mut self, mut row: Row) {
-        if self.is_quick
-            && let Some(goal) = &mut row.goal
-        {
-            goal.is_met = None;
+        if self.is_quick {
+            row.goals.iter_mut().for_each(|goal| goal.is_met = None);
         }
         eprintln!("bench: {}", row.markdown());
         self.rows.push(row);
+    }
+
+    pub fn plot(&mut self, plot: Plot) {
+        self.plots.push(plot);
     }
 
     pub fn failed(&mut self, scenario: &'static str, error: &anyhow::Error) {
@@ -122,15 +131,7 @@ impl Report {
     }
 
     pub fn markdown(&self) -> String {
-        let mut text = String::from("Machine: ");
-        if let Some(machine) = self.machine.as_object() {
-            let named = |(name, value): (&String, &Value)| match value.as_str() {
-                Some(value) => format!("{name} {value}"),
-                None => format!("{name} {value}"),
-            };
-            text.push_str(&machine.iter().map(named).collect::<Vec<_>>().join(", "));
-        }
-        text.push_str(&format!(". Scale: {}.\n\n", self.scale()));
+        let mut text = format!("Machine: {}. Scale: {}.\n\n", machine_line(&self.machine), self.scale());
         text.push_str("| scenario | what | measured | goal | durability |\n|---|---|---|---|---|\n");
         for row in &self.rows {
             text.push_str(&row.markdown());
@@ -143,7 +144,7 @@ impl Report {
         if self.is_quick { "quick, its numbers are no claims" } else { "full" }
     }
 
-    /// Writes `bench-TIME.json` and the table beside it. Returns the JSON's path.
+    /// Writes `bench-TIME.json`, and the table and the plots beside it. Returns the JSON's path.
     pub fn write(&self, directory: &Path) -> Result<PathBuf> {
         let seconds = self.began.duration_since(UNIX_EPOCH)?.as_secs();
         let document = json!({
@@ -158,12 +159,25 @@ impl Report {
         let file = directory.join(format!("bench-{seconds}.json"));
         fs::write(&file, serde_json::to_string_pretty(&document)?).with_context(about)?;
         fs::write(file.with_extension("md"), self.markdown()).with_context(about)?;
+        let machine = format!("{}, scale: {}", machine_line(&self.machine), self.scale());
+        for plot in &self.plots {
+            let name = format!("bench-{seconds}-{}.svg", plot.name);
+            fs::write(directory.join(name), plot.svg(&machine)).with_context(about)?;
+        }
         Ok(file)
     }
 }
 
+fn machine_line(machine: &Value) -> String {
+    let named = |(name, value): (&String, &Value)| match value.as_str() {
+        Some(value) => format!("{name} {value}"),
+        None => format!("{name} {value}"),
+    };
+    machine.as_object().map_or_else(String::new, |all| all.iter().map(named).collect::<Vec<_>>().join(", "))
+}
+
 /// Three digits, or all of a large number in groups.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 1_000.0 {
         return grouped(value);

@@ -11,6 +11,8 @@ mod reads;
 
 use crate::Bench;
 use crate::http::{Connection, Target};
+use crate::index;
+use crate::options::Scale;
 use crate::process;
 use crate::scrape::{Metrics, Reading};
 use crate::server::Server;
@@ -27,6 +29,7 @@ pub enum Scenario {
     Reads,
     Celebrity,
     Lifecycle,
+    Index,
 }
 
 impl Scenario {
@@ -38,6 +41,7 @@ impl Scenario {
         Self::Reads,
         Self::Celebrity,
         Self::Lifecycle,
+        Self::Index,
     ];
 
     pub fn name(self) -> &'static str {
@@ -49,7 +53,18 @@ impl Scenario {
             Self::Reads => "reads",
             Self::Celebrity => "celebrity",
             Self::Lifecycle => "lifecycle",
+            Self::Index => "index",
         }
+    }
+
+    /// Whether it drives a server; the others drive the store themselves, or only the disk.
+    pub fn needs_server(self) -> bool {
+        !matches!(self, Self::Fsync | Self::Index)
+    }
+
+    /// When it is given up.
+    pub fn limit(self, scale: &Scale) -> Duration {
+        if self == Self::Index { scale.index_limit } else { scale.scenario_limit }
     }
 
     pub async fn run(self, bench: &mut Bench) -> Result<()> {
@@ -61,6 +76,7 @@ impl Scenario {
             Self::Reads => reads::run(bench).await,
             Self::Celebrity => celebrity::run(bench).await,
             Self::Lifecycle => lifecycle::run(bench).await,
+            Self::Index => index::run(bench).await,
         }
     }
 }
