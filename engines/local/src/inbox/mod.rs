@@ -254,7 +254,8 @@ impl InboxIndex {
     ) -> Result<(), StoreError> {
         let names: Vec<RunName> = runs.iter().map(|run| run.name).collect();
         let manifest = Manifest { through, runs: names };
-        // The directory is synced once, for the new run and the manifest: the rename comes after both.
+        // The name of a new run must be durable before anything refers to it.
+        self.disk.sync_dir(&self.directory).map_err(|cause| io_error(&self.directory, &cause))?;
         manifest.write(&*self.disk, &self.directory, &self.directory.join(manifest_file(partition)))?;
         *standing = Standing { through: manifest.through, runs: Arc::new(runs) };
         Ok(())
