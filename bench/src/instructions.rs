@@ -40,14 +40,14 @@ const BOUNDS: &[Bound] = &[
         repetitions: 500,
         unit: "merge",
         units_per_repetition: 1,
-        instructions_per_unit_max: 150_000,
+        instructions_per_unit_max: 260_000,
     },
     Bound {
         micro: Micro::Codec,
         repetitions: 2_000,
         unit: "record",
         units_per_repetition: 1,
-        instructions_per_unit_max: 10_000,
+        instructions_per_unit_max: 15_000,
     },
     Bound {
         micro: Micro::Transposition,
