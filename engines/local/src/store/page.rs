@@ -1,9 +1,11 @@
 //! A page of a list: the members whose numbers lie between two bounds, packed. An edit rewrites its page.
 //!
 //! ```text
-//! page     upper members stayers base? member*
+//! page     upper members stayers told? member*
 //!                               upper: where the next page begins, 0 if this is the last one
-//!                               base: only if there are stayers, the members whose stays are told
+//!                               stayers: how many of the members have their stays told
+//! told     forgotten base       only if there are any: through which arrival they are forgotten,
+//!                               and the one near which most of them begin
 //! member   head stays?          head: (user−previous) × 2, + 1 if stays are told
 //! stays    kind stay*           kind: number of stays × 2, + 1 if the last one is open
 //! stay     from−previous until−from    an open stay has no second number
@@ -41,6 +43,7 @@ pub struct Page<'a> {
     pub upper: Option<UserNo>,
     pub members: u64,
     pub stayers: u64,
+    forgotten: Arrival,
     base: Arrival,
     body: &'a [u8],
 }
@@ -53,16 +56,12 @@ impl<'a> Page<'a> {
 
     fn read_head(from: UserNo, mut cut: Cut<'a>) -> Option<Self> {
         let (upper, members, stayers) = (cut.number()?, cut.number()?, cut.number()?);
-        let base = if stayers > 0 { cut.number()? } else { 0 };
+        let (forgotten, base) = if stayers > 0 { (cut.number()?, cut.number()?) } else { (0, 0) };
+        let (forgotten, base) = (Arrival(forgotten), Arrival(base));
         let upper = (upper > 0).then_some(UserNo(upper));
-        (stayers <= members).then_some(Self {
-            from,
-            upper,
-            members,
-            stayers,
-            base: Arrival(base),
-            body: cut.0,
-        })
+        // Each takes a byte or more.
+        let is_possible = stayers <= members && members <= cut.0.len() as u64;
+        is_possible.then_some(Self { from, upper, members, stayers, forgotten, base, body: cut.0 })
     }
 
     pub fn holds(&self, user: UserNo) -> bool {
@@ -186,7 +185,7 @@ impl<'a> Walk<'a> {
 
 fn read_stays(cut: &mut Cut<'_>, base: Arrival, stays: &mut Vec<Interval>) -> Option<()> {
     stays.clear();
-    // Most joined not long ago and are there: one open stay that began near the base.
+    // Most joined not long ago and are there: one open stay that begins near the base.
     if let [3, distance @ 0..0x80, rest @ ..] = cut.0 {
         let from = Arrival(base.0.wrapping_add(unfold(u64::from(*distance))));
         stays.push(Interval { from, until: None });
@@ -222,13 +221,11 @@ fn put_stays(out: &mut Vec<u8>, base: Arrival, stays: &[Interval]) {
     put_number(out, (stays.len() as u64) << 1 | u64::from(open));
     let mut previous = None;
     for stay in stays {
-        put_number(
-            out,
-            match previous {
-                None => fold(stay.from.0.wrapping_sub(base.0)),
-                Some(previous) => stay.from.0 - previous,
-            },
-        );
+        let distance = match previous {
+            None => fold(stay.from.0.wrapping_sub(base.0)),
+            Some(previous) => stay.from.0 - previous,
+        };
+        put_number(out, distance);
         if let Some(until) = stay.until {
             put_number(out, until.0 - stay.from.0);
             previous = Some(until.0);

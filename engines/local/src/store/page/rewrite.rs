@@ -36,11 +36,12 @@ pub fn rewrite(
         copy.keep_below(Some(edit.user.0))?;
         appends = appends && copy.walk.left == 0;
         copy.leave_out(edit.user.0)?;
-        copy.put_needed(edit.user.0, edit.intervals.as_slice());
+        copy.put_needed(edit.user.0, edit.intervals.as_slice())?;
     }
     copy.keep_below(None)?;
     copy.flush_to(copy.walk.rest);
-    let whole = Body { members: copy.members, stayers: copy.stayers, base: copy.walk.base };
+    let whole =
+        Body { members: copy.members, stayers: copy.stayers, forgotten: copy.horizon, base: copy.base };
     if whole.members <= PAGE_MEMBERS_MAX as u64 {
         return Ok(vec![whole.pack(page.from, page.upper, scratch)]);
     }
@@ -54,6 +55,10 @@ struct Copy<'a, 's> {
     uncopied: &'a [u8],
     stayers_left: u64,
     horizon: Arrival,
+    /// Whether stays may be over, or older than the horizon now, that were not when the page was written.
+    forgets: bool,
+    /// Of the page that is written; of the one that is read if stays are copied as they are.
+    base: Arrival,
     out: &'s mut Vec<u8>,
     /// The last member in `out`, or that will be once the uncopied bytes are.
     last: u64,
@@ -64,14 +69,18 @@ struct Copy<'a, 's> {
 
 impl<'a, 's> Copy<'a, 's> {
     fn begin(page: &Page<'a>, edits: &[&ListEdit], horizon: Arrival, out: &'s mut Vec<u8>) -> Self {
-        let mut walk = Walk::begin(page);
-        if page.stayers == 0 {
-            walk.base = edits.first().map_or(Arrival::START, |edit| edit.at);
-        }
+        let walk = Walk::begin(page);
+        // What the page has forgotten it cannot tell again, whatever is asked for.
+        let horizon = horizon.max(page.forgotten);
+        let forgets = page.stayers > 0 && page.forgotten < horizon;
+        let keeps_base = page.stayers > 0 && !forgets;
+        let base = edits.first().map_or(page.base, |edit| edit.at);
         Self {
             uncopied: walk.rest,
-            walk,
             stayers_left: page.stayers,
+            forgets,
+            base: if keeps_base { page.base } else { base },
+            walk,
             horizon,
             out,
             last: page.from.0,
@@ -104,7 +113,7 @@ impl<'a, 's> Copy<'a, 's> {
                 self.members += 1;
             } else {
                 self.walk.take(found);
-                self.put(self.walk.user, &ALWAYS);
+                self.put(self.walk.user, &ALWAYS)?;
                 self.uncopied = self.walk.rest;
             }
         }
@@ -113,8 +122,9 @@ impl<'a, 's> Copy<'a, 's> {
     /// Leaves members to be copied in large steps where it can.
     fn skip_plain(&mut self, bound: Option<u64>) {
         let Some(bound) = bound else {
-            if self.stayers_left == 0 {
+            if self.stayers_left == 0 || !self.forgets {
                 self.members += self.walk.left;
+                self.stayers += self.stayers_left;
                 (self.walk.left, self.walk.rest) = (0, &[]);
             }
             return;
@@ -150,15 +160,14 @@ impl<'a, 's> Copy<'a, 's> {
         let (was_in_step, before) = (self.is_in_step(), self.walk.rest);
         let mut stays = std::mem::take(&mut self.stays);
         self.take_with_stays(found, &mut stays)?;
-        let is_as_it_was = stays.iter().all(|stay| stay.from > self.horizon);
-        if was_in_step && is_as_it_was {
+        if was_in_step && !self.forgets {
             self.last = self.walk.user;
             self.members += 1;
             self.stayers += 1;
         } else {
             self.flush_to(before);
             self.uncopied = self.walk.rest;
-            self.put_needed(self.walk.user, &stays);
+            self.put_needed(self.walk.user, &stays)?;
         }
         self.stays = stays;
         Ok(())
@@ -192,29 +201,33 @@ impl<'a, 's> Copy<'a, 's> {
     }
 
     /// Puts a member in as far as it can still be asked for.
-    fn put_needed(&mut self, user: u64, stays: &[Interval]) {
+    fn put_needed(&mut self, user: u64, stays: &[Interval]) -> Result<(), Damaged> {
         let over = stays.iter().take_while(|stay| stay.until.is_some_and(|until| until <= self.horizon));
         let needed = &stays[over.count()..];
         match needed {
-            [] => {}
+            [] => Ok(()),
             [first, ..] if first.from > self.horizon => self.put(user, needed),
             [_, later @ ..] => {
                 let first = Interval { from: Arrival::START, until: needed[0].until };
-                self.put(user, &[&[first], later].concat());
+                self.put(user, &[&[first], later].concat())
             }
         }
     }
 
-    fn put(&mut self, user: u64, stays: &[Interval]) {
-        assert!(user > self.last || self.members == 0 && user == self.last, "members of a page ascend");
+    fn put(&mut self, user: u64, stays: &[Interval]) -> Result<(), Damaged> {
+        let ascends = user > self.last || self.members == 0 && user == self.last;
+        if !ascends {
+            return Err(Damaged);
+        }
         let has_stays = stays != ALWAYS;
         put_member_head(self.out, user - self.last, has_stays);
         if has_stays {
-            put_stays(self.out, self.walk.base, stays);
+            put_stays(self.out, self.base, stays);
             self.stayers += 1;
         }
         self.last = user;
         self.members += 1;
+        Ok(())
     }
 }
 
@@ -222,6 +235,7 @@ impl<'a, 's> Copy<'a, 's> {
 struct Body {
     members: u64,
     stayers: u64,
+    forgotten: Arrival,
     base: Arrival,
 }
 
@@ -232,6 +246,7 @@ impl Body {
         put_number(&mut bytes, self.members);
         put_number(&mut bytes, self.stayers);
         if self.stayers > 0 {
+            put_number(&mut bytes, self.forgotten.0);
             put_number(&mut bytes, self.base.0);
         }
         bytes.extend_from_slice(members);
@@ -249,7 +264,7 @@ fn split(page: &Page<'_>, whole: &Body, members: &[u8], appends: bool) -> Result
     };
     let mut walk = Walk { user: page.from.0, base: whole.base, left: whole.members, rest: members };
     let (mut packed, mut from, mut stays) = (Vec::new(), page.from, Vec::new());
-    let mut part = Body { members: 0, stayers: 0, base: whole.base };
+    let mut part = Body { members: 0, stayers: 0, ..*whole };
     let mut bytes = Vec::new();
     while let Some(found) = walk.peek()? {
         if part.members == each {

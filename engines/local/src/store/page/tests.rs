@@ -192,12 +192,16 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_read_without_panic(bytes in vec(any::<u8>(), 0..60), user: u64) {
+    fn any_bytes_are_refused_or_read_without_panic(
+        bytes in vec(prop_oneof![0u8..9, any::<u8>()], 0..60),
+        user in prop_oneof![3u64..99, any::<u64>()],
+        horizon in 0u64..9,
+    ) {
         let Ok(page) = Page::open(UserNo(3), &bytes) else { return Ok(()) };
         let _refused_or_read = page.visit(|_, _| ());
         let _refused_or_read = Block::default().add(&page, Arrival(2));
         if page.holds(UserNo(user)) {
-            let _refused_or_edited = rewrite(&page, &[&edit(user, &ALWAYS, 0)], Arrival(0), &mut Vec::new());
+            let _refused_or_edited = rewrite(&page, &[&edit(user, &ALWAYS, 0)], Arrival(horizon), &mut Vec::new());
         }
     }
 }
@@ -213,7 +217,7 @@ fn layout_is_frozen() {
     ];
     let page = Page::open(UserNo(10), &[80, 0, 0]).expect("a page has a head");
     let edited = rewrite(&page, &edits.each_ref(), Arrival(5), &mut Vec::new()).expect("a page decodes");
-    let expected = [80, 4, 3, 8, 1, 3, 1, 5, 3, 2, 4, 0x83, 1, 4, 15, 9, 0, 1];
+    let expected = [80, 4, 3, 5, 8, 1, 3, 1, 5, 3, 2, 4, 0x83, 1, 4, 15, 9, 0, 1];
     assert_eq!(edited, [Packed { from: UserNo(10), members: 4, bytes: expected.to_vec() }]);
 }
 
