@@ -54,7 +54,7 @@ impl Filter {
 
     fn block(&self, hash: u64) -> usize {
         let blocks = (self.words.len() / WORDS) as u64;
-        ((hash >> 32) * blocks >> 32) as usize * WORDS
+        (((hash >> 32) * blocks) >> 32) as usize * WORDS
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! manifest  "FANTINBX" format:4 crc:4 body        crc of the body; numbers with a size are little-endian
-//! body      tenants (tenant through)* runs (number bytes index-crc)*      packed
+//! body      tenants (tenant through)* runs (number bytes contents-crc)*      packed
 //! ```
 //! Replaced whole: written beside, synced, renamed, the directory synced. What must never happen: a manifest that
 //! names a run which is not durable, or a run that is removed while a durable manifest names it.
@@ -72,7 +72,7 @@ impl Manifest {
         for run in &self.runs {
             numbers::put(&mut body, run.number);
             numbers::put(&mut body, run.bytes);
-            numbers::put(&mut body, u64::from(run.index_crc));
+            numbers::put(&mut body, u64::from(run.contents_crc));
         }
         let crc = crc32fast::hash(&body);
         [&MAGIC[..], &FORMAT.to_le_bytes(), &crc.to_le_bytes(), &body].concat()
@@ -86,8 +86,8 @@ impl Manifest {
         }
         for _ in 0..numbers::take(body)? {
             let (number, bytes) = (numbers::take(body)?, numbers::take(body)?);
-            let index_crc = u32::try_from(numbers::take(body)?).ok()?;
-            manifest.runs.push(RunName { number, bytes, index_crc });
+            let contents_crc = u32::try_from(numbers::take(body)?).ok()?;
+            manifest.runs.push(RunName { number, bytes, contents_crc });
         }
         body.is_empty().then_some(manifest)
     }
@@ -102,8 +102,8 @@ mod tests {
         Manifest {
             through: BTreeMap::from([(TenantId(1), Arrival(300)), (TenantId(9), Arrival(2))]),
             runs: vec![
-                RunName { number: 4, bytes: 70_000, index_crc: 0xdead_beef },
-                RunName { number: 2, bytes: 64, index_crc: 0 },
+                RunName { number: 4, bytes: 70_000, contents_crc: 0xdead_beef },
+                RunName { number: 2, bytes: 64, contents_crc: 0 },
             ],
         }
     }

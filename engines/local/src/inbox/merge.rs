@@ -1,7 +1,8 @@
 //! Neighbouring runs become one. They lie behind each other in time, so a user's segments are put one behind the
 //! other as they are; entries that nobody will ask for again are left out on the way.
 
-use super::run::{Run, Section};
+use super::contents::Section;
+use super::run::Run;
 use super::segment::{Joined, Segment};
 use super::writer::RunWriter;
 use fantail_ports::store::StoreError;

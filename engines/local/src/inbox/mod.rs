@@ -17,6 +17,7 @@ pub mod pairs;
 
 pub mod writer;
 
+pub mod contents;
 pub mod run;
 pub mod segment;
 
@@ -297,7 +298,7 @@ pub struct IndexGauges {
 
 /// About how many entries of a run nobody will ask for again, by retention.
 fn dead_entries(run: &Run, gone: &Gone) -> u64 {
-    let dead = |section: &run::Section| {
+    let dead = |section: &contents::Section| {
         let through = gone.through(section.tenant).min(section.through);
         let (dead, all) = (through.0.saturating_sub(section.after.0), section.through.0 - section.after.0);
         (u128::from(section.entries) * u128::from(dead) / u128::from(all.max(1))) as u64

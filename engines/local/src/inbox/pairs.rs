@@ -25,7 +25,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
     }
 
@@ -211,7 +211,7 @@ mod tests {
             })
             .collect();
         all.sort_unstable();
-        assert_eq!(all.len(), pairs.len());
+        assert_eq!(all.len(), pairs.count());
         all
     }
 

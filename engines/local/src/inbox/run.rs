@@ -1,20 +1,17 @@
-//! A run: an immutable file of entries, sorted by tenant, user and arrival. Found by a small index in memory.
+//! A run: an immutable file of entries, sorted by tenant, user and arrival. Its contents are kept in memory.
 //!
 //! ```text
-//! run      "FANTRUNS" format:4 0:4 block* index trailer
+//! run      "FANTRUNS" format:4 0:4 block* contents trailer
 //! block    crc:4 segment*                    one tenant's; about eight kilobytes; the first segment's user is in
-//!                                            the index, so its distance is 0
-//! index    sections section* words word:8* end-of-blocks
-//! section  tenant after through−after entries blocks block-entry*
-//! block-entry  user−previous first bytes entries     `first`: the offset of the first entry
-//! trailer  index-offset:8 index-bytes:8 index-crc:4 0:4 "FANTRUNE"
+//!                                            the contents, so its distance is 0
+//! trailer  contents-offset:8 contents-bytes:8 contents-crc:4 0:4 "FANTRUNE"
 //! ```
 //! A section holds every entry of its tenant with `after < arrival <= through`; offsets count from `after`, so
 //! they begin at 1. Numbers without a size are packed, the others little-endian. What must never happen: bytes
 //! that are used before their checksum was compared, or a damage that is not named.
 
+use super::contents::{BlockEntry, Contents, Section};
 use super::filter::{self, Filter};
-use super::numbers;
 use super::segment::Segment;
 use crate::disk::{Disk, DiskFile, How, read_full_at};
 use fantail_ports::inbox::ArrivalRange;
@@ -39,7 +36,7 @@ pub const BLOCK_CRC_BYTES: usize = 4;
 pub struct RunName {
     pub number: u64,
     pub bytes: u64,
-    pub index_crc: u32,
+    pub contents_crc: u32,
 }
 
 pub struct Run {
@@ -53,27 +50,6 @@ pub struct Run {
     blocks_end: u64,
     file: Arc<dyn DiskFile>,
     path: PathBuf,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Section {
-    pub tenant: TenantId,
-    pub after: Arrival,
-    pub through: Arrival,
-    pub entries: u64,
-    /// Among the run's blocks.
-    pub blocks: Range<usize>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BlockEntry {
-    pub user: u64,
-    /// Offset of its first entry above the section's base.
-    pub first: u64,
-    /// Where it begins in the file.
-    pub at: u64,
-    /// Entries of the section before it.
-    pub ordinal: u64,
 }
 
 impl Run {
@@ -100,20 +76,20 @@ impl Run {
         let (offset, bytes) =
             (u64::from_le_bytes(array(&trailer[..8])), u64::from_le_bytes(array(&trailer[8..16])));
         let crc = u32::from_le_bytes(array(&trailer[16..20]));
-        let is_whole = trailer[24..] == *END_MAGIC && trailer[20..24] == [0; 4] && crc == name.index_crc;
+        let is_whole = trailer[24..] == *END_MAGIC && trailer[20..24] == [0; 4] && crc == name.contents_crc;
         if !is_whole || offset < HEADER_BYTES || offset.checked_add(bytes) != Some(end) {
             return Err(damaged(end, "has a damaged trailer"));
         }
-        let index = read(&*file, &path, offset, bytes)?;
-        if crc32fast::hash(&index) != crc {
-            return Err(damaged(offset, "has an index that does not match its checksum"));
+        let contents = read(&*file, &path, offset, bytes)?;
+        if crc32fast::hash(&contents) != crc {
+            return Err(damaged(offset, "has contents that do not match their checksum"));
         }
-        let index =
-            Index::decode(&index).ok_or_else(|| damaged(offset, "has an index that does not decode"))?;
-        if index.blocks_end != offset {
-            return Err(damaged(offset, "has an index that does not fit its blocks"));
+        let contents =
+            Contents::decode(&contents).ok_or_else(|| damaged(offset, "has contents that do not decode"))?;
+        if contents.blocks_end != offset {
+            return Err(damaged(offset, "has contents that do not fit its blocks"));
         }
-        let Index { sections, filter, blocks, blocks_end } = index;
+        let Contents { sections, filter, blocks, blocks_end } = contents;
         let entries = sections.iter().map(|section| section.entries).sum();
         Ok(Self { name, sections, entries, filter, blocks, blocks_end, file, path })
     }
@@ -241,7 +217,7 @@ impl Run {
     /// Puts the user's arrivals of one block, inside the range and ascending, into `look.found`.
     fn arrivals(&self, section: &Section, at: usize, look: &mut Look<'_>) -> Result<(), TablesError> {
         look.found.clear();
-        let mut segments = self.block(at, &mut look.buffer)?;
+        let mut segments = self.block(at, look.buffer)?;
         let mut user = self.blocks[at].user;
         while !segments.is_empty() {
             let segment = Segment::take(&mut segments, user).ok_or_else(|| self.damaged_block(at))?;
@@ -303,83 +279,6 @@ impl<'a> Look<'a> {
     }
 }
 
-/// The index as it is stored.
-#[derive(PartialEq, Eq, Debug, Default)]
-pub struct Index {
-    pub sections: Vec<Section>,
-    pub filter: Filter,
-    pub blocks: Vec<BlockEntry>,
-    pub blocks_end: u64,
-}
-
-impl Index {
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        numbers::put(&mut out, self.sections.len() as u64);
-        for section in &self.sections {
-            numbers::put(&mut out, u64::from(section.tenant.0));
-            numbers::put(&mut out, section.after.0);
-            numbers::put(&mut out, section.through.0 - section.after.0);
-            numbers::put(&mut out, section.entries);
-            numbers::put(&mut out, section.blocks.len() as u64);
-            let mut user = 0;
-            for at in section.blocks.clone() {
-                let block = self.blocks[at];
-                let (bytes, entries) = match self.blocks.get(at + 1).filter(|_| at + 1 < section.blocks.end) {
-                    Some(next) => (next.at - block.at, next.ordinal - block.ordinal),
-                    None => (self.end_of(at) - block.at, section.entries - block.ordinal),
-                };
-                for number in [block.user - user, block.first, bytes, entries] {
-                    numbers::put(&mut out, number);
-                }
-                user = block.user;
-            }
-        }
-        numbers::put(&mut out, self.filter.words().len() as u64);
-        self.filter.words().iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-        numbers::put(&mut out, self.blocks_end);
-        out
-    }
-
-    fn end_of(&self, block: usize) -> u64 {
-        self.blocks.get(block + 1).map_or(self.blocks_end, |next| next.at)
-    }
-
-    pub fn decode(mut bytes: &[u8]) -> Option<Self> {
-        let (mut index, bytes) = (Self::default(), &mut bytes);
-        let mut file_at = HEADER_BYTES;
-        for _ in 0..numbers::take(bytes)? {
-            let tenant = TenantId(u32::try_from(numbers::take(bytes)?).ok()?);
-            let after = numbers::take(bytes)?;
-            let through = after.checked_add(numbers::take(bytes)?)?;
-            let (entries, count) = (numbers::take(bytes)?, numbers::take(bytes)?);
-            let (first_block, mut user, mut ordinal) = (index.blocks.len(), 0u64, 0u64);
-            for _ in 0..count {
-                user = user.checked_add(numbers::take(bytes)?)?;
-                let first = numbers::take(bytes)?;
-                index.blocks.push(BlockEntry { user, first, at: file_at, ordinal });
-                let (block_bytes, block_entries) = (numbers::take(bytes)?, numbers::take(bytes)?);
-                file_at =
-                    file_at.checked_add(block_bytes).filter(|_| block_bytes > BLOCK_CRC_BYTES as u64)?;
-                ordinal = ordinal.checked_add(block_entries)?;
-            }
-            let follows = index.sections.last().is_none_or(|last: &Section| last.tenant < tenant);
-            if ordinal != entries || !follows {
-                return None;
-            }
-            let blocks = first_block..index.blocks.len();
-            let (after, through) = (Arrival(after), Arrival(through));
-            index.sections.push(Section { tenant, after, through, entries, blocks });
-        }
-        let words = usize::try_from(numbers::take(bytes)?).ok()?;
-        let (filter, rest) = bytes.split_at_checked(words.checked_mul(8)?)?;
-        let words = filter.chunks_exact(8).map(|word| u64::from_le_bytes(array(word))).collect();
-        (index.filter, *bytes) = (Filter::from_words(words)?, rest);
-        index.blocks_end = numbers::take(bytes)?;
-        (bytes.is_empty() && index.blocks_end == file_at).then_some(index)
-    }
-}
-
 fn read(file: &dyn DiskFile, path: &Path, offset: u64, bytes: u64) -> Result<Vec<u8>, StoreError> {
     let mut into = vec![0; usize::try_from(bytes).map_err(|_| damage(path, offset, "is too large"))?];
     let count = read_full_at(file, offset, &mut into).map_err(|cause| io_error(path, &cause))?;
@@ -387,7 +286,7 @@ fn read(file: &dyn DiskFile, path: &Path, offset: u64, bytes: u64) -> Result<Vec
 }
 
 /// Of a slice that was cut to this length.
-fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+pub fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.try_into().expect("the slice was cut to the length of the array")
 }
 

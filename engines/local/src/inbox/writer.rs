@@ -1,10 +1,10 @@
 //! Writes a run from users in ascending order. Nothing names the file before it is whole and synced, so a crash
 //! leaves at most a file that the next start removes.
 
+use super::contents::{BlockEntry, Contents, Section};
 use super::filter::{self, Filter};
 use super::run::{
-    BLOCK_CRC_BYTES, BlockEntry, END_MAGIC, FORMAT, HEADER_BYTES, Index, MAGIC, Run, RunName, Section,
-    TRAILER_BYTES, io_error,
+    BLOCK_CRC_BYTES, END_MAGIC, FORMAT, HEADER_BYTES, MAGIC, Run, RunName, TRAILER_BYTES, io_error,
 };
 use super::segment::Joined;
 use crate::disk::{Disk, DiskFile, How, write_all_at};
@@ -14,8 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A block is closed when it has grown to this: small enough to be read for one user, large enough that the index
-/// is a few thousandths of the run.
+/// A block is closed when it has grown to this: small enough to be read for one user, large enough that the
+/// contents are a few thousandths of the run.
 const BLOCK_BYTES: usize = 8 << 10;
 /// A user further away begins a block, so that a distance always fits its number.
 const DISTANCE_MAX: u64 = 1 << 32;
@@ -27,7 +27,7 @@ pub struct RunWriter<'d> {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
     number: u64,
-    index: Index,
+    contents: Contents,
     hashes: Vec<u64>,
     /// Too many users for a filter.
     is_crowded: bool,
@@ -53,7 +53,7 @@ impl<'d> RunWriter<'d> {
             file,
             path,
             number,
-            index: Index::default(),
+            contents: Contents::default(),
             hashes: Vec::new(),
             is_crowded: false,
             block: Vec::with_capacity(3 * BLOCK_BYTES),
@@ -73,12 +73,12 @@ impl<'d> RunWriter<'d> {
     ) -> Result<(), StoreError> {
         self.close_block()?;
         assert!(
-            self.index.sections.last().is_none_or(|last| last.tenant < tenant),
+            self.contents.sections.last().is_none_or(|last| last.tenant < tenant),
             "tenants of a run ascend"
         );
         assert!(after < through, "a section covers something");
-        let blocks = self.index.blocks.len()..self.index.blocks.len();
-        self.index.sections.push(Section { tenant, after, through, entries: 0, blocks });
+        let blocks = self.contents.blocks.len()..self.contents.blocks.len();
+        self.contents.sections.push(Section { tenant, after, through, entries: 0, blocks });
         (self.previous, self.last_user) = (0, None);
         Ok(())
     }
@@ -90,12 +90,17 @@ impl<'d> RunWriter<'d> {
         if self.block.len() >= BLOCK_BYTES || user - self.previous >= DISTANCE_MAX {
             self.close_block()?;
         }
-        let section = self.index.sections.last_mut().expect("a section was begun");
+        let section = self.contents.sections.last_mut().expect("a section was begun");
         if self.block.is_empty() {
             self.block.extend_from_slice(&[0; BLOCK_CRC_BYTES]);
             let at = self.written + self.ready.len() as u64;
-            self.index.blocks.push(BlockEntry { user, first: entries.first, at, ordinal: section.entries });
-            section.blocks.end = self.index.blocks.len();
+            self.contents.blocks.push(BlockEntry {
+                user,
+                first: entries.first,
+                at,
+                ordinal: section.entries,
+            });
+            section.blocks.end = self.contents.blocks.len();
             self.previous = user;
         }
         entries.write(&mut self.block, user - self.previous);
@@ -128,20 +133,20 @@ impl<'d> RunWriter<'d> {
     /// The run, whole and durable under its name. Nothing refers to it yet.
     pub fn finish(mut self) -> Result<Run, StoreError> {
         self.close_block()?;
-        self.index.filter = Filter::new(&self.hashes);
-        self.index.blocks_end = self.written + self.ready.len() as u64;
-        let index = self.index.encode();
-        let crc = crc32fast::hash(&index);
-        self.ready.extend_from_slice(&index);
-        self.ready.extend_from_slice(&self.index.blocks_end.to_le_bytes());
-        self.ready.extend_from_slice(&(index.len() as u64).to_le_bytes());
+        self.contents.filter = Filter::new(&self.hashes);
+        self.contents.blocks_end = self.written + self.ready.len() as u64;
+        let contents = self.contents.encode();
+        let crc = crc32fast::hash(&contents);
+        self.ready.extend_from_slice(&contents);
+        self.ready.extend_from_slice(&self.contents.blocks_end.to_le_bytes());
+        self.ready.extend_from_slice(&(contents.len() as u64).to_le_bytes());
         self.ready.extend_from_slice(&crc.to_le_bytes());
         self.ready.extend_from_slice(&[0; 4]);
         self.ready.extend_from_slice(END_MAGIC);
         debug_assert!(self.ready.len() as u64 >= TRAILER_BYTES, "the trailer is in");
         self.flush()?;
         self.file.sync_data().map_err(|cause| io_error(&self.path, &cause))?;
-        let name = RunName { number: self.number, bytes: self.written, index_crc: crc };
+        let name = RunName { number: self.number, bytes: self.written, contents_crc: crc };
         Run::open(self.disk, self.path, name)
     }
 

@@ -127,7 +127,7 @@ impl FanOut<'_> {
         let (after, through) = (slice.after(), slice.through());
         writer.begin_section(self.tenant, after, through)?;
         loop {
-            let had_room = pairs.len() * 2 < self.shared.options.transpose_pairs_max;
+            let had_room = pairs.count() * 2 < self.shared.options.transpose_pairs_max;
             pairs.write(writer)?;
             let Some(from) = users.until else { return Ok(through) };
             // Numbers may lie far apart: a stripe that found little is followed by a wider one.
@@ -158,10 +158,10 @@ impl FanOut<'_> {
             while let Some(from) = next.filter(|from| users.until.is_none_or(|until| from.0 < until)) {
                 let stretch = Stretch { list, from, until: users.until.map(UserNo), after: slice.after() };
                 next = self.gather_block(stretch, slice, &offsets, &mut block, &mut pairs)?;
-                if pairs.len() <= options.transpose_pairs_max {
+                if pairs.count() <= options.transpose_pairs_max {
                     continue;
                 }
-                let expected = pairs.len() / done * all * users.narrowed();
+                let expected = pairs.count() / done * all * users.narrowed();
                 if may_shorten && slice.events.len() > 1 && expected > options.window_pairs_max {
                     let last = slice.shorten();
                     pairs.keep_offsets_through(last);
