@@ -5,6 +5,7 @@ use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::marks::{Mark, State};
 pub use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// One event to accept.
@@ -122,6 +123,16 @@ pub struct InboxPage {
 pub struct NotificationView {
     pub event: Ulid,
     pub arrival: Arrival,
+    pub post: Arc<EventView>,
+    pub seen: bool,
+    pub read: bool,
+    pub archived: bool,
+    pub snoozed_until: Option<Millis>,
+}
+
+/// What all users see of an event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventView {
     pub created_at: Millis,
     pub kind: String,
     pub category: String,
@@ -129,10 +140,6 @@ pub struct NotificationView {
     pub actor: Option<String>,
     /// JSON, as it was accepted. Empty if its key was destroyed.
     pub content: Vec<u8>,
-    pub seen: bool,
-    pub read: bool,
-    pub archived: bool,
-    pub snoozed_until: Option<Millis>,
 }
 
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use crate::ask::{ListAsk, Refusal};
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
+use crate::known::Known;
 use crate::meter::Meter;
 use crate::ports::Ports;
 use crate::queue::Queue;
@@ -28,6 +29,7 @@ pub struct Core {
     /// The same as in the ports, for what only it can tell.
     pub clock: Arc<BelievedClock>,
     pub meter: Arc<Meter>,
+    pub known: Known,
     pub control: Arc<ControlPlane>,
     pub layout: Layout,
     pub root: Arc<RootQueue>,

@@ -75,6 +75,7 @@ impl ErrandLoop {
         for (tenant, key) in &keys {
             self.core.ports.keyring.destroy(*tenant, *key).map_err(locked)?;
         }
+        self.core.known.forget_events();
         self.tell_shard(ShardAsk::Shredded { keys }).await
     }
 

@@ -5,9 +5,11 @@
 //! Goes to: `machine::shard::{inbox, mark}`.
 
 use crate::ask::{
-    Counts, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget, NotificationView, Priority, Refusal,
+    Counts, EventView, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget, NotificationView, Priority,
+    Refusal,
 };
 use crate::core::{Core, answer, stopped};
+use crate::known::ShardPages;
 use crate::people::locate;
 use fantail_machine::shard::inbox::{Entry, UserInbox};
 use fantail_machine::shard::{ShardAnswer, ShardAsk, mark};
@@ -19,6 +21,7 @@ use fantail_rules::limits::SNOOZED_MAX;
 use fantail_rules::merge::Direction;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tracing::warn;
 
 pub fn page(core: &Core, tenant: TenantId, ask: &InboxAsk) -> Result<InboxPage, Refusal> {
@@ -110,43 +113,56 @@ fn with_inbox<T>(
 ) -> Result<T, Refusal> {
     let now = core.ports.clock.wall();
     core.read(PartitionId::Shard(shard), |view| {
-        read(&UserInbox::open(view.tables(), view.inbox(), tenant, user, now)?)
+        let pages = ShardPages { known: &core.known, shard };
+        read(&UserInbox::open(view.tables(), view.inbox(), &pages, tenant, user, now)?)
     })
 }
 
 /// Adds content to entries. An event that its front has forgotten is left out.
 fn describe(core: &Core, tenant: TenantId, entries: &[Entry]) -> Result<Vec<NotificationView>, Refusal> {
-    let mut rows: BTreeMap<Ulid, EventRow> = BTreeMap::new();
-    let mut by_front: BTreeMap<FrontNo, Vec<Ulid>> = BTreeMap::new();
-    for entry in entries {
-        by_front.entry(entry.event.front()).or_default().push(entry.event);
+    let epoch = core.known.epoch();
+    let mut events: BTreeMap<Ulid, Arc<EventView>> = BTreeMap::new();
+    let mut unknown: BTreeMap<FrontNo, Vec<Ulid>> = BTreeMap::new();
+    for Entry { event, .. } in entries {
+        match core.known.event(tenant, *event) {
+            Some(known) => drop(events.insert(*event, known)),
+            None => unknown.entry(event.front()).or_default().push(*event),
+        }
     }
-    for (front, events) in by_front {
+    for (front, asked) in unknown {
         let found = core.read(PartitionId::Front(front), |view| {
             let find =
                 |event: &Ulid| Ok(event::find(view.tables(), tenant, *event)?.map(|row| (*event, row)));
-            events.iter().filter_map(|event| find(event).transpose()).collect::<Result<Vec<_>, _>>()
+            asked.iter().filter_map(|event| find(event).transpose()).collect::<Result<Vec<_>, _>>()
         })?;
-        rows.extend(found);
+        for (event, row) in found {
+            let opened = Arc::new(opened(core, tenant, row));
+            core.known.keep_event(epoch, tenant, event, Arc::clone(&opened));
+            events.insert(event, opened);
+        }
     }
-    let described = entries.iter().filter_map(|entry| {
-        let row = rows.remove(&entry.event)?;
-        Some(view(core, tenant, entry, row))
-    });
+    let described =
+        entries.iter().filter_map(|entry| Some(view(entry, Arc::clone(events.get(&entry.event)?))));
     Ok(described.collect())
 }
 
-fn view(core: &Core, tenant: TenantId, entry: &Entry, row: EventRow) -> NotificationView {
+fn opened(core: &Core, tenant: TenantId, row: EventRow) -> EventView {
     let actor = row.actor.and_then(|actor| open(core, tenant, Context::Actor, &actor));
-    NotificationView {
-        event: entry.event,
-        arrival: entry.arrival,
+    EventView {
         created_at: row.at,
         kind: row.kind,
         category: row.category,
         priority: Priority::from_stored(row.priority),
         actor: actor.and_then(|actor| String::from_utf8(actor).ok()),
         content: open(core, tenant, Context::Content, &row.content).unwrap_or_default(),
+    }
+}
+
+fn view(entry: &Entry, post: Arc<EventView>) -> NotificationView {
+    NotificationView {
+        event: entry.event,
+        arrival: entry.arrival,
+        post,
         seen: entry.seen,
         read: entry.read,
         archived: entry.archived,

@@ -21,6 +21,7 @@ mod tail;
 mod take;
 
 mod inbox;
+mod known;
 mod people;
 mod tenants;
 

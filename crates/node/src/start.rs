@@ -5,6 +5,7 @@ use crate::control::ControlPlane;
 use crate::core::{Core, FrontHandle, ShardHandle, answer};
 use crate::errands::ErrandLoop;
 use crate::housekeeping::{retention_loop, sync_loop};
+use crate::known::Known;
 use crate::lead::{Leader, Settled};
 use crate::machines::{Front, Machine, Root, Shard};
 use crate::meter::Meter;
@@ -114,7 +115,17 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         // A crash may have come between the tenant's record and its keys.
         ports.keyring.create_tenant(*tenant)?;
     }
-    let core = Arc::new(Core { ports, clock, meter, control: plane, layout, root, fronts, shards });
+    let core = Arc::new(Core {
+        ports,
+        clock,
+        meter,
+        known: Known::default(),
+        control: plane,
+        layout,
+        root,
+        fronts,
+        shards,
+    });
     start_loops(&core);
     let Layout { shards, fronts } = layout;
     let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };

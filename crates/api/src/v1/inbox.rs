@@ -88,7 +88,7 @@ fn show_page(owner: Owner<'_>, page: &InboxPage) -> Result<Reply, Problem> {
 }
 
 fn shown(view: &NotificationView) -> Result<Notification<'_>, Problem> {
-    let content = match view.content.as_slice() {
+    let content = match view.post.content.as_slice() {
         [] => None,
         stored => Some(
             serde_json::from_slice(stored)
@@ -97,11 +97,11 @@ fn shown(view: &NotificationView) -> Result<Notification<'_>, Problem> {
     };
     Ok(Notification {
         notification_id: view.event.to_string(),
-        created_at: time::text(view.created_at),
-        kind: &view.kind,
-        category: &view.category,
-        priority: priority_of(view.priority),
-        actor: view.actor.as_deref(),
+        created_at: time::text(view.post.created_at),
+        kind: &view.post.kind,
+        category: &view.post.category,
+        priority: priority_of(view.post.priority),
+        actor: view.post.actor.as_deref(),
         content,
         seen: view.seen,
         read: view.read,

@@ -15,6 +15,7 @@ use fantail_rules::marks::{Flags, Marks, State};
 use fantail_rules::merge::{Direction, Source, merge};
 use fantail_rules::ulid::Ulid;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Stretches that one page may look through before it is cut short: filters can hide most of an inbox.
 const STRETCHES_MAX: usize = 32;
@@ -22,10 +23,37 @@ const STRETCHES_MAX: usize = 32;
 /// The newest arrival there can be, as an exclusive bound.
 const BEYOND: Arrival = Arrival(u64::MAX);
 
+/// Finds pages of taken events; one that remembers them spares the tables a search per entry.
+pub trait TakenPages {
+    /// The page that holds an arrival, with its first arrival.
+    fn page_of(
+        &self,
+        tables: &dyn Tables,
+        tenant: TenantId,
+        arrival: Arrival,
+    ) -> Result<Option<(Arrival, Arc<Page>)>, TablesError>;
+}
+
+/// Remembers nothing.
+pub struct FromTables;
+
+impl TakenPages for FromTables {
+    fn page_of(
+        &self,
+        tables: &dyn Tables,
+        tenant: TenantId,
+        arrival: Arrival,
+    ) -> Result<Option<(Arrival, Arc<Page>)>, TablesError> {
+        let found = taken::page_of(tables, tenant, arrival)?;
+        Ok(found.map(|(first, page)| (first, Arc::new(page))))
+    }
+}
+
 /// One user's inbox in one state of the shard.
 pub struct UserInbox<'a> {
     tables: &'a dyn Tables,
     inbox: &'a dyn Inbox,
+    taken: &'a dyn TakenPages,
     tenant: TenantId,
     user: UserNo,
     now: Millis,
@@ -70,6 +98,7 @@ impl<'a> UserInbox<'a> {
     pub fn open(
         tables: &'a dyn Tables,
         inbox: &'a dyn Inbox,
+        taken: &'a dyn TakenPages,
         tenant: TenantId,
         user: UserNo,
         now: Millis,
@@ -78,7 +107,7 @@ impl<'a> UserInbox<'a> {
         let marks = mark::find(tables, tenant, user)?;
         let follows = follow::of_user(tables, tenant, user, None, usize::MAX)?;
         let stays = stays(tables, tenant, &follows, progress.pointer_lists)?;
-        Ok(Self { tables, inbox, tenant, user, now, progress, marks, follows, stays })
+        Ok(Self { tables, inbox, taken, tenant, user, now, progress, marks, follows, stays })
     }
 
     /// A page strictly beyond `from` in the given direction (from the very end if `None`).
@@ -239,8 +268,8 @@ impl<'a> UserInbox<'a> {
             }
             let found =
                 pointer::page(self.tables, self.tenant, stay.list, &stay.pointers, inside, order, limit)?;
-            if !found.is_empty() {
-                sources.push(Source::fetched(found, limit));
+            if !found.arrivals.is_empty() {
+                sources.push(found);
             }
         }
         Ok(sources)
@@ -278,7 +307,7 @@ impl<'a> UserInbox<'a> {
             0 => BTreeSet::new(),
             _ => retracted::inside(self.tables, self.tenant, range)?.into_iter().map(|(a, _)| a).collect(),
         };
-        let mut pages = Pages { tables: self.tables, tenant: self.tenant, current: None };
+        let mut pages = Pages { inbox: self, current: None };
         let mut entries = Vec::with_capacity(arrivals.len());
         for arrival in arrivals {
             let flags = flags.get(arrival).copied().unwrap_or_default();
@@ -341,9 +370,8 @@ fn stays(
 
 /// Looks arrivals up page by page; neighbours share a page.
 struct Pages<'a> {
-    tables: &'a dyn Tables,
-    tenant: TenantId,
-    current: Option<(Arrival, Page)>,
+    inbox: &'a UserInbox<'a>,
+    current: Option<(Arrival, Arc<Page>)>,
 }
 
 impl Pages<'_> {
@@ -353,7 +381,8 @@ impl Pages<'_> {
             .as_ref()
             .is_some_and(|(first, page)| *first <= arrival && arrival.0 < first.0 + page.events.len() as u64);
         if !held {
-            self.current = taken::page_of(self.tables, self.tenant, arrival)?;
+            let UserInbox { tables, taken, tenant, .. } = self.inbox;
+            self.current = taken.page_of(*tables, *tenant, arrival)?;
         }
         let Some((first, page)) = &self.current else { return Ok(None) };
         let offset = usize::try_from(arrival.0 - first.0).unwrap_or(usize::MAX);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 41 tenant list: 16 arrival: u64 -> rank: varint        (how many pointers the list had, this one included)
-//! 42 tenant list: 16              -> rank: varint, recent: ascending (the newest arrivals, at most 16)
+//! 42 tenant list: 16              -> rank: varint, expired: varint, first: arrival,
+//!                                    recent: ascending (the newest arrivals, at most 16)
 //! ```
 //! Most readers look at the newest few only, and find them without a second read in family 42.
 
@@ -12,6 +13,7 @@ use crate::view::View;
 use fantail_ports::inbox::ArrivalRange;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{Arrival, ListId, TenantId};
+use fantail_rules::merge::Source;
 
 const RECENT_MAX: usize = 16;
 
@@ -36,6 +38,10 @@ struct Rank(u64);
 pub struct PointerList {
     /// The rank of the newest pointer.
     pub rank: u64,
+    /// How many pointers have expired: the rank before the oldest one that is left.
+    pub expired: u64,
+    /// No pointer that is left is older.
+    pub first: Arrival,
     /// Ascending; never empty in a stored row.
     pub recent: Vec<Arrival>,
 }
@@ -43,6 +49,11 @@ pub struct PointerList {
 impl PointerList {
     fn oldest_recent(&self) -> Arrival {
         self.recent.first().copied().unwrap_or_default()
+    }
+
+    /// Whether no pointer is left but the recent ones.
+    fn is_all_recent(&self) -> bool {
+        self.rank.saturating_sub(self.expired) == self.recent.len() as u64
     }
 }
 
@@ -61,7 +72,8 @@ pub fn lists(tables: &dyn Tables, tenant: TenantId) -> Result<Vec<(ListId, Point
     })
 }
 
-/// Pointers of a list inside a range, at most `limit`, in the given order.
+/// Some pointers of a list inside a range, at most `limit`, in the given order. Newest first, the recent ones are
+/// enough to begin with: most pages end before a list's older pointers matter.
 pub fn page(
     tables: &dyn Tables,
     tenant: TenantId,
@@ -70,22 +82,26 @@ pub fn page(
     range: ArrivalRange,
     order: Order,
     limit: usize,
-) -> Result<Vec<Arrival>, TablesError> {
+) -> Result<Source, TablesError> {
     let recent = known.recent.iter().copied().filter(|arrival| range.contains(*arrival));
+    let knows_all = range.after.next() >= known.oldest_recent() || known.is_all_recent();
     if order == Order::Descending {
         let newest: Vec<Arrival> = recent.rev().take(limit).collect();
-        if newest.len() == limit || range.after.next() >= known.oldest_recent() {
-            return Ok(newest);
+        if knows_all || !newest.is_empty() {
+            let exhausted = knows_all && newest.len() < limit;
+            return Ok(Source { arrivals: newest, exhausted });
         }
-    } else if range.after.next() >= known.oldest_recent() {
-        return Ok(recent.take(limit).collect());
+    } else if knows_all {
+        return Ok(Source::fetched(recent.take(limit).collect(), limit));
     }
-    let (from, to) = (key(tenant, list, range.after.next()), key(tenant, list, range.before));
+    let (from, to) =
+        (key(tenant, list, range.after.next().max(known.first)), key(tenant, list, range.before));
     if from >= to {
-        return Ok(Vec::new());
+        return Ok(Source::fetched(Vec::new(), limit));
     }
     let range = KeyRange { from: &from, to: &to };
-    collect(tables, range, order, limit, |key, _| Ok(Arrival(tail_u64(key, Rank::NAME)?)))
+    let found = collect(tables, range, order, limit, |key, _| Ok(Arrival(tail_u64(key, Rank::NAME)?)))?;
+    Ok(Source::fetched(found, limit))
 }
 
 /// How many pointers the list had when `through` had arrived, expired ones included.
@@ -99,6 +115,9 @@ pub fn rank_at(
     if through >= known.oldest_recent() {
         let later = known.recent.iter().filter(|arrival| **arrival > through).count();
         return Ok(known.rank - later as u64);
+    }
+    if through < known.first || known.is_all_recent() {
+        return Ok(known.expired);
     }
     let from = prefix(tenant, list).finish();
     let to = key(tenant, list, through.next());
@@ -123,7 +142,7 @@ pub(crate) fn add(
 ) -> Result<bool, TablesError> {
     let known = find(view, tenant, list)?;
     let first = known.is_none();
-    let mut row = known.unwrap_or_default();
+    let mut row = known.unwrap_or(PointerList { first: arrival, ..PointerList::default() });
     row.rank += 1;
     row.recent.push(arrival);
     if row.recent.len() > RECENT_MAX {
@@ -143,6 +162,9 @@ pub(crate) fn expire(
 ) -> Result<bool, TablesError> {
     view.delete(key(tenant, list, arrival));
     let Some(mut row) = find(view, tenant, list)? else { return Ok(false) };
+    if arrival >= row.first {
+        (row.expired, row.first) = (row.expired + 1, arrival.next());
+    }
     row.recent.retain(|recent| *recent > arrival);
     if row.recent.is_empty() {
         view.delete(list_key(tenant, list));
@@ -168,11 +190,13 @@ impl Row for PointerList {
     const NAME: &'static str = "pointer list";
 
     fn write(&self, w: &mut Writer) {
-        w.varint(self.rank).ascending(self.recent.iter().map(|arrival| arrival.0));
+        w.varint(self.rank).varint(self.expired).arrival(self.first);
+        w.ascending(self.recent.iter().map(|arrival| arrival.0));
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { rank: r.varint()?, recent: r.ascending()?.into_iter().map(Arrival).collect() })
+        let (rank, expired, first) = (r.varint()?, r.varint()?, r.arrival()?);
+        Ok(Self { rank, expired, first, recent: r.ascending()?.into_iter().map(Arrival).collect() })
     }
 }
 
@@ -227,8 +251,10 @@ mod tests {
             let mut expected: Vec<Arrival> =
                 left.iter().copied().map(Arrival).filter(|arrival| range.contains(*arrival)).collect();
             if descending { expected.reverse(); }
-            expected.truncate(limit);
-            prop_assert_eq!(found, expected);
+            // It may stop early, but says so, and never before something it could have told.
+            prop_assert!(found.exhausted || !found.arrivals.is_empty());
+            if found.exhausted { prop_assert!(expected.len() < limit); } else { expected.truncate(found.arrivals.len()); }
+            prop_assert_eq!(found.arrivals, expected);
             // Ranks count what has expired too, so only differences mean anything.
             let rank = |through| rank_at(&view, TENANT, LISTS[0], &known, Arrival(through)).expect("plain");
             let inside = left.iter().filter(|arrival| **arrival > after && **arrival <= after + span).count();
@@ -236,9 +262,10 @@ mod tests {
         }
 
         #[test]
-        fn rows_round_trip(rank: u64, recent in btree_set(any::<u64>(), 1..RECENT_MAX)) {
+        fn rows_round_trip(rank: u64, expired: u64, first: u64, recent in btree_set(any::<u64>(), 1..RECENT_MAX)) {
             prop_assert_eq!(Rank::decode(&Rank(rank).encode()).map(|row| row.0), Ok(rank));
-            let row = PointerList { rank, recent: recent.into_iter().map(Arrival).collect() };
+            let recent = recent.into_iter().map(Arrival).collect();
+            let row = PointerList { rank, expired, first: Arrival(first), recent };
             prop_assert_eq!(PointerList::decode(&row.encode()), Ok(row));
         }
     }

@@ -13,7 +13,7 @@ use fantail_machine::records::shard::{Change, ShardRecord};
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::{self, RootAnswer, RootAsk};
 use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
-use fantail_machine::shard::inbox::{Counts, Entry, UserInbox};
+use fantail_machine::shard::inbox::{Counts, Entry, FromTables, UserInbox};
 use fantail_machine::shard::users::Put;
 use fantail_machine::shard::{self, Derived, ShardAnswer, ShardAsk, expire, mark, report};
 use fantail_machine::tables::progress::{self, Progress};
@@ -302,7 +302,10 @@ impl Node {
 
     pub fn inbox<T>(&self, user: UserNo, with: impl FnOnce(&UserInbox<'_>) -> T) -> T {
         self.read_shard(|state| {
-            with(&UserInbox::open(state.tables(), state.inbox(), self.tenant, user, self.now).unwrap())
+            with(
+                &UserInbox::open(state.tables(), state.inbox(), &FromTables, self.tenant, user, self.now)
+                    .unwrap(),
+            )
         })
     }
 

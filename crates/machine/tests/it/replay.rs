@@ -11,6 +11,7 @@ use fantail_machine::records::front::FrontRecord;
 use fantail_machine::records::root::{Layout, RootRecord};
 use fantail_machine::records::shard::{Change, ShardRecord};
 use fantail_machine::root::{self, RootAsk};
+use fantail_machine::shard::inbox::FromTables;
 use fantail_machine::shard::inbox::{Counts, Entry, UserInbox};
 use fantail_machine::shard::{self, Derived};
 use fantail_machine::view::View;
@@ -236,7 +237,8 @@ fn look(store: &MemoryStore, node: &Node) -> Seen {
                     let user = fantail_machine::tables::user::number(state.tables(), tenant, lookup).unwrap();
                     let user = user.expect("users come back after they go");
                     let inbox =
-                        UserInbox::open(state.tables(), state.inbox(), tenant, user, node.now).unwrap();
+                        UserInbox::open(state.tables(), state.inbox(), &FromTables, tenant, user, node.now)
+                            .unwrap();
                     let pages = STATES.map(|filter| walk(&inbox, Direction::NewestFirst, filter, 5));
                     seen.inboxes.push((inbox.counts().unwrap(), pages.to_vec()));
                 }

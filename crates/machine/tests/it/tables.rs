@@ -141,7 +141,8 @@ proptest! {
         check(&Flags(flags))?;
         check(&Open { actors: a, topics: b })?;
         check(&ListRow { members: a, reported: b, name })?;
-        check(&PointerList { rank: a, recent: recent.into_iter().map(Arrival).collect() })?;
+        let recent = recent.into_iter().map(Arrival).collect();
+        check(&PointerList { rank: a, expired: b, first: Arrival(a), recent })?;
         check(&Progress { last: Arrival(a), horizon: Arrival(b), users: c, retracted: d, pointer_lists: e })?;
         prop_assert_eq!(UserRef::decode(&UserRef(UserNo(a)).encode()).map(|row| row.0.0), Ok(a));
     }

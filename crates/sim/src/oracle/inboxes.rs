@@ -144,8 +144,8 @@ impl Oracle {
 
     /// Which request an entry is of. One that nobody of this tenant sent is a leak.
     fn identify(&self, who: Who, view: &NotificationView) -> Result<PostId, Broken> {
-        let Some(post) = self.contents.get(&view.content).copied() else {
-            let content = String::from_utf8_lossy(&view.content);
+        let Some(post) = self.contents.get(&view.post.content).copied() else {
+            let content = String::from_utf8_lossy(&view.post.content);
             return Invariant::ExactlyOnce.broken(format!("{who:?} has {} with {content:?}", view.event));
         };
         let record = &self.records[post.0];
@@ -195,7 +195,7 @@ impl Oracle {
             let person = self.people.get(&Who { tenant: who.tenant, user });
             user < crate::call::ACTORS_WITH_USER && person.is_some_and(Person::may_be_erased)
         });
-        let right = view.actor == actor.map(actor_name) || (erased && view.actor.is_none());
+        let right = view.post.actor == actor.map(actor_name) || (erased && view.post.actor.is_none());
         Invariant::Survives.holds(right, || format!("{who:?} has {view:?} of {:?}", self.post(post)))
     }
 

@@ -80,7 +80,7 @@ impl StoreOptions {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
-            cache_bytes: 32 << 20,
+            cache_bytes: 64 << 20,
             window_events_min: 4_096,
             window_pairs_min: 131_072,
             window_pairs_max: 64 << 20,
