@@ -13,6 +13,7 @@ use fantail_ports::store::Store;
 use fantail_rules::ids::{Arrival, UserNo};
 use fantail_rules::merge::{Direction, Source, merge};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,8 +53,11 @@ pub struct Measured {
     /// `None`: the page cache could not be dropped.
     pub cold: Option<Loop>,
     pub warm: Loop,
+    /// Every read is another user's: nothing but the runs' blocks can be in memory.
+    pub anyone: Loop,
     pub unread: Loop,
     pub busy: Loop,
+    pub busy_anyone: Loop,
     pub busy_unread: Loop,
     /// Entries written beside the busy reads.
     pub busy_entries: f64,
@@ -87,17 +91,26 @@ impl Reads {
         };
         let window_events = port.store.gauges().window_events;
         let checked = self.check(&port, &people)?;
-        let newest = |at: u64| newest(&port, of(&people, at), &pointers);
+        let newest = |at: u64| newest(&port, of(&people, at).reader(), &pointers);
+        let turn = Cell::new(0);
+        let anyone = |at: u64| {
+            turn.set(turn.get() + 1);
+            let user = UserNo(spread(turn.get()) % self.plan.graph.users);
+            self::newest(&port, Reader { user, ..of(&people, at).reader() }, &pointers)
+        };
         let last = port.arrival;
         let count = |at: u64| {
             let range = ArrivalRange { after: Arrival(spread(!at) % last), ..ALL };
             port.ask(|inbox| inbox.count(&of(&people, at).reader(), range)).map(|_| ())
         };
-        let warm = self.repeat(newest)?;
+        // Until the operating system has most blocks in memory again.
+        self.repeat(anyone)?;
+        let (warm, anyone_warm) = (self.repeat(newest)?, self.repeat(anyone)?);
         let unread = self.repeat(count)?;
         let before = port.store.gauges().entries_written;
         let fan_out = FanOut::start(self, &port)?;
-        let (busy, busy_unread) = (self.repeat(newest)?, self.repeat(count)?);
+        let (busy, busy_anyone) = (self.repeat(newest)?, self.repeat(anyone)?);
+        let busy_unread = self.repeat(count)?;
         fan_out.stop()?;
         let busy_entries = (port.store.gauges().entries_written - before) as f64;
         let readers = people.len() as u64;
@@ -106,8 +119,10 @@ impl Reads {
             window_events,
             cold,
             warm,
+            anyone: anyone_warm,
             unread,
             busy,
+            busy_anyone,
             busy_unread,
             busy_entries,
             checked,
@@ -129,7 +144,7 @@ impl Reads {
         let (meter, mut samples) = (Meter::begin()?, Samples::default());
         for person in people {
             let began = Instant::now();
-            newest(port, person, pointers)?;
+            newest(port, person.reader(), pointers)?;
             samples.record(began.elapsed());
         }
         Ok(Loop { latency: samples.summarise(), spent: meter.spent()? })
@@ -167,9 +182,9 @@ fn of(people: &[Person], at: u64) -> &Person {
 }
 
 /// Entries and pointers, merged as the reader of the shard does it.
-fn newest(port: &Port, person: &Person, pointers: &[Vec<Arrival>]) -> Result<()> {
+fn newest(port: &Port, reader: Reader<'_>, pointers: &[Vec<Arrival>]) -> Result<()> {
     let limit = PAGE + 1;
-    let page = port.ask(|inbox| inbox.page(&person.reader(), ALL, true, limit))?;
+    let page = port.ask(|inbox| inbox.page(&reader, ALL, true, limit))?;
     let mut sources = vec![Source::fetched(page, limit)];
     for posts in pointers {
         let newest = &posts[..posts.len().min(limit)];

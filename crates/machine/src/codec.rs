@@ -295,9 +295,14 @@ impl<'a> Reader<'a> {
     }
 
     pub fn intervals(&mut self) -> Result<Intervals, Malformed> {
-        let intervals =
-            self.list(|r| Ok(Interval { from: r.arrival()?, until: r.option(Self::arrival)? }))?;
-        Intervals::from_stored(intervals).ok_or(Malformed::Value("intervals"))
+        let interval = |r: &mut Self| Ok(Interval { from: r.arrival()?, until: r.option(Self::arrival)? });
+        let found = if self.0.first() == Some(&1) {
+            self.u8()?;
+            Intervals::from_stored(&[interval(self)?])
+        } else {
+            Intervals::from_stored(&self.list(interval)?)
+        };
+        found.ok_or(Malformed::Value("intervals"))
     }
 }
 

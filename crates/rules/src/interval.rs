@@ -21,50 +21,110 @@ impl Interval {
 }
 
 /// All stays of one user on one list, oldest first, disjoint; at most the last one is open.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Intervals(Vec<Interval>);
+#[derive(Clone, Default)]
+pub struct Intervals(Stays);
+
+/// Nearly everyone has one stay, and readers look at hundreds of lists: that one needs no memory of its own.
+#[derive(Clone)]
+enum Stays {
+    Few(Option<Interval>),
+    Many(Vec<Interval>),
+}
+
+impl Default for Stays {
+    fn default() -> Self {
+        Self::Few(None)
+    }
+}
+
+impl PartialEq for Intervals {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Intervals {}
+
+impl std::fmt::Debug for Intervals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.as_slice()).finish()
+    }
+}
 
 impl Intervals {
     /// Intervals as they were stored. `None` if they are not ordered and disjoint.
     #[must_use]
-    pub fn from_stored(intervals: Vec<Interval>) -> Option<Self> {
+    pub fn from_stored(intervals: &[Interval]) -> Option<Self> {
         let ordered = intervals.windows(2).all(|pair| pair[0].until.is_some_and(|end| end <= pair[1].from));
         let whole = intervals.iter().all(|one| one.until.is_none_or(|until| one.from < until));
-        (ordered && whole).then_some(Self(intervals))
+        if !ordered || !whole {
+            return None;
+        }
+        Some(Self(match intervals {
+            [] => Stays::Few(None),
+            [one] => Stays::Few(Some(*one)),
+            many => Stays::Many(many.to_vec()),
+        }))
     }
 
     #[must_use]
     pub fn as_slice(&self) -> &[Interval] {
-        &self.0
+        match &self.0 {
+            Stays::Few(one) => one.as_slice(),
+            Stays::Many(many) => many,
+        }
+    }
+
+    fn last_mut(&mut self) -> Option<&mut Interval> {
+        match &mut self.0 {
+            Stays::Few(one) => one.as_mut(),
+            Stays::Many(many) => many.last_mut(),
+        }
+    }
+
+    fn push(&mut self, interval: Interval) {
+        match &mut self.0 {
+            Stays::Few(none @ None) => *none = Some(interval),
+            Stays::Few(Some(one)) => self.0 = Stays::Many(vec![*one, interval]),
+            Stays::Many(many) => many.push(interval),
+        }
+    }
+
+    fn pop(&mut self) {
+        match &mut self.0 {
+            Stays::Few(one) => *one = None,
+            Stays::Many(many) => drop(many.pop()),
+        }
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.as_slice().is_empty()
     }
 
     /// Whether no further stay can be kept apart; joining again has to wait until old ones pass retention.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.0.len() >= INTERVALS_MAX
+        self.as_slice().len() >= INTERVALS_MAX
     }
 
     /// Whether joining after `at` continues the last stay, because nothing arrived since it ended.
     #[must_use]
     pub fn would_reopen(&self, at: Arrival) -> bool {
-        self.0.last().is_some_and(|last| last.until == Some(at))
+        self.as_slice().last().is_some_and(|last| last.until == Some(at))
     }
 
     /// Whether the user is on the list now.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.0.last().is_some_and(|last| last.until.is_none())
+        self.as_slice().last().is_some_and(|last| last.until.is_none())
     }
 
     #[must_use]
     pub fn contains(&self, arrival: Arrival) -> bool {
-        let after = self.0.partition_point(|one| one.from < arrival);
-        after > 0 && self.0[after - 1].contains(arrival)
+        let stays = self.as_slice();
+        let after = stays.partition_point(|one| one.from < arrival);
+        after > 0 && stays[after - 1].contains(arrival)
     }
 
     /// Joins after `at`. `false` if the user is on the list already.
@@ -72,10 +132,10 @@ impl Intervals {
         if self.is_open() {
             return false;
         }
-        match self.0.last_mut() {
+        match self.last_mut() {
             // Nothing arrived since the user left: as if the user had never left.
             Some(last) if last.until == Some(at) => last.until = None,
-            _ => self.0.push(Interval { from: at, until: None }),
+            _ => self.push(Interval { from: at, until: None }),
         }
         true
     }
@@ -85,9 +145,9 @@ impl Intervals {
         if !self.is_open() {
             return false;
         }
-        let last = self.0.last_mut().expect("an open interval is the last one");
+        let last = self.last_mut().expect("an open interval is the last one");
         if last.from == at {
-            self.0.pop();
+            self.pop();
         } else {
             last.until = Some(at);
         }
@@ -96,7 +156,11 @@ impl Intervals {
 
     /// Drops the stays that ended at or before `horizon`: nothing they cover can be read any more.
     pub fn forget_through(&mut self, horizon: Arrival) {
-        self.0.retain(|one| one.until.is_none_or(|until| until > horizon));
+        let is_needed = |one: &Interval| one.until.is_none_or(|until| until > horizon);
+        match &mut self.0 {
+            Stays::Few(one) => *one = one.filter(is_needed),
+            Stays::Many(many) => many.retain(is_needed),
+        }
     }
 }
 
@@ -123,7 +187,7 @@ mod tests {
                 let arrival = Arrival(index as u64 + 1);
                 prop_assert_eq!(intervals.contains(arrival), *expected, "arrival {}", arrival);
             }
-            prop_assert_eq!(Intervals::from_stored(intervals.as_slice().to_vec()), Some(intervals));
+            prop_assert_eq!(Intervals::from_stored(intervals.as_slice()), Some(intervals));
         }
     }
 
@@ -131,7 +195,7 @@ mod tests {
     fn disordered_stored_intervals_are_refused() {
         let at = |from, until: Option<u64>| Interval { from: Arrival(from), until: until.map(Arrival) };
         for bad in [vec![at(1, None), at(5, None)], vec![at(5, Some(9)), at(8, None)], vec![at(4, Some(4))]] {
-            assert_eq!(Intervals::from_stored(bad), None);
+            assert_eq!(Intervals::from_stored(&bad), None);
         }
     }
 

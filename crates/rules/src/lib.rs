@@ -2,7 +2,8 @@
 //! no environment, no IO, no threads, no `HashMap` iteration, so that the simulator and production agree.
 //!
 //! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
-//! decisions in the order an event meets them: `believed_time`, `admit`, `tier`, `interval`, `merge`, `marks`.
+//! decisions in the order an event meets them: `believed_time`, `admit`, `tier` (and `cost`),
+//! `interval`, `merge`, `marks`.
 
 pub mod ids;
 pub mod ulid;
@@ -11,6 +12,7 @@ pub mod limits;
 
 pub mod admit;
 pub mod believed_time;
+pub mod cost;
 pub mod priority;
 pub mod tier;
 

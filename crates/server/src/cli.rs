@@ -1,7 +1,7 @@
 //! What can be asked of the binary.
 
 use crate::config::Flags;
-use crate::{backup, config_command, journal_command, seed, serve};
+use crate::{backup, config_command, journal_command, plan, seed, serve};
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
@@ -32,6 +32,8 @@ enum Command {
     Backup(BackupArgs),
     /// Make a data directory from a backup
     Restore(RestoreArgs),
+    /// Show what a post costs by number of followers, and which celebrity threshold fits
+    Plan(PlanArgs),
     /// For development
     Dev {
         #[command(subcommand)]
@@ -136,6 +138,19 @@ pub struct RestoreArgs {
     pub data: PathBuf,
 }
 
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// Posts of one author in a day
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub posts_per_day: u64,
+    /// Inbox reads of one follower in a day
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub reads_per_day: u64,
+    /// Processor time that one post may take, in microseconds
+    #[arg(long, value_name = "N", default_value_t = fantail_rules::cost::POST_BUDGET_US)]
+    pub post_budget_us: u64,
+}
+
 #[derive(Subcommand, Debug)]
 enum DevCommand {
     /// Fill a running server with a reproducible social graph
@@ -165,6 +180,7 @@ pub fn run() -> ExitCode {
         Command::Journal { command } => journal_command::run(command),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Dev { command: DevCommand::Seed(args) } => seed::run(&args),
         Command::Version => say(concat!("fantail ", env!("CARGO_PKG_VERSION"))),
     };

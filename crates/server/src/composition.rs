@@ -34,6 +34,20 @@ const FORMAT: u32 = 1;
 /// How often the process looks whether the node has given up.
 const STOP_LOOK: Duration = Duration::from_millis(100);
 
+/// Bytes that a pair takes while it is transposed: its own four, and as many to sort into or to grow.
+const PAIR_BYTES: usize = 8;
+
+fn store_options(data: &Path, config: &Config) -> StoreOptions {
+    let memory = config.memory;
+    StoreOptions {
+        cache_bytes: memory.cache_bytes,
+        window_events_min: memory.window_events,
+        transpose_pairs_max: memory.transpose_bytes / PAIR_BYTES,
+        hot_bytes: memory.hot_bytes,
+        ..StoreOptions::new(tables_directory(data))
+    }
+}
+
 /// What opening needs from the process.
 pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
@@ -89,7 +103,7 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
     let keyring = LocalKeyring::open(KeyringOptions::new(keys_directory(data)));
     let keyring = Arc::new(keyring.context("cannot open the keyring")?);
     let blobs = Arc::new(LocalBlobs::open(blobs_directory(data)).context("cannot open the blobs")?);
-    let store = LocalStore::open(StoreOptions::new(tables_directory(data)));
+    let store = LocalStore::open(store_options(data, config));
     let store = Arc::new(store.context("cannot open the tables")?);
     let snapshots = Arc::new(Snapshots::open(blobs.clone())?);
     if store.marks().is_empty()

@@ -25,6 +25,7 @@ mod tls;
 mod backup;
 mod config_command;
 mod journal_command;
+mod plan;
 
 pub mod client;
 pub mod seed;

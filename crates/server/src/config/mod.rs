@@ -31,6 +31,16 @@ pub struct Config {
     pub http: Http,
     pub shards: u16,
     pub room: Room,
+    pub memory: Memory,
+}
+
+/// What may be kept in memory to be faster.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    pub cache_bytes: u64,
+    pub window_events: usize,
+    pub transpose_bytes: usize,
+    pub hot_bytes: usize,
 }
 
 /// When the disk counts as full.
@@ -141,6 +151,12 @@ impl Layers {
             room: Room {
                 free_bytes_min: self.number::<u64>("storage.free_mib_min", 1, 1 << 30)? << 20,
                 free_percent_min: self.number("storage.free_percent_min", 0, 90)?,
+            },
+            memory: Memory {
+                cache_bytes: self.number::<u64>("storage.cache_mib", 1, 1 << 20)? << 20,
+                window_events: self.number("inbox.window_events", 1, 1 << 20)?,
+                transpose_bytes: self.number::<usize>("inbox.transpose_mib", 1, 1 << 20)? << 20,
+                hot_bytes: self.number::<usize>("inbox.hot_mib", 0, 1 << 20)? << 20,
             },
         };
         Ok(config)

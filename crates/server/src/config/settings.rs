@@ -40,7 +40,24 @@ pub const SETTINGS: &[Setting] = &[
         "1024",
         "Writes get 503 while the disk has less free than this, or than free_percent_min; reads go on.",
     ),
+    number(
+        "storage.cache_mib",
+        "64",
+        "Memory for blocks of the tables that were read. Takes effect as they are read, not at the start.",
+    ),
     number("storage.free_percent_min", "5", "The same, as a part of the disk. The larger of the two counts."),
+    number(
+        "inbox.window_events",
+        "4096",
+        "Events of a shard that wait in memory, found through the lists of whoever reads, before they are written to \
+         the inbox index together. More make larger runs and fewer rewrites; each costs about 100 bytes.",
+    ),
+    number(
+        "inbox.transpose_mib",
+        "64",
+        "Memory for turning a window of events into sorted entries. Larger audiences are written in several steps.",
+    ),
+    number("inbox.hot_mib", "16", "Memory for the newest entries of users who read often."),
 ];
 
 const fn text(key: &'static str, default: &'static str, doc: &'static str) -> Setting {

@@ -13,6 +13,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 const ROUNDS_DEFAULT: u64 = 50;
 const ACTORS: usize = 3;
 const READER: &str = "reader";
+/// So small that fan-out and merging are under way whenever the server is killed.
+const SMALL_WINDOWS: &[(&str, &str)] = &[("FANTAIL_INBOX_WINDOW_EVENTS", "4")];
 
 /// What the server acknowledged, by everything but the server.
 #[derive(Default)]
@@ -169,7 +171,7 @@ fn a_crash_loses_nothing_and_doubles_nothing() {
     let shared = Shared { ledger: Mutex::default(), grew: Condvar::new() };
     let mut state = 20_261_115;
     for round in 0..=rounds {
-        let mut server = Server::start_in(&data, &[], &[]);
+        let mut server = Server::start_in(&data, &[], SMALL_WINDOWS);
         let mut client = server.client();
         if round == 0 {
             put_user(&mut client, READER);
@@ -202,7 +204,7 @@ fn a_crash_loses_nothing_and_doubles_nothing() {
 fn deleted_tables_are_rebuilt_from_snapshot_and_journal() {
     let directory = Directory::new();
     let data = directory.path("data");
-    let server = Server::start_in(&data, &[], &[]);
+    let server = Server::start_in(&data, &[], SMALL_WINDOWS);
     let mut client = server.client();
     put_user(&mut client, READER);
     follow(&mut client, READER, "actor-0");
@@ -226,7 +228,7 @@ fn deleted_tables_are_rebuilt_from_snapshot_and_journal() {
         server.signal("KILL");
         server.wait();
         std::fs::remove_dir_all(data.join("tables")).expect("tables were there");
-        server = Server::start_in(&data, &[], &[]);
+        server = Server::start_in(&data, &[], SMALL_WINDOWS);
         let mut client = server.client();
         eventually("the same is shown", || {
             ((everything(&mut client), unread(&mut client, READER)) == before).then_some(())

@@ -47,7 +47,7 @@ fn seen(client: &mut Client) -> Value {
 }
 
 fn still_seen(data: &Path, before: &Value) {
-    let server = Server::start_in(data, &[], &[]);
+    let server = Server::start_in(data, &[], &[("FANTAIL_INBOX_WINDOW_EVENTS", "4")]);
     let mut client = server.client();
     assert_eq!(&seen(&mut client), before);
     let replayed = client.post("/api/v1/events", &post_by("ann", "ann-3")).expect("an answer");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! run      "FANTRUNS" format:4 0:4 block* contents trailer
-//! block    crc:4 segment*                    one tenant's; about eight kilobytes; the first segment's user is in
+//! block    crc:4 segment*                    one tenant's; about four kilobytes; the first segment's user is in
 //!                                            the contents, so its distance is 0
 //! trailer  contents-offset:8 contents-bytes:8 contents-crc:4 0:4 "FANTRUNE"
 //! ```

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A block is closed when it has grown to this: small enough to be read for one user, large enough that the
-/// contents are a few thousandths of the run.
-const BLOCK_BYTES: usize = 8 << 10;
+/// contents stay below a hundredth of the run.
+const BLOCK_BYTES: usize = 4 << 10;
 /// A user further away begins a block, so that a distance always fits its number.
 const DISTANCE_MAX: u64 = 1 << 32;
 /// Bytes given to the disk at once.

@@ -50,7 +50,7 @@ impl<'a> Pages<'a> {
         after: Option<UserNo>,
         limit: usize,
     ) -> Result<Vec<Member>, TablesError> {
-        let mut found = Vec::new();
+        let (mut found, mut is_whole) = (Vec::new(), true);
         let mut next = match after {
             None => Some(UserNo(0)),
             Some(after) => after.0.checked_add(1).map(UserNo),
@@ -58,11 +58,14 @@ impl<'a> Pages<'a> {
         while let Some(from) = next.filter(|_| found.len() < limit) {
             next = self.visit_page(list, from, &mut |user, stays| {
                 if found.len() < limit {
-                    found.push((user, stays.to_vec()));
+                    match Intervals::from_stored(stays) {
+                        Some(intervals) => found.push(Member { user, intervals }),
+                        None => is_whole = false,
+                    }
                 }
             })?;
         }
-        found.into_iter().map(|(user, stays)| member(user, stays)).collect()
+        if is_whole { Ok(found) } else { Err(damaged("has disordered intervals")) }
     }
 
     /// Visits the members at or above `from` of the page that holds it; returns where the next page begins.
@@ -168,11 +171,6 @@ impl Deref for Bytes<'_> {
 fn stored((key, bytes): (UserKey, UserValue)) -> Result<Row<'static>, TablesError> {
     let key = keys::parse_page(&key).ok_or_else(|| damaged("has no key of a page"))?;
     Ok(Row { from: key.from, bytes: Bytes::Stored(bytes) })
-}
-
-fn member(user: UserNo, stays: Vec<Interval>) -> Result<Member, TablesError> {
-    let intervals = Intervals::from_stored(stays).ok_or_else(|| damaged("has disordered intervals"))?;
-    Ok(Member { user, intervals })
 }
 
 fn undecodable(_: Damaged) -> TablesError {

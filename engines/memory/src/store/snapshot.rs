@@ -176,7 +176,7 @@ impl<'a> Cut<'a> {
             let until = Some(self.number()?).filter(|until| *until != 0).map(Arrival);
             intervals.push(Interval { from, until });
         }
-        Intervals::from_stored(intervals)
+        Intervals::from_stored(&intervals)
     }
 
     fn audience(&mut self) -> Option<Audience> {

@@ -130,7 +130,7 @@ fn check_stretch(
         next = told.expect("a healthy database reads");
         assert!(next.is_none_or(|next| next > from), "seed {seed}");
         for (user, stays) in block.all() {
-            let stays = Intervals::from_stored(stays).expect("stays are ordered");
+            let stays = Intervals::from_stored(&stays).expect("stays are ordered");
             assert_eq!(found.insert(user, stays), None, "seed {seed}: {user:?} twice");
         }
     }

@@ -14,7 +14,7 @@ const LIST: ListKey = ListKey { tenant: TenantId(1), list: ListId([2; 16]) };
 type Plain = BTreeMap<UserNo, Vec<Interval>>;
 
 fn edit(user: u64, stays: &[Interval], at: u64) -> ListEdit {
-    let intervals = Intervals::from_stored(stays.to_vec()).expect("the tests have ordered stays");
+    let intervals = Intervals::from_stored(stays).expect("the tests have ordered stays");
     ListEdit { key: LIST, user: UserNo(user), intervals, at: Arrival(at) }
 }
 
