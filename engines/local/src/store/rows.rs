@@ -7,13 +7,18 @@
 use super::StoreOptions;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
+use fjall::compaction::Leveled;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
+use std::sync::Arc;
 
 /// Small enough that an idle server stays small, large enough that a flush is worth its fsync.
 const MEMTABLE_BYTES: u64 = 8 << 20;
 /// The least that fjall accepts; old logs only wait for their flush.
 const LOG_BYTES_MAX: u64 = 64 << 20;
 const WORKERS: usize = 2;
+/// A table of the database. Each is synced when it is written, and what the journal syncs meanwhile waits behind it:
+/// with the usual 64 MB the slowest of a hundred requests waited 20 ms.
+const TABLE_BYTES: u64 = 8 << 20;
 
 /// Where the database lies below the store's directory.
 const DATABASE: &str = "rows";
@@ -46,7 +51,12 @@ impl Rows {
             .open()
             .map_err(|cause| open_error(&what, &cause))?;
         let main = opened
-            .keyspace("main", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))
+            .keyspace("main", || {
+                let leveled = Leveled::default().with_table_target_size(TABLE_BYTES);
+                KeyspaceCreateOptions::default()
+                    .max_memtable_size(MEMTABLE_BYTES)
+                    .compaction_strategy(Arc::new(leveled))
+            })
             .map_err(|cause| open_error(&format!("{what}: main"), &cause))?;
         Ok(Self { database: opened, main, ingest_rows_min: options.ingest_rows_min })
     }
