@@ -142,8 +142,8 @@ fn full() -> Scale {
         read_loop: Duration::from_secs(5),
         recipients: 10_000,
         fanout: [
-            Shape { name: "dense", users: 100_000, actors: 40, followers: 10_000, entries: 20_000_000 },
-            Shape { name: "sparse", users: 1_000_000, actors: 500, followers: 10_000, entries: 20_000_000 },
+            Shape { name: "dense", users: 100_000, actors: 40, followers: 10_000, entries: 200_000_000 },
+            Shape { name: "sparse", users: 1_000_000, actors: 500, followers: 10_000, entries: 200_000_000 },
         ],
         fanout_limit: Duration::from_secs(300),
         postgres_rows: 2_000_000,
@@ -169,8 +169,8 @@ fn quick() -> Scale {
         read_loop: Duration::from_secs(1),
         recipients: 1_000,
         fanout: [
-            Shape { name: "dense", users: 20_000, actors: 8, followers: 10_000, entries: 2_000_000 },
-            Shape { name: "sparse", users: 50_000, actors: 40, followers: 2_000, entries: 400_000 },
+            Shape { name: "dense", users: 20_000, actors: 8, followers: 1_000, entries: 8_000_000 },
+            Shape { name: "sparse", users: 50_000, actors: 40, followers: 500, entries: 4_000_000 },
         ],
         fanout_limit: Duration::from_secs(15),
         postgres_rows: 100_000,

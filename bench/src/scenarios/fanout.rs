@@ -23,8 +23,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const EVENTS_PER_BATCH: usize = 20;
-/// Events posted ahead of what is written: enough to keep the server busy, not a backlog of minutes.
-const AHEAD_EVENTS_MAX: u64 = 1_500;
+/// Events posted ahead of their entries: several windows of a shard, so that fan-out never waits for the generator.
+const AHEAD_EVENTS_MAX: u64 = 24_576;
 const CHECKED_READERS: u64 = 50;
 /// A sync point comes every few seconds.
 const SYNC_LIMIT: Duration = Duration::from_secs(60);
