@@ -8,6 +8,7 @@ CARGO ?= cargo
 PROFILE ?= dev
 SIM_SEEDS ?= 5000
 CRASH_ROUNDS ?= 500
+HISTORIES ?= 1000
 ARGS ?=
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
@@ -21,7 +22,7 @@ help:
 	@echo "make check    the quick part of it: format, lints, house rules, contract"
 	@echo "make bench    measure, beside the raw disk and the peers that are installed (make bench-peers)"
 	@echo "make bench-instructions  count instructions of the hot loops (needs valgrind)"
-	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(CRASH_ROUNDS) crashes"
+	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(CRASH_ROUNDS) crashes"
 	@echo "make deny     licences, advisories and sources of all dependencies (needs cargo-deny)"
 
 # `make run PROFILE=release` for measuring; `make run ARGS="--listen 0.0.0.0:7070"` for other settings.
@@ -61,6 +62,7 @@ bench-instructions:
 
 nightly: test
 	$(CARGO) run --locked --release -p fantail-sim -- --seeds $(SIM_SEEDS)
+	FANTAIL_HISTORIES=$(HISTORIES) $(CARGO) test --locked -p fantail-local --test it store
 	FANTAIL_CRASH_ROUNDS=$(CRASH_ROUNDS) $(CARGO) test --locked -p fantail-server --test it crash -- --nocapture
 
 deny:

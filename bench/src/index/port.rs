@@ -48,7 +48,7 @@ fn options(directory: &Path, windows: Windows) -> StoreOptions {
     let served = StoreOptions::new(directory);
     match windows {
         Windows::Served => served,
-        Windows::Small => StoreOptions { window_events_min: 64, ..served },
+        Windows::Small => StoreOptions { window_events_min: 512, ..served },
         Windows::One => StoreOptions { window_events_min: 1, ..served },
     }
 }

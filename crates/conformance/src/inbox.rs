@@ -13,7 +13,7 @@ use fantail_ports::inbox::{ArrivalRange, Audience, Forget, Reader};
 use fantail_ports::lists::ListKey;
 use fantail_ports::store::Commit;
 use fantail_rules::ids::{Arrival, TenantId, UserNo};
-use histories::random_histories_equal_the_model;
+use histories::{commits_go_on_while_the_store_is_tended, random_histories_equal_the_model};
 use world::{EVERYTHING, LIST, TENANT, World};
 
 pub const CASES: &[Case] = &[
@@ -25,6 +25,7 @@ pub const CASES: &[Case] = &[
     ("entries survive crashes without being doubled", crashes_do_not_double),
     ("a forgotten user and a forgotten past leave the rest alone", forgetting_leaves_the_rest),
     ("snapshots carry windows and entries", snapshots_carry_windows_and_entries),
+    ("commits go on while the store is tended", commits_go_on_while_the_store_is_tended),
     ("random histories equal the model", random_histories_equal_the_model),
 ];
 

@@ -13,6 +13,7 @@ use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, PartitionId, ShardNo, TenantId, UserNo, spread};
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// Asks for one front: their places in the request, and what to say if the front has nothing to say.
 #[derive(Default)]
@@ -23,6 +24,10 @@ struct Group {
 }
 
 pub async fn post(core: &Core, tenant: TenantId, events: Vec<EventAsk>) -> Vec<Result<Accepted, Refusal>> {
+    if core.is_crowded.load(Ordering::Relaxed) {
+        core.meter.busy();
+        return events.iter().map(|_| Err(Refusal::Busy { retry_after_ms: 1_000 })).collect();
+    }
     let mut results: Vec<Result<Accepted, Refusal>> = Vec::with_capacity(events.len());
     let mut by_front: BTreeMap<FrontNo, Group> = BTreeMap::new();
     let policy = core.control.now().tenants.get(&tenant).map(|found| found.tier_up);

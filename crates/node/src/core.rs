@@ -18,6 +18,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{FrontNo, ListId, Lookup, PartitionId, Position, ShardNo, TenantId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tokio::sync::{oneshot, watch};
 
 pub type RootQueue = Queue<RootAsk, RootAnswer>;
@@ -30,6 +31,8 @@ pub struct Core {
     pub clock: Arc<BelievedClock>,
     pub meter: Arc<Meter>,
     pub known: Known,
+    /// Fan-out has so much before it that no more events are accepted; told by the sync loop.
+    pub is_crowded: AtomicBool,
     pub control: Arc<ControlPlane>,
     pub layout: Layout,
     pub root: Arc<RootQueue>,

@@ -9,10 +9,12 @@ use crate::take::{HOUSE, taken};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::shard::expire::Place;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
-use fantail_ports::store::Synced;
+use fantail_ports::store::{Gauges, Synced};
 use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
+use fantail_rules::limits::WINDOW_EVENTS_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tracing::{error, info};
 
 /// A sync point is due after this long, or this much.
@@ -24,12 +26,13 @@ const RETENTION_EVERY_MS: u64 = 60_000;
 /// The journal keeps at least this much, whatever snapshots there are.
 const JOURNAL_KEPT_MS: u64 = 24 * 3_600_000;
 
-/// Syncs the store when it is due, until the root's queue closes.
+/// Syncs the store when it is due, and looks whether fan-out keeps up, until the root's queue closes.
 pub async fn sync_loop(core: Arc<Core>) {
     let mut due = core.ports.clock.monotonic().plus(SYNC_EVERY_MS);
     while !core.root.is_closed() {
         let now = core.ports.clock.monotonic();
-        let unsynced = core.ports.store.gauges().unsynced_bytes;
+        let Gauges { unsynced_bytes: unsynced, window_events, .. } = core.ports.store.gauges();
+        core.is_crowded.store(window_events > WINDOW_EVENTS_MAX, Ordering::Relaxed);
         if unsynced >= SYNC_BYTES || (unsynced > 0 && now >= due) {
             if let Err(failed) = core.ports.store.sync().await {
                 error!(%failed, "sync point failed");

@@ -24,6 +24,7 @@ use fantail_rules::believed_time::behind_ms;
 use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -120,6 +121,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         clock,
         meter,
         known: Known::default(),
+        is_crowded: AtomicBool::new(false),
         control: plane,
         layout,
         root,

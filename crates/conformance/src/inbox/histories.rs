@@ -3,13 +3,14 @@
 use super::world::{Model, World};
 use crate::chance::Chance;
 use crate::lists::members;
-use crate::store::{Fresh, sync};
-use fantail_ports::inbox::{ArrivalRange, Audience, Forget, Window, WindowEvent};
+use crate::store::{Fresh, SHARD, sync};
+use fantail_ports::inbox::{ArrivalRange, Audience, Forget, Reader, Window, WindowEvent};
 use fantail_ports::lists::{ListEdit, ListKey};
-use fantail_ports::store::Commit;
-use fantail_rules::ids::{Arrival, ListId, TenantId, UserNo};
+use fantail_ports::store::{Commit, Store, Tended, View};
+use fantail_rules::ids::{Arrival, ListId, Position, TenantId, UserNo};
 use fantail_rules::interval::Intervals;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Small numbers, so that everything meets everything.
 const TENANTS: u64 = 2;
@@ -17,9 +18,15 @@ const LISTS: u64 = 5;
 const USERS: u64 = 24;
 const STEPS: u64 = 260;
 
+/// How many histories; `FANTAIL_HISTORIES` asks for more, as `make nightly` does.
+fn seeds() -> u64 {
+    const DEFAULT: u64 = 8;
+    std::env::var("FANTAIL_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(DEFAULT)
+}
+
 // proves: FAN-04, INB-04, INB-06, NFR-03
 pub fn random_histories_equal_the_model(fresh: Fresh<'_>) {
-    for seed in 0..8 {
+    for seed in 0..seeds() {
         let mut chance = Chance::new(seed);
         let mut world = World::new(fresh());
         for step in 0..STEPS {
@@ -42,6 +49,52 @@ pub fn random_histories_equal_the_model(fresh: Fresh<'_>) {
             check_some(&mut chance, &world, &format!("seed {seed}, at the end"));
         }
     }
+}
+
+/// Follows, unfollows and events go on while another thread turns windows into entries.
+// proves: FAN-04, INB-04, INB-06
+pub fn commits_go_on_while_the_store_is_tended(fresh: Fresh<'_>) {
+    let rig = fresh();
+    let (store, is_over) = (rig.store(), AtomicBool::new(false));
+    let (mut chance, mut model) = (Chance::new(77), Model::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                store.tend().expect("a healthy store is tended");
+            }
+        });
+        for through in 1..=STEPS * 4 {
+            let next = Commit { through: Position(through), ..random_commit(&mut chance, &model) };
+            model.fold(&next);
+            store.commit(SHARD, next).expect("a healthy store takes commits");
+            check_reader(&mut chance, store, &model, through);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    while store.tend().expect("a healthy store is tended") == Tended::MoreWaiting {}
+    for _ in 0..STEPS {
+        check_reader(&mut chance, store, &model, 0);
+    }
+}
+
+fn check_reader(chance: &mut Chance, store: &dyn Store, model: &Model, step: u64) {
+    let (tenant, user) = (TenantId(chance.below(TENANTS) as u32), UserNo(chance.below(USERS)));
+    if model.gone.contains(&(tenant, user)) {
+        return;
+    }
+    let follows = model.follows_of(tenant, user);
+    let reader = Reader { tenant, user, follows: &follows };
+    let after = model.forgotten.get(&tenant).copied().unwrap_or_default();
+    let range = ArrivalRange { after, before: Arrival(u64::MAX) };
+    let mut expected = model.expected(&reader, range);
+    expected.reverse();
+    let mut check = |view: &dyn View| {
+        let found = view.inbox().page(&reader, range, true, usize::MAX).expect("a healthy store reads");
+        assert_eq!(found, expected, "user {user} of {tenant} at step {step}");
+        let count = view.inbox().count(&reader, range).expect("a healthy store counts");
+        assert_eq!(count, expected.len() as u64, "user {user} of {tenant} at step {step}");
+    };
+    store.read(SHARD, &mut check).expect("a healthy store reads");
 }
 
 fn crash_and_replay(chance: &mut Chance, world: &mut World, hint: &str) {

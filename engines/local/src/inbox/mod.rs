@@ -193,7 +193,7 @@ impl InboxIndex {
         Ok((space.free_bytes / 2 > needed).then_some(chosen))
     }
 
-    /// Rewrites the oldest run that still has entries of users who are gone. Returns whether there was one.
+    /// Rewrites a run without what is gone.
     pub fn purge(
         &self,
         partition: PartitionId,

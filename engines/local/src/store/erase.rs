@@ -1,6 +1,7 @@
 //! Entries of erased users leave the runs. No reader asks for them any more, so it can wait for company: runs are
 //! rewritten when that costs no more than so many bytes per user. Merges leave the entries out anyway.
 
+use super::partition::Partition;
 use super::{Locked, Shared};
 use crate::inbox::Owner;
 use crate::inbox::merge::Gone;
@@ -8,7 +9,7 @@ use crate::inbox::run::{Look, Run};
 use fantail_ports::inbox::ArrivalRange;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{Arrival, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, PartitionId, TenantId, UserNo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -19,8 +20,26 @@ const BYTES_PER_USER: u64 = 64 << 20;
 
 const EVERYTHING: ArrivalRange = ArrivalRange { after: Arrival::START, before: Arrival(u64::MAX) };
 
+/// What was there when a partition was looked at last, and nothing was worth doing: looking again would find the same.
+#[derive(Default)]
+pub struct Looked(BTreeMap<PartitionId, (usize, Arrival, Vec<u64>)>);
+
+impl Looked {
+    /// Whether something has changed; remembers it.
+    fn is_news(&mut self, partition: &Partition) -> bool {
+        let runs = partition.runs.iter().map(|run| run.name.number).collect();
+        let through =
+            partition.tenants.values().map(|inbox| inbox.materialised_through).max().unwrap_or_default();
+        let now = (partition.forgetting.len(), through, runs);
+        self.0.insert(partition.id, now.clone()) != Some(now)
+    }
+}
+
 /// Rewrites one run that holds entries of erased users, if it is worth it. Returns whether it did something.
-pub fn run(shared: &Shared, partition: &Locked) -> Result<bool, StoreError> {
+pub fn run(shared: &Shared, partition: &Locked, looked: &mut Looked) -> Result<bool, StoreError> {
+    if partition.read().forgetting.is_empty() || !looked.is_news(&partition.read()) {
+        return Ok(false);
+    }
     let (id, asked, runs) = {
         let partition = partition.read();
         let asked: BTreeMap<_, _> =

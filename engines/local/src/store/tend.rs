@@ -18,6 +18,7 @@ pub struct Tending {
     /// Whose turn it was: the partition, and in each partition the tenant.
     turn: Option<PartitionId>,
     turns: BTreeMap<PartitionId, TenantId>,
+    looked: erase::Looked,
     runs: u32,
 }
 
@@ -40,7 +41,7 @@ impl Tending {
         more |= tidied;
         if !more || self.runs.is_multiple_of(ERASE_EVERY) {
             for partition in &partitions {
-                more |= erase::run(shared, partition)?;
+                more |= erase::run(shared, partition, &mut self.looked)?;
             }
         }
         Ok(if more { Tended::MoreWaiting } else { Tended::Idle })
