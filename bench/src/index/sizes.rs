@@ -90,7 +90,7 @@ impl Sizes {
             users: 10_000_000,
             lists: 1_000,
             list_size: 10_000,
-            entries: 530_000_000,
+            entries: 580_000_000,
             side_lists: 9_000,
             readers: 2_000,
             read_loop: Duration::from_secs(10),

@@ -90,6 +90,8 @@ pub struct Gauges {
     pub run_entries: u64,
     pub run_bytes: u64,
     pub run_bytes_written: u64,
+    /// How often background work had to wait for room on the disk, since start.
+    pub stalls: u64,
     /// Everything the store has on disk.
     pub disk_bytes: u64,
 }

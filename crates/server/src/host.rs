@@ -122,6 +122,11 @@ fn write_node(text: &mut Text, health: &Health) {
             "Bytes written to runs of the inbox index, by fan-out and by merging",
             health.store.run_bytes_written,
         ),
+        (
+            "fantail_inbox_stalls_total",
+            "How often writing the inbox index had to wait for room on the disk",
+            health.store.stalls,
+        ),
     ] {
         text.family(name, "counter", help);
         text.sample(name, &[], value);

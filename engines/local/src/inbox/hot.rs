@@ -95,6 +95,7 @@ mod tests {
         Owner { partition: PartitionId::Shard(ShardNo(0)), tenant: TenantId(1), user: UserNo(user) }
     }
 
+    // proves: INB-07
     #[test]
     fn who_reads_stays_and_memory_is_bounded() {
         let hot = Hot::new(2 * 10 * PAGE_BYTES);

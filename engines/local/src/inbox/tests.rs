@@ -141,7 +141,7 @@ fn answers(
     Ok(oldest)
 }
 
-// proves: INB-09, NFR-03
+// proves: INB-09, INB-14, NFR-03
 #[test]
 fn every_step_can_be_the_last_one() {
     let mut cuts = 0;

@@ -274,6 +274,7 @@ impl Store for LocalStore {
             run_entries: index.entries,
             run_bytes: index.bytes,
             run_bytes_written: index.bytes_written,
+            stalls: self.shared.stalls.load(Ordering::Relaxed),
             disk_bytes: self.shared.rows.disk_bytes() + index.bytes,
         }
     }

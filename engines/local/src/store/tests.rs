@@ -225,6 +225,7 @@ fn an_erased_user_does_not_come_back_from_a_window() {
     assert_eq!(bench.main_rows(Family::Forgetting), 0);
 }
 
+// proves: FAN-08
 #[test]
 fn slices_and_stripes_lose_nothing() {
     for (window_pairs_max, transpose_pairs_max) in
