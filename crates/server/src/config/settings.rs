@@ -40,12 +40,12 @@ pub const SETTINGS: &[Setting] = &[
         "1024",
         "Writes get 503 while the disk has less free than this, or than free_percent_min; reads go on.",
     ),
+    number("storage.free_percent_min", "5", "The same, as a part of the disk. The larger of the two counts."),
     number(
         "storage.cache_mib",
         "64",
         "Memory for blocks of the tables that were read. Takes effect as they are read, not at the start.",
     ),
-    number("storage.free_percent_min", "5", "The same, as a part of the disk. The larger of the two counts."),
     number(
         "inbox.window_events",
         "4096",
