@@ -54,7 +54,7 @@ const BOUNDS: &[Bound] = &[
         repetitions: 256,
         unit: "entry",
         units_per_repetition: TRANSPOSED_FOLLOWERS,
-        instructions_per_unit_max: 2_500,
+        instructions_per_unit_max: 450,
     },
 ];
 
