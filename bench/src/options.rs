@@ -74,8 +74,8 @@ pub struct Scale {
     pub read_loop: Duration,
     /// Users that direct events go to.
     pub recipients: u64,
-    /// Few users, who get several entries per window, and many users, who get few: the store writes one row per
-    /// user and window, so the first shape flatters it and the second does not.
+    /// Few users, who get several entries per window, and many users, who get few: a user's entries
+    /// of one window lie together, so the first shape flatters the index and the second does not.
     pub fanout: [Shape; 2],
     /// The fan-out reports what it has done by then.
     pub fanout_limit: Duration,

@@ -11,7 +11,7 @@ use fantail_machine::shard::expire::Place;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_ports::store::{Gauges, Synced};
 use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
-use fantail_rules::limits::WINDOW_EVENTS_MAX;
+use fantail_rules::limits::BACKLOG_EVENTS_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,8 +31,8 @@ pub async fn sync_loop(core: Arc<Core>) {
     let mut due = core.ports.clock.monotonic().plus(SYNC_EVERY_MS);
     while !core.root.is_closed() {
         let now = core.ports.clock.monotonic();
-        let Gauges { unsynced_bytes: unsynced, window_events, .. } = core.ports.store.gauges();
-        core.is_crowded.store(window_events > WINDOW_EVENTS_MAX, Ordering::Relaxed);
+        let Gauges { unsynced_bytes: unsynced, backlog_events, .. } = core.ports.store.gauges();
+        core.is_crowded.store(backlog_events > BACKLOG_EVENTS_MAX, Ordering::Relaxed);
         if unsynced >= SYNC_BYTES || (unsynced > 0 && now >= due) {
             if let Err(failed) = core.ports.store.sync().await {
                 error!(%failed, "sync point failed");

@@ -83,6 +83,8 @@ pub struct Gauges {
     pub unsynced_bytes: u64,
     /// Events whose entries are not yet materialised.
     pub window_events: u64,
+    /// Those of them that background work could materialise now: it is behind by so many.
+    pub backlog_events: u64,
     /// Entries materialised since start.
     pub entries_written: u64,
     /// Of the inbox index: its runs, their entries and bytes, and the bytes written for them since start.

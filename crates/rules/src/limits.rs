@@ -30,9 +30,9 @@ pub const QUEUE_COMMANDS_MAX: usize = 8_192;
 pub const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Events that one Take record brings into a shard.
 pub const TAKE_EVENTS_MAX: usize = 256;
-/// Events whose entries are not written yet, of all shards: about 100 bytes each. Beyond it events get 503, because
-/// more is posted than fan-out can write.
-pub const WINDOW_EVENTS_MAX: u64 = 2 << 20;
+/// Events that fan-out could write now, of all shards: about 100 bytes each. Beyond it events get 503, because more is
+/// posted than fan-out can write. Windows that only wait to be filled do not count: nothing would ever empty them.
+pub const BACKLOG_EVENTS_MAX: u64 = 2 << 20;
 /// Edges in one Follow record: each costs a handful of row changes.
 pub const EDGES_PER_RECORD_MAX: usize = 256;
 /// Users in one record.

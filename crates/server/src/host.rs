@@ -137,6 +137,7 @@ fn write_node(text: &mut Text, health: &Health) {
         ("fantail_queue_asks", "Asks that wait for leaders", health.waiting as u64),
         ("fantail_unsynced_bytes", "Bytes since the last sync point", health.store.unsynced_bytes),
         ("fantail_window_events", "Events whose entries are not written yet", health.store.window_events),
+        ("fantail_inbox_backlog_events", "Events that fan-out could write now", health.store.backlog_events),
         ("fantail_inbox_runs", "Runs of the inbox index", health.store.runs),
         ("fantail_inbox_run_entries", "Entries in these runs", health.store.run_entries),
         ("fantail_inbox_run_bytes", "Bytes of these runs", health.store.run_bytes),

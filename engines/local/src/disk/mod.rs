@@ -1,4 +1,5 @@
-//! All file input and output of the journal goes through this small trait, so that tests can take the disk away.
+//! All file input and output of the journal and the inbox index goes through this small trait, so that tests can
+//! take the disk away.
 //!
 //! What must never happen: an engine that calls `std::fs` beside it, because that part would never be tested
 //! against a power cut. `RealDisk` is the operating system; `FaultDisk` (for tests) remembers what was synced

@@ -259,16 +259,19 @@ impl Store for LocalStore {
     }
 
     fn gauges(&self) -> Gauges {
-        let (mut unsynced_bytes, mut window_events) = (0, 0);
+        let (mut unsynced_bytes, mut window_events, mut backlog_events) = (0, 0, 0);
         for partition in self.shared.all_partitions() {
             let partition = partition.read();
             unsynced_bytes += partition.unsynced_bytes();
-            window_events += partition.waiting.events as u64;
+            let waiting = partition.waiting;
+            window_events += waiting.events as u64;
+            backlog_events += if waiting.is_due(&self.shared.options) { waiting.events as u64 } else { 0 };
         }
         let index = self.shared.index.gauges();
         Gauges {
             unsynced_bytes,
             window_events,
+            backlog_events,
             entries_written: self.shared.entries_written.load(Ordering::Relaxed),
             runs: index.runs,
             run_entries: index.entries,

@@ -2,6 +2,7 @@
 //!
 //! A commit is folded, and a sync point taken, under one write lock: neither ever sees part of the other.
 
+use super::StoreOptions;
 use super::inbox::UserInbox;
 use super::keys;
 use super::lists::Pages;
@@ -231,6 +232,12 @@ impl Partition {
 }
 
 impl Waiting {
+    /// Whether a run is worth writing.
+    pub fn is_due(self, options: &StoreOptions) -> bool {
+        self.events >= options.window_events_min.max(1)
+            || self.explicit_pairs >= options.window_pairs_min.max(1)
+    }
+
     fn join(&mut self, recent: &Recent) {
         self.events += recent.len();
         self.explicit_pairs += recent.explicit_pairs();

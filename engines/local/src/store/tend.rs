@@ -89,9 +89,7 @@ impl Tending {
 }
 
 fn is_due(shared: &Shared, partition: &Locked) -> bool {
-    let waiting = partition.read().waiting;
-    waiting.events >= shared.options.window_events_min.max(1)
-        || waiting.explicit_pairs >= shared.options.window_pairs_min.max(1)
+    partition.read().waiting.is_due(&shared.options)
 }
 
 /// Merges or drops some runs. Returns whether it did.

@@ -1,4 +1,4 @@
-//! What readers cannot see and must hold all the same: that rows are consolidated, dropped and saved as promised.
+//! What readers cannot see and must hold all the same: that runs are merged, dropped and saved as promised.
 
 use super::keys::{self, Family};
 use super::*;
@@ -158,6 +158,19 @@ fn windows_are_saved_until_they_are_runs() {
     assert_eq!(bench.main_rows(Family::Window), 0);
     bench.reopen();
     assert_eq!((bench.count(7), bench.store().gauges().window_events), (5, 0));
+}
+
+#[test]
+fn a_window_that_waits_to_be_filled_is_no_backlog() {
+    let mut bench = Bench::new("backlog");
+    bench.options.window_events_min = 3;
+    bench.reopen();
+    for expected in [0, 0, 3, 4] {
+        bench.event(to(&[7]));
+        assert_eq!(bench.store().gauges().backlog_events, expected);
+    }
+    bench.tend_all();
+    assert_eq!(bench.store().gauges().backlog_events, 0, "what is due is written");
 }
 
 #[test]
