@@ -1,7 +1,10 @@
 //! Users, follows and topics.
 
 use crate::server::Server;
-use crate::world::{bare, event, eventually_has, expect, follow, post, post_by, put_user, refused, unread};
+use crate::world::{
+    bare, event, eventually, eventually_has, expect, follow, ids, inbox, post, post_by, put_user, refused,
+    unread,
+};
 use fantail_rules::limits::BATCH_ITEMS_MAX;
 use fantail_server::client::Client;
 use serde_json::{Value, json};
@@ -212,4 +215,22 @@ fn a_deleted_user_starts_anew() {
     eventually_has(&mut client, "bob", &[]);
     assert_eq!(unread(&mut client, "bob"), (0, 0));
     assert_eq!(expect(client.get("/api/v1/users/bob/follows"), 200)["count"], 0);
+}
+
+#[test]
+fn a_deleted_author_leaves_pages_that_were_read_before() {
+    let server = Server::start();
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    put_user(&mut client, "bob");
+    follow(&mut client, "bob", "ann");
+    let first = post(&mut client, &post_by("ann", "1"));
+    eventually_has(&mut client, "bob", std::slice::from_ref(&first));
+    assert_eq!(inbox(&mut client, "bob", "")["notifications"][0]["actor"], "ann");
+    expect(bare(&mut client, "DELETE", "/api/v1/users/ann"), 204);
+    eventually("the author's name is gone", || {
+        let page = inbox(&mut client, "bob", "");
+        page["notifications"][0].get("actor").is_none_or(Value::is_null).then_some(())
+    });
+    assert_eq!(ids(&inbox(&mut client, "bob", "")), [first], "what was posted stays");
 }
