@@ -2,7 +2,7 @@
 //! comment is a contract, held by the suite of the same name in `fantail-conformance` for every engine.
 //!
 //! Reading order follows a fact: it is appended to the `journal`, folded into the `store` (whose parts are
-//! `tables`, `lists` and `inbox`), copied to `blobs`. Names are sealed by the `keyring`. `clock`, `entropy` and
+//! `tables`, `lists` and `inbox`), copied to `blobs`. Messages leave by a `channel`. Names are sealed by the `keyring`. `clock`, `entropy` and
 //! `tasks` are the only ways to time, chance and concurrency.
 
 use std::future::Future;
@@ -17,6 +17,7 @@ pub mod lists;
 pub mod tables;
 
 pub mod blobs;
+pub mod channel;
 pub mod keyring;
 
 pub mod clock;

@@ -1,0 +1,100 @@
+//! A way out of the house: one provider of push, email, SMS or webhooks, or the stub that stands for all of them.
+//!
+//! What must never happen: a first byte after the deadline; an answer `NotSent` without proof that the provider cannot
+//! have taken the message; a message that gets two answers.
+
+use crate::BoxFuture;
+use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::priority::Priority;
+use std::sync::Arc;
+
+pub trait Channel: Send + Sync {
+    /// Sends the messages of one parcel, each at most once, and reports each answer as soon as it is known: exactly one
+    /// per message, in any order. Returns when all have been reported. Never retries on its own: what came of an attempt
+    /// is a fact that the caller writes down before anything else is tried.
+    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report) -> BoxFuture<'a, ()>;
+}
+
+/// Called with the index of a message in its shipment.
+pub type Report = dyn Fn(usize, Answer) + Send + Sync;
+
+/// Messages that share everything but the recipient.
+#[derive(Clone, Debug)]
+pub struct Shipment {
+    pub tenant: TenantId,
+    /// The rendered content that all messages share: a JSON object as the templates of this channel give it.
+    pub content: Arc<[u8]>,
+    pub lane: Priority,
+    /// Wall time after which no provider may deliver it.
+    pub expires_at: Millis,
+    /// The same for every attempt, so that a provider or device can replace an earlier copy.
+    pub collapse_key: Option<String>,
+    /// On [`Clock::monotonic`](crate::clock::Clock::monotonic): a message whose first byte was not written by then is
+    /// answered `NotSent`.
+    pub deadline: Millis,
+    pub messages: Vec<Message>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// Names the delivery, the same for every attempt: idempotency keys and message ids derive from it.
+    pub reference: String,
+    /// Where it goes: a token, an address, a URL with its secret; what it looks like is the channel's business.
+    pub endpoint: Arc<[u8]>,
+    /// Content of this recipient alone, instead of the shared one.
+    pub content: Option<Arc<[u8]>>,
+    /// 1 for the first attempt.
+    pub attempt: u8,
+}
+
+/// What came of one attempt.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The provider has it.
+    Accepted { provider_id: Option<String> },
+    /// The provider will never take this message.
+    Rejected { refusal: Refusal, code: String, message: String },
+    /// The provider did not take it and says so; later it may.
+    Later { after_ms: Option<u64>, scope: Scope, code: String, message: String },
+    /// Proof that the provider cannot have taken it.
+    NotSent { proof: Proof, message: String },
+    /// It may or may not have been taken.
+    Unknown { code: String, message: String },
+}
+
+/// Why a message was refused for good, and so what follows for its endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// This message: too large, expired, not allowed. The endpoint stays.
+    Message,
+    /// The payload is malformed: no attempt will ever do better, and others of its kind will fail as well.
+    Malformed,
+    /// The endpoint is dead: a token that was unregistered, a mailbox that does not exist.
+    DeadEndpoint,
+    /// The recipient wants nothing more: a complaint, a STOP.
+    Unwanted,
+}
+
+/// What should wait when a provider says "later".
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// This message alone.
+    Message,
+    /// Everything that goes to the same host, project or sender.
+    Origin,
+    /// Everything sent with the same credential.
+    Credential,
+}
+
+/// Why a message certainly was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proof {
+    /// No connection was made: name resolution, connect or TLS failed.
+    NoConnection,
+    /// The connection gave the request back unsent, or the peer said that it was not processed.
+    Unprocessed,
+    /// The deadline passed before the first byte.
+    Deadline,
+    /// The target may not be connected to.
+    Forbidden,
+}
