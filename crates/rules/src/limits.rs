@@ -49,6 +49,14 @@ pub const INTERVALS_MAX: usize = 64;
 /// Lists one user can be on: the reader walks them.
 pub const FOLLOWS_PER_USER_MAX: usize = 10_000;
 
+/// Copies of a message that may be sent beyond the first because nobody knows what became of it.
+pub const RESENDS_PER_DELIVERY_MAX: u8 = 1;
+/// How long evidence about an unknown delivery is awaited: answers over HTTP come within seconds or not at all, texts are
+/// reported within minutes, mail servers queue and report later still.
+pub const EVIDENCE_WAIT_MS: u64 = 5_000;
+pub const EVIDENCE_WAIT_SMS_MS: u64 = 2 * 60_000;
+pub const EVIDENCE_WAIT_EMAIL_MS: u64 = 10 * 60_000;
+
 pub const PAGE_DEFAULT: usize = 50;
 pub const PAGE_MAX: usize = 100;
 pub const LIST_PAGE_MAX: usize = 1_000;
