@@ -24,6 +24,9 @@
 
 mod resolve;
 
+#[cfg(test)]
+mod explorer;
+
 pub use resolve::{Ask, Class, Lookup, Resolution, evidence_wait_ms, resolve_unknown};
 
 /// Where a delivery stands. Frozen numbers: the ledger stores them in four bits.
