@@ -56,6 +56,8 @@ pub const RESENDS_PER_DELIVERY_MAX: u8 = 1;
 pub const EVIDENCE_WAIT_MS: u64 = 5_000;
 pub const EVIDENCE_WAIT_SMS_MS: u64 = 2 * 60_000;
 pub const EVIDENCE_WAIT_EMAIL_MS: u64 = 10 * 60_000;
+/// The longest rest that a provider may ask for: a header with a wrong unit must not park messages for days.
+pub const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
 
 pub const PAGE_DEFAULT: usize = 50;
 pub const PAGE_MAX: usize = 100;
