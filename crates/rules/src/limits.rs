@@ -58,6 +58,20 @@ pub const EVIDENCE_WAIT_SMS_MS: u64 = 2 * 60_000;
 pub const EVIDENCE_WAIT_EMAIL_MS: u64 = 10 * 60_000;
 /// The longest rest that a provider may ask for: a header with a wrong unit must not park messages for days.
 pub const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
+/// How long a scope rests that was asked to, without being told how long.
+pub const PAUSE_MS_DEFAULT: u64 = 1_000;
+
+/// A breaker looks at the calls of so many seconds, and only if there are enough to mean something.
+pub const BREAKER_WINDOW_SECONDS: usize = 10;
+pub const BREAKER_CALLS_MIN: u64 = 20;
+pub const BREAKER_FAILURES_PERCENT: u64 = 50;
+/// How long it stays open, the first time and at most: a provider that is back is noticed within a minute.
+pub const BREAKER_OPEN_MS_MIN: u64 = 1_000;
+pub const BREAKER_OPEN_MS_MAX: u64 = 60_000;
+/// Calls that must all succeed before it closes: one could be luck.
+pub const BREAKER_PROBES: u32 = 3;
+/// Thousandths of the rate with which a scope comes back; doubled every second.
+pub const RAMP_SHARE_MIN: u32 = 100;
 
 pub const PAGE_DEFAULT: usize = 50;
 pub const PAGE_MAX: usize = 100;
