@@ -49,6 +49,12 @@ pub const INTERVALS_MAX: usize = 64;
 /// Lists one user can be on: the reader walks them.
 pub const FOLLOWS_PER_USER_MAX: usize = 10_000;
 
+/// Members of one parcel: two records for all of them, and its verdicts fit well inside a record.
+pub const PARCEL_MEMBERS_MAX: u32 = 1_000;
+/// Keys of work that wait in the lanes of one channel (some 50 bytes each), and those of one tenant in one lane. More is
+/// left in the tables until these have gone.
+pub const WORK_MAX: usize = 1 << 18;
+pub const WORK_PER_TENANT_MAX: usize = 1 << 12;
 /// Copies of a message that may be sent beyond the first because nobody knows what became of it.
 pub const RESENDS_PER_DELIVERY_MAX: u8 = 1;
 /// How long evidence about an unknown delivery is awaited: answers over HTTP come within seconds or not at all, texts are

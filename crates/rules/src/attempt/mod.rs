@@ -424,7 +424,7 @@ mod tests {
         (Step::Drop, &[(Dead, Cancelled)], &[]),
     ];
 
-    // proves: DEL-07, DEL-14
+    // proves: DEL-07
     #[test]
     fn every_step_in_every_state() {
         for (step, moves, unchanged) in TABLE {
