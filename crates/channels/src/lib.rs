@@ -5,3 +5,5 @@
 //! does not go through the ports, or a secret, address or answered body in a log.
 
 pub mod stub;
+
+pub mod webhook;
