@@ -51,6 +51,8 @@ pub const FOLLOWS_PER_USER_MAX: usize = 10_000;
 
 /// Members of one parcel: two records for all of them, and its verdicts fit well inside a record.
 pub const PARCEL_MEMBERS_MAX: u32 = 1_000;
+/// Users looked at for one parcel: each may cost a page of the column, and a record about 2 ms.
+pub const PARCEL_USERS_SCANNED_MAX: usize = 1_024;
 /// Keys of work that wait in the lanes of one channel (some 50 bytes each), and those of one tenant in one lane. More is
 /// left in the tables until these have gone.
 pub const WORK_MAX: usize = 1 << 18;

@@ -6,7 +6,7 @@
 
 use super::{FrontAnswer, Moment, Plan};
 use crate::Planned;
-use crate::records::front::{Admitted, Audience, FrontRecord};
+use crate::records::front::{Admitted, Audience, Delivery, FrontRecord};
 use crate::tables::event::{self, EventRow, FrontState};
 use crate::tables::{idempotency, put, size};
 use crate::view::View;
@@ -28,6 +28,7 @@ pub struct Ask {
     pub priority: u8,
     pub actor: Option<Sealed>,
     pub content: Sealed,
+    pub delivery: Option<Delivery>,
     pub audience: AskAudience,
     /// The tenant's threshold when it was asked.
     pub tier_up: u32,
@@ -80,6 +81,7 @@ pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) ->
         priority: ask.priority,
         actor: ask.actor,
         content: ask.content,
+        delivery: ask.delivery,
         audience,
     };
     Ok(Planned::one(FrontRecord::Admitted(admitted), FrontAnswer::Admitted(event)))
@@ -91,6 +93,8 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
     put(view, idempotency::key(tenant, Bucket::of(at), &admitted.key), &known);
     let row = EventRow {
         retracted: false,
+        cancelled: false,
+        delivery: admitted.delivery,
         at,
         kind: admitted.kind.clone(),
         category: admitted.category.clone(),

@@ -1,6 +1,7 @@
 //! A shard owns some users: who they are, what they follow, what they got and what they did with it.
 //!
-//! One file per record family, plan and apply side by side: `users`, `edges`, `take`, `mark`, `report`, `expire`.
+//! One file per record family, plan and apply side by side: `users`, `edges`, `take`, `mark`, `report`, `expire`; then
+//! how events leave the house: `dispatch`, `intend`, `wake`, `outcome`, `redrive`, all folded by `ledgers`.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 pub mod edges;
@@ -10,17 +11,28 @@ pub mod report;
 pub mod take;
 pub mod users;
 
+pub mod dispatch;
+pub mod intend;
+mod ledgers;
+pub mod outcome;
+pub mod redrive;
+pub mod wake;
+
 pub mod inbox;
 
 use crate::Planned;
 use crate::front::fact::FrontFact;
+use crate::front::Moment;
 use crate::records::front::Size;
 use crate::records::shard::ShardRecord;
+use crate::tables::ledger::{ParcelId, Timer};
+use crate::tables::work::WorkId;
 use crate::view::View;
 use fantail_ports::inbox::{Forget, Window};
 use fantail_ports::lists::ListEdit;
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::priority::Priority;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -58,6 +70,35 @@ pub enum ShardAsk {
         retention_days: u32,
         swept: Option<expire::Place>,
     },
+    /// The next parcel of some work, of at most so many deliveries.
+    Intend {
+        work: WorkId,
+        deliveries_max: u32,
+    },
+    /// The members of a parcel that are due.
+    Wake {
+        parcel: ParcelId,
+        due: Millis,
+        deliveries_max: u32,
+    },
+    Outcome {
+        parcel: ParcelId,
+        told: Vec<outcome::Told>,
+    },
+    /// Whoever led before may have sent what is marked as Intent.
+    Orphans {
+        parcel: ParcelId,
+    },
+    Redrive {
+        parcel: ParcelId,
+        wish: redrive::Wish,
+        users: Option<Vec<UserNo>>,
+    },
+    Receipt {
+        /// `first` does not matter.
+        parcel: ParcelId,
+        heard: redrive::Heard,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,11 +112,17 @@ pub enum ShardAnswer {
     TooManySnoozed,
     Noted,
     Expired(expire::Progress),
+    /// `more`: there is more to decide about.
+    Allowed { allowed: Option<intend::Allowed>, more: bool },
+    /// So many dead letters.
+    Redriven(u64),
+    UnknownDelivery,
 }
 
 pub type Plan = Planned<ShardRecord, ShardAnswer>;
 
-pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, now: Millis) -> Result<Plan, TablesError> {
+pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) -> Result<Plan, TablesError> {
+    let now = moment.now;
     match ask {
         ShardAsk::PutUsers { tenant, users } => users::plan_put(view, tenant, users),
         ShardAsk::DeleteUser { tenant, lookup } => users::plan_delete(view, tenant, lookup),
@@ -87,6 +134,12 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, now: Millis) -> 
         ShardAsk::Expire { tenant, retention_days, swept } => {
             expire::plan(view, tenant, retention_days, swept, now)
         }
+        ShardAsk::Intend { work, deliveries_max } => intend::plan(view, work, deliveries_max, now),
+        ShardAsk::Wake { parcel, due, deliveries_max } => wake::plan(view, parcel, due, deliveries_max, now),
+        ShardAsk::Outcome { parcel, told } => outcome::plan(view, parcel, &told, now, moment.random),
+        ShardAsk::Orphans { parcel } => outcome::plan_orphans(view, parcel, now),
+        ShardAsk::Redrive { parcel, wish, users } => redrive::plan(view, parcel, wish, users.as_deref(), now),
+        ShardAsk::Receipt { parcel, heard } => redrive::plan_receipt(view, parcel, &heard, now),
     }
 }
 
@@ -96,6 +149,15 @@ pub struct Derived {
     pub edits: Vec<ListEdit>,
     pub windows: Vec<Window>,
     pub forgets: Vec<Forget>,
+    /// What the dispatcher can do from now on.
+    pub offers: Vec<Offer>,
+}
+
+/// Something to send. Nothing is lost if nobody hears of it: its row tells a new leader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offer {
+    Work { work: WorkId, lane: Priority },
+    Timer(Timer),
 }
 
 /// Folds a record. `facts` are the front's facts that a `Take` refers to, all of them, in order; others need none.
@@ -133,5 +195,14 @@ pub fn apply(
             edges::apply_unlisted(view, *tenant, *user, lists, derived)
         }
         ShardRecord::Expired { tenant, through } => expire::apply(view, *tenant, *through, derived),
+        ShardRecord::Intend(intend) => intend::apply(view, intend, at, derived),
+        ShardRecord::Wake(wake) => wake::apply(view, wake, derived),
+        ShardRecord::Outcome(outcome) => outcome::apply(view, outcome, derived),
+        ShardRecord::Receipt(receipt) => redrive::apply_receipt(view, receipt, derived),
+        ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),
+        ShardRecord::Closed { work, .. } => {
+            dispatch::close(view, *work);
+            Ok(())
+        }
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! 16                    -> last: ulid
-//! 18 tenant event: ulid -> flags: u8, at: millis, kind, category, priority, actor: option sealed, content: sealed
+//! 18 tenant event: ulid -> flags: u8 (1 retracted, 2 cancelled), at: millis, kind, category, priority,
+//!                          actor: option sealed, content: sealed, delivery: option (channels: u8, terms)
 //! ```
 
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
+use crate::records::front::Delivery;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{FrontNo, Millis, TenantId};
@@ -25,12 +27,15 @@ pub fn state_key() -> Vec<u8> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventRow {
     pub retracted: bool,
+    pub cancelled: bool,
     pub at: Millis,
     pub kind: String,
     pub category: String,
     pub priority: u8,
     pub actor: Option<Sealed>,
     pub content: Sealed,
+    /// How it leaves the house, if it does.
+    pub delivery: Option<Delivery>,
 }
 
 /// The last id this front minted.
@@ -67,22 +72,29 @@ impl Row for EventRow {
     const NAME: &'static str = "event";
 
     fn write(&self, w: &mut Writer) {
-        w.flag(self.retracted).millis(self.at).text(&self.kind).text(&self.category).u8(self.priority);
+        let flags = u8::from(self.retracted) | u8::from(self.cancelled) << 1;
+        w.u8(flags).millis(self.at).text(&self.kind).text(&self.category).u8(self.priority);
         w.option(self.actor.as_ref(), |w, actor| {
             w.sealed(actor);
         });
-        w.sealed(&self.content);
+        w.sealed(&self.content).option(self.delivery.as_ref(), |w, delivery| delivery.write(w));
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let flags = r.u8()?;
+        if flags > 3 {
+            return Err(Malformed::Value("flags"));
+        }
         Ok(Self {
-            retracted: r.flag()?,
+            retracted: flags & 1 != 0,
+            cancelled: flags & 2 != 0,
             at: r.millis()?,
             kind: r.text()?,
             category: r.text()?,
             priority: r.u8()?,
             actor: r.option(Reader::sealed)?,
             content: r.sealed()?,
+            delivery: r.option(Delivery::read)?,
         })
     }
 }
