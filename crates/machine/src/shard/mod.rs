@@ -1,9 +1,10 @@
 //! A shard owns some users: who they are, what they follow, what they got and what they did with it.
 //!
-//! One file per record family, plan and apply side by side: `users`, `edges`, `take`, `mark`, `report`, `expire`.
+//! One file per record family, plan and apply side by side: `users`, `endpoints`, `edges`, `take`, `mark`, `report`, `expire`.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 pub mod edges;
+pub mod endpoints;
 pub mod expire;
 pub mod mark;
 pub mod report;
@@ -20,7 +21,8 @@ use crate::view::View;
 use fantail_ports::inbox::{Forget, Window};
 use fantail_ports::lists::ListEdit;
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -58,12 +60,34 @@ pub enum ShardAsk {
         retention_days: u32,
         swept: Option<expire::Place>,
     },
+    Register {
+        tenant: TenantId,
+        user: Lookup,
+        registration: Box<endpoints::Registration>,
+    },
+    Unregister {
+        tenant: TenantId,
+        user: Lookup,
+        device: DeviceHash,
+    },
+    /// What was heard of endpoints' claims.
+    Hear {
+        tenant: TenantId,
+        heard: Vec<endpoints::Heard>,
+    },
+    /// Look for devices that were silent for long, on some pages from this one on.
+    Age {
+        tenant: TenantId,
+        page: u64,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ShardAnswer {
     Users(Vec<users::PutAnswer>),
-    UserGone { key: KeyNo },
+    UserGone {
+        key: KeyNo,
+    },
     UnknownUser,
     Edges(Vec<edges::EdgeAnswer>),
     Took,
@@ -71,6 +95,20 @@ pub enum ShardAnswer {
     TooManySnoozed,
     Noted,
     Expired(expire::Progress),
+    Registered {
+        device: DeviceNo,
+        status: Status,
+        created: bool,
+    },
+    /// The user has another key than the one this was sealed under.
+    Reseal(KeyNo),
+    TooManyEndpoints,
+    Unregistered,
+    UnknownDevice,
+    /// The page to go on from, if there is one.
+    Aged {
+        next: Option<u64>,
+    },
 }
 
 pub type Plan = Planned<ShardRecord, ShardAnswer>;
@@ -87,6 +125,14 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, now: Millis) -> 
         ShardAsk::Expire { tenant, retention_days, swept } => {
             expire::plan(view, tenant, retention_days, swept, now)
         }
+        ShardAsk::Register { tenant, user, registration } => {
+            endpoints::plan_register(view, tenant, user, *registration, now)
+        }
+        ShardAsk::Unregister { tenant, user, device } => {
+            endpoints::plan_unregister(view, tenant, user, device)
+        }
+        ShardAsk::Hear { tenant, heard } => endpoints::plan_hear(view, tenant, &heard),
+        ShardAsk::Age { tenant, page } => endpoints::plan_age(view, tenant, page, now),
     }
 }
 
@@ -109,8 +155,7 @@ pub fn apply(
     match record {
         ShardRecord::UserPut { tenant, users } => users::apply_put(view, *tenant, users, at),
         ShardRecord::UserGone { tenant, user, lookup, key } => {
-            users::apply_gone(view, *tenant, *user, *lookup, *key, derived);
-            Ok(())
+            users::apply_gone(view, *tenant, *user, *lookup, *key, derived)
         }
         ShardRecord::Edges { tenant, change, edges } => edges::apply(view, *tenant, *change, edges, derived),
         ShardRecord::Take { front, from, to } => take::apply(view, *front, *from, *to, facts, at, derived),
@@ -133,5 +178,8 @@ pub fn apply(
             edges::apply_unlisted(view, *tenant, *user, lists, derived)
         }
         ShardRecord::Expired { tenant, through } => expire::apply(view, *tenant, *through, derived),
+        ShardRecord::EndpointPut { tenant, endpoints } => endpoints::apply_put(view, *tenant, endpoints, at),
+        ShardRecord::EndpointState { tenant, states } => endpoints::apply_state(view, *tenant, states),
+        ShardRecord::EndpointGone { tenant, endpoints } => endpoints::apply_gone(view, *tenant, endpoints),
     }
 }

@@ -18,6 +18,7 @@ pub mod event;
 pub mod idempotency;
 pub mod size;
 
+pub mod endpoint;
 pub mod follow;
 pub mod list;
 pub mod mark;
@@ -55,6 +56,8 @@ pub enum Family {
     Flags = 45,
     Marks = 46,
     Todo = 47,
+    EndpointPage = 48,
+    Reach = 49,
 }
 
 /// A key under construction.
