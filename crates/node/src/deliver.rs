@@ -20,6 +20,7 @@ use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Message, Shipment};
 use fantail_ports::keyring::Context;
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{DeviceNo, Millis, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::pacing::{Call, Signal};
 use fantail_rules::reference::Reference;
@@ -176,9 +177,10 @@ impl Parcel<'_> {
         let keyring = &self.core.ports.keyring;
         let mut sealed = Vec::with_capacity(self.allowed.sends.len());
         self.core.read(PartitionId::Shard(self.job.shard), |view| {
-            endpoint::of_users(view.tables(), tenant, &users, &mut |user, found| {
-                let usable = found.endpoints.iter().filter(|one| one.kind == self.channel && one.is_usable());
-                sealed.extend(usable.map(|one| (user, one.device, one.address.clone())));
+            endpoint::of_users(view.tables(), tenant, &users, &mut |at, found| {
+                let usable =
+                    found.iter().filter(|one| one.kind == self.channel && one.status == Status::Active);
+                sealed.extend(usable.map(|one| (users[at], one.device, one.address.clone())));
             })
         })?;
         // A key that is gone takes its address along.

@@ -229,7 +229,11 @@ impl Machine for Shard {
             | ShardAsk::Mark { .. }
             | ShardAsk::Reported { .. }
             | ShardAsk::Shredded { .. }
-            | ShardAsk::Expire { .. } => std::sync::Arc::default(),
+            | ShardAsk::Expire { .. }
+            | ShardAsk::Register { .. }
+            | ShardAsk::Unregister { .. }
+            | ShardAsk::Hear { .. }
+            | ShardAsk::Age { .. } => std::sync::Arc::default(),
         };
         let Planned { records, answer } = shard::plan(view, ask, self.0, moment.now)?;
         for record in records {
@@ -263,7 +267,10 @@ impl Machine for Shard {
             | ShardRecord::Unlisted { .. }
             | ShardRecord::Reported { .. }
             | ShardRecord::Shredded { .. }
-            | ShardRecord::Expired { .. } => None,
+            | ShardRecord::Expired { .. }
+            | ShardRecord::EndpointPut { .. }
+            | ShardRecord::EndpointState { .. }
+            | ShardRecord::EndpointGone { .. } => None,
         })
     }
 }

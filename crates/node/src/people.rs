@@ -93,7 +93,8 @@ fn seal_user(core: &Core, tenant: TenantId, ask: &UserAsk, key: UserKey) -> Resu
     let seal = |key: KeyNo| {
         let id = keyring.seal(tenant, key, Context::UserId, ask.user.as_bytes())?;
         let attributes = keyring.seal(tenant, key, Context::UserAttributes, &ask.attributes)?;
-        Ok(Put { lookup, minted: false, id, attributes })
+        let (locale, zone) = (String::new(), String::new());
+        Ok(Put { lookup, minted: false, id, attributes, locale, zone, profile: Vec::new() })
     };
     let sealed = match known.map(seal) {
         Some(Ok(put)) => put,

@@ -20,8 +20,9 @@ use fantail_ports::lists::ListKey;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, next};
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
-use fantail_rules::limits::{PARCEL_MEMBERS_MAX, PARCEL_USERS_SCANNED_MAX};
+use fantail_rules::limits::PARCEL_USERS_SCANNED_MAX;
 use fantail_rules::ulid::Ulid;
 
 /// Users looked at together.
@@ -189,7 +190,7 @@ fn listed_devices(
 ) -> Result<Vec<DeviceNo>, TablesError> {
     let all = endpoint::of_user(view, tenant, user)?.into_iter();
     let mut devices: Vec<DeviceNo> =
-        all.filter(|one| one.is_usable() && one.channel == channel).map(|one| one.device).collect();
+        all.filter(|one| one.status == Status::Active && one.kind == channel).map(|one| one.device).collect();
     devices.sort_unstable();
     Ok(devices)
 }

@@ -1,10 +1,11 @@
 //! A shard owns some users: who they are, what they follow, what they got and what they did with it.
 //!
-//! One file per record family, plan and apply side by side: `users`, `edges`, `take`, `mark`, `report`, `expire`; then
-//! how events leave the house: `dispatch`, `intend`, `wake`, `outcome`, `redrive`, all folded by `ledgers`.
+//! One file per record family, plan and apply side by side: `users`, `endpoints`, `edges`, `take`, `mark`, `report`,
+//! `expire`; then how events leave the house: `dispatch`, `intend`, `wake`, `outcome`, `redrive`, folded by `ledgers`.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 pub mod edges;
+pub mod endpoints;
 pub mod expire;
 pub mod mark;
 pub mod report;
@@ -31,7 +32,8 @@ use crate::view::View;
 use fantail_ports::inbox::{Forget, Window};
 use fantail_ports::lists::ListEdit;
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
 use fantail_rules::priority::Priority;
 use std::sync::Arc;
 
@@ -70,6 +72,26 @@ pub enum ShardAsk {
         retention_days: u32,
         swept: Option<expire::Place>,
     },
+    Register {
+        tenant: TenantId,
+        user: Lookup,
+        registration: Box<endpoints::Registration>,
+    },
+    Unregister {
+        tenant: TenantId,
+        user: Lookup,
+        device: DeviceHash,
+    },
+    /// What was heard of endpoints' claims.
+    Hear {
+        tenant: TenantId,
+        heard: Vec<endpoints::Heard>,
+    },
+    /// Look for devices that were silent for long, on some pages from this one on.
+    Age {
+        tenant: TenantId,
+        page: u64,
+    },
     /// The next parcel of some work, of at most so many deliveries.
     Intend {
         work: WorkId,
@@ -104,7 +126,9 @@ pub enum ShardAsk {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ShardAnswer {
     Users(Vec<users::PutAnswer>),
-    UserGone { key: KeyNo },
+    UserGone {
+        key: KeyNo,
+    },
     UnknownUser,
     Edges(Vec<edges::EdgeAnswer>),
     Took,
@@ -112,6 +136,20 @@ pub enum ShardAnswer {
     TooManySnoozed,
     Noted,
     Expired(expire::Progress),
+    Registered {
+        device: DeviceNo,
+        status: Status,
+        created: bool,
+    },
+    /// The user has another key than the one this was sealed under.
+    Reseal(KeyNo),
+    TooManyEndpoints,
+    Unregistered,
+    UnknownDevice,
+    /// The page to go on from, if there is one.
+    Aged {
+        next: Option<u64>,
+    },
     /// `more`: there is more to decide about.
     Allowed { allowed: Option<intend::Allowed>, more: bool },
     /// So many dead letters.
@@ -134,6 +172,14 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
         ShardAsk::Expire { tenant, retention_days, swept } => {
             expire::plan(view, tenant, retention_days, swept, now)
         }
+        ShardAsk::Register { tenant, user, registration } => {
+            endpoints::plan_register(view, tenant, user, *registration, now)
+        }
+        ShardAsk::Unregister { tenant, user, device } => {
+            endpoints::plan_unregister(view, tenant, user, device)
+        }
+        ShardAsk::Hear { tenant, heard } => endpoints::plan_hear(view, tenant, &heard),
+        ShardAsk::Age { tenant, page } => endpoints::plan_age(view, tenant, page, now),
         ShardAsk::Intend { work, deliveries_max } => intend::plan(view, work, deliveries_max, now),
         ShardAsk::Wake { parcel, due, deliveries_max } => wake::plan(view, parcel, due, deliveries_max, now),
         ShardAsk::Outcome { parcel, told } => outcome::plan(view, parcel, &told, now, moment.random),
@@ -171,8 +217,7 @@ pub fn apply(
     match record {
         ShardRecord::UserPut { tenant, users } => users::apply_put(view, *tenant, users, at),
         ShardRecord::UserGone { tenant, user, lookup, key } => {
-            users::apply_gone(view, *tenant, *user, *lookup, *key, derived);
-            Ok(())
+            users::apply_gone(view, *tenant, *user, *lookup, *key, derived)
         }
         ShardRecord::Edges { tenant, change, edges } => edges::apply(view, *tenant, *change, edges, derived),
         ShardRecord::Take { front, from, to } => take::apply(view, *front, *from, *to, facts, at, derived),
@@ -195,6 +240,9 @@ pub fn apply(
             edges::apply_unlisted(view, *tenant, *user, lists, derived)
         }
         ShardRecord::Expired { tenant, through } => expire::apply(view, *tenant, *through, derived),
+        ShardRecord::EndpointPut { tenant, endpoints } => endpoints::apply_put(view, *tenant, endpoints, at),
+        ShardRecord::EndpointState { tenant, states } => endpoints::apply_state(view, *tenant, states),
+        ShardRecord::EndpointGone { tenant, endpoints } => endpoints::apply_gone(view, *tenant, endpoints),
         ShardRecord::Intend(intend) => intend::apply(view, intend, at, derived),
         ShardRecord::Wake(wake) => wake::apply(view, wake, derived),
         ShardRecord::Outcome(outcome) => outcome::apply(view, outcome, derived),

@@ -170,9 +170,14 @@ pub struct Timer {
     pub lane: Priority,
 }
 
-/// The earliest timers at or above a time, of all tenants.
-pub fn timers(tables: &dyn Tables, through: Millis, limit: usize) -> Result<Vec<Timer>, TablesError> {
-    let from = Key::of_partition(Family::Timer).finish();
+/// The earliest timers after one time and up to another, of all tenants.
+pub fn timers(
+    tables: &dyn Tables,
+    after: Millis,
+    through: Millis,
+    limit: usize,
+) -> Result<Vec<Timer>, TablesError> {
+    let from = Key::of_partition(Family::Timer).u64(after.0.saturating_add(1)).finish();
     let to = Key::of_partition(Family::Timer).u64(through.0.saturating_add(1)).finish();
     collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, value| {
         let due = key.get(1..9).and_then(|due| due.try_into().ok()).map(u64::from_be_bytes);

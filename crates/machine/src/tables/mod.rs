@@ -18,6 +18,7 @@ pub mod event;
 pub mod idempotency;
 pub mod size;
 
+pub mod endpoint;
 pub mod follow;
 pub mod list;
 pub mod mark;
@@ -60,6 +61,8 @@ pub enum Family {
     Flags = 45,
     Marks = 46,
     Todo = 47,
+    EndpointPage = 48,
+    Reach = 49,
     Work = 50,
     WorkMembers = 51,
     Halted = 52,

@@ -215,12 +215,7 @@ impl Node {
 
     /// Creates a user and returns its number.
     pub fn user(&mut self, name: u64) -> UserNo {
-        let put = Put {
-            lookup: lookup(name),
-            minted: true,
-            id: sealed(name + 100),
-            attributes: sealed(name + 100),
-        };
+        let put = put_of(name, name + 100);
         self.shard(ShardAsk::PutUsers { tenant: self.tenant, users: vec![put] });
         self.number(name).unwrap()
     }
@@ -354,7 +349,20 @@ pub fn admitted(answer: FrontAnswer) -> Ulid {
 fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
     match todo {
         Todo::Shred { tenant, key } => Some((tenant, key)),
-        Todo::Report { .. } => None,
+        Todo::Report { .. } | Todo::Claim { .. } | Todo::Release(_) => None,
+    }
+}
+
+/// A new user with a key of its own and an empty profile.
+pub fn put_of(name: u64, key: u64) -> Put {
+    Put {
+        lookup: lookup(name),
+        minted: true,
+        id: sealed(key),
+        attributes: sealed(key),
+        locale: String::new(),
+        zone: String::new(),
+        profile: Vec::new(),
     }
 }
 
