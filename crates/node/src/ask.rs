@@ -1,6 +1,7 @@
 //! What callers may ask of the node, what they get, and why they are refused. Plain values: HTTP, JSON and
 //! problem documents are `api`'s; sealing, hashing and sharding are `accept`'s.
 
+pub use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::marks::{Mark, State};
 pub use fantail_rules::priority::Priority;
@@ -22,6 +23,10 @@ pub struct EventAsk {
     pub priority: Priority,
     /// The content as canonical JSON; stored once, sealed under the tenant's key.
     pub content: Vec<u8>,
+    /// By which channels it leaves the house; none: for inboxes alone.
+    pub channels: ChannelSet,
+    /// Nothing of it is sent after so long.
+    pub ttl_ms: u64,
     /// Hash of the decoded request: a repeat must say the same.
     pub body_hash: [u8; 16],
 }

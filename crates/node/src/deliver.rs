@@ -8,7 +8,6 @@
 //! can take it.
 
 use crate::ask::Refusal;
-use crate::bell::Bell;
 use crate::core::{Core, answer};
 use crate::dispatch::{Job, Start, What};
 use crate::inbox;
@@ -103,14 +102,13 @@ impl Parcel<'_> {
             }
         };
         self.settle(packed.unsendable).await;
-        let (told, bell) = (Mutex::new(Vec::new()), Bell::default());
+        let told = Mutex::new(Vec::new());
         let calls = Mutex::new(Vec::with_capacity(packed.positions.len()));
         let report = |index: usize, answer: Answer| {
             let Some(position) = packed.positions.get(index) else { return };
             let signal = outcome::signal(&answer);
             calls.lock().unwrap_or_else(PoisonError::into_inner).push(Call { began, signal });
             told.lock().unwrap_or_else(PoisonError::into_inner).push(Told::of(*position, answer));
-            bell.ring();
         };
         let Some(provider) = self.core.ports.channels.get(&self.channel) else {
             let told = packed.positions.iter().map(|position| no_provider(*position)).collect();
@@ -257,8 +255,7 @@ pub async fn take_over(core: &Core, shard: ShardNo) -> Result<u64, Refusal> {
             return Ok(count);
         }
         count += found.len() as u64;
-        let asks: Vec<ShardAsk> =
-            found.into_iter().map(|(parcel, _)| ShardAsk::Orphans { parcel }).collect();
+        let asks: Vec<ShardAsk> = found.into_iter().map(|(parcel, _)| ShardAsk::Orphans { parcel }).collect();
         let bytes = asks.len() * 64;
         crate::core::answers(core.shard(shard).queue.push(DELIVERIES, asks, bytes)).await?;
     }

@@ -180,10 +180,13 @@ impl Dispatch {
     fn due(&self, wall: Millis) -> Vec<(ShardNo, bool)> {
         let mut state = self.state();
         let mut found = Vec::new();
+        let has_room = state.channels.values().all(|way| way.lanes.len() < FOUND_MAX);
         for (shard, waiting) in &mut state.shards {
             let is_due = waiting.due.is_some_and(|due| due <= wall);
-            if is_due || waiting.has_more_work {
-                found.push((*shard, std::mem::take(&mut waiting.has_more_work)));
+            let wants_work = waiting.has_more_work && has_room;
+            if is_due || wants_work {
+                waiting.has_more_work &= !wants_work;
+                found.push((*shard, wants_work));
             }
         }
         found
@@ -217,7 +220,7 @@ impl State {
 
 impl Way {
     fn has_work(&self) -> bool {
-        !self.lanes.is_empty()
+        self.lanes.len() > 0
     }
 
     /// Permits first, then whose turn it is.
@@ -279,10 +282,12 @@ fn look(core: &Core) {
                 waiting.woken.remove(&(timer.due, parcel));
             }
         }
+        let has_more_work = works.len() == FOUND_MAX;
         for (work, row) in works {
             state.offer_work(shard, work, row.terms.lane);
         }
         let waiting = state.shards.entry(shard).or_default();
+        waiting.has_more_work |= has_more_work;
         let next = later.first().map(|timer| timer.due);
         // What did not fit is looked for again in a moment.
         waiting.due = if has_all { next } else { Some(wall.plus(50)) };

@@ -118,6 +118,19 @@ fn with_inbox<T>(
     })
 }
 
+/// What all users see of an event.
+pub fn event(core: &Core, tenant: TenantId, event: Ulid) -> Result<Arc<EventView>, Refusal> {
+    if let Some(known) = core.known.event(tenant, event) {
+        return Ok(known);
+    }
+    let epoch = core.known.epoch();
+    let row =
+        core.read(PartitionId::Front(event.front()), |view| event::find(view.tables(), tenant, event))?;
+    let opened = Arc::new(opened(core, tenant, row.ok_or(Refusal::UnknownEvent { event })?));
+    core.known.keep_event(epoch, tenant, event, Arc::clone(&opened));
+    Ok(opened)
+}
+
 /// Adds content to entries. An event that its front has forgotten is left out.
 fn describe(core: &Core, tenant: TenantId, entries: &[Entry]) -> Result<Vec<NotificationView>, Refusal> {
     let epoch = core.known.epoch();

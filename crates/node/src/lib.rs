@@ -2,7 +2,7 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), everything else (`people`, `tenants`, `errands`,
+//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`dispatch`, `deliver`), everything else (`people`, `tenants`, `errands`,
 //! `housekeeping`).
 
 pub mod ask;
@@ -19,6 +19,10 @@ mod machines;
 mod queue;
 mod tail;
 mod take;
+
+mod bell;
+mod deliver;
+mod dispatch;
 
 mod inbox;
 mod known;

@@ -181,6 +181,11 @@ impl Node {
         accept::retract(&self.core, tenant, event).await
     }
 
+    /// Stops what of an event was not sent yet.
+    pub async fn cancel(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
+        accept::cancel(&self.core, tenant, event).await
+    }
+
     pub async fn put_users(&self, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {
         people::put_users(&self.core, tenant, users).await
     }

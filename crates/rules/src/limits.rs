@@ -115,3 +115,8 @@ pub const CLOCK_JUMP_MS_MAX: u64 = 60_000;
 
 pub const TENANTS_MAX: usize = 10_000;
 pub const KEYS_PER_TENANT_MAX: usize = 100;
+
+/// How long something may still be sent, in seconds: a day if nobody says, a month (the guard's time) at most.
+pub const TTL_S_DEFAULT: u64 = 86_400;
+pub const TTL_S_MIN: u64 = 60;
+pub const TTL_S_MAX: u64 = 30 * 86_400;

@@ -60,7 +60,8 @@ impl Reference {
             device: DeviceNo(u16::try_from(number()?).ok()?),
         };
         let expected = siphash(&key_of(tenant)?, sealed).to_le_bytes();
-        let differs = expected[..SEAL_BYTES].iter().zip(seal).fold(0, |all, (one, other)| all | (one ^ other));
+        let differs =
+            expected[..SEAL_BYTES].iter().zip(seal).fold(0, |all, (one, other)| all | (one ^ other));
         (differs == 0 && body.is_empty()).then_some(reference)
     }
 }
@@ -187,7 +188,8 @@ mod tests {
     fn references_are_short_and_their_layout_is_frozen() {
         let text = reference(2_000_000, 2).write(&KEY);
         assert!(text.len() <= 38, "{text}");
-        let long = Reference { tenant: TenantId(1 << 20), arrival: Arrival(1 << 34), ..reference(1 << 27, 900) };
+        let long =
+            Reference { tenant: TenantId(1 << 20), arrival: Arrival(1 << 34), ..reference(1 << 27, 900) };
         assert!(long.write(&KEY).len() <= 38, "{}", long.write(&KEY).len());
         assert_eq!(text, "0w1w1h070608jyg2yy03m1m6t8");
     }

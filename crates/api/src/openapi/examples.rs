@@ -3,7 +3,7 @@
 use super::Example;
 use fantail_wire::code::Code;
 use fantail_wire::event::{
-    AcceptedStatus, Action, Audience, CloudEvent, Content, EventAccepted, EventData, EventResult,
+    AcceptedStatus, Action, Audience, Channel, CloudEvent, Content, EventAccepted, EventData, EventResult,
     EventsAccepted, Priority,
 };
 use fantail_wire::health::{Backup, Check, Readiness};
@@ -63,6 +63,8 @@ examples! {
         actor: Some(text("ann")),
         data: EventData {
             audience: Audience::FollowersOf(text("ann")),
+            channels: vec![Channel::Push],
+            ttl: Some(3_600),
             category: Some(text("posts")),
             priority: Some(Priority::Normal),
             content: Content {

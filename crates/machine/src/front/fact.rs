@@ -62,15 +62,13 @@ impl FrontFact {
     pub fn of(position: Position, record: &FrontRecord) -> Self {
         let said = match record {
             FrontRecord::Admitted(admitted) => match &admitted.audience {
-                Audience::Listed { list, tier, .. } => {
-                    Said::Listed {
-                        tenant: admitted.tenant,
-                        event: admitted.event,
-                        list: *list,
-                        tier: *tier,
-                        delivery: admitted.delivery,
-                    }
-                }
+                Audience::Listed { list, tier, .. } => Said::Listed {
+                    tenant: admitted.tenant,
+                    event: admitted.event,
+                    list: *list,
+                    tier: *tier,
+                    delivery: admitted.delivery,
+                },
                 Audience::Addressed(shards) => Said::Addressed {
                     tenant: admitted.tenant,
                     event: admitted.event,

@@ -59,13 +59,8 @@ pub(super) fn begin_given(
         users.iter().for_each(|user| {
             collector.add(*user, &[DeviceNo(0)], PARCEL_MEMBERS_MAX as usize);
         });
-        let visible = Standing {
-            state: State::Delivered,
-            retries: 0,
-            resends: 0,
-            due: Millis(0),
-            code: String::new(),
-        };
+        let visible =
+            Standing { state: State::Delivered, retries: 0, resends: 0, due: Millis(0), code: String::new() };
         let ledger = LedgerRow {
             event: begun.event,
             terms: begun.delivery.terms,
@@ -84,7 +79,7 @@ pub(super) fn begin_given(
 /// Nothing more of an event is sent from here on. The first reason stays.
 pub(super) fn halt(view: &mut View<'_>, tenant: TenantId, event: Ulid, why: Halt) -> Result<(), TablesError> {
     let Some((arrival, _)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
-    if work::halted(view, tenant, arrival)?.is_none() {
+    if work::leaves(view, tenant, arrival)? && work::halted(view, tenant, arrival)?.is_none() {
         put(view, work::halt_key(tenant, arrival), &why);
     }
     Ok(())

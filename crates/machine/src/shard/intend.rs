@@ -272,4 +272,3 @@ pub(super) fn apply(
     }
     Ok(())
 }
-

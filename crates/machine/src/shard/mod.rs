@@ -22,8 +22,8 @@ pub mod wake;
 pub mod inbox;
 
 use crate::Planned;
-use crate::front::fact::FrontFact;
 use crate::front::Moment;
+use crate::front::fact::FrontFact;
 use crate::records::front::Size;
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{ParcelId, Timer};
@@ -151,7 +151,10 @@ pub enum ShardAnswer {
         next: Option<u64>,
     },
     /// `more`: there is more to decide about.
-    Allowed { allowed: Option<intend::Allowed>, more: bool },
+    Allowed {
+        allowed: Option<intend::Allowed>,
+        more: bool,
+    },
     /// So many dead letters.
     Redriven(u64),
     UnknownDelivery,

@@ -5,6 +5,7 @@
 //!
 //! What must never happen: an answer that changes a member which is not under way.
 
+use super::endpoints::{self, Heard};
 use super::{Derived, Plan, ShardAnswer, ledgers};
 use crate::Planned;
 use crate::parcel::Words;
@@ -12,12 +13,16 @@ use crate::records::delivery::Outcome;
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::track::{self, Note};
-use crate::tables::put;
+use crate::tables::{endpoint, put};
 use crate::view::View;
+use fantail_ports::channel::{Answer, Proof, Refusal, Scope};
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, evidence_wait_ms, next};
+use fantail_rules::endpoint::News;
 use fantail_rules::ids::Millis;
+use fantail_rules::pacing::Signal;
 use fantail_rules::retry::{self, Cause, Retry};
+use std::collections::BTreeSet;
 
 pub const ORPHANED: &str = "leader_lost";
 /// Above so many different words about one parcel's members, times are told in minutes and codes are left out.
@@ -37,14 +42,89 @@ pub struct Told {
 pub enum Said {
     Accepted,
     Rejected,
+    /// Rejected, because nobody is there any more.
+    Dead,
     /// The payload itself can never be sent.
     Malformed,
     /// Certainly not taken.
-    NotTaken { cause: Cause, retry_after_ms: Option<u64> },
+    NotTaken {
+        cause: Cause,
+        retry_after_ms: Option<u64>,
+    },
     /// No answer came.
     Unanswered,
     /// Who sent it, if it was sent, is gone.
     Orphaned,
+}
+
+/// Words and messages of providers are kept up to here.
+const CODE_BYTES_MAX: usize = 64;
+const MESSAGE_BYTES_MAX: usize = 256;
+
+impl Told {
+    /// What a channel's answer means.
+    #[must_use]
+    pub fn of(position: u16, answer: Answer) -> Self {
+        let (said, code, message, provider_id) = match answer {
+            Answer::Accepted { provider_id } => {
+                (Said::Accepted, String::new(), String::new(), provider_id.unwrap_or_default())
+            }
+            Answer::Rejected { refusal, code, message } => {
+                let said = match refusal {
+                    Refusal::Message | Refusal::Unwanted => Said::Rejected,
+                    Refusal::Malformed => Said::Malformed,
+                    Refusal::DeadEndpoint => Said::Dead,
+                };
+                (said, code, message, String::new())
+            }
+            Answer::Later { after_ms, scope, code, message } => {
+                let cause = match scope {
+                    Scope::Message => Cause::Message,
+                    Scope::Origin | Scope::Credential => Cause::Scope,
+                };
+                (Said::NotTaken { cause, retry_after_ms: after_ms }, code, message, String::new())
+            }
+            Answer::NotSent { proof, message } => {
+                let (cause, code) = match proof {
+                    Proof::NoConnection => (Cause::Unreachable, "no_connection"),
+                    Proof::Unprocessed => (Cause::Scope, "unprocessed"),
+                    Proof::Deadline => (Cause::Ours, "deadline"),
+                    Proof::Forbidden => (Cause::Message, "forbidden_target"),
+                };
+                let said = match proof {
+                    Proof::Forbidden => Said::Rejected,
+                    Proof::NoConnection | Proof::Unprocessed | Proof::Deadline => {
+                        Said::NotTaken { cause, retry_after_ms: None }
+                    }
+                };
+                (said, code.to_owned(), message, String::new())
+            }
+            Answer::Unknown { code, message } => (Said::Unanswered, code, message, String::new()),
+        };
+        let code = cut(code, CODE_BYTES_MAX);
+        let message = cut(message, MESSAGE_BYTES_MAX);
+        Self { position, said, code, message, provider_id: cut(provider_id, MESSAGE_BYTES_MAX) }
+    }
+}
+
+fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
+}
+
+/// What a channel's answer says about the provider.
+#[must_use]
+pub fn signal(answer: &Answer) -> Signal {
+    match answer {
+        Answer::Accepted { .. } | Answer::Rejected { .. } => Signal::Works,
+        Answer::Later { scope: Scope::Message, .. } => Signal::Fails,
+        Answer::Later { scope: Scope::Origin | Scope::Credential, after_ms, .. } => {
+            Signal::Rest { after_ms: *after_ms }
+        }
+        Answer::NotSent { proof: Proof::NoConnection | Proof::Unprocessed, .. } => Signal::Fails,
+        Answer::NotSent { proof: Proof::Deadline | Proof::Forbidden, .. } => Signal::Nothing,
+        Answer::Unknown { .. } => Signal::Fails,
+    }
 }
 
 pub(super) fn plan(
@@ -84,8 +164,28 @@ pub(super) fn plan(
     if positions.is_empty() {
         return Ok(Planned::nothing(ShardAnswer::Noted));
     }
+    let mut records = dead_endpoints(view, parcel, &ledger, told)?;
     let outcome = Outcome { parcel, round: ledger.round, positions, standings, notes };
-    Ok(Planned::one(ShardRecord::Outcome(outcome), ShardAnswer::Noted))
+    records.push(ShardRecord::Outcome(outcome));
+    Ok(Planned { records, answer: ShardAnswer::Noted })
+}
+
+/// Endpoints that a provider calls dead are not used again.
+fn dead_endpoints(
+    view: &View<'_>,
+    parcel: ParcelId,
+    ledger: &LedgerRow,
+    told: &[Told],
+) -> Result<Vec<ShardRecord>, TablesError> {
+    let dead: BTreeSet<u16> =
+        told.iter().filter(|one| one.said == Said::Dead).map(|one| one.position).collect();
+    let mut states = Vec::new();
+    for (member, _) in ledger.members.iter().zip(0u16..).filter(|(_, at)| dead.contains(at)) {
+        let Some(found) = endpoint::find(view, parcel.tenant, member.user, member.device)? else { continue };
+        let heard = Heard { user: member.user, device: member.device, claim: found.claim, news: News::Dead };
+        states.extend(endpoints::state_after(view, parcel.tenant, heard)?);
+    }
+    Ok(endpoints::state_records(parcel.tenant, &states))
 }
 
 /// Everything of a parcel that an earlier leader may have sent.
@@ -113,7 +213,7 @@ fn follow(
 ) -> Standing {
     let step = match told.said {
         Said::Accepted => Step::Accepted,
-        Said::Rejected => Step::Rejected,
+        Said::Rejected | Said::Dead => Step::Rejected,
         Said::Malformed => Step::Malformed,
         Said::NotTaken { .. } => Step::NotSent,
         Said::Unanswered => Step::Unanswered,
@@ -167,7 +267,11 @@ fn chance(random: u128, position: u16) -> u32 {
     (mixed >> 32) as u32
 }
 
-pub(super) fn apply(view: &mut View<'_>, outcome: &Outcome, derived: &mut Derived) -> Result<(), TablesError> {
+pub(super) fn apply(
+    view: &mut View<'_>,
+    outcome: &Outcome,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
     let Some(ledger) = ledger::find(view, outcome.parcel)? else { return Ok(()) };
     if !outcome.notes.is_empty() {
         let members: Vec<_> = ledger.members.iter().collect();

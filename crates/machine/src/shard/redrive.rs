@@ -9,8 +9,8 @@ use crate::Planned;
 use crate::records::delivery::{Receipt, Redrive};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, ParcelId, Standing};
-use crate::tables::track::{self, Note};
 use crate::tables::put;
+use crate::tables::track::{self, Note};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, next};
@@ -53,9 +53,8 @@ pub(super) fn plan(
     };
     let is_wanted = |user: UserNo| users.is_none_or(|users| users.contains(&user));
     let members = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
-    let dead = members.filter(|((member, standing), _)| {
-        standing.state == State::Dead && is_wanted(member.user)
-    });
+    let dead =
+        members.filter(|((member, standing), _)| standing.state == State::Dead && is_wanted(member.user));
     let positions: Vec<u16> = dead.map(|(_, position)| position).collect();
     if positions.is_empty() {
         return Ok(Planned::nothing(ShardAnswer::Redriven(0)));
@@ -69,7 +68,11 @@ pub(super) fn plan(
     Ok(Planned::one(record, ShardAnswer::Redriven(count)))
 }
 
-pub(super) fn apply(view: &mut View<'_>, redrive: &Redrive, derived: &mut Derived) -> Result<(), TablesError> {
+pub(super) fn apply(
+    view: &mut View<'_>,
+    redrive: &Redrive,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
     let Some(ledger) = ledger::find(view, redrive.parcel)? else { return Ok(()) };
     let changes = redrive.positions.iter().map(|position| (*position, &redrive.standing));
     ledgers::change(view, redrive.parcel, ledger, changes, derived)

@@ -143,7 +143,12 @@ fn arrive(
         let arrival = state.last.next();
         state.last = arrival;
         if let (Some(delivery), Reach::Written(list) | Reach::Pointer(list)) = (*delivery, taken.reach) {
-            dispatch::begin_listed(view, &Begun { tenant, arrival, event: taken.event, delivery }, list, derived);
+            dispatch::begin_listed(
+                view,
+                &Begun { tenant, arrival, event: taken.event, delivery },
+                list,
+                derived,
+            );
         }
         match taken.reach {
             Reach::Written(list) => {

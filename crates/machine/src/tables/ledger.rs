@@ -242,6 +242,10 @@ impl Row for LedgerRow {
             members: Members::read(r)?,
             standings: Words::read(r, Standing::read)?,
         };
-        if row.members.count() == row.standings.codes.len() { Ok(row) } else { Err(Malformed::Value("ledger")) }
+        if row.members.count() == row.standings.codes.len() {
+            Ok(row)
+        } else {
+            Err(Malformed::Value("ledger"))
+        }
     }
 }

@@ -152,6 +152,7 @@ fn admitted(audience: Audience) -> FrontRecord {
         priority: 2,
         actor: Some(sealed(7)),
         content: sealed(0),
+        delivery: None,
         audience,
     })
 }
@@ -184,6 +185,7 @@ fn shard_examples() -> Vec<ShardRecord> {
         position: Position(70_000),
         tenant,
         event: Ulid(0x0102_0304),
+        delivery: None,
         members: vec![UserNo(0), UserNo(128), UserNo(129)],
     };
     let marked = |mark, arrivals: &[u64]| ShardRecord::Marked {

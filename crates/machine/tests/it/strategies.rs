@@ -1,18 +1,22 @@
 //! Any record that a writer of ours could write, small enough to be shrunk by hand.
 
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
-use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Size};
+use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
+use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::admit::Bucket;
+use fantail_rules::attempt::Class;
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{
     AddressHash, Arrival, ClaimNo, DeviceHash, DeviceNo, FrontNo, KeyNo, ListId, Lookup, Millis, Position,
     ShardNo, TenantId, UserNo,
 };
 use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::priority::Priority;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
 use proptest::collection::{btree_map, btree_set, vec};
@@ -118,21 +122,35 @@ fn audience() -> impl Strategy<Value = Audience> {
     ]
 }
 
+pub fn terms() -> impl Strategy<Value = Terms> {
+    let lane = (0u8..4).prop_map(Priority::from_stored);
+    let class = prop_oneof![Just(Class::Critical), Just(Class::Transactional), Just(Class::Bulk)];
+    (lane, class, millis()).prop_map(|(lane, class, expires_at)| Terms { lane, class, expires_at })
+}
+
+pub fn delivery() -> impl Strategy<Value = Delivery> {
+    (0u8..32, terms())
+        .prop_map(|(channels, terms)| Delivery { channels: ChannelSet::from_stored(channels), terms })
+}
+
 fn admitted() -> impl Strategy<Value = Admitted> {
     let ids = (tenant(), ulid(), any::<[u8; 16]>(), any::<[u8; 16]>());
     let words = (any::<String>(), any::<String>(), any::<u8>());
-    (ids, words, option::of(sealed()), sealed(), audience()).prop_map(
-        |((tenant, event, key, body), (kind, category, priority), actor, content, audience)| Admitted {
-            tenant,
-            event,
-            key,
-            body,
-            kind,
-            category,
-            priority,
-            actor,
-            content,
-            audience,
+    (ids, words, option::of(sealed()), sealed(), option::of(delivery()), audience()).prop_map(
+        |((tenant, event, key, body), (kind, category, priority), actor, content, delivery, audience)| {
+            Admitted {
+                tenant,
+                event,
+                key,
+                body,
+                kind,
+                category,
+                priority,
+                actor,
+                content,
+                delivery,
+                audience,
+            }
         },
     )
 }
@@ -196,10 +214,10 @@ fn edges() -> impl Strategy<Value = ShardRecord> {
 }
 
 fn given() -> impl Strategy<Value = ShardRecord> {
-    (any::<u16>(), any::<u64>(), tenant(), ulid(), members()).prop_map(
-        |(front, position, tenant, event, members)| {
+    (any::<u16>(), any::<u64>(), tenant(), ulid(), option::of(delivery()), members()).prop_map(
+        |(front, position, tenant, event, delivery, members)| {
             let (front, position) = (FrontNo(front), Position(position));
-            ShardRecord::Given(Given { front, position, tenant, event, members })
+            ShardRecord::Given(Given { front, position, tenant, event, delivery, members })
         },
     )
 }

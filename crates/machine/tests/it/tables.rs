@@ -2,7 +2,7 @@
 //! Rows that only their own file can name are tested there.
 
 use crate::strategies::{
-    api_key, arrival, endpoint_put, list, millis, sealed, tenant, tenant_row, tier, ulid, user,
+    api_key, arrival, delivery, endpoint_put, list, millis, sealed, tenant, tenant_row, tier, ulid, user,
 };
 use fantail_machine::columns;
 use fantail_machine::records::endpoint::EndpointPut;
@@ -123,15 +123,18 @@ fn endpoint_page(puts: &[EndpointPut]) -> endpoint::Page {
 
 fn event_row() -> impl Strategy<Value = EventRow> {
     let words = (any::<String>(), any::<String>(), any::<u8>());
-    (any::<bool>(), millis(), words, option::of(sealed()), sealed()).prop_map(
-        |(retracted, at, (kind, category, priority), actor, content)| EventRow {
+    let flags = (any::<bool>(), any::<bool>());
+    (flags, millis(), words, option::of(sealed()), sealed(), option::of(delivery())).prop_map(
+        |((retracted, cancelled), at, (kind, category, priority), actor, content, delivery)| EventRow {
             retracted,
+            cancelled,
             at,
             kind,
             category,
             priority,
             actor,
             content,
+            delivery,
         },
     )
 }
