@@ -13,7 +13,9 @@ use fantail_machine::tables::user;
 use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::attempt::Class;
+use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
+use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -131,7 +133,8 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
     name.push(0);
     name.extend_from_slice(event.id.as_bytes());
     let key = keyring.digest(tenant, &name).map_err(locked)?;
-    let delivery = delivery_of(&event, core.ports.clock.wall());
+    let expires_at = core.ports.clock.wall().plus(event.ttl_ms);
+    let delivery = delivery_of(event.channels, event.priority, &event.category, expires_at);
     let audience = match event.audience {
         AudienceAsk::FollowersOf(actor) => {
             Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?))
@@ -168,6 +171,7 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         actor: actor.transpose()?,
         content,
         delivery,
+        personal: Vec::new(),
         audience,
         tier_up,
     };
@@ -175,10 +179,14 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
 }
 
 /// How an event leaves the house.
-fn delivery_of(event: &EventAsk, now: Millis) -> Option<Delivery> {
-    let class = Class::of(event.priority, &event.category);
-    let terms = Terms { lane: event.priority, class, expires_at: now.plus(event.ttl_ms) };
-    (!event.channels.is_empty()).then_some(Delivery { channels: event.channels, terms })
+pub fn delivery_of(
+    channels: ChannelSet,
+    lane: Priority,
+    category: &str,
+    expires_at: Millis,
+) -> Option<Delivery> {
+    let terms = Terms { lane, class: Class::of(lane, category), expires_at };
+    (!channels.is_empty()).then_some(Delivery { channels, terms })
 }
 
 /// Seals the name of somebody under that user's own key, so that erasing the user erases the name everywhere; a

@@ -8,6 +8,7 @@
 //! can take it.
 
 use crate::ask::Refusal;
+use crate::content::pick;
 use crate::core::{Core, answer};
 use crate::dispatch::{Job, Start, What};
 use crate::inbox;
@@ -148,17 +149,22 @@ impl Parcel<'_> {
                 user: member.user,
                 device: member.device,
             };
+            let own = if event.is_personal {
+                inbox::personal(core, tenant, allowed.event, (self.job.shard, member.user))?
+            } else {
+                None
+            };
             positions.push(*position);
             messages.push(Message {
                 reference: reference.write(&key),
                 endpoint: endpoint.clone(),
-                content: None,
+                content: own.map(|own| pick(&own, self.channel).into()),
                 attempt: *attempt,
             });
         }
         let shipment = Shipment {
             tenant,
-            content: event.content.clone().into(),
+            content: pick(&event.content, self.channel).into(),
             lane: allowed.terms.lane,
             expires_at: allowed.terms.expires_at,
             collapse_key: None,

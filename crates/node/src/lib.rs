@@ -21,8 +21,11 @@ mod tail;
 mod take;
 
 mod bell;
+pub mod content;
 mod deliver;
+pub mod deliveries;
 mod dispatch;
+mod notify;
 
 mod inbox;
 mod known;

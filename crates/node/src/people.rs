@@ -285,6 +285,12 @@ fn parse_cursor(cursor: Option<&str>, shards: u16) -> Option<(ShardNo, Option<Us
     Some((ShardNo(shard), after))
 }
 
+/// The name of a user by number. Empty if the user is gone.
+pub fn name_of(core: &Core, tenant: TenantId, shard: ShardNo, user: UserNo) -> Result<String, Refusal> {
+    let row = core.read(PartitionId::Shard(shard), |view| user::find(view.tables(), tenant, user))?;
+    Ok(row.and_then(|row| open_name(core, tenant, Context::UserId, &row.id)).unwrap_or_default())
+}
+
 fn open_name(core: &Core, tenant: TenantId, context: Context, sealed: &Sealed) -> Option<String> {
     // A destroyed key hides the name; that is its purpose.
     let bytes = core.ports.keyring.open(tenant, context, sealed).ok()?;

@@ -109,6 +109,10 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> R
 pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<(), TablesError> {
     match record {
         FrontRecord::Admitted(admitted) => admit::apply(view, admitted, at),
+        FrontRecord::Part { tenant, event, contents } => {
+            admit::apply_part(view, *tenant, *event, contents);
+            Ok(())
+        }
         FrontRecord::Retracted { tenant, event } => {
             let key = event::key(*tenant, *event);
             if let Some(mut row) = get::<EventRow>(view, &key)? {
@@ -134,8 +138,7 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
             Ok(())
         }
         FrontRecord::Forgotten { tenant, bucket, keys, events } => {
-            forget::apply(view, *tenant, *bucket, keys, events);
-            Ok(())
+            forget::apply(view, *tenant, *bucket, keys, events)
         }
     }
 }

@@ -3,7 +3,9 @@
 //! ```text
 //! 16                    -> last: ulid
 //! 18 tenant event: ulid -> flags: u8 (1 retracted, 2 cancelled), at: millis, kind, category, priority,
-//!                          actor: option sealed, content: sealed, delivery: option (channels: u8, terms)
+//!                          actor: option sealed, content: sealed, delivery: option (channels: u8, terms), personal: varint,
+//!                          recipients: varint
+//! 20 tenant event: ulid shard: u16 user: u64 -> content: sealed     of this recipient alone
 //! ```
 
 use super::{Family, Key, Row, collect, get};
@@ -11,7 +13,7 @@ use crate::codec::{Malformed, Reader, Writer};
 use crate::records::front::Delivery;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
-use fantail_rules::ids::{FrontNo, Millis, TenantId};
+use fantail_rules::ids::{FrontNo, Millis, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
 #[must_use]
@@ -36,7 +38,14 @@ pub struct EventRow {
     pub content: Sealed,
     /// How it leaves the house, if it does.
     pub delivery: Option<Delivery>,
+    /// How many recipients have content of their own.
+    pub personal: u64,
+    /// How many were named; 0 for a list.
+    pub recipients: u64,
 }
+
+/// What one recipient alone is told.
+pub struct PersonalRow(pub Sealed);
 
 /// The last id this front minted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -58,14 +67,43 @@ pub fn outdated(
     tenant: TenantId,
     before: Millis,
     limit: usize,
-) -> Result<Vec<Ulid>, TablesError> {
+) -> Result<Vec<(Ulid, u64)>, TablesError> {
     let from = Key::new(Family::Event, tenant).finish();
     let to = key(tenant, Ulid::new(before, FrontNo(0), 0));
     let range = KeyRange { from: &from, to: &to };
-    collect(tables, range, Order::Ascending, limit, |key, _| {
+    collect(tables, range, Order::Ascending, limit, |key, row| {
         let tail = key.get(5..).and_then(|tail| tail.try_into().ok());
-        tail.map(Ulid::from_bytes).ok_or_else(|| Malformed::Short.in_row(EventRow::NAME))
+        let event = tail.map(Ulid::from_bytes).ok_or_else(|| Malformed::Short.in_row(EventRow::NAME))?;
+        Ok((event, EventRow::decode(row)?.personal))
     })
+}
+
+#[must_use]
+pub fn personal_key(tenant: TenantId, event: Ulid, shard: ShardNo, user: UserNo) -> Vec<u8> {
+    let key = Key::new(Family::Personal, tenant).bytes(&event.bytes()).bytes(&shard.0.to_be_bytes());
+    key.u64(user.0).finish()
+}
+
+pub fn personal(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    event: Ulid,
+    shard: ShardNo,
+    user: UserNo,
+) -> Result<Option<Sealed>, TablesError> {
+    let row: Option<PersonalRow> = get(tables, &personal_key(tenant, event, shard, user))?;
+    Ok(row.map(|row| row.0))
+}
+
+/// The keys of all personal contents of an event.
+pub(crate) fn personal_keys(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    event: Ulid,
+) -> Result<Vec<Vec<u8>>, TablesError> {
+    let prefix = Key::new(Family::Personal, tenant).bytes(&event.bytes());
+    let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
+    collect(tables, range, Order::Ascending, usize::MAX, |key, _| Ok(key.to_vec()))
 }
 
 impl Row for EventRow {
@@ -78,6 +116,7 @@ impl Row for EventRow {
             w.sealed(actor);
         });
         w.sealed(&self.content).option(self.delivery.as_ref(), |w, delivery| delivery.write(w));
+        w.varint(self.personal).varint(self.recipients);
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -95,7 +134,21 @@ impl Row for EventRow {
             actor: r.option(Reader::sealed)?,
             content: r.sealed()?,
             delivery: r.option(Delivery::read)?,
+            personal: r.varint()?,
+            recipients: r.varint()?,
         })
+    }
+}
+
+impl Row for PersonalRow {
+    const NAME: &'static str = "personal content";
+
+    fn write(&self, w: &mut Writer) {
+        w.sealed(&self.0);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.sealed().map(Self)
     }
 }
 

@@ -45,6 +45,7 @@ pub enum Family {
     Idempotency = 17,
     Event = 18,
     Size = 19,
+    Personal = 20,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,

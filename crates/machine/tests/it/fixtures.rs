@@ -153,6 +153,7 @@ fn admitted(audience: Audience) -> FrontRecord {
         actor: Some(sealed(7)),
         content: sealed(0),
         delivery: None,
+        personal: 0,
         audience,
     })
 }

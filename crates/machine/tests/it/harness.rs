@@ -197,6 +197,7 @@ impl Node {
             actor: Some(sealed(1)),
             content: sealed(2),
             delivery: self.delivery,
+            personal: Vec::new(),
             audience: post.audience,
             tier_up: post.tier_up,
         };

@@ -149,6 +149,7 @@ fn admitted() -> impl Strategy<Value = Admitted> {
                 actor,
                 content,
                 delivery,
+                personal: 0,
                 audience,
             }
         },

@@ -135,6 +135,8 @@ fn event_row() -> impl Strategy<Value = EventRow> {
             actor,
             content,
             delivery,
+            personal: 3,
+            recipients: 70_000,
         },
     )
 }
