@@ -3,6 +3,7 @@
 
 pub use crate::deliveries::{Place, Which};
 pub use fantail_machine::shard::redrive::Wish;
+pub use fantail_machine::tables::ledger::ParcelId;
 use fantail_machine::tables::track::Note;
 pub use fantail_machine::tables::work::Halt;
 pub use fantail_rules::attempt::{Class, State as DeliveryState};

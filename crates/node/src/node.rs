@@ -203,6 +203,11 @@ impl Node {
         notify::recall(&self.core, tenant, id, body_hash).await
     }
 
+    /// Our id of a notification by the producer's.
+    pub fn find_notification(&self, tenant: TenantId, id: &str) -> Result<Option<Ulid>, Refusal> {
+        notify::find(&self.core, tenant, id)
+    }
+
     pub fn status(&self, tenant: TenantId, event: Ulid) -> Result<NotificationStatus, Refusal> {
         deliveries::status(&self.core, tenant, event)
     }

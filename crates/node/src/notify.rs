@@ -10,9 +10,11 @@ use crate::core::{Core, answer, locked, stopped};
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::front::Personal;
-use fantail_machine::tables::user;
+use fantail_machine::tables::{idempotency, user};
 use fantail_ports::keyring::Context;
+use fantail_rules::admit::Bucket;
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, PartitionId, ShardNo, TenantId, UserNo, spread};
+use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
@@ -101,6 +103,17 @@ pub async fn recall(
         FrontAnswer::OtherBody => Err(Refusal::OtherBody),
         _ => Ok(None),
     }
+}
+
+/// The event that a producer named so, for as long as the name is remembered.
+pub fn find(core: &Core, tenant: TenantId, id: &str) -> Result<Option<Ulid>, Refusal> {
+    core.require_tenant(tenant)?;
+    let key = request_key(core, tenant, id)?;
+    let front = FrontNo(spread(&key, core.layout.fronts));
+    let buckets = Bucket::searched(core.ports.clock.wall());
+    let found = core
+        .read(PartitionId::Front(front), |view| idempotency::find(view.tables(), tenant, &key, &buckets))?;
+    Ok(found.map(|known| known.event))
 }
 
 fn request_key(core: &Core, tenant: TenantId, id: &str) -> Result<[u8; 16], Refusal> {

@@ -120,3 +120,6 @@ pub const KEYS_PER_TENANT_MAX: usize = 100;
 pub const TTL_S_DEFAULT: u64 = 86_400;
 pub const TTL_S_MIN: u64 = 60;
 pub const TTL_S_MAX: u64 = 30 * 86_400;
+
+/// Recipients of one notification. More are a list, or a bulk send.
+pub const RECIPIENTS_MAX: usize = 1_000;

@@ -88,7 +88,7 @@ fn audience_of(
 }
 
 /// Checks the content and returns its canonical JSON: fields in frozen order, keys of `data` sorted.
-fn content_of(content: &Content, at: Pointer<'_>, faults: &mut Faults) -> Vec<u8> {
+pub fn content_of(content: &Content, at: Pointer<'_>, faults: &mut Faults) -> Vec<u8> {
     faults.text(at.key("title"), &content.title, TITLE_BYTES_MAX);
     if let Some(body) = &content.body
         && body.len() > BODY_TEXT_BYTES_MAX

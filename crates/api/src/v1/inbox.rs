@@ -113,7 +113,7 @@ fn shown(view: &NotificationView) -> Result<Notification<'_>, Problem> {
     })
 }
 
-fn priority_of(priority: Priority) -> WirePriority {
+pub fn priority_of(priority: Priority) -> WirePriority {
     match priority {
         Priority::Critical => WirePriority::Critical,
         Priority::High => WirePriority::High,
