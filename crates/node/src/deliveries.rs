@@ -21,6 +21,7 @@ use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 
@@ -82,6 +83,25 @@ fn row_of(core: &Core, tenant: TenantId, event: Ulid) -> Result<EventRow, Refusa
     let found =
         core.read(PartitionId::Front(event.front()), |view| event::find(view.tables(), tenant, event))?;
     found.ok_or(unknown)
+}
+
+/// All deliveries of all tenants by lane and state. What cannot be read now is told next time; metrics alone ask.
+pub fn totals(core: &Core) -> Vec<(Priority, State, u64)> {
+    let lanes = [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
+    let mut sums: [Tally; 4] = Default::default();
+    for shard in core.shards.keys() {
+        let found = core.read(PartitionId::Shard(*shard), |view| tally::lanes(view.tables()));
+        for (lane, tally) in found.unwrap_or_default() {
+            sums[lane as usize].join(&tally);
+        }
+    }
+    let of = |(lane, sum): (Priority, Tally)| {
+        State::ALL
+            .into_iter()
+            .map(move |state| (lane, state, sum.of(state)))
+            .filter(|(_, _, count)| *count > 0)
+    };
+    lanes.into_iter().zip(sums).flat_map(of).collect()
 }
 
 /// Where a page of recipients begins.
@@ -185,7 +205,7 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, user: &str) -> Result
         user: user.to_owned(),
         accepted_at: row.at,
         category: row.category,
-        priority: fantail_rules::priority::Priority::from_stored(row.priority),
+        priority: Priority::from_stored(row.priority),
         channels,
         expires_at: row.delivery.map(|delivery| delivery.terms.expires_at),
         class: row.delivery.map(|delivery| delivery.terms.class),

@@ -1,9 +1,10 @@
 //! The handle that callers hold: cheap to clone, every capability a method. It starts the loops and stops them.
 
 use crate::ask::{
-    Accepted, Counts, DeadLetter, EdgeAsk, EdgeChange, EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk,
-    KeyView, ListAsk, MarkAsk, Names, NotificationStatus, NotificationView, NotifyAsk, Place, Recipient,
-    RecipientPage, Refusal, TenantAsk, TenantPatch, TenantView, Upserted, UserAsk, UserView, Which, Wish,
+    Accepted, ChannelKind, Counts, DeadLetter, DeliveryState, EdgeAsk, EdgeChange, EventAsk, Explanation,
+    InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus, NotificationView,
+    NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal, TenantAsk, TenantPatch, TenantView,
+    Upserted, UserAsk, UserView, Which, Wish,
 };
 use crate::core::Core;
 use crate::deliveries::DeadPlace;
@@ -34,6 +35,10 @@ pub struct Health {
     pub take_lag: u64,
     pub waiting: usize,
     pub tenants: usize,
+    /// Deliveries that are being planned or sent.
+    pub in_flight: Vec<(ChannelKind, u32)>,
+    /// Deliveries since the beginning, by lane and state; those that are none are left out.
+    pub deliveries: Vec<(Priority, DeliveryState, u64)>,
 }
 
 impl Node {
@@ -72,6 +77,8 @@ impl Node {
             waiting: core.fronts.values().map(|front| front.queue.len()).sum::<usize>()
                 + core.shards.values().map(|shard| shard.queue.len()).sum::<usize>(),
             tenants: core.control.now().tenants.len(),
+            in_flight: core.dispatch.in_flight(),
+            deliveries: deliveries::totals(core),
         }
     }
 

@@ -22,6 +22,17 @@ impl Priority {
         }
     }
 
+    /// As requests and metrics say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::High => "high",
+            Self::Normal => "normal",
+            Self::Low => "low",
+        }
+    }
+
     /// An unknown number is from a later version; it is shown as normal.
     #[must_use]
     pub fn from_stored(number: u8) -> Self {

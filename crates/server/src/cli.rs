@@ -1,7 +1,7 @@
 //! What can be asked of the binary.
 
 use crate::config::Flags;
-use crate::{backup, config_command, journal_command, plan, seed, serve};
+use crate::{backup, config_command, explain, journal_command, plan, seed, serve};
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
@@ -32,6 +32,8 @@ enum Command {
     Backup(BackupArgs),
     /// Make a data directory from a backup
     Restore(RestoreArgs),
+    /// Tell what became of a notification or an event for one user, and why
+    Explain(ExplainArgs),
     /// Show what a post costs by number of followers, and which celebrity threshold fits
     Plan(PlanArgs),
     /// For development
@@ -139,6 +141,16 @@ pub struct RestoreArgs {
 }
 
 #[derive(Args, Debug)]
+pub struct ExplainArgs {
+    /// Its id, ours or yours
+    pub notification: String,
+    /// The recipient
+    pub user: String,
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
+#[derive(Args, Debug)]
 pub struct PlanArgs {
     /// Posts of one author in a day
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -180,6 +192,7 @@ pub fn run() -> ExitCode {
         Command::Journal { command } => journal_command::run(command),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Dev { command: DevCommand::Seed(args) } => seed::run(&args),
         Command::Version => say(concat!("fantail ", env!("CARGO_PKG_VERSION"))),

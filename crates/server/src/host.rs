@@ -8,10 +8,12 @@ use fantail_api::telemetry::Text;
 use fantail_local::disk::{Disk, RealDisk};
 use fantail_local::journal::{JournalStats, LocalJournal};
 use fantail_node::Node;
+use fantail_node::meter::ANSWER_NAMES;
 use fantail_node::node::Health;
 use fantail_node::start::Report;
 use fantail_ports::BoxFuture;
 use fantail_rules::believed_time::Jump;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_wire::health::{Backup, Check};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,7 +54,9 @@ impl Host for ServerHost {
 
     fn write_metrics(&self, text: &mut Text) {
         self.connections.write(text);
-        write_node(text, &self.node.health());
+        let health = self.node.health();
+        write_node(text, &health);
+        write_deliveries(text, &health);
         write_journal(text, &self.journal.stats());
     }
 
@@ -145,6 +149,27 @@ fn write_node(text: &mut Text, health: &Health) {
         ("fantail_tenants", "Tenants", health.tenants as u64),
     ] {
         text.gauge(name, help, value);
+    }
+}
+
+/// Attempts by how they ended, and what is under way.
+fn write_deliveries(text: &mut Text, health: &Health) {
+    let name = "fantail_delivery_attempts_total";
+    text.family(name, "counter", "Attempts that ended, by channel and by how");
+    for (kind, counts) in ChannelKind::ALL.into_iter().zip(&health.counters.answers) {
+        for (how, count) in ANSWER_NAMES.iter().zip(counts).filter(|(_, count)| **count > 0) {
+            text.sample(name, &[("channel", kind.name()), ("outcome", how)], count);
+        }
+    }
+    let name = "fantail_deliveries_in_flight";
+    text.family(name, "gauge", "Deliveries that are being planned or sent, by channel");
+    for (kind, count) in &health.in_flight {
+        text.sample(name, &[("channel", kind.name())], count);
+    }
+    let name = "fantail_deliveries";
+    text.family(name, "gauge", "Deliveries since the beginning, by lane and state");
+    for (lane, state, count) in &health.deliveries {
+        text.sample(name, &[("lane", lane.name()), ("state", state.public_word())], count);
     }
 }
 

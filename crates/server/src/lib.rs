@@ -24,6 +24,7 @@ mod tls;
 
 mod backup;
 mod config_command;
+mod explain;
 mod journal_command;
 mod plan;
 

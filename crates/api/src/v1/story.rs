@@ -5,7 +5,7 @@
 
 use crate::time;
 use crate::v1::notifications::shown;
-use fantail_node::ask::{ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Priority};
+use fantail_node::ask::{ChannelKind, DeliveryState, DeliveryView, Explanation, Halt};
 use fantail_wire::notification::{Explanation as Told, Step};
 use serde_json::{Map, Value, json};
 
@@ -37,15 +37,6 @@ fn step(name: &str, channel: Option<ChannelKind>, at: Option<String>, text: Stri
     Step { step: name.to_owned(), channel: channel.map(shown), at, text, inputs }
 }
 
-fn lane(priority: Priority) -> &'static str {
-    match priority {
-        Priority::Critical => "critical",
-        Priority::High => "high",
-        Priority::Normal => "normal",
-        Priority::Low => "low",
-    }
-}
-
 fn accepted(found: &Explanation) -> Step {
     let channels: Vec<&str> = found.channels.iter().map(ChannelKind::name).collect();
     let to = if channels.is_empty() {
@@ -56,11 +47,11 @@ fn accepted(found: &Explanation) -> Step {
     let text = format!(
         "accepted as {} in the {} lane, category {}, {to}",
         found.event,
-        lane(found.priority),
+        found.priority.name(),
         found.category
     );
     let inputs = json!({
-        "lane": lane(found.priority),
+        "lane": found.priority.name(),
         "category": found.category,
         "channels": channels,
         "class": found.class.map(|class| class.name()),

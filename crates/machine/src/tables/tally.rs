@@ -6,9 +6,9 @@
 //! ```
 //! A delivery is in exactly one state, so the sum is what was ever planned, and what is not terminal is in flight.
 
-use super::{Family, Key, Row, get};
+use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
-use fantail_ports::tables::{Tables, TablesError};
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, TenantId};
@@ -68,6 +68,16 @@ pub fn lane_key(tenant: TenantId, lane: Priority) -> Vec<u8> {
 
 pub fn find(tables: &dyn Tables, key: &[u8]) -> Result<Tally, TablesError> {
     Ok(get(tables, key)?.unwrap_or_default())
+}
+
+/// The sums of all tenants and lanes.
+pub fn lanes(tables: &dyn Tables) -> Result<Vec<(Priority, Tally)>, TablesError> {
+    let prefix = Key::of_partition(Family::LaneTally);
+    let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
+    collect(tables, range, Order::Ascending, usize::MAX, |key, row| {
+        let lane = key.last().copied().unwrap_or(Priority::Normal as u8);
+        Ok((Priority::from_stored(lane), Tally::decode(row)?))
+    })
 }
 
 impl Row for Tally {
