@@ -14,6 +14,8 @@ mod scenarios;
 mod index;
 mod peers;
 
+mod deliveries;
+
 mod instructions;
 
 mod event;

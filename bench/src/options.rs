@@ -44,6 +44,9 @@ pub struct Options {
     /// Events in the journal before the kill -9
     #[arg(long, value_name = "N")]
     pub recovery_events: Option<u64>,
+    /// Users of the delivery scenario
+    #[arg(long, value_name = "N")]
+    pub delivery_users: Option<u64>,
     #[command(flatten)]
     pub index: IndexOptions,
     #[command(subcommand)]
@@ -89,6 +92,7 @@ pub struct Scale {
     /// After this long a scenario is given up; all parts of the index together get longer.
     pub scenario_limit: Duration,
     pub index_limit: Duration,
+    pub delivery_users: u64,
     pub index: Sizes,
 }
 
@@ -114,6 +118,7 @@ impl Options {
 
     pub fn scale(&self) -> Scale {
         let mut scale = if self.quick { quick() } else { full() };
+        scale.delivery_users = self.delivery_users.unwrap_or(scale.delivery_users);
         if let Some(seconds) = self.seconds {
             scale.accept_loop = Duration::from_secs(seconds.max(1));
             scale.read_loop = scale.accept_loop;
@@ -155,6 +160,7 @@ fn full() -> Scale {
         idle: Duration::from_secs(10),
         scenario_limit: Duration::from_secs(900),
         index_limit: Duration::from_secs(3 * 3_600),
+        delivery_users: 10_000_000,
         index: Sizes::full(),
     }
 }
@@ -182,6 +188,7 @@ fn quick() -> Scale {
         idle: Duration::from_secs(3),
         scenario_limit: Duration::from_secs(60),
         index_limit: Duration::from_secs(600),
+        delivery_users: 100_000,
         index: Sizes::quick(),
     }
 }

@@ -6,6 +6,7 @@ use super::follows::Follows;
 use super::large::Large;
 use super::reads::Reads;
 use super::recover::Recover;
+use crate::deliveries::Deliver;
 use crate::peers::{embedded::Embedded, raw::Raw};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
@@ -26,6 +27,7 @@ pub enum Job {
     Large(Large),
     Raw(Raw),
     Embedded(Embedded),
+    Deliver(Deliver),
 }
 
 /// Runs a job in a process of its own and waits for its answer, at most so long.
@@ -108,6 +110,7 @@ pub fn work(job: &str) -> Result<bool> {
         Job::Large(job) => job.work(),
         Job::Raw(job) => job.work(),
         Job::Embedded(job) => job.work(),
+        Job::Deliver(job) => job.work(),
     };
     if let Err(error) = &done {
         println!("failed {}", format!("{error:#}").replace('\n', " "));

@@ -11,11 +11,11 @@ mod reads;
 
 use crate::Bench;
 use crate::http::{Connection, Target};
-use crate::index;
 use crate::options::Scale;
 use crate::process;
 use crate::scrape::{Metrics, Reading};
 use crate::server::Server;
+use crate::{deliveries, index};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use std::time::{Duration, Instant};
@@ -30,6 +30,7 @@ pub enum Scenario {
     Celebrity,
     Lifecycle,
     Index,
+    Deliveries,
 }
 
 impl Scenario {
@@ -42,6 +43,7 @@ impl Scenario {
         Self::Celebrity,
         Self::Lifecycle,
         Self::Index,
+        Self::Deliveries,
     ];
 
     pub fn name(self) -> &'static str {
@@ -54,17 +56,19 @@ impl Scenario {
             Self::Celebrity => "celebrity",
             Self::Lifecycle => "lifecycle",
             Self::Index => "index",
+            Self::Deliveries => "deliveries",
         }
     }
 
     /// Whether it drives a server; the others drive the store themselves, or only the disk.
     pub fn needs_server(self) -> bool {
-        !matches!(self, Self::Fsync | Self::Index)
+        !matches!(self, Self::Fsync | Self::Index | Self::Deliveries)
     }
 
     /// When it is given up.
     pub fn limit(self, scale: &Scale) -> Duration {
-        if self == Self::Index { scale.index_limit } else { scale.scenario_limit }
+        let is_long = matches!(self, Self::Index | Self::Deliveries);
+        if is_long { scale.index_limit } else { scale.scenario_limit }
     }
 
     pub async fn run(self, bench: &mut Bench) -> Result<()> {
@@ -77,6 +81,7 @@ impl Scenario {
             Self::Celebrity => celebrity::run(bench).await,
             Self::Lifecycle => lifecycle::run(bench).await,
             Self::Index => index::run(bench).await,
+            Self::Deliveries => deliveries::run(bench).await,
         }
     }
 }

@@ -1,0 +1,256 @@
+//! A node on local files in this process, and many users with two devices each, imported as facts: through the journal
+//! and `machine::shard::apply`, as a leader would, without HTTP.
+
+use anyhow::{Context, Result, anyhow};
+use fantail_channels::stub::{Settings, Stub};
+use fantail_local::blobs::LocalBlobs;
+use fantail_local::disk::RealDisk;
+use fantail_local::journal::{JournalOptions, LocalJournal};
+use fantail_local::keyring::{KeyringOptions, LocalKeyring};
+use fantail_local::store::{LocalStore, StoreOptions};
+use fantail_machine::records::endpoint::EndpointPut;
+use fantail_machine::records::shard::{Change, Edge, ShardRecord, UserPut};
+use fantail_machine::records::{Fact, Stamped};
+use fantail_machine::shard::{self, Derived};
+use fantail_machine::view::View;
+use fantail_node::Node;
+use fantail_node::ask::TenantAsk;
+use fantail_node::ports::{Ports, Stop};
+use fantail_node::start::Options;
+use fantail_ports::channel::Channel;
+use fantail_ports::clock::Clock;
+use fantail_ports::journal::{Append, Journal};
+use fantail_ports::keyring::{Context as Sealing, Keyring, ListName};
+use fantail_ports::store::{Commit, Store};
+use fantail_ports::tables::Changes;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::{Platform, Status};
+use fantail_rules::ids::{
+    AddressHash, ClaimNo, DeviceHash, DeviceNo, Epoch, KeyNo, Millis, PartitionId, Position, ShardNo,
+    TenantId, UserNo,
+};
+use fantail_server::system::{SystemClock, SystemEntropy, SystemTasks};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+pub const SHARDS: u16 = 4;
+/// Users in one record, records in one append.
+const USERS_PER_RECORD: usize = 256;
+const RECORDS_PER_APPEND: usize = 64;
+const SYNC_BYTES: u64 = 64 << 20;
+
+pub struct House {
+    pub clock: Arc<SystemClock>,
+    pub tasks: Arc<SystemTasks>,
+    pub journal: Arc<LocalJournal>,
+    pub store: Arc<LocalStore>,
+    pub keyring: Arc<LocalKeyring>,
+    pub blobs: Arc<LocalBlobs>,
+}
+
+impl House {
+    pub fn open(directory: &Path) -> Result<Self> {
+        std::fs::create_dir_all(directory)?;
+        let clock = Arc::new(SystemClock::default());
+        let handle = tokio::runtime::Handle::current();
+        let options = JournalOptions::default();
+        let journal = LocalJournal::open(Arc::new(RealDisk), &directory.join("journal"), options)?;
+        Ok(Self {
+            tasks: Arc::new(SystemTasks { handle, clock: clock.clone() }),
+            clock,
+            journal: Arc::new(journal),
+            store: Arc::new(LocalStore::open(StoreOptions::new(directory.join("tables")))?),
+            keyring: Arc::new(LocalKeyring::open(KeyringOptions::new(directory.join("keys")))?),
+            blobs: Arc::new(LocalBlobs::open(directory.join("blobs"))?),
+        })
+    }
+
+    pub fn close(&self) -> Result<()> {
+        Ok(self.journal.close()?)
+    }
+
+    pub fn stub(&self) -> Result<Arc<dyn Channel>> {
+        let stub = Stub::open(&Settings::default(), self.clock.clone(), self.tasks.clone())?;
+        Ok(Arc::new(stub))
+    }
+
+    pub async fn start(&self, push: Arc<dyn Channel>) -> Result<Node> {
+        let ports = Ports {
+            journal: self.journal.clone(),
+            store: self.store.clone(),
+            blobs: self.blobs.clone(),
+            keyring: self.keyring.clone(),
+            clock: self.clock.clone(),
+            entropy: Arc::new(SystemEntropy::default()),
+            tasks: self.tasks.clone(),
+            channels: BTreeMap::from([(ChannelKind::Push, push)]),
+            stop: Stop::default(),
+        };
+        let (node, _) = Node::start(ports, Options { shards: SHARDS, ..Options::default() }).await?;
+        Ok(node)
+    }
+
+    /// The tenant that everything here belongs to.
+    pub async fn tenant(&self) -> Result<TenantId> {
+        let node = self.start(self.stub()?).await?;
+        let ask = TenantAsk { slug: "bench".to_owned(), name: "Bench".to_owned() };
+        let tenant = node.create_tenant(ask).await.map_err(|refusal| anyhow!("{refusal}"))?;
+        node.stop().await.map_err(|refusal| anyhow!("{refusal}"))?;
+        Ok(tenant.id)
+    }
+}
+
+/// Brings users, their devices and their follows in as facts.
+pub struct Import<'a> {
+    house: &'a House,
+    tenant: TenantId,
+    shards: Vec<Shard>,
+    /// One for all: opening costs the same as with one each.
+    key: KeyNo,
+    homes: Vec<(u8, u32)>,
+}
+
+struct Shard {
+    partition: PartitionId,
+    epoch: Epoch,
+    next: Position,
+    users: u64,
+    waiting: Vec<ShardRecord>,
+}
+
+impl<'a> Import<'a> {
+    pub async fn new(house: &'a House, tenant: TenantId) -> Result<Import<'a>> {
+        let mut shards = Vec::new();
+        for no in 0..SHARDS {
+            let partition = PartitionId::Shard(ShardNo(no));
+            let epoch = house.journal.fence(partition).await?;
+            let next = house.journal.bounds(partition)?.next;
+            shards.push(Shard { partition, epoch, next, users: 0, waiting: Vec::new() });
+        }
+        Ok(Self { house, tenant, shards, key: house.keyring.mint(tenant)?, homes: Vec::new() })
+    }
+
+    /// Users `u0`, `u1`, … with two devices each.
+    pub async fn users(&mut self, count: u64) -> Result<()> {
+        let keyring = &self.house.keyring;
+        let seal = |context, plain: &[u8]| keyring.seal(self.tenant, self.key, context, plain);
+        let (id, attributes) = (seal(Sealing::UserId, b"u")?, seal(Sealing::UserAttributes, b"{}")?);
+        let address = seal(Sealing::Address, b"stub:ok")?;
+        let mut batches = vec![(Vec::new(), Vec::new()); usize::from(SHARDS)];
+        for no in 0..count {
+            let lookup = keyring.lookup_user(self.tenant, &user_name(no))?;
+            let home = usize::from(lookup.shard(SHARDS).0);
+            let user = UserNo(self.shards[home].users);
+            self.shards[home].users += 1;
+            self.homes.push((home as u8, user.0 as u32));
+            let (puts, endpoints) = &mut batches[home];
+            let (locale, zone) = (String::new(), String::new());
+            puts.push(UserPut { user, lookup, id: id.clone(), attributes: attributes.clone(), locale, zone });
+            for device in 1..=2u16 {
+                let mut hash = [0; 16];
+                hash[..8].copy_from_slice(&no.to_be_bytes());
+                hash[8] = device as u8;
+                endpoints.push(EndpointPut {
+                    user,
+                    device: DeviceNo(device),
+                    claim: ClaimNo(device.into()),
+                    status: Status::Active,
+                    kind: ChannelKind::Push,
+                    platform: Platform::Android,
+                    name_hash: DeviceHash(hash),
+                    name: None,
+                    address_hash: AddressHash(hash),
+                    address: address.clone(),
+                    meta: None,
+                });
+            }
+            if puts.len() == USERS_PER_RECORD {
+                let (users, endpoints) = std::mem::take(&mut batches[home]);
+                self.put(home, users, endpoints).await?;
+            }
+        }
+        for (home, (users, endpoints)) in batches.into_iter().enumerate() {
+            self.put(home, users, endpoints).await?;
+        }
+        self.flush().await
+    }
+
+    async fn put(&mut self, home: usize, users: Vec<UserPut>, endpoints: Vec<EndpointPut>) -> Result<()> {
+        let tenant = self.tenant;
+        self.shards[home].waiting.push(ShardRecord::UserPut { tenant, users });
+        self.shards[home].waiting.push(ShardRecord::EndpointPut { tenant, endpoints });
+        if self.shards[home].waiting.len() >= RECORDS_PER_APPEND { self.land(home).await } else { Ok(()) }
+    }
+
+    /// Puts users, in any order, on the list of an actor.
+    pub async fn follow(&mut self, actor: &str, users: impl Iterator<Item = u64>) -> Result<()> {
+        let list =
+            self.house.keyring.lookup_list(self.tenant, ListName::FollowersOf(actor))?.with_kind(false);
+        let mut edges: Vec<Vec<Edge>> = vec![Vec::new(); usize::from(SHARDS)];
+        for no in users {
+            let (home, user) = self.homes[no as usize];
+            edges[usize::from(home)].push(Edge { user: UserNo(user.into()), list, name: None });
+        }
+        let (tenant, change) = (self.tenant, Change::Join);
+        for (home, mut edges) in edges.into_iter().enumerate() {
+            edges.sort_unstable_by_key(|edge| edge.user);
+            edges.dedup_by_key(|edge| edge.user);
+            for edges in edges.chunks(USERS_PER_RECORD) {
+                self.shards[home].waiting.push(ShardRecord::Edges { tenant, change, edges: edges.to_vec() });
+                if self.shards[home].waiting.len() >= RECORDS_PER_APPEND {
+                    self.land(home).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn flush(&mut self) -> Result<()> {
+        for home in 0..self.shards.len() {
+            self.land(home).await?;
+        }
+        self.house.store.sync().await?;
+        Ok(())
+    }
+
+    /// Append, then fold.
+    async fn land(&mut self, home: usize) -> Result<()> {
+        let shard = &mut self.shards[home];
+        let records = std::mem::take(&mut shard.waiting);
+        if records.is_empty() {
+            return Ok(());
+        }
+        let now = self.house.clock.wall();
+        let append = Append {
+            partition: shard.partition,
+            epoch: shard.epoch,
+            first: shard.next,
+            records: records.iter().map(|record| encoded(record, now)).collect(),
+        };
+        let through = self.house.journal.append(append).await?;
+        shard.next = through.next();
+        let (mut changes, mut derived) = (Changes::new(), Derived::default());
+        let mut folded = Ok(());
+        self.house.store.read(shard.partition, &mut |state| {
+            let mut view = View::new(state.tables(), &[], &mut changes);
+            folded =
+                records.iter().try_for_each(|record| shard::apply(&mut view, record, now, &[], &mut derived));
+        })?;
+        folded.context("cannot fold")?;
+        let Derived { edits, windows, forgets, .. } = derived;
+        self.house.store.commit(shard.partition, Commit { through, changes, edits, windows, forgets })?;
+        if self.house.store.gauges().unsynced_bytes >= SYNC_BYTES {
+            self.house.store.sync().await?;
+        }
+        Ok(())
+    }
+}
+
+fn encoded<R: Fact + Clone>(record: &R, at: Millis) -> Vec<u8> {
+    Stamped { at, record: record.clone() }.encode()
+}
+
+pub fn user_name(no: u64) -> String {
+    format!("u{no}")
+}

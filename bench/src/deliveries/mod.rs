@@ -1,0 +1,310 @@
+//! Deliveries through the stub channel, with durable Intent and outcome: a node on local files in a process of its own.
+//!
+//! Half of the members come from one dense list (a tenth of all users), half from sparse lists of 10,000; everybody has
+//! two devices. The page cache is dropped before anything is sent. Critical notifications are timed alone and beside a
+//! backlog; direct sends have content of their own for each recipient.
+
+mod house;
+
+use crate::Bench;
+use crate::event::spread;
+use crate::index::job::{Job, answer, run as run_job};
+use crate::index::{Meter, Spent};
+use crate::quantiles::{Samples, Summary};
+use crate::report::Row;
+use anyhow::{Result, anyhow, ensure};
+use fantail_node::Node;
+use fantail_node::ask::{
+    AudienceAsk, ChannelKind, ChannelSet, DeliveryState, EventAsk, NotifyAsk, Priority, Refusal,
+};
+use fantail_ports::BoxFuture;
+use fantail_ports::channel::{Channel, Report, Shipment};
+use fantail_rules::ids::TenantId;
+use house::{House, Import, user_name};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const DURABLE: &str = "fsync before each send, and each outcome";
+const LIMIT: Duration = Duration::from_secs(900);
+const LOOK: Duration = Duration::from_millis(5);
+const SPARSE_MEMBERS: u64 = 10_000;
+const DEVICES: u64 = 2;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Deliver {
+    pub directory: PathBuf,
+    pub users: u64,
+    pub critical: u64,
+    pub requests: u64,
+    /// Whose users were imported; `None`: import them.
+    pub tenant: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Delivered {
+    pub deliveries: f64,
+    pub spent: Spent,
+    pub journal_bytes: f64,
+    pub critical_idle: Summary,
+    pub critical_busy: Summary,
+    pub busy_backlog: f64,
+    pub recipients: f64,
+    pub accepted_seconds: f64,
+    pub direct_seconds: f64,
+}
+
+/// The stub, with a clock: how long after acceptance critical messages leave.
+struct Timed {
+    stub: Arc<dyn Channel>,
+    arrived: AtomicU64,
+}
+
+impl Channel for Timed {
+    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
+        if shipment.lane == Priority::Critical {
+            self.arrived.fetch_add(shipment.messages.len() as u64, Ordering::Relaxed);
+        }
+        self.stub.send(shipment, report)
+    }
+}
+
+pub async fn run(bench: &mut Bench) -> Result<()> {
+    let users = bench.scale.delivery_users;
+    let directory = bench.work.join("deliveries");
+    let job = Deliver { directory: directory.clone(), users, critical: 300, requests: 100, tenant: None };
+    // In a process of its own: what is measured starts cold.
+    let tenant: u32 = run_job(&Job::Deliver(job.clone()), LIMIT)?;
+    let found: Delivered = run_job(&Job::Deliver(Deliver { tenant: Some(tenant), ..job }), LIMIT)?;
+    let rate = found.spent.per_second(found.deliveries);
+    let what =
+        format!("fan-out push through the stub, {users} users with 2 devices, half dense, half sparse lists");
+    bench.report.add(
+        Row::new("deliveries", what, DURABLE)
+            .fact("sent", rate, " deliveries/s")
+            .fact("CPU", found.spent.cpu_us_per(found.deliveries), " µs/delivery")
+            .fact("journal", found.journal_bytes / found.deliveries, " B/delivery")
+            .fact("deliveries", found.deliveries, "")
+            .fact("peak memory", found.spent.peak_mb(), " MB")
+            .at_least(300_000.0, rate, " deliveries/s"),
+    );
+    let per_second = found.recipients / found.accepted_seconds.max(1e-9);
+    bench.report.add(
+        Row::new("deliveries", "requests with 1,000 recipients, content of their own of 300 bytes", DURABLE)
+            .fact("accepted", per_second, " recipients/s")
+            .fact("sent", found.recipients / found.direct_seconds.max(1e-9), " recipients/s")
+            .at_least(50_000.0, per_second, " recipients/s"),
+    );
+    for (what, summary, goal) in [
+        ("critical, from asking to the provider's door, idle".to_owned(), found.critical_idle, 15.0),
+        (
+            format!("critical, beside an unpaced backlog of {:.0} deliveries", found.busy_backlog),
+            found.critical_busy,
+            250.0,
+        ),
+    ] {
+        bench.report.add(
+            Row::new("deliveries", what, DURABLE)
+                .fact("p50", summary.p50_ms, " ms")
+                .fact("p99", summary.p99_ms, " ms")
+                .at_most(goal, summary.p99_ms, " ms p99"),
+        );
+    }
+    std::fs::remove_dir_all(&directory)?;
+    Ok(())
+}
+
+impl Deliver {
+    pub fn work(&self) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(async {
+            match self.tenant {
+                None => self.import().await,
+                Some(tenant) => self.measure(TenantId(tenant)).await,
+            }
+        })
+    }
+
+    fn sparse_lists(&self) -> u64 {
+        (self.users / 10 / SPARSE_MEMBERS).max(1)
+    }
+
+    async fn import(&self) -> Result<()> {
+        let house = House::open(&self.directory)?;
+        let tenant = house.tenant().await?;
+        let mut import = Import::new(&house, tenant).await?;
+        import.users(self.users).await?;
+        import.follow("dense", (0..self.users).filter(|no| spread(*no) % 10 == 0)).await?;
+        for list in 0..self.sparse_lists() {
+            let members = (0..SPARSE_MEMBERS).map(|at| spread(list << 32 | at) % self.users);
+            import.follow(&sparse_name(list), members).await?;
+        }
+        import.flush().await?;
+        house.close()?;
+        answer(&tenant.0);
+        Ok(())
+    }
+
+    async fn measure(&self, tenant: TenantId) -> Result<()> {
+        let house = House::open(&self.directory)?;
+        let sparse = self.sparse_lists();
+        // Only root may.
+        let _is_cold = std::fs::write("/proc/sys/vm/drop_caches", "3");
+        let push = Arc::new(Timed { stub: house.stub()?, arrived: AtomicU64::new(0) });
+        let node = house.start(push.clone()).await?;
+        let work = Work { node: &node, tenant, push: &push };
+        let critical_idle = work.critical(self.critical, 0).await?;
+        let (before, journal_before) = (work.sent(), node.health().counters.record_bytes);
+        let meter = Meter::begin()?;
+        work.post("dense", "dense").await?;
+        for list in 0..sparse {
+            work.post(&sparse_name(list), "sparse").await?;
+        }
+        work.drained().await?;
+        let spent = meter.spent()?;
+        let deliveries = work.sent() - before;
+        let expected = DEVICES * (self.users / 10 + sparse * SPARSE_MEMBERS) * 9 / 10;
+        ensure!(deliveries >= expected, "{deliveries} deliveries, at least {expected} were expected");
+        let journal_bytes = (node.health().counters.record_bytes - journal_before) as f64;
+        let (accepted_seconds, direct_seconds) = work.direct(self.requests, self.users).await?;
+        work.post("dense", "backlog").await?;
+        let critical_busy = work.critical(self.critical, 1).await?;
+        let busy_backlog = (DEVICES * self.users / 10) as f64;
+        work.drained().await?;
+        answer(&Delivered {
+            deliveries: deliveries as f64,
+            spent,
+            journal_bytes,
+            critical_idle,
+            critical_busy,
+            busy_backlog,
+            recipients: (self.requests * 1_000) as f64,
+            accepted_seconds,
+            direct_seconds,
+        });
+        node.stop().await.map_err(refused)
+    }
+}
+
+fn sparse_name(list: u64) -> String {
+    format!("sparse-{list}")
+}
+
+fn refused(refusal: Refusal) -> anyhow::Error {
+    anyhow!("{refusal}")
+}
+
+struct Work<'a> {
+    node: &'a Node,
+    tenant: TenantId,
+    push: &'a Timed,
+}
+
+impl Work<'_> {
+    /// Deliveries that the provider has.
+    fn sent(&self) -> u64 {
+        let all = self.node.health().deliveries;
+        all.iter().filter(|(_, state, _)| *state == DeliveryState::Accepted).map(|(_, _, count)| count).sum()
+    }
+
+    /// Waits until nothing is on its way and everything was looked at.
+    async fn drained(&self) -> Result<()> {
+        let began = Instant::now();
+        let mut last = (u64::MAX, Instant::now());
+        loop {
+            let health = self.node.health();
+            ensure!(health.stopped.is_none(), "the node stopped: {:?}", health.stopped);
+            ensure!(began.elapsed() < LIMIT, "deliveries do not end");
+            let in_flight: u64 = health.in_flight.iter().map(|(_, count)| u64::from(*count)).sum();
+            let sent = self.sent();
+            if sent != last.0 || in_flight > 0 || health.take_lag > 0 {
+                last = (sent, Instant::now());
+            } else if last.1.elapsed() > 4 * LOOK {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn post(&self, actor: &str, id: &str) -> Result<()> {
+        let ask = EventAsk {
+            source: id.to_owned(),
+            id: actor.to_owned(),
+            kind: "post".to_owned(),
+            actor: Some(actor.to_owned()),
+            audience: AudienceAsk::FollowersOf(actor.to_owned()),
+            category: "posts".to_owned(),
+            priority: Priority::Normal,
+            channels: ChannelSet::EMPTY.with(ChannelKind::Push),
+            ttl_ms: 86_400_000,
+            content: format!("{{\"title\":\"{:0>280}\"}}", id).into_bytes(),
+            body_hash: [1; 16],
+        };
+        for accepted in self.node.post_events(self.tenant, vec![ask]).await {
+            accepted.map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    fn ask(&self, id: String, priority: Priority) -> NotifyAsk {
+        NotifyAsk {
+            id,
+            kind: "notification".to_owned(),
+            category: "bench".to_owned(),
+            priority,
+            channels: ChannelSet::EMPTY.with(ChannelKind::Push),
+            ttl_ms: 86_400_000,
+            content: b"{\"title\":\"hello\"}".to_vec(),
+            recipients: Vec::new(),
+            body_hash: [1; 16],
+        }
+    }
+
+    /// One after the other, each to one user: the time until the channel has it.
+    async fn critical(&self, count: u64, series: u64) -> Result<Summary> {
+        let mut samples = Samples::default();
+        for no in 0..count {
+            let recipients = self.node.recipients(self.tenant, &[user_name(no)]).map_err(refused)?;
+            let before = self.push.arrived.load(Ordering::Relaxed);
+            let began = Instant::now();
+            let mut ask = self.ask(format!("critical-{series}-{no}"), Priority::Critical);
+            ask.recipients = recipients.into_iter().map(|one| (one, None)).collect();
+            self.node.notify(self.tenant, ask).await.map_err(refused)?;
+            while self.push.arrived.load(Ordering::Relaxed) < before + DEVICES {
+                ensure!(began.elapsed() < Duration::from_secs(60), "a critical notification does not arrive");
+                tokio::time::sleep(Duration::from_micros(200)).await;
+            }
+            samples.record(began.elapsed());
+        }
+        Ok(samples.summarise())
+    }
+
+    /// Requests of 1,000 recipients, each with content of its own; the seconds until all are accepted, and sent.
+    async fn direct(&self, requests: u64, users: u64) -> Result<(f64, f64)> {
+        let began = Instant::now();
+        let mut waiting = Vec::new();
+        for no in 0..requests {
+            let (node, tenant) = (self.node.clone(), self.tenant);
+            let ask = self.ask(format!("direct-{no}"), Priority::Normal);
+            waiting.push(tokio::spawn(async move {
+                let names: Vec<String> = (0..1_000).map(|at| user_name((no * 1_000 + at) % users)).collect();
+                let recipients = node.recipients(tenant, &names).map_err(refused)?;
+                let own = |at: usize| format!("{{\"title\":\"{at:0>280}\"}}").into_bytes();
+                let recipients = recipients.into_iter().enumerate().map(|(at, one)| (one, Some(own(at))));
+                let ask = NotifyAsk { recipients: recipients.collect(), ..ask };
+                node.notify(tenant, ask).await.map_err(refused)
+            }));
+            if waiting.len() >= 8 {
+                waiting.remove(0).await??;
+            }
+        }
+        for one in waiting {
+            one.await??;
+        }
+        let accepted = began.elapsed().as_secs_f64();
+        self.drained().await?;
+        Ok((accepted, began.elapsed().as_secs_f64()))
+    }
+}
