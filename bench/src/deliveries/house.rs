@@ -15,7 +15,7 @@ use fantail_machine::shard::{self, Derived};
 use fantail_machine::view::View;
 use fantail_node::Node;
 use fantail_node::ask::TenantAsk;
-use fantail_node::ports::{Ports, Stop};
+use fantail_node::ports::{Points, Ports, Stop};
 use fantail_node::start::Options;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
@@ -86,6 +86,7 @@ impl House {
             tasks: self.tasks.clone(),
             channels: BTreeMap::from([(ChannelKind::Push, push)]),
             stop: Stop::default(),
+            points: Points::default(),
         };
         let (node, _) = Node::start(ports, Options { shards: SHARDS, ..Options::default() }).await?;
         Ok(node)

@@ -61,6 +61,7 @@ pub async fn run(core: Arc<Core>, start: Start) {
     let sends = allowed.as_ref().map_or(0, |allowed| allowed.sends.len());
     let permits = core.dispatch.planned(start, u32::try_from(sends).unwrap_or(u32::MAX), more);
     let Some(allowed) = allowed.filter(|allowed| !allowed.sends.is_empty()) else { return };
+    core.ports.points.reach("deliver.allowed");
     let began = core.ports.clock.monotonic();
     let parcel = Parcel { core: &core, job, channel, allowed };
     let mut calls = parcel.send(began).await;
@@ -102,11 +103,13 @@ impl Parcel<'_> {
                 return Vec::new();
             }
         };
+        self.core.ports.points.reach("deliver.packed");
         self.settle(packed.unsendable).await;
         let told = Mutex::new(Vec::new());
         let calls = Mutex::new(Vec::with_capacity(packed.positions.len()));
         let report = |index: usize, answer: Answer| {
             let Some(position) = packed.positions.get(index) else { return };
+            self.core.ports.points.reach("deliver.answered");
             let signal = outcome::signal(&answer);
             calls.lock().unwrap_or_else(PoisonError::into_inner).push(Call { began, signal });
             told.lock().unwrap_or_else(PoisonError::into_inner).push(Told::of(*position, answer));
@@ -124,6 +127,7 @@ impl Parcel<'_> {
             let portion = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
             self.settle(portion).await;
         }
+        self.core.ports.points.reach("deliver.sent");
         drop(sending);
         calls.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -200,12 +204,14 @@ impl Parcel<'_> {
         if told.is_empty() {
             return;
         }
+        self.core.ports.points.reach("deliver.settling");
         let bytes = told.len() * 16;
         loop {
             let ask = ShardAsk::Outcome { parcel: self.allowed.parcel, told: told.clone() };
             let queue = &self.core.shard(self.job.shard).queue;
             match answer(queue.push(DELIVERIES, vec![ask], bytes)).await {
                 Ok(_) => {
+                    self.core.ports.points.reach("deliver.settled");
                     self.core.meter.settled(self.channel, &told);
                     return;
                 }

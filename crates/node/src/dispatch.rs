@@ -249,6 +249,7 @@ pub async fn run(core: Arc<Core>) {
         look(&core);
         let (starts, again) = core.dispatch.next(core.ports.clock.wall(), core.ports.clock.monotonic());
         for start in starts {
+            core.ports.points.reach("dispatch.started");
             let parcel = deliver::run(core.clone(), start);
             core.ports.tasks.spawn("parcel", Box::pin(parcel));
         }

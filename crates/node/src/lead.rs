@@ -151,6 +151,7 @@ impl<M: Machine> Leader<M> {
             })
         });
         self.next = Position(self.next.0 + count);
+        self.ports.points.reach("lead.planned");
         self.meter.planned(count, batch.bytes as u64);
         let derived = batch.derived;
         let commit = Commit {
@@ -225,10 +226,13 @@ impl<M: Machine> Leader<M> {
         let through = flight.commit.through;
         let grew = flight.append.is_some();
         if grew {
+            self.ports.points.reach("lead.durable");
             self.fold(flight.commit)?;
+            self.ports.points.reach("lead.folded");
             // Before anybody hears of the new position, what it brings can be read.
             (self.settled)(&flight.facts, &flight.offers);
             self.applied.send_replace(through);
+            self.ports.points.reach("lead.settled");
         }
         for (item, answers) in flight.answers {
             item.answer(Ok(answers));

@@ -68,6 +68,7 @@ pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Acc
     let bytes: usize = ask.recipients.iter().map(|(_, own)| 64 + own.as_ref().map_or(0, Vec::len)).sum();
     let bytes = bytes + ask.content.len() + 512;
     let prepared = prepare(core, tenant, key, ask)?;
+    core.ports.points.reach("accept.sealed");
     let Some(front) = core.front(front) else { return Err(stopped("there is no such front")) };
     match answer(front.queue.push(tenant, vec![FrontAsk::Admit(Box::new(prepared))], bytes)).await? {
         FrontAnswer::Admitted(event) => {

@@ -24,6 +24,42 @@ pub struct Ports {
     /// The ways out of the house; what has none is refused.
     pub channels: BTreeMap<ChannelKind, Arc<dyn Channel>>,
     pub stop: Stop,
+    pub points: Points,
+}
+
+/// Named places on the way of a notification, where a test can have the process die. Nobody listens otherwise.
+#[derive(Default)]
+pub struct Points(Option<Box<dyn Fn(&'static str) + Send + Sync>>);
+
+impl Points {
+    /// In the order in which a notification meets them.
+    pub const ALL: &[&str] = &[
+        "accept.sealed",
+        "lead.planned",
+        "lead.durable",
+        "lead.folded",
+        "lead.settled",
+        "take.proposed",
+        "dispatch.started",
+        "deliver.allowed",
+        "deliver.packed",
+        "deliver.answered",
+        "deliver.sent",
+        "deliver.settling",
+        "deliver.settled",
+    ];
+
+    #[must_use]
+    pub fn watched_by(watcher: Box<dyn Fn(&'static str) + Send + Sync>) -> Self {
+        Self(Some(watcher))
+    }
+
+    pub fn reach(&self, point: &'static str) {
+        if let Some(watcher) = &self.0 {
+            debug_assert!(Self::ALL.contains(&point), "{point} is not listed");
+            watcher(point);
+        }
+    }
 }
 
 /// Why the node can promise nothing more, once it cannot. The first reason stays.

@@ -65,6 +65,7 @@ impl TakeLoop {
                 self.tail.read(taken.next(), STRETCH_MAX).await.map_err(|failed| failed.to_string())?;
             let Some(last) = facts.last().map(|fact| fact.position) else { continue };
             let count = facts.len() as u64;
+            self.ports.points.reach("take.proposed");
             let ask = ShardAsk::Take { front: self.front, facts: facts.into() };
             let Ok(answer) = self.queue.push(HOUSE, vec![ask], 64 * count as usize) else {
                 if self.queue.is_closed() {

@@ -19,7 +19,7 @@ use fantail_local::journal::{JournalOptions, LocalJournal, RoomOptions};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_node::Node;
-use fantail_node::ports::{Ports, Stop};
+use fantail_node::ports::{Points, Ports, Stop};
 use fantail_node::start::Options;
 use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
@@ -28,6 +28,7 @@ use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tracing::info;
 
@@ -125,6 +126,7 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         tasks,
         channels,
         stop: Stop::default(),
+        points: points(config.delivery.die_at.as_deref()),
     };
     let options = Options { shards: config.shards, ..Options::default() };
     let (node, report) = Node::start(ports, options).await.context("cannot recover")?;
@@ -145,6 +147,17 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         failed: Box::pin(failure(node.clone())),
         close: Box::new(move || Box::pin(close(node, background, journal))),
     })
+}
+
+/// For crash tests: the process dies when it comes to a point for the n-th time, as `name:n` says.
+fn points(die_at: Option<&str>) -> Points {
+    let Some((name, times)) = die_at.and_then(|text| text.split_once(':')) else { return Points::default() };
+    let (name, left) = (name.to_owned(), AtomicU64::new(times.parse().unwrap_or(1)));
+    Points::watched_by(Box::new(move |point| {
+        if point == name && left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            std::process::abort();
+        }
+    }))
 }
 
 async fn failure(node: Node) -> String {

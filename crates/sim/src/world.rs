@@ -16,7 +16,7 @@ use fantail_memory::journal::{Durability, MemoryJournal};
 use fantail_memory::keyring::MemoryKeyring;
 use fantail_memory::store::MemoryStore;
 use fantail_node::Node;
-use fantail_node::ports::{Ports, Stop};
+use fantail_node::ports::{Points, Ports, Stop};
 use fantail_node::start::Options;
 use fantail_ports::clock::Clock;
 use fantail_ports::journal::{Journal, ReadLimit};
@@ -98,6 +98,7 @@ impl World {
             tasks: Arc::new(self.executor.clone()),
             channels: BTreeMap::new(),
             stop: Stop::default(),
+            points: Points::default(),
         };
         let (slot, options) = (Started::default(), self.options);
         self.starting = Some(slot.clone());

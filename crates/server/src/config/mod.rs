@@ -43,6 +43,8 @@ pub struct Config {
 pub struct Delivery {
     /// Where the stub writes down what arrived.
     pub stub_arrivals: Option<PathBuf>,
+    /// For crash tests.
+    pub die_at: Option<String>,
     pub webhook: webhook::Settings,
 }
 
@@ -190,7 +192,9 @@ impl Layers {
         };
         let file = self.get("delivery.stub_arrivals").0;
         let stub_arrivals = (!file.is_empty()).then(|| PathBuf::from(file));
-        Ok(Delivery { stub_arrivals, webhook })
+        let die_at = self.get("delivery.die_at").0;
+        let die_at = (!die_at.is_empty()).then(|| die_at.to_owned());
+        Ok(Delivery { stub_arrivals, die_at, webhook })
     }
 
     fn flag(&self, key: &'static str) -> Result<bool, ConfigError> {

@@ -76,6 +76,11 @@ pub const SETTINGS: &[Setting] = &[
         "",
         "For tests: a file to which the stub provider appends a line for every message that arrives there.",
     ),
+    text(
+        "delivery.die_at",
+        "",
+        "For tests: a point of the walk and a number, like deliver.allowed:2; the process dies when it gets there.",
+    ),
 ];
 
 const fn text(key: &'static str, default: &'static str, doc: &'static str) -> Setting {

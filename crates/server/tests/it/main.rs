@@ -8,6 +8,8 @@ mod auth;
 mod clock;
 mod config;
 mod crash;
+mod crash_deliveries;
+mod deliveries;
 mod events;
 mod inbox;
 mod life;

@@ -1,0 +1,115 @@
+//! Killed at every named point between a request and its outcome: nothing is lost, nothing ends without a state, and a
+//! copy too many is one that the policy allows and the ledger counts.
+
+use crate::deliveries::{Post, notification, register, status};
+use crate::world::{eventually, expect, put_user};
+use fantail_server::client::Client;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// In the order in which a notification meets them; the node has the same list.
+const POINTS: &[&str] = &[
+    "accept.sealed",
+    "lead.planned",
+    "lead.durable",
+    "lead.folded",
+    "lead.settled",
+    "take.proposed",
+    "dispatch.started",
+    "deliver.allowed",
+    "deliver.packed",
+    "deliver.answered",
+    "deliver.sent",
+    "deliver.settling",
+    "deliver.settled",
+];
+const ROUNDS_DEFAULT: u64 = 2;
+const CLASSES: [(&str, &str); 3] = [("critical", "critical"), ("normal", "transactional"), ("low", "bulk")];
+/// Requests to a server that is to die; it must have died by then.
+const REQUESTS_MAX: usize = 400;
+
+/// Asks until the server is gone. Returns what was acknowledged, and the request that was not.
+fn send_until_dead(
+    client: &mut Client,
+    number: &mut u64,
+    acknowledged: &mut BTreeMap<String, &'static str>,
+) -> Option<Value> {
+    for _ in 0..REQUESTS_MAX {
+        let (priority, class) = CLASSES[(*number % 3) as usize];
+        let body = notification(&format!("n{number}"), &["ann", "bob"], json!({"priority": priority}));
+        *number += 1;
+        match client.post("/api/v1/notifications", &body) {
+            Ok(response) => {
+                assert_eq!(response.status, 202, "{}", response.text());
+                let id = response.json()["eventId"].as_str().expect("an id").to_owned();
+                acknowledged.insert(id, class);
+            }
+            Err(_) => return Some(body),
+        }
+    }
+    None
+}
+
+// proves: DED-01, DED-03, DED-04, DEL-14
+#[test]
+fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
+    let rounds = std::env::var("FANTAIL_DELIVERY_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok());
+    let rounds: u64 = rounds.unwrap_or(ROUNDS_DEFAULT);
+    let post = Post::new();
+    let (mut acknowledged, mut number) = (BTreeMap::new(), 0);
+    {
+        let server = post.start(&[]);
+        let mut client = server.client();
+        for user in ["ann", "bob"] {
+            put_user(&mut client, user);
+            register(&mut client, user, "phone", &format!("stub:ok {user}"));
+        }
+        server.stop();
+    }
+    for round in 0..rounds {
+        for point in POINTS {
+            let die_at = format!("{point}:{}", 2 + round % 7);
+            let mut server = post.start(&[("FANTAIL_DELIVERY_DIE_AT", &die_at)]);
+            let cut_off = send_until_dead(&mut server.client(), &mut number, &mut acknowledged);
+            assert!(!server.wait(), "it died at {die_at}");
+            let Some(body) = cut_off else { panic!("{die_at} was not reached") };
+            // Whoever got no answer asks again.
+            let server = post.start(&[]);
+            let accepted = expect(server.client().post("/api/v1/notifications", &body), 202);
+            let id = accepted["eventId"].as_str().expect("an id").to_owned();
+            let class =
+                CLASSES.iter().find(|(priority, _)| body["priority"] == *priority).expect("a class").1;
+            acknowledged.insert(id, class);
+            server.kill();
+        }
+    }
+    let server = post.start(&[]);
+    let mut client = server.client();
+    let (mut sent, mut resent, mut unconfirmed) = (0, 0, 0);
+    for (id, class) in &acknowledged {
+        let found = eventually("every delivery ends", || {
+            let found = status(&mut client, id);
+            (found["channels"][0]["done"] == true).then_some(found)
+        });
+        for delivery in found["deliveries"].as_array().expect("deliveries") {
+            let attempts = delivery["attempts"].as_u64().expect("a number");
+            match delivery["state"].as_str().expect("a state") {
+                "sent" => sent += 1,
+                "unconfirmed" => unconfirmed += 1,
+                other => panic!("{class} ended {other}: {found}"),
+            }
+            assert!(*class != "bulk" || attempts == 1, "bulk is never sent twice: {found}");
+            resent += attempts - 1;
+        }
+        assert_eq!(found["deliveries"].as_array().expect("deliveries").len(), 2, "{found}");
+    }
+    let arrived = post.arrived();
+    let (copies, extra) =
+        (arrived.values().sum::<u64>(), arrived.values().map(|copies| copies - 1).sum::<u64>());
+    assert!(extra <= resent, "{extra} copies too many, {resent} were resent on purpose");
+    assert!(arrived.len() as u64 >= sent, "whatever counts as sent arrived: {} of {sent}", arrived.len());
+    println!(
+        "{} notifications, {copies} arrivals, {extra} copies too many, {resent} resent, {unconfirmed} unconfirmed",
+        acknowledged.len()
+    );
+}
