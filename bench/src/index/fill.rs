@@ -3,7 +3,7 @@
 
 use super::graph::{Graph, Plan, Posting, Sizes};
 use super::job::answer;
-use super::port::{Background, Meter, Port, Spent, Windows, edit};
+use super::port::{Background, Meter, Port, SHARDS, Spent, Windows};
 use anyhow::{Result, ensure};
 use fantail_ports::store::Store;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub struct Filled {
 
 impl Fill {
     pub fn work(&self) -> Result<()> {
-        let mut port = Port::open(&self.directory, self.windows)?;
+        let mut port = Port::open(&self.directory, self.windows, SHARDS)?;
         let (follows, imported) = self.import(&mut port)?;
         port.settle(SETTLE);
         let (bytes_before, entries_before) = (port.disk_bytes(), port.store.gauges().entries_written);
@@ -75,9 +75,9 @@ impl Fill {
     fn import(&self, port: &mut Port) -> Result<(f64, Spent)> {
         let meter = Meter::begin()?;
         let graph = self.plan.graph;
-        let edits = (0..graph.all_lists())
-            .flat_map(|list| graph.members(list).into_iter().map(move |user| edit(list, user)));
-        let follows = port.import(edits)? as f64;
+        let all = (0..graph.all_lists())
+            .flat_map(|list| graph.members(list).into_iter().map(move |user| (list, user)));
+        let follows = port.import(all)? as f64;
         port.drain()?;
         Ok((follows, meter.spent()?))
     }
@@ -87,7 +87,7 @@ impl Fill {
         let background = Background::start(&port.store)?;
         let (began, limit) = (Instant::now(), Duration::from_secs(self.limit_seconds));
         while port.arrival < self.events && began.elapsed() < limit {
-            if port.store.gauges().window_events >= self.ahead_events_max {
+            if port.store.gauges().window_events >= self.ahead_events_max * SHARDS {
                 ensure!(!background.has_failed(), "the background work failed: {:?}", background.stop());
                 std::thread::park_timeout(LOOK);
                 continue;
@@ -102,7 +102,7 @@ impl Fill {
     fn go_on(&self, mut port: Port) -> Result<()> {
         let background = Background::start(&port.store)?;
         loop {
-            if port.store.gauges().window_events >= self.ahead_events_max {
+            if port.store.gauges().window_events >= self.ahead_events_max * SHARDS {
                 ensure!(!background.has_failed(), "the background work failed: {:?}", background.stop());
                 std::thread::park_timeout(LOOK);
                 continue;
@@ -121,8 +121,8 @@ pub fn measure_transposition(events: u64, followers: u64) -> Result<()> {
         Graph { users: 100_000, lists: 16, sizes: Sizes::Equal(followers), readers: 0, side_lists: 0 };
     let plan = Plan { graph, posting: Posting::Lists { any: None } };
     {
-        let mut port = Port::open(&directory, Windows::Small)?;
-        let members = |list| graph.members(list).into_iter().map(move |user| edit(list, user));
+        let mut port = Port::open(&directory, Windows::Small, 1)?;
+        let members = |list| graph.members(list).into_iter().map(move |user| (list, user));
         port.import((0..graph.lists).flat_map(members))?;
         while port.arrival < events {
             port.post(&plan, events - port.arrival)?;

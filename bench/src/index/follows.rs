@@ -2,7 +2,7 @@
 
 use super::graph::list_id;
 use super::job::answer;
-use super::port::{Meter, Port, SHARD, Spent, TENANT, Windows, edit};
+use super::port::{Meter, Port, Spent, TENANT, Windows, partition};
 use crate::event::spread;
 use anyhow::{Context, Result, ensure};
 use fantail_ports::lists::ListKey;
@@ -30,12 +30,9 @@ pub struct Imported {
 
 impl Follows {
     pub fn work(&self) -> Result<()> {
-        let mut port = Port::open(&self.directory, Windows::Served)?;
+        let mut port = Port::open(&self.directory, Windows::Served, 1)?;
         let meter = Meter::begin()?;
-        port.import((0..self.follows).map(|at| {
-            let (list, user) = self.follow(at);
-            edit(list, user)
-        }))?;
+        port.import((0..self.follows).map(|at| self.follow(at)))?;
         port.drain()?;
         port.sync()?;
         let spent = meter.spent()?;
@@ -56,7 +53,7 @@ impl Follows {
         let expected: BTreeSet<u64> = all.filter(|(list, _)| *list == 0).map(|(_, user)| user).collect();
         let key = ListKey { tenant: TENANT, list: list_id(0) };
         let mut found = None;
-        port.store.read(SHARD, &mut |view| {
+        port.store.read(partition(0), &mut |view| {
             found = Some(view.lists().members(key, None, expected.len() + 1));
         })?;
         let found = found.context("the store did not read")??;

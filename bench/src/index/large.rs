@@ -3,7 +3,7 @@
 
 use super::graph::{Graph, Plan, Posting, Sizes, list_id, since_ever};
 use super::job::answer;
-use super::port::{ALL, Meter, Port, SHARD, Spent, TENANT, Windows, edit};
+use super::port::{ALL, Meter, Port, Spent, TENANT, Windows, partition};
 use crate::event::spread;
 use crate::quantiles::{Samples, Summary};
 use anyhow::{Context, Result, ensure};
@@ -45,9 +45,9 @@ pub struct Measured {
 
 impl Large {
     pub fn work(&self) -> Result<()> {
-        let mut port = Port::open(&self.directory, Windows::One)?;
+        let mut port = Port::open(&self.directory, Windows::One, 1)?;
         let meter = Meter::begin()?;
-        port.import((0..self.members).map(|at| edit(LIST, member(at))))?;
+        port.import((0..self.members).map(|at| (LIST, member(at))))?;
         port.drain()?;
         let imported = meter.spent()?;
         port.settle(SETTLE);
@@ -88,7 +88,7 @@ impl Large {
         let (meter, mut after, mut count) = (Meter::begin()?, None, 0);
         loop {
             let mut page = None;
-            port.store.read(SHARD, &mut |view| {
+            port.store.read(partition(0), &mut |view| {
                 page = Some(view.lists().members(key, after, MEMBERS_PER_PAGE));
             })?;
             let page = page.context("the store did not read")??;
@@ -136,7 +136,7 @@ impl Large {
             let leave = vec![ListEdit { key, user, intervals: left, at }];
             for (edits, samples) in [(join, &mut follow), (leave, &mut unfollow)] {
                 let began = Instant::now();
-                port.edit(edits)?;
+                port.edit(0, edits)?;
                 samples.record(began.elapsed());
             }
         }
@@ -153,6 +153,5 @@ fn member(at: u64) -> u64 {
 fn count(port: &Port, user: u64, is_member: bool) -> Result<u64> {
     let followed = Followed { list: list_id(LIST), intervals: since_ever() };
     let follows = if is_member { std::slice::from_ref(&followed) } else { &[] };
-    let reader = Reader { tenant: TENANT, user: UserNo(user), follows };
-    port.ask(|inbox| inbox.count(&reader, ALL))
+    port.ask(user, |inbox, user| inbox.count(&Reader { tenant: TENANT, user, follows }, ALL))
 }

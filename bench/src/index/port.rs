@@ -1,11 +1,11 @@
 //! The store under test, driven through its port in this process: commits, background work and sync points come
-//! from threads of their own, as in the server.
+//! from threads of their own, as in the server. Users of the graph are spread over the shards as there.
 
 use super::graph::{Plan, follows, list_id, since_ever};
 use crate::process::{self, Usage};
 use anyhow::{Context, Result, anyhow, ensure};
 use fantail_local::store::{LocalStore, StoreOptions};
-use fantail_ports::inbox::{ArrivalRange, Inbox, Reader, Window, WindowEvent};
+use fantail_ports::inbox::{ArrivalRange, Audience, Inbox, Reader, Window, WindowEvent};
 use fantail_ports::lists::{ListEdit, ListKey};
 use fantail_ports::store::{Commit, Store, Tended};
 use fantail_ports::tables::TablesError;
@@ -18,7 +18,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub const TENANT: TenantId = TenantId(1);
-pub const SHARD: PartitionId = PartitionId::Shard(ShardNo(0));
+/// Shards of a server by default.
+pub const SHARDS: u64 = 4;
 pub const ALL: ArrivalRange = ArrivalRange { after: Arrival::START, before: Arrival(u64::MAX) };
 
 /// Events that one commit brings, as one record of the server does.
@@ -59,32 +60,64 @@ pub struct Port {
     runtime: tokio::runtime::Runtime,
     /// Commits of list edits so far.
     edits: u64,
-    /// The newest event.
+    /// The newest event of each shard: a crash may leave them apart.
+    arrivals: Vec<u64>,
+    /// The newest event that all shards have.
     pub arrival: u64,
 }
 
+/// The shard of a user of the graph, and who that is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Home {
+    pub shard: u64,
+    pub user: UserNo,
+}
+
+impl Home {
+    pub fn of(user: u64, shards: u64) -> Self {
+        Self { shard: user % shards, user: UserNo(user / shards) }
+    }
+}
+
+pub fn partition(shard: u64) -> PartitionId {
+    PartitionId::Shard(ShardNo(u16::try_from(shard).expect("few shards")))
+}
+
 impl Port {
-    pub fn open(directory: &Path, windows: Windows) -> Result<Self> {
+    pub fn open(directory: &Path, windows: Windows, shards: u64) -> Result<Self> {
         std::fs::create_dir_all(directory)?;
         let store = LocalStore::open(options(directory, windows)).context("cannot open the store")?;
-        let mark = store.marks().get(&SHARD).map_or(0, |position| position.0);
+        let marks = store.marks();
+        let mark = |shard| marks.get(&partition(shard)).map_or(0, |position: &Position| position.0);
+        let arrivals: Vec<u64> = (0..shards).map(|shard| mark(shard).saturating_sub(EVENTS_FROM)).collect();
         Ok(Self {
             store: Arc::new(store),
             directory: directory.to_owned(),
             runtime: tokio::runtime::Builder::new_current_thread().build()?,
             edits: 0,
-            arrival: mark.saturating_sub(EVENTS_FROM),
+            arrival: arrivals.iter().copied().min().unwrap_or(0),
+            arrivals,
         })
     }
 
-    /// Puts users on lists, in large commits with a sync point now and then. All before the first event.
-    pub fn import(&mut self, edits: impl Iterator<Item = ListEdit>) -> Result<u64> {
+    pub fn shards(&self) -> u64 {
+        self.arrivals.len() as u64
+    }
+
+    /// Puts users on lists (list, user), in large commits with a sync point now and then. All before the first event.
+    pub fn import(&mut self, follows: impl Iterator<Item = (u64, u64)>) -> Result<u64> {
         let mut count = 0;
-        let mut edits = edits.peekable();
-        while edits.peek().is_some() {
-            let batch: Vec<ListEdit> = edits.by_ref().take(EDITS_PER_COMMIT).collect();
-            count += batch.len() as u64;
-            self.edit(batch)?;
+        let mut follows = follows.peekable();
+        while follows.peek().is_some() {
+            let mut batches = vec![Vec::new(); self.arrivals.len()];
+            for (list, user) in follows.by_ref().take(EDITS_PER_COMMIT * batches.len()) {
+                let home = Home::of(user, self.shards());
+                batches[home.shard as usize].push(edit(list, home.user));
+                count += 1;
+            }
+            for (shard, batch) in (0..).zip(batches) {
+                self.edit(shard, batch)?;
+            }
             if self.store.gauges().unsynced_bytes >= SYNC_BYTES {
                 self.sync()?;
             }
@@ -94,19 +127,25 @@ impl Port {
     }
 
     /// One commit of list edits.
-    pub fn edit(&mut self, edits: Vec<ListEdit>) -> Result<()> {
+    pub fn edit(&mut self, shard: u64, edits: Vec<ListEdit>) -> Result<()> {
         self.edits += 1;
         let through = if self.arrival == 0 { self.edits } else { EVENTS_FROM + self.arrival + self.edits };
         let commit = Commit { through: Position(through), edits, ..Commit::default() };
-        Ok(self.store.commit(SHARD, commit)?)
+        Ok(self.store.commit(partition(shard), commit)?)
     }
 
-    /// The next events of a plan as one commit, at most so many. Returns how many.
+    /// The next events of a plan as one commit in every shard, at most so many. Returns how many.
     pub fn post(&mut self, plan: &Plan, events_max: u64) -> Result<u64> {
         let count = self.next_count(events_max);
-        let commit = posts(plan, self.arrival + 1, self.arrival + count);
-        self.arrival += count;
-        self.store.commit(SHARD, commit)?;
+        let (first, last, shards) = (self.arrival + 1, self.arrival + count, self.shards());
+        for (shard, arrival) in (0..).zip(&mut self.arrivals) {
+            let from = first.max(*arrival + 1);
+            if from <= last {
+                self.store.commit(partition(shard), posts(plan, from, last, shard, shards))?;
+                *arrival = last;
+            }
+        }
+        self.arrival = last;
         Ok(count)
     }
 
@@ -143,10 +182,14 @@ impl Port {
         process::disk_bytes(&self.directory)
     }
 
-    /// Asks the inbox of one state.
-    pub fn ask<T>(&self, mut ask: impl FnMut(&dyn Inbox) -> Result<T, TablesError>) -> Result<T> {
-        let mut answer = None;
-        self.store.read(SHARD, &mut |view| answer = Some(ask(view.inbox())))?;
+    /// Asks the inbox of one state of a user's shard.
+    pub fn ask<T>(
+        &self,
+        user: u64,
+        mut ask: impl FnMut(&dyn Inbox, UserNo) -> Result<T, TablesError>,
+    ) -> Result<T> {
+        let (home, mut answer) = (Home::of(user, self.shards()), None);
+        self.store.read(partition(home.shard), &mut |view| answer = Some(ask(view.inbox(), home.user)))?;
         Ok(answer.context("the store did not read")??)
     }
 
@@ -158,25 +201,35 @@ impl Port {
         let range = ArrivalRange { before: Arrival(self.arrival + 1), ..ALL };
         for ((user, lists), expected) in users.iter().zip(&lists).zip(&expected) {
             let follows = follows(lists);
-            let reader = Reader { tenant: TENANT, user: UserNo(*user), follows: &follows };
-            let found = self.ask(|inbox| inbox.count(&reader, range))?;
+            let found = self.ask(*user, |inbox, user| {
+                inbox.count(&Reader { tenant: TENANT, user, follows: &follows }, range)
+            })?;
             ensure!(found == *expected, "user {user} has {found} entries, {expected} were posted");
         }
         Ok(users.len() as u64)
     }
 }
 
-/// The events of these arrivals as one commit.
-pub fn posts(plan: &Plan, from: u64, to: u64) -> Commit {
-    let event = |arrival| WindowEvent { arrival: Arrival(arrival), audience: plan.audience(arrival) };
+/// The events of these arrivals as one commit of a shard.
+pub fn posts(plan: &Plan, from: u64, to: u64, shard: u64, shards: u64) -> Commit {
+    let event = |arrival| {
+        let audience = match plan.audience(arrival) {
+            Audience::List(list) => Audience::List(list),
+            Audience::Members(users) => {
+                let homes = users.into_iter().map(|user| Home::of(user.0, shards));
+                Audience::Members(homes.filter(|home| home.shard == shard).map(|home| home.user).collect())
+            }
+        };
+        WindowEvent { arrival: Arrival(arrival), audience }
+    };
     let windows = vec![Window { tenant: TENANT, events: (from..=to).map(event).collect() }];
     Commit { through: Position(EVENTS_FROM + to), windows, ..Commit::default() }
 }
 
-pub fn edit(list: u64, user: u64) -> ListEdit {
+fn edit(list: u64, user: UserNo) -> ListEdit {
     ListEdit {
         key: ListKey { tenant: TENANT, list: list_id(list) },
-        user: UserNo(user),
+        user,
         intervals: since_ever(),
         at: Arrival::START,
     }

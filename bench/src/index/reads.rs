@@ -3,12 +3,12 @@
 
 use super::graph::{Plan, follows};
 use super::job::answer;
-use super::port::{ALL, Background, Meter, Port, SHARD, Spent, TENANT, Windows};
+use super::port::{ALL, Background, Meter, Port, SHARDS, Spent, TENANT, Windows, partition, posts};
 use crate::event::spread;
 use crate::quantiles::{Samples, Summary};
 use anyhow::{Context, Result, anyhow, ensure};
 use fantail_local::store::LocalStore;
-use fantail_ports::inbox::{ArrivalRange, Followed, Reader};
+use fantail_ports::inbox::{ArrivalRange, Followed, Inbox, Reader};
 use fantail_ports::store::Store;
 use fantail_rules::ids::{Arrival, UserNo};
 use fantail_rules::merge::{Direction, Source, merge};
@@ -65,21 +65,22 @@ pub struct Measured {
 }
 
 struct Person {
-    user: UserNo,
+    user: u64,
     lists: Vec<u64>,
     follows: Vec<Followed>,
 }
 
 impl Person {
-    fn reader(&self) -> Reader<'_> {
-        Reader { tenant: TENANT, user: self.user, follows: &self.follows }
+    /// This person, or another who follows the same.
+    fn reader(&self, user: UserNo) -> Reader<'_> {
+        Reader { tenant: TENANT, user, follows: &self.follows }
     }
 }
 
 impl Reads {
     pub fn work(&self) -> Result<()> {
         let people = self.people();
-        let mut port = Port::open(&self.directory, Windows::Served)?;
+        let mut port = Port::open(&self.directory, Windows::Served, SHARDS)?;
         let window = port.arrival + self.window_events;
         while port.arrival < window {
             port.post(&self.plan, window - port.arrival)?;
@@ -89,19 +90,20 @@ impl Reads {
             Err(_) => None,
             Ok(()) => Some(self.one_each(&port, &people, &pointers)?),
         };
-        let window_events = port.store.gauges().window_events;
+        let window_events = port.store.gauges().window_events / SHARDS;
         let checked = self.check(&port, &people)?;
-        let newest = |at: u64| newest(&port, of(&people, at).reader(), &pointers);
+        let newest = |at: u64| newest(&port, of(&people, at).user, of(&people, at), &pointers);
         let turn = Cell::new(0);
         let anyone = |at: u64| {
             turn.set(turn.get() + 1);
-            let user = UserNo(spread(turn.get()) % self.plan.graph.users);
-            self::newest(&port, Reader { user, ..of(&people, at).reader() }, &pointers)
+            let user = spread(turn.get()) % self.plan.graph.users;
+            self::newest(&port, user, of(&people, at), &pointers)
         };
         let last = port.arrival;
         let count = |at: u64| {
             let range = ArrivalRange { after: Arrival(spread(!at) % last), ..ALL };
-            port.ask(|inbox| inbox.count(&of(&people, at).reader(), range)).map(|_| ())
+            let person = of(&people, at);
+            port.ask(person.user, |inbox, user| inbox.count(&person.reader(user), range)).map(|_| ())
         };
         // Until the operating system has most blocks in memory again.
         self.repeat(anyone)?;
@@ -134,8 +136,7 @@ impl Reads {
         let graph = self.plan.graph;
         let users: Vec<u64> = (0..graph.readers).map(|at| graph.reader(at)).collect();
         let lists = graph.lists_of(&users);
-        let person =
-            |(user, lists): (u64, Vec<u64>)| Person { user: UserNo(user), follows: follows(&lists), lists };
+        let person = |(user, lists): (u64, Vec<u64>)| Person { user, follows: follows(&lists), lists };
         users.into_iter().zip(lists).map(person).collect()
     }
 
@@ -144,7 +145,7 @@ impl Reads {
         let (meter, mut samples) = (Meter::begin()?, Samples::default());
         for person in people {
             let began = Instant::now();
-            newest(port, person.reader(), pointers)?;
+            newest(port, person.user, person, pointers)?;
             samples.record(began.elapsed());
         }
         Ok(Loop { latency: samples.summarise(), spent: meter.spent()? })
@@ -170,7 +171,8 @@ impl Reads {
             let theirs =
                 posts.filter(|arrival| person.lists.binary_search(&self.plan.list_of(*arrival)).is_ok());
             let expected: Vec<Arrival> = theirs.take(PAGE).map(Arrival).collect();
-            let found = port.ask(|inbox| inbox.page(&person.reader(), ALL, true, PAGE))?;
+            let read = |inbox: &dyn Inbox, user| inbox.page(&person.reader(user), ALL, true, PAGE);
+            let found = port.ask(person.user, read)?;
             ensure!(found == expected, "user {} reads {found:?}, posted were {expected:?}", person.user);
         }
         Ok(people.len().min(CHECKED) as u64)
@@ -182,9 +184,9 @@ fn of(people: &[Person], at: u64) -> &Person {
 }
 
 /// Entries and pointers, merged as the reader of the shard does it.
-fn newest(port: &Port, reader: Reader<'_>, pointers: &[Vec<Arrival>]) -> Result<()> {
+fn newest(port: &Port, user: u64, like: &Person, pointers: &[Vec<Arrival>]) -> Result<()> {
     let limit = PAGE + 1;
-    let page = port.ask(|inbox| inbox.page(&reader, ALL, true, limit))?;
+    let page = port.ask(user, |inbox, user| inbox.page(&like.reader(user), ALL, true, limit))?;
     let mut sources = vec![Source::fetched(page, limit)];
     for posts in pointers {
         let newest = &posts[..posts.len().min(limit)];
@@ -249,5 +251,6 @@ impl FanOut {
 }
 
 fn post(store: &LocalStore, plan: &Plan, from: u64, to: u64) -> Result<()> {
-    Ok(store.commit(SHARD, super::port::posts(plan, from, to))?)
+    (0..SHARDS)
+        .try_for_each(|shard| Ok(store.commit(partition(shard), posts(plan, from, to, shard, SHARDS))?))
 }

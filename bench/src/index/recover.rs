@@ -3,10 +3,9 @@
 
 use super::graph::{Plan, follows};
 use super::job::answer;
-use super::port::{ALL, Port, TENANT, Windows};
+use super::port::{ALL, Port, SHARDS, TENANT, Windows};
 use anyhow::{Result, ensure};
 use fantail_ports::inbox::Reader;
-use fantail_rules::ids::UserNo;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -36,11 +35,12 @@ impl Recover {
         let users = self.plan.sample(1);
         let lists = self.plan.graph.lists_of(&users);
         let follows = follows(&lists[0]);
-        let reader = Reader { tenant: TENANT, user: UserNo(users[0]), follows: &follows };
         let began = Instant::now();
-        let mut port = Port::open(&self.directory, Windows::Served)?;
+        let mut port = Port::open(&self.directory, Windows::Served, SHARDS)?;
         let opened_seconds = began.elapsed().as_secs_f64();
-        let page = port.ask(|inbox| inbox.page(&reader, ALL, true, 20))?;
+        let page = port.ask(users[0], |inbox, user| {
+            inbox.page(&Reader { tenant: TENANT, user, follows: &follows }, ALL, true, 20)
+        })?;
         let answered_seconds = began.elapsed().as_secs_f64();
         ensure!(!page.is_empty(), "a reader's page is empty after the recovery");
         let (replay, from) = (Instant::now(), port.arrival);

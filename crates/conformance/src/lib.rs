@@ -10,6 +10,7 @@ pub mod lists;
 pub mod tables;
 
 pub mod blobs;
+pub mod channel;
 pub mod keyring;
 
 mod block_on;

@@ -12,11 +12,14 @@ pub trait Channel: Send + Sync {
     /// Sends the messages of one parcel, each at most once, and reports each answer as soon as it is known: exactly one
     /// per message, in any order. Returns when all have been reported. Never retries on its own: what came of an attempt
     /// is a fact that the caller writes down before anything else is tried.
-    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report) -> BoxFuture<'a, ()>;
+    ///
+    /// An endpoint that the channel cannot read is `Rejected` as `Malformed`. Dropping the future calls off what has not
+    /// been started; of messages without a report nothing is known then.
+    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()>;
 }
 
-/// Called with the index of a message in its shipment.
-pub type Report = dyn Fn(usize, Answer) + Send + Sync;
+/// Called with the index of a message in its shipment. May borrow what the caller keeps.
+pub type Report<'a> = dyn Fn(usize, Answer) + Send + Sync + 'a;
 
 /// Messages that share everything but the recipient.
 #[derive(Clone, Debug)]

@@ -28,6 +28,10 @@ number! {
     UserNo(u64)
 }
 number! {
+    /// An endpoint of one user: dense from 1, never reused. 0 stands for "none".
+    DeviceNo(u16)
+}
+number! {
     /// One shard of the users. The count is fixed when the data directory is created.
     ShardNo(u16)
 }

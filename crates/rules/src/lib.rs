@@ -3,7 +3,8 @@
 //!
 //! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
 //! decisions in the order an event meets them: `believed_time`, `admit`, `tier` (and `cost`),
-//! `interval`, `merge`, `marks`.
+//! `interval`, `merge`, `marks`; and those that a delivery meets on its way out: `lanes`
+//! (whose turn it is), `pacing` (how much may be sent now), `attempt` (what became of it), `retry` (when again).
 
 pub mod ids;
 pub mod ulid;
@@ -19,3 +20,10 @@ pub mod tier;
 pub mod interval;
 pub mod marks;
 pub mod merge;
+
+pub mod channel_kind;
+pub mod lanes;
+pub mod pacing;
+
+pub mod attempt;
+pub mod retry;

@@ -49,6 +49,36 @@ pub const INTERVALS_MAX: usize = 64;
 /// Lists one user can be on: the reader walks them.
 pub const FOLLOWS_PER_USER_MAX: usize = 10_000;
 
+/// Members of one parcel: two records for all of them, and its verdicts fit well inside a record.
+pub const PARCEL_MEMBERS_MAX: u32 = 1_000;
+/// Keys of work that wait in the lanes of one channel (some 50 bytes each), and those of one tenant in one lane. More is
+/// left in the tables until these have gone.
+pub const WORK_MAX: usize = 1 << 18;
+pub const WORK_PER_TENANT_MAX: usize = 1 << 12;
+/// Copies of a message that may be sent beyond the first because nobody knows what became of it.
+pub const RESENDS_PER_DELIVERY_MAX: u8 = 1;
+/// How long evidence about an unknown delivery is awaited: answers over HTTP come within seconds or not at all, texts are
+/// reported within minutes, mail servers queue and report later still.
+pub const EVIDENCE_WAIT_MS: u64 = 5_000;
+pub const EVIDENCE_WAIT_SMS_MS: u64 = 2 * 60_000;
+pub const EVIDENCE_WAIT_EMAIL_MS: u64 = 10 * 60_000;
+/// The longest rest that a provider may ask for: a header with a wrong unit must not park messages for days.
+pub const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
+/// How long a scope rests that was asked to, without being told how long.
+pub const PAUSE_MS_DEFAULT: u64 = 1_000;
+
+/// A breaker looks at the calls of so many seconds, and only if there are enough to mean something.
+pub const BREAKER_WINDOW_SECONDS: usize = 10;
+pub const BREAKER_CALLS_MIN: u64 = 20;
+pub const BREAKER_FAILURES_PERCENT: u64 = 50;
+/// How long it stays open, the first time and at most: a provider that is back is noticed within a minute.
+pub const BREAKER_OPEN_MS_MIN: u64 = 1_000;
+pub const BREAKER_OPEN_MS_MAX: u64 = 60_000;
+/// Calls that must all succeed before it closes: one could be luck.
+pub const BREAKER_PROBES: u32 = 3;
+/// Thousandths of the rate with which a scope comes back; doubled every second.
+pub const RAMP_SHARE_MIN: u32 = 100;
+
 pub const PAGE_DEFAULT: usize = 50;
 pub const PAGE_MAX: usize = 100;
 pub const LIST_PAGE_MAX: usize = 1_000;

@@ -28,6 +28,11 @@ pub mod taken;
 pub mod todo;
 pub mod user;
 
+pub mod ledger;
+pub mod tally;
+pub mod track;
+pub mod work;
+
 /// Frozen numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -55,6 +60,16 @@ pub enum Family {
     Flags = 45,
     Marks = 46,
     Todo = 47,
+    Work = 50,
+    WorkMembers = 51,
+    Halted = 52,
+    Ledger = 53,
+    Timer = 54,
+    UnderWay = 55,
+    Dead = 56,
+    Tally = 57,
+    LaneTally = 58,
+    Track = 59,
 }
 
 /// A key under construction.

@@ -54,8 +54,9 @@ pub const SETTINGS: &[Setting] = &[
     ),
     number(
         "inbox.transpose_mib",
-        "64",
-        "Memory for turning a window of events into sorted entries. Larger audiences are written in several steps.",
+        "128",
+        "Memory for turning windows of events into sorted entries, in all shards together. Larger audiences are \
+         written in several steps.",
     ),
     number("inbox.hot_mib", "16", "Memory for the newest entries of users who read often."),
 ];

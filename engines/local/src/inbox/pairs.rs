@@ -9,14 +9,45 @@ use super::writer::RunWriter;
 use fantail_ports::store::StoreError;
 use fantail_rules::ids::UserNo;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Arrivals that one window may span.
 pub const SPAN_MAX: u64 = 1 << 16;
 const LOW_BITS: u32 = 16;
 const LOW_MASK: u64 = 0xffff;
 
+/// Memory of pairs that were written, for the next ones: the operating system clears every page that it hands out.
 #[derive(Default)]
-pub struct Pairs {
+pub struct Spares(Mutex<Vec<Vec<u32>>>);
+
+/// Buckets that are kept: those of about 30 million users.
+const SPARES_MAX: usize = 512;
+
+impl Spares {
+    fn take(&self) -> Vec<u32> {
+        self.lock().pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, mut pairs: Vec<u32>) {
+        pairs.clear();
+        let mut spares = self.lock();
+        if spares.len() < SPARES_MAX {
+            spares.push(pairs);
+        }
+    }
+
+    /// Nothing is to be written now.
+    pub fn release(&self) {
+        *self.lock() = Vec::new();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u32>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub struct Pairs<'a> {
+    spares: &'a Spares,
     /// By the high bits of the user.
     buckets: BTreeMap<u64, Vec<u32>>,
     /// The bucket that was written to last, out of the map.
@@ -24,7 +55,11 @@ pub struct Pairs {
     count: usize,
 }
 
-impl Pairs {
+impl<'a> Pairs<'a> {
+    pub fn new(spares: &'a Spares) -> Self {
+        Self { spares, buckets: BTreeMap::new(), current: (0, Vec::new()), count: 0 }
+    }
+
     pub fn count(&self) -> usize {
         self.count
     }
@@ -61,10 +96,12 @@ impl Pairs {
         if bucket == self.current.0 {
             return;
         }
-        let next = self.buckets.remove(&bucket).unwrap_or_default();
+        let next = self.buckets.remove(&bucket).unwrap_or_else(|| self.spares.take());
         let (left, pairs) = std::mem::replace(&mut self.current, (bucket, next));
         if !pairs.is_empty() {
             self.buckets.insert(left, pairs);
+        } else if pairs.capacity() > 0 {
+            self.spares.give_back(pairs);
         }
     }
 
@@ -122,6 +159,7 @@ impl Pairs {
                     writer.push(user, &joined)?;
                 }
             }
+            self.spares.give_back(pairs);
         }
         Ok(())
     }
@@ -201,7 +239,7 @@ mod tests {
         }
     }
 
-    fn all(pairs: &mut Pairs) -> Vec<(u64, u16)> {
+    fn all(pairs: &mut Pairs<'_>) -> Vec<(u64, u16)> {
         pairs.turn_to(u64::MAX);
         let mut all: Vec<_> = pairs
             .buckets
@@ -221,7 +259,8 @@ mod tests {
             users in proptest::collection::vec((0u64..300_000, 0u16..500), 2..300),
             offset in 0u16..500,
         ) {
-            let mut pairs = Pairs::default();
+            let spares = Spares::default();
+            let mut pairs = Pairs::new(&spares);
             users.iter().for_each(|(user, offset)| pairs.push(*user, &[*offset]));
             let mut expected = users;
             expected.sort_unstable();

@@ -3,7 +3,7 @@
 //! What each user has is a function of the arrival, so after any crash the durable `through` says exactly what must
 //! be there: everything at or below it, once, and nothing above.
 
-use super::pairs::Pairs;
+use super::pairs::{Pairs, Spares};
 use super::run::Look;
 use super::*;
 use crate::disk::{FaultDisk, Survival};
@@ -48,7 +48,8 @@ impl World {
         for tenant in TENANTS {
             let after = self.through(tenant);
             writer.begin_section(tenant, Arrival(after), Arrival(after + span))?;
-            let mut pairs = Pairs::default();
+            let spares = Spares::default();
+            let mut pairs = Pairs::new(&spares);
             for user in USERS {
                 let offsets =
                     (0..span as u16).filter(|offset| has(tenant, user, after + 1 + u64::from(*offset)));
@@ -260,7 +261,8 @@ fn one_user_may_have_more_than_blocks_hold() {
     let some: Vec<u16> = all.iter().copied().filter(|offset| offset % 7 == 0).collect();
     let mut writer = world.index.create(SHARD).expect("a healthy disk");
     writer.begin_section(TENANTS[0], Arrival(1_000), Arrival(61_000)).expect("a healthy disk");
-    let mut pairs = Pairs::default();
+    let spares = Spares::default();
+    let mut pairs = Pairs::new(&spares);
     for (user, offsets) in [(5, &some), (6, &all), (7, &some)] {
         pairs.push(user, offsets);
     }

@@ -14,6 +14,7 @@ use fantail_rules::ids::{Arrival, PartitionId, UserNo};
 use fantail_rules::interval::{Interval, Intervals};
 use fjall::{UserKey, UserValue};
 use std::ops::Deref;
+use std::sync::Arc;
 
 mod stream;
 
@@ -26,6 +27,14 @@ pub struct Pages<'a> {
     pub partition: PartitionId,
     /// Newest first.
     pub layers: [Option<&'a PageMap>; 3],
+    /// No sync is writing pages meanwhile.
+    pub is_settled: bool,
+}
+
+/// The lists that have pages here, each once.
+pub fn lists_of(pages: &PageMap) -> impl Iterator<Item = ListKey> {
+    let mut last = None;
+    pages.keys().map(|key| key.list).filter(move |list| last.replace(*list) != Some(*list))
 }
 
 /// A page as it was found, and where it begins.
@@ -36,6 +45,7 @@ struct Row<'a> {
 
 enum Bytes<'a> {
     Recent(&'a [u8]),
+    Kept(Arc<[u8]>),
     Stored(UserValue),
 }
 
@@ -163,6 +173,7 @@ impl Deref for Bytes<'_> {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Recent(bytes) => bytes,
+            Self::Kept(bytes) => bytes,
             Self::Stored(bytes) => bytes,
         }
     }

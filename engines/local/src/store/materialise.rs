@@ -9,7 +9,7 @@
 use super::lists::{Block, Stretch};
 use super::partition::Partition;
 use super::{Locked, Shared};
-use crate::inbox::pairs::{Pairs, SPAN_MAX};
+use crate::inbox::pairs::{Pairs, SPAN_MAX, Spares};
 use crate::inbox::writer::RunWriter;
 use fantail_ports::inbox::{Audience, WindowEvent};
 use fantail_ports::lists::ListKey;
@@ -90,14 +90,14 @@ impl Slice {
         self.last_tenant
     }
 
-    /// Writes the run, names it, and lets the partition go over to it.
-    pub fn write(self, shared: &Shared, partition: &Locked) -> Result<Written, StoreError> {
+    /// Writes the run, names it, and lets the partition go over to it. Transposes at most so many pairs at once.
+    pub fn write(self, shared: &Shared, partition: &Locked, pairs_max: usize) -> Result<Written, StoreError> {
         let mut writer = shared.index.create(self.partition)?;
         let path = writer.path().to_owned();
         let mut through = BTreeMap::new();
         let write = || {
             for (tenant, slice) in self.tenants {
-                let fan_out = FanOut { shared, partition, tenant };
+                let fan_out = FanOut { shared, partition, tenant, pairs_max };
                 through.insert(tenant, fan_out.run(slice, &mut writer)?);
             }
             writer.finish()
@@ -116,6 +116,7 @@ struct FanOut<'a> {
     shared: &'a Shared,
     partition: &'a Locked,
     tenant: TenantId,
+    pairs_max: usize,
 }
 
 impl FanOut<'_> {
@@ -127,7 +128,7 @@ impl FanOut<'_> {
         let (after, through) = (slice.after(), slice.through());
         writer.begin_section(self.tenant, after, through)?;
         loop {
-            let had_room = pairs.count() * 2 < self.shared.options.transpose_pairs_max;
+            let had_room = pairs.count() * 2 < self.pairs_max;
             pairs.write(writer)?;
             let Some(from) = users.until else { return Ok(through) };
             // Numbers may lie far apart: a stripe that found little is followed by a wider one.
@@ -144,9 +145,9 @@ impl FanOut<'_> {
         slice: &mut TenantSlice,
         users: &mut Stripe,
         may_shorten: bool,
-    ) -> Result<Pairs, StoreError> {
+    ) -> Result<Pairs<'_>, StoreError> {
         let options = &self.shared.options;
-        let mut pairs = slice.explicit_pairs(users);
+        let mut pairs = slice.explicit_pairs(users, &self.shared.spares);
         let (lists, mut block) = (slice.by_list(), Block::default());
         let (all, mut done): (usize, usize) = (lists.values().map(Vec::len).sum(), 0);
         for (list, mut offsets) in lists {
@@ -158,7 +159,7 @@ impl FanOut<'_> {
             while let Some(from) = next.filter(|from| users.until.is_none_or(|until| from.0 < until)) {
                 let stretch = Stretch { list, from, until: users.until.map(UserNo), after: slice.after() };
                 next = self.gather_block(stretch, slice, &offsets, &mut block, &mut pairs)?;
-                if pairs.count() <= options.transpose_pairs_max {
+                if pairs.count() <= self.pairs_max {
                     continue;
                 }
                 let expected = pairs.count() / done * all * users.narrowed();
@@ -182,7 +183,7 @@ impl FanOut<'_> {
         slice: &TenantSlice,
         offsets: &[u16],
         block: &mut Block,
-        pairs: &mut Pairs,
+        pairs: &mut Pairs<'_>,
     ) -> Result<Option<UserNo>, StoreError> {
         // The lock is held for some pages at a time.
         let next = self.partition.read().pages(&self.shared.rows, None).stream(stretch, block)?;
@@ -256,8 +257,8 @@ impl TenantSlice {
         self.events.iter().map(|event| &**event).filter(move |event| event.arrival > through)
     }
 
-    fn explicit_pairs(&self, users: &Stripe) -> Pairs {
-        let mut pairs = Pairs::default();
+    fn explicit_pairs<'a>(&self, users: &Stripe, spares: &'a Spares) -> Pairs<'a> {
+        let mut pairs = Pairs::new(spares);
         for event in self.wanted() {
             if let Audience::Members(members) = &event.audience {
                 let offset = [self.offset(event.arrival)];

@@ -8,6 +8,7 @@
 use crate::disk::{Disk, RealDisk};
 use crate::inbox::InboxIndex;
 use crate::inbox::hot::Hot;
+use crate::inbox::pairs::Spares;
 use crate::inbox::tier::TierOptions;
 use fantail_ports::BoxFuture;
 use fantail_ports::blobs::Blobs;
@@ -22,6 +23,7 @@ mod partition;
 
 mod overlay;
 
+mod kept;
 mod lists;
 mod page;
 
@@ -57,6 +59,8 @@ pub struct StoreOptions {
     pub directory: PathBuf,
     /// Blocks of the database that are kept in memory.
     pub cache_bytes: u64,
+    /// Memory for the lists that fan-out goes through most.
+    pub kept_list_bytes: usize,
     /// Recent events of a partition that make a run worth writing. Fewer are found through the lists, which costs
     /// a reader a few nanoseconds for each list it is on.
     pub window_events_min: usize,
@@ -64,8 +68,10 @@ pub struct StoreOptions {
     pub window_pairs_min: usize,
     /// About how many entries a run may begin with; more events wait for the next one.
     pub window_pairs_max: usize,
-    /// Pairs that are transposed at once: about eight bytes each.
+    /// Pairs that are transposed at once, in all partitions together: about eight bytes each.
     pub transpose_pairs_max: usize,
+    /// Partitions that fan out at the same time.
+    pub fan_outs_max: usize,
     /// When runs are merged.
     pub tiers: TierOptions,
     /// Memory for the newest entries of users who read often.
@@ -81,10 +87,12 @@ impl StoreOptions {
         Self {
             directory: directory.into(),
             cache_bytes: 64 << 20,
+            kept_list_bytes: 32 << 20,
             window_events_min: 4_096,
             window_pairs_min: 131_072,
             window_pairs_max: 64 << 20,
-            transpose_pairs_max: 8 << 20,
+            transpose_pairs_max: 16 << 20,
+            fan_outs_max: std::thread::available_parallelism().map_or(1, usize::from),
             tiers: TierOptions::default(),
             hot_bytes: 16 << 20,
             ingest_rows_min: 4_096,
@@ -103,6 +111,7 @@ struct Shared {
     rows: Rows,
     index: InboxIndex,
     hot: Hot,
+    spares: Spares,
     options: StoreOptions,
     partitions: RwLock<BTreeMap<PartitionId, Arc<Locked>>>,
     opened_with: Mutex<Marks>,
@@ -142,6 +151,7 @@ impl LocalStore {
             rows,
             index,
             hot: Hot::new(options.hot_bytes),
+            spares: Spares::default(),
             options,
             partitions: RwLock::default(),
             opened_with: Mutex::default(),

@@ -5,7 +5,7 @@
 use super::StoreOptions;
 use super::inbox::UserInbox;
 use super::keys;
-use super::lists::Pages;
+use super::lists::{Pages, lists_of};
 use super::overlay::{MergedTables, Overlay, PageMap};
 use super::pack::{Cut, put_number};
 use super::recent::Recent;
@@ -192,8 +192,10 @@ impl Partition {
     }
 
     /// The database holds what was frozen. The caller drops it outside of the lock: it may be large.
-    pub fn thaw(&mut self) -> Option<Arc<Overlay>> {
-        self.frozen.take()
+    pub fn thaw(&mut self, rows: &Rows) -> Option<Arc<Overlay>> {
+        let frozen = self.frozen.take()?;
+        rows.kept.forget(self.id, lists_of(&frozen.pages));
+        Some(frozen)
     }
 
     fn save_tenant(&mut self, tenant: TenantId) {
@@ -217,7 +219,12 @@ impl Partition {
 
     pub fn pages<'a>(&'a self, rows: &'a Rows, newest: Option<&'a PageMap>) -> Pages<'a> {
         let frozen = self.frozen.as_ref().map(|frozen| &frozen.pages);
-        Pages { rows, partition: self.id, layers: [newest, Some(&self.active.pages), frozen] }
+        Pages {
+            rows,
+            partition: self.id,
+            layers: [newest, Some(&self.active.pages), frozen],
+            is_settled: frozen.is_none(),
+        }
     }
 
     pub fn unsynced_bytes(&self) -> u64 {

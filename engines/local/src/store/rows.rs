@@ -5,6 +5,7 @@
 //! an earlier batch (durable later) replaced. So [`Rows::write_durable`] makes the log durable first.
 
 use super::StoreOptions;
+use super::kept::KeptLists;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
 use fjall::compaction::Leveled;
@@ -29,6 +30,7 @@ pub type Row = (UserKey, Option<UserValue>);
 pub struct Rows {
     database: Database,
     pub main: Keyspace,
+    pub kept: KeptLists,
     ingest_rows_min: usize,
 }
 
@@ -58,7 +60,8 @@ impl Rows {
                     .compaction_strategy(Arc::new(leveled))
             })
             .map_err(|cause| open_error(&format!("{what}: main"), &cause))?;
-        Ok(Self { database: opened, main, ingest_rows_min: options.ingest_rows_min })
+        let kept = KeptLists::new(options.kept_list_bytes);
+        Ok(Self { database: opened, main, kept, ingest_rows_min: options.ingest_rows_min })
     }
 
     /// Writes rows with ascending keys, all or nothing; they, and every write before, are durable on return.

@@ -86,7 +86,7 @@ pub fn take(shared: &Shared) -> Result<Synced, StoreError> {
     let written = write(shared, &frozen).inspect_err(|error| shared.fail(error));
     if written.is_ok() {
         for partition in partitions {
-            let thawed = partition.write().thaw();
+            let thawed = partition.write().thaw(&shared.rows);
             drop(thawed);
         }
     }

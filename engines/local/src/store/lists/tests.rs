@@ -19,7 +19,7 @@ struct Layers {
 impl Layers {
     fn pages(&self) -> Pages<'_> {
         let layers = [None, Some(&self.active), Some(&self.frozen)];
-        Pages { rows: &self.rows, partition: PARTITION, layers }
+        Pages { rows: &self.rows, partition: PARTITION, layers, is_settled: self.frozen.is_empty() }
     }
 
     fn edit(&mut self, list: ListKey, edits: &[ListEdit], horizon: u64) {
@@ -31,7 +31,7 @@ impl Layers {
 
     /// A sync begins.
     fn freeze(&mut self) {
-        self.land();
+        self.thaw();
         self.frozen = std::mem::take(&mut self.active);
     }
 
@@ -46,6 +46,7 @@ impl Layers {
 
     fn thaw(&mut self) {
         self.land();
+        self.rows.kept.forget(PARTITION, lists_of(&self.frozen));
         self.frozen.clear();
     }
 }

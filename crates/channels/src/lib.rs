@@ -1,0 +1,9 @@
+//! The ways out of the house: one folder per provider, with the same files in each. `settings.rs` says what an operator
+//! chooses, `payload.rs` and `answer.rs` are pure (what is sent, what came of it), `client.rs` does the IO.
+//!
+//! What must never happen: a decision whether to try again (the caller writes the answer down and decides), a wait that
+//! does not go through the ports, or a secret, address or answered body in a log.
+
+pub mod stub;
+
+pub mod webhook;

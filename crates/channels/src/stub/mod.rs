@@ -1,0 +1,14 @@
+//! A provider that answers as the endpoint says, so that every path behind a channel can be walked without one.
+
+pub mod settings;
+
+pub mod payload;
+
+pub mod answer;
+
+mod record;
+
+mod client;
+
+pub use client::Stub;
+pub use settings::{Faults, Settings};

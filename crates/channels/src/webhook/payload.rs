@@ -1,0 +1,96 @@
+//! One message as an HTTP request: the rendered content is the body, unchanged, and three headers sign it.
+//!
+//! What must never happen: a different `webhook-id` on another attempt of the same delivery, or a body that differs from
+//! what was signed.
+
+use super::endpoint::Endpoint;
+use super::limits::REFERENCE_BYTES_MAX;
+use super::signature::{ID, SIGNATURE, TIMESTAMP, sign};
+use fantail_rules::ids::Millis;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use hyper::{Method, Request};
+use std::sync::Arc;
+
+pub type Body = Full<Bytes>;
+
+const AGENT: &str = concat!("Fantail/", env!("CARGO_PKG_VERSION"));
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PayloadError {
+    /// A full stop separates the parts of what is signed, so it cannot be inside of one.
+    #[error("the reference is not 1 to {REFERENCE_BYTES_MAX} visible ASCII characters without a full stop")]
+    BadReference,
+}
+
+/// `now` is the wall time: receivers compare it with their own.
+pub fn request(
+    endpoint: &Endpoint,
+    reference: &str,
+    content: &Arc<[u8]>,
+    now: Millis,
+) -> Result<Request<Body>, PayloadError> {
+    let is_plain = (1..=REFERENCE_BYTES_MAX).contains(&reference.len())
+        && reference.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.');
+    if !is_plain {
+        return Err(PayloadError::BadReference);
+    }
+    let timestamp_s = now.0 / 1_000;
+    let signature = sign(endpoint.secrets(), reference, timestamp_s, content);
+    let visible = |text: &str| HeaderValue::from_str(text).expect("it was made of visible ASCII characters");
+
+    let mut request = Request::new(Full::new(Bytes::from_owner(Arc::clone(content))));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = endpoint.url().path.clone().into();
+    let headers = request.headers_mut();
+    headers.insert(HOST, visible(&endpoint.url().origin.authority()));
+    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    for (name, value) in endpoint.headers() {
+        headers.insert(name, value.clone());
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ID, visible(reference));
+    headers.insert(TIMESTAMP, HeaderValue::from(timestamp_s));
+    headers.insert(SIGNATURE, visible(&signature));
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::webhook::signature::{Secret, verify};
+
+    fn endpoint() -> Endpoint {
+        let secret = Secret::from_bytes(&[3; 24]).expect("a secret");
+        let headers = [("authorization", "Bearer t"), ("accept", "application/json")];
+        Endpoint::new("https://example.org:8443/a?b=c", vec![secret], &headers).expect("an endpoint")
+    }
+
+    #[test]
+    fn a_request_says_who_where_and_when() {
+        let content: Arc<[u8]> = Arc::from(&b"{}"[..]);
+        let now = Millis(1_700_000_000_999);
+        let request = request(&endpoint(), "ref-1", &content, now).expect("a request");
+        let header = |name: &str| request.headers()[name].to_str().expect("text").to_owned();
+        assert_eq!(request.method(), Method::POST);
+        assert_eq!(request.uri(), "/a?b=c");
+        assert_eq!(header("host"), "example.org:8443");
+        assert_eq!(header("webhook-id"), "ref-1");
+        assert_eq!(header("webhook-timestamp"), "1700000000");
+        assert_eq!(header("authorization"), "Bearer t");
+        assert_eq!(header("accept"), "application/json");
+        assert_eq!(header("content-type"), "application/json");
+        assert_eq!(verify(&endpoint().secrets()[0], request.headers(), b"{}", now), Ok(()));
+    }
+
+    #[test]
+    fn a_reference_that_cannot_be_signed_is_refused() {
+        let content: Arc<[u8]> = Arc::from(&b"{}"[..]);
+        for reference in ["", "a.b", "a b", "a\nb", "ä", &"a".repeat(129)] {
+            let refused = request(&endpoint(), reference, &content, Millis(0)).map(|_| ());
+            assert_eq!(refused, Err(PayloadError::BadReference), "{reference}");
+        }
+    }
+}

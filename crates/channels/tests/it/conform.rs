@@ -1,0 +1,105 @@
+//! Both channels pass the suite of the port.
+
+use super::house::{House, endpoint};
+use super::time::Time;
+use fantail_channels::stub::{Settings, Stub};
+use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
+use fantail_ports::BoxFuture;
+use fantail_ports::channel::Channel;
+use fantail_ports::clock::Clock;
+use fantail_rules::ids::Millis;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+struct StubRig {
+    stub: Stub,
+    time: Arc<Time>,
+}
+
+impl Rig for StubRig {
+    fn channel(&self) -> &dyn Channel {
+        &self.stub
+    }
+
+    fn now(&self) -> Millis {
+        self.time.monotonic()
+    }
+
+    fn endpoint(&self, behaviour: Behaviour) -> Arc<[u8]> {
+        let text: &[u8] = match behaviour {
+            Behaviour::Takes => b"stub:ok",
+            Behaviour::SaysLater => b"stub:429=1",
+            Behaviour::Refuses => b"stub:dead",
+            Behaviour::IsUnreachable => b"stub:refused",
+            Behaviour::TakesAndFallsSilent => b"stub:timeout",
+        };
+        Arc::from(text)
+    }
+
+    fn copies(&self, reference: &str) -> usize {
+        self.stub.copies(reference) as usize
+    }
+}
+
+#[test]
+fn stub_conforms() {
+    channel_suite(|| {
+        let time = Time::new(None);
+        let stub = Stub::open(&Settings::recording(), time.clone(), time.clone()).expect("a stub");
+        StubRig { stub, time }
+    });
+}
+
+struct WebhookRig {
+    house: House,
+    /// A port that nobody listens on: this listener is bound to another address and keeps the number.
+    unreachable: TcpListener,
+}
+
+impl Rig for WebhookRig {
+    fn channel(&self) -> &dyn Channel {
+        &*self.house.hook
+    }
+
+    fn now(&self) -> Millis {
+        self.house.time.monotonic()
+    }
+
+    fn endpoint(&self, behaviour: Behaviour) -> Arc<[u8]> {
+        let url = match behaviour {
+            Behaviour::Takes => self.house.url("/status/204"),
+            Behaviour::SaysLater => self.house.url("/status/429"),
+            Behaviour::Refuses => self.house.url("/status/410"),
+            Behaviour::IsUnreachable => {
+                let port = self.unreachable.local_addr().expect("a bound port").port();
+                format!("http://127.0.0.1:{port}/")
+            }
+            Behaviour::TakesAndFallsSilent => self.house.url("/reset"),
+        };
+        endpoint(&url).into()
+    }
+
+    fn copies(&self, reference: &str) -> usize {
+        let is_taken = |path: &str| path == "/status/204" || path == "/reset";
+        let seen = self.house.sink.seen();
+        seen.iter().filter(|seen| seen.reference() == reference && is_taken(&seen.path)).count()
+    }
+
+    fn wait(&self, future: BoxFuture<'_, ()>) {
+        self.house.runtime.block_on(future);
+    }
+}
+
+#[test]
+fn webhook_conforms() {
+    channel_suite(|| {
+        let unreachable = TcpListener::bind("127.0.0.2:0").expect("a free port");
+        let port = unreachable.local_addr().expect("a bound port").port();
+        let house = House::with(|settings| {
+            use fantail_channels::webhook::settings::PortRule;
+            let PortRule::Only(ports) = &mut settings.ports else { panic!("houses list their ports") };
+            ports.push(port);
+        });
+        WebhookRig { house, unreachable }
+    });
+}

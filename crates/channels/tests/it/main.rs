@@ -1,0 +1,19 @@
+//! The channels against providers on this machine. Time stands still unless a test moves it.
+
+mod time;
+
+mod parcel;
+
+mod sink;
+
+mod conform;
+
+mod stub;
+
+mod house;
+
+mod webhook;
+
+mod tls;
+
+mod ssrf;

@@ -1,0 +1,229 @@
+//! Ledgers: what became of every delivery of a parcel. They are the dedup record and the status.
+//!
+//! ```text
+//! 53 tenant arrival: u64 channel: u8 first: u64 -> event: ulid, terms, round: varint, begun, members,
+//!                                                  words of (state: u8, retries: u8, resends: u8, due, code: text)
+//! 54 due: u64 tenant arrival channel first      -> lane: u8     members of the ledger are due then
+//! 55 tenant arrival channel first               -> lane: u8     members of the ledger may be under way
+//! 56 tenant arrival channel first               -> (empty)      members of the ledger are dead letters
+//! ```
+//! A ledger of 1,000 deliveries that all went well takes about a byte each. Rows of 55 are to-do rows: a new leader
+//! finds there what an old one may have sent.
+
+use super::work::Terms;
+use super::{Family, Key, Row, collect, get};
+use crate::codec::{Malformed, Reader, Writer};
+use crate::parcel::{Members, Words};
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::attempt::State;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
+use fantail_rules::priority::Priority;
+use fantail_rules::ulid::Ulid;
+
+/// Names a parcel: its work, and the user at whom it begins. The same for every round.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ParcelId {
+    pub tenant: TenantId,
+    pub arrival: Arrival,
+    pub channel: ChannelKind,
+    pub first: UserNo,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LedgerRow {
+    pub event: Ulid,
+    pub terms: Terms,
+    /// 1 for the first attempt.
+    pub round: u16,
+    /// When the parcel was first planned.
+    pub begun: Millis,
+    pub members: Members,
+    pub standings: Words<Standing>,
+}
+
+/// Where one delivery stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Standing {
+    pub state: State,
+    /// Retries that were burnt.
+    pub retries: u8,
+    /// Copies that were sent because an earlier one was unknown.
+    pub resends: u8,
+    /// When something is to be done again; 0 if nothing is.
+    pub due: Millis,
+    /// Why it is so, in a word: a gate's, the provider's, or ours.
+    pub code: String,
+}
+
+impl Standing {
+    /// How badly one stands for the other where a dictionary is full: the state must be right, the rest may be near.
+    #[must_use]
+    pub fn near(one: &Self, other: &Self) -> u64 {
+        let same = one.state == other.state && one.resends == other.resends;
+        let close = u64::from(one.retries.abs_diff(other.retries)) << 44;
+        if same { close + one.due.0.abs_diff(other.due.0).min(1 << 43) } else { u64::MAX }
+    }
+
+    fn write(&self, w: &mut Writer) {
+        w.u8(self.state as u8).u8(self.retries).u8(self.resends).millis(self.due).text(&self.code);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            state: State::from_stored(r.u8()?).ok_or(Malformed::Value("state"))?,
+            retries: r.u8()?,
+            resends: r.u8()?,
+            due: r.millis()?,
+            code: r.text()?,
+        })
+    }
+}
+
+impl ParcelId {
+    fn suffix(self, key: Key) -> Key {
+        key.u64(self.arrival.0).bytes(&[self.channel as u8]).u64(self.first.0)
+    }
+
+    #[must_use]
+    pub fn key(self) -> Vec<u8> {
+        self.suffix(Key::new(Family::Ledger, self.tenant)).finish()
+    }
+
+    #[must_use]
+    pub fn under_way_key(self) -> Vec<u8> {
+        self.suffix(Key::new(Family::UnderWay, self.tenant)).finish()
+    }
+
+    #[must_use]
+    pub fn dead_key(self) -> Vec<u8> {
+        self.suffix(Key::new(Family::Dead, self.tenant)).finish()
+    }
+
+    #[must_use]
+    pub fn timer_key(self, due: Millis) -> Vec<u8> {
+        let key = Key::of_partition(Family::Timer).u64(due.0).bytes(&self.tenant.0.to_be_bytes());
+        self.suffix(key).finish()
+    }
+
+    /// Reads the last 21 bytes of a key.
+    fn parse(key: &[u8]) -> Option<Self> {
+        let tail = key.get(key.len().checked_sub(21)?..)?;
+        Some(Self {
+            tenant: TenantId(u32::from_be_bytes(tail[..4].try_into().ok()?)),
+            arrival: Arrival(u64::from_be_bytes(tail[4..12].try_into().ok()?)),
+            channel: ChannelKind::from_stored(tail[12])?,
+            first: UserNo(u64::from_be_bytes(tail[13..].try_into().ok()?)),
+        })
+    }
+}
+
+fn parcel(key: &[u8]) -> Result<ParcelId, TablesError> {
+    ParcelId::parse(key).ok_or_else(|| Malformed::Value("parcel key").in_row(LedgerRow::NAME))
+}
+
+pub fn find(tables: &dyn Tables, parcel: ParcelId) -> Result<Option<LedgerRow>, TablesError> {
+    get(tables, &parcel.key())
+}
+
+/// The parcel of an event and channel that would hold a user.
+pub fn holding(
+    tables: &dyn Tables,
+    parcel_of: ParcelId,
+) -> Result<Option<(ParcelId, LedgerRow)>, TablesError> {
+    let first = ParcelId { first: UserNo(0), ..parcel_of };
+    let to = [parcel_of.key(), vec![0]].concat();
+    let range = KeyRange { from: &first.key(), to: &to };
+    let found =
+        collect(tables, range, Order::Descending, 1, |key, row| Ok((parcel(key)?, LedgerRow::decode(row)?)))?;
+    Ok(found.into_iter().next())
+}
+
+/// Parcels of an event at or above one, in order of channel and first user.
+pub fn of_event(
+    tables: &dyn Tables,
+    from: ParcelId,
+    limit: usize,
+) -> Result<Vec<(ParcelId, LedgerRow)>, TablesError> {
+    let end = Key::new(Family::Ledger, from.tenant).u64(from.arrival.0).end();
+    let range = KeyRange { from: &from.key(), to: &end };
+    collect(tables, range, Order::Ascending, limit, |key, row| Ok((parcel(key)?, LedgerRow::decode(row)?)))
+}
+
+/// A timer and the parcel that it wakes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Timer {
+    pub due: Millis,
+    pub parcel: ParcelId,
+    pub lane: Priority,
+}
+
+/// The earliest timers at or above a time, of all tenants.
+pub fn timers(tables: &dyn Tables, through: Millis, limit: usize) -> Result<Vec<Timer>, TablesError> {
+    let from = Key::of_partition(Family::Timer).finish();
+    let to = Key::of_partition(Family::Timer).u64(through.0.saturating_add(1)).finish();
+    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, value| {
+        let due = key.get(1..9).and_then(|due| due.try_into().ok()).map(u64::from_be_bytes);
+        let due = due.ok_or_else(|| Malformed::Short.in_row("timer"))?;
+        Ok(Timer { due: Millis(due), parcel: parcel(key)?, lane: lane_of(value) })
+    })
+}
+
+/// Parcels with members that may be under way, of all tenants, above one.
+pub fn under_way(
+    tables: &dyn Tables,
+    after: Option<ParcelId>,
+    limit: usize,
+) -> Result<Vec<(ParcelId, Priority)>, TablesError> {
+    let prefix = Key::of_partition(Family::UnderWay);
+    let from = match after {
+        None => prefix.clone().finish(),
+        Some(after) => [after.under_way_key(), vec![0]].concat(),
+    };
+    let range = KeyRange { from: &from, to: &prefix.end() };
+    collect(tables, range, Order::Ascending, limit, |key, value| Ok((parcel(key)?, lane_of(value))))
+}
+
+/// Parcels of a tenant with dead letters, at or above one.
+pub fn dead(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    after: Option<ParcelId>,
+    limit: usize,
+) -> Result<Vec<ParcelId>, TablesError> {
+    let prefix = Key::new(Family::Dead, tenant);
+    let from = match after {
+        None => prefix.clone().finish(),
+        Some(after) => [after.dead_key(), vec![0]].concat(),
+    };
+    let range = KeyRange { from: &from, to: &prefix.end() };
+    collect(tables, range, Order::Ascending, limit, |key, _| parcel(key))
+}
+
+fn lane_of(value: &[u8]) -> Priority {
+    Priority::from_stored(value.first().copied().unwrap_or(Priority::Normal as u8))
+}
+
+impl Row for LedgerRow {
+    const NAME: &'static str = "ledger";
+
+    fn write(&self, w: &mut Writer) {
+        w.ulid(self.event);
+        self.terms.write(w);
+        w.varint(self.round.into()).millis(self.begun);
+        self.members.write(w);
+        self.standings.write(w, |w, standing| standing.write(w));
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let row = Self {
+            event: r.ulid()?,
+            terms: Terms::read(r)?,
+            round: r.u16()?,
+            begun: r.millis()?,
+            members: Members::read(r)?,
+            standings: Words::read(r, Standing::read)?,
+        };
+        if row.members.count() == row.standings.codes.len() { Ok(row) } else { Err(Malformed::Value("ledger")) }
+    }
+}

@@ -1,0 +1,91 @@
+//! Tallies: how many deliveries stand where, kept with every change and never counted.
+//!
+//! ```text
+//! 57 tenant arrival: u64 channel: u8 -> deliveries by state: 14 varints, unreached: varint     of one event
+//! 58 tenant lane: u8                 -> the same, of everything since the beginning
+//! ```
+//! A delivery is in exactly one state, so the sum is what was ever planned, and what is not terminal is in flight.
+
+use super::{Family, Key, Row, get};
+use crate::codec::{Malformed, Reader, Writer};
+use fantail_ports::tables::{Tables, TablesError};
+use fantail_rules::attempt::State;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Arrival, TenantId};
+use fantail_rules::priority::Priority;
+
+const STATES: usize = State::ALL.len();
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    by_state: [u64; STATES],
+    /// Members of a list who had no endpoint there: nobody asked to reach them.
+    pub unreached: u64,
+}
+
+impl Tally {
+    #[must_use]
+    pub fn of(&self, state: State) -> u64 {
+        self.by_state[state as usize]
+    }
+
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        self.by_state.iter().sum()
+    }
+
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        State::ALL.into_iter().filter(|state| !state.is_terminal()).map(|state| self.of(state)).sum()
+    }
+
+    /// So many deliveries are in a state, which they were not in before.
+    pub fn enter(&mut self, state: State, count: u64) {
+        self.by_state[state as usize] += count;
+    }
+
+    pub fn leave(&mut self, state: State, count: u64) {
+        let left = self.by_state[state as usize].checked_sub(count);
+        self.by_state[state as usize] = left.expect("what leaves a state was in it");
+    }
+
+    /// Adds what another one has.
+    pub fn join(&mut self, other: &Self) {
+        self.by_state.iter_mut().zip(other.by_state).for_each(|(own, other)| *own += other);
+        self.unreached += other.unreached;
+    }
+}
+
+#[must_use]
+pub fn key(tenant: TenantId, arrival: Arrival, channel: ChannelKind) -> Vec<u8> {
+    Key::new(Family::Tally, tenant).u64(arrival.0).bytes(&[channel as u8]).finish()
+}
+
+#[must_use]
+pub fn lane_key(tenant: TenantId, lane: Priority) -> Vec<u8> {
+    Key::new(Family::LaneTally, tenant).bytes(&[lane as u8]).finish()
+}
+
+pub fn find(tables: &dyn Tables, key: &[u8]) -> Result<Tally, TablesError> {
+    Ok(get(tables, key)?.unwrap_or_default())
+}
+
+impl Row for Tally {
+    const NAME: &'static str = "tally";
+
+    fn write(&self, w: &mut Writer) {
+        self.by_state.iter().for_each(|count| {
+            w.varint(*count);
+        });
+        w.varint(self.unreached);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut tally = Self::default();
+        for count in &mut tally.by_state {
+            *count = r.varint()?;
+        }
+        tally.unreached = r.varint()?;
+        Ok(tally)
+    }
+}

@@ -1,0 +1,77 @@
+//! What is told about deliveries that were asked for one by one: attempts with their times, and what the provider said.
+//! Fan-out has its ledger alone.
+//!
+//! ```text
+//! 59 tenant arrival: u64 channel: u8 user: u64 device: u16 -> list of (at, state: u8, code: text,
+//!                                                             message: text, provider id: text)
+//! ```
+
+use super::{Family, Key, Row, get};
+use crate::codec::{Malformed, Reader, Writer};
+use crate::parcel::Member;
+use crate::tables::ledger::ParcelId;
+use fantail_ports::tables::{Tables, TablesError};
+use fantail_rules::attempt::State;
+use fantail_rules::ids::Millis;
+
+/// Attempts that are kept; of more the first and the latest.
+const ATTEMPTS_MAX: usize = 8;
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TrackRow {
+    pub notes: Vec<Note>,
+}
+
+/// One thing that happened to a delivery.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    pub at: Millis,
+    /// Where it stood afterwards.
+    pub state: State,
+    pub code: String,
+    pub message: String,
+    pub provider_id: String,
+}
+
+#[must_use]
+pub fn key(parcel: ParcelId, member: Member) -> Vec<u8> {
+    let key = Key::new(Family::Track, parcel.tenant).u64(parcel.arrival.0).bytes(&[parcel.channel as u8]);
+    key.u64(member.user.0).bytes(&member.device.0.to_be_bytes()).finish()
+}
+
+pub fn find(tables: &dyn Tables, parcel: ParcelId, member: Member) -> Result<TrackRow, TablesError> {
+    Ok(get(tables, &key(parcel, member))?.unwrap_or_default())
+}
+
+impl TrackRow {
+    pub fn add(&mut self, note: Note) {
+        if self.notes.len() >= ATTEMPTS_MAX {
+            self.notes.remove(1);
+        }
+        self.notes.push(note);
+    }
+}
+
+impl Row for TrackRow {
+    const NAME: &'static str = "track";
+
+    fn write(&self, w: &mut Writer) {
+        w.list(self.notes.iter(), |w, note| {
+            w.millis(note.at).u8(note.state as u8);
+            w.text(&note.code).text(&note.message).text(&note.provider_id);
+        });
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let notes = r.list(|r| {
+            Ok(Note {
+                at: r.millis()?,
+                state: State::from_stored(r.u8()?).ok_or(Malformed::Value("state"))?,
+                code: r.text()?,
+                message: r.text()?,
+                provider_id: r.text()?,
+            })
+        })?;
+        Ok(Self { notes })
+    }
+}

@@ -1,0 +1,194 @@
+//! Work: an event that is to leave by one channel, and how far it has come.
+//!
+//! ```text
+//! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, expires, next: user, to
+//!                                       to = 0 list: 16 | 1 (the members of row 51)
+//! 51 tenant arrival: u64             -> members: ascending      explicit recipients; stays with the event
+//! 52 tenant arrival: u64             -> why: u8                 nothing more of it is sent
+//! ```
+//! A row of 50 exists while members are left to be looked at: it is the to-do row of its work.
+
+use super::{Family, Key, Row, collect, get};
+use crate::codec::{Malformed, Reader, Writer};
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::attempt::Class;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
+use fantail_rules::priority::Priority;
+use fantail_rules::ulid::Ulid;
+
+/// Names some work of a shard.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct WorkId {
+    pub tenant: TenantId,
+    pub arrival: Arrival,
+    pub channel: ChannelKind,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WorkRow {
+    pub event: Ulid,
+    pub terms: Terms,
+    /// The first user who was not looked at.
+    pub next: UserNo,
+    pub to: To,
+}
+
+/// What a delivery is held to, wherever it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    pub lane: Priority,
+    pub class: Class,
+    /// Nothing is sent at or after this.
+    pub expires_at: Millis,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum To {
+    List(ListId),
+    /// Named one by one.
+    Given,
+}
+
+/// Why nothing more of an event is sent. Frozen numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Halt {
+    Cancelled = 1,
+    Retracted = 2,
+}
+
+pub struct GivenMembers(pub Vec<UserNo>);
+
+impl WorkId {
+    #[must_use]
+    pub fn key(self) -> Vec<u8> {
+        Key::new(Family::Work, self.tenant).u64(self.arrival.0).bytes(&[self.channel as u8]).finish()
+    }
+
+    fn parse(key: &[u8]) -> Option<Self> {
+        let tenant = TenantId(u32::from_be_bytes(key.get(1..5)?.try_into().ok()?));
+        let arrival = Arrival(u64::from_be_bytes(key.get(5..13)?.try_into().ok()?));
+        Some(Self { tenant, arrival, channel: ChannelKind::from_stored(*key.get(13)?)? })
+    }
+}
+
+pub fn find(tables: &dyn Tables, work: WorkId) -> Result<Option<WorkRow>, TablesError> {
+    get(tables, &work.key())
+}
+
+/// Work of all tenants above one, in order.
+pub fn all(
+    tables: &dyn Tables,
+    after: Option<WorkId>,
+    limit: usize,
+) -> Result<Vec<(WorkId, WorkRow)>, TablesError> {
+    let prefix = Key::of_partition(Family::Work);
+    let from = match after {
+        None => prefix.clone().finish(),
+        Some(after) => [after.key(), vec![0]].concat(),
+    };
+    collect(tables, KeyRange { from: &from, to: &prefix.end() }, Order::Ascending, limit, |key, value| {
+        let work = WorkId::parse(key).ok_or_else(|| Malformed::Value("work key").in_row(WorkRow::NAME))?;
+        Ok((work, WorkRow::decode(value)?))
+    })
+}
+
+#[must_use]
+pub fn given_key(tenant: TenantId, arrival: Arrival) -> Vec<u8> {
+    Key::new(Family::WorkMembers, tenant).u64(arrival.0).finish()
+}
+
+pub fn given(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result<Vec<UserNo>, TablesError> {
+    Ok(get::<GivenMembers>(tables, &given_key(tenant, arrival))?.map_or_else(Vec::new, |row| row.0))
+}
+
+#[must_use]
+pub fn halt_key(tenant: TenantId, arrival: Arrival) -> Vec<u8> {
+    Key::new(Family::Halted, tenant).u64(arrival.0).finish()
+}
+
+pub fn halted(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result<Option<Halt>, TablesError> {
+    get(tables, &halt_key(tenant, arrival))
+}
+
+impl Terms {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.u8(self.lane as u8).u8(class_code(self.class)).millis(self.expires_at);
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let lane = Priority::from_stored(r.u8()?);
+        let class = match r.u8()? {
+            0 => Class::Critical,
+            1 => Class::Transactional,
+            2 => Class::Bulk,
+            _ => return Err(Malformed::Value("class")),
+        };
+        Ok(Self { lane, class, expires_at: r.millis()? })
+    }
+}
+
+/// Frozen numbers.
+fn class_code(class: Class) -> u8 {
+    match class {
+        Class::Critical => 0,
+        Class::Transactional => 1,
+        Class::Bulk => 2,
+    }
+}
+
+impl Row for WorkRow {
+    const NAME: &'static str = "work";
+
+    fn write(&self, w: &mut Writer) {
+        w.ulid(self.event);
+        self.terms.write(w);
+        w.user(self.next);
+        match self.to {
+            To::List(list) => w.u8(0).list_id(list),
+            To::Given => w.u8(1),
+        };
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            event: r.ulid()?,
+            terms: Terms::read(r)?,
+            next: r.user()?,
+            to: match r.u8()? {
+                0 => To::List(r.list_id()?),
+                1 => To::Given,
+                other => return Err(Malformed::Tag(other)),
+            },
+        })
+    }
+}
+
+impl Row for GivenMembers {
+    const NAME: &'static str = "work members";
+
+    fn write(&self, w: &mut Writer) {
+        w.ascending(self.0.iter().map(|user| user.0));
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self(r.ascending()?.into_iter().map(UserNo).collect()))
+    }
+}
+
+impl Row for Halt {
+    const NAME: &'static str = "halted";
+
+    fn write(&self, w: &mut Writer) {
+        w.u8(*self as u8);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match r.u8()? {
+            1 => Ok(Self::Cancelled),
+            2 => Ok(Self::Retracted),
+            _ => Err(Malformed::Value("halt")),
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Whose turn it is: lanes by weight, tenants inside a lane by deficit round robin.
+//!
+//! Comes from: a dispatcher with permits of one channel, and the work that waits for it. Decides: which work of which
+//! tenant is served next, and how much of it. Goes to: the plan of the next parcel; what it used comes back.
+//!
+//! ```text
+//! critical ── whenever it waits; some permits are kept for it ─┐        tenants, in a ring:
+//! high ─── 8 of 13 ─┐                                          ├─ turn  front ─► one turn ─► back, when its quantum
+//! normal ─ 4 of 13 ─┼─ by what each has used ──────────────────┘        of deliveries is used, else front again
+//! low ──── 1 of 13 ─┘
+//! ```
+//! What must never happen: critical work behind other work; a lane or tenant that waits for ever; two turns of one tenant
+//! in one lane at the same time (its work starts in order). Not here: how many permits there are (`pacing`), and what a
+//! work item is: keys are served smallest first.
+
+use crate::ids::TenantId;
+use crate::limits::{PARCEL_MEMBERS_MAX, WORK_MAX, WORK_PER_TENANT_MAX};
+use crate::priority::Priority;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+const LANES: usize = 4;
+/// The price of a delivery in each lane; its share is one over it: 8 : 4 : 1. Critical does not pay.
+const PRICES: [u64; LANES] = [0, 1, 2, 8];
+/// A parcel of the dearest lane.
+const ARREARS_MAX: u64 = PARCEL_MEMBERS_MAX as u64 * 8;
+/// In the order of their numbers.
+const ALL: [Priority; LANES] = [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
+
+/// Work that waits in one channel. Memory is bounded: `WORK_MAX` keys, and one more for each tenant and lane.
+#[derive(Clone, Debug)]
+pub struct Lanes<K> {
+    lanes: [Lane<K>; LANES],
+    /// Keys in all lanes.
+    held: usize,
+    /// What the lane that was served last had paid before: where a lane begins that saved nothing up.
+    floor: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Lane<K> {
+    /// Tenants that wait for a turn, in order. Each is in `tenants` and has work; those with a turn out are not here.
+    ring: VecDeque<TenantId>,
+    tenants: BTreeMap<TenantId, Queue<K>>,
+    /// What the lane has paid; the lane that paid least is next.
+    paid: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Queue<K> {
+    work: BTreeSet<K>,
+    /// Deliveries that are left of the quantum.
+    deficit: u32,
+    /// Whether a turn is out.
+    is_out: bool,
+}
+
+/// What a channel allows now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Permits {
+    pub free: u32,
+    /// How many of them are kept for the critical lane.
+    pub reserved: u32,
+    /// Deliveries that one tenant may start before the next tenant has its turn: what the channel sends in about 200 ms.
+    pub quantum: u32,
+}
+
+/// One work item to serve. It is out until it comes back by [`Lanes::charge`].
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "a turn that never comes back stops its tenant"]
+pub struct Turn<K> {
+    pub lane: Priority,
+    pub tenant: TenantId,
+    pub key: K,
+    /// How many deliveries may be started, at least one.
+    pub deliveries_max: u32,
+}
+
+/// What became of an offer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offered {
+    Taken,
+    /// It waits already.
+    Known,
+    /// The tenant has enough waiting here, or everybody has. The work stays where it was found, to be offered again when
+    /// [`Lanes::held`] has gone down.
+    Full,
+}
+
+/// Whether the work of a turn is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    More,
+    Done,
+}
+
+impl<K: Ord> Lanes<K> {
+    #[must_use]
+    pub fn new() -> Self {
+        let lane = || Lane { ring: VecDeque::new(), tenants: BTreeMap::new(), paid: 0 };
+        Self { lanes: [lane(), lane(), lane(), lane()], held: 0, floor: 0 }
+    }
+
+    /// Work that can be served. Work whose turn is out may be offered again; it will then be served again.
+    pub fn offer(&mut self, lane: Priority, tenant: TenantId, key: K) -> Offered {
+        let held = self.held(lane, tenant);
+        let floor = self.floor;
+        let lane = &mut self.lanes[lane as usize];
+        if lane.tenants.get(&tenant).is_some_and(|queue| queue.work.contains(&key)) {
+            return Offered::Known;
+        }
+        // Whoever has nothing waiting gets a place, however much others have.
+        if held >= WORK_PER_TENANT_MAX || (held > 0 && self.held >= WORK_MAX) {
+            return Offered::Full;
+        }
+        if lane.tenants.is_empty() {
+            lane.paid = lane.paid.max(floor);
+        }
+        let queue = lane.tenants.entry(tenant).or_insert_with(|| {
+            lane.ring.push_back(tenant);
+            Queue { work: BTreeSet::new(), deficit: 0, is_out: false }
+        });
+        queue.work.insert(key);
+        self.held += 1;
+        Offered::Taken
+    }
+
+    /// The next turn, if anything may be started.
+    pub fn next(&mut self, permits: Permits) -> Option<Turn<K>> {
+        let waits = |lane: &Lane<K>| !lane.ring.is_empty();
+        let unreserved = permits.free.saturating_sub(permits.reserved);
+        let (index, free) = if waits(&self.lanes[0]) {
+            (0, permits.free)
+        } else {
+            let others = (1..LANES).filter(|index| waits(&self.lanes[*index]));
+            (others.min_by_key(|index| self.lanes[*index].paid)?, unreserved)
+        };
+        if free == 0 {
+            return None;
+        }
+        let lane = &mut self.lanes[index];
+        let tenant = lane.ring.pop_front().expect("a lane that waits has a tenant");
+        let queue = lane.tenants.get_mut(&tenant).expect("who is in the ring has a queue");
+        if queue.deficit == 0 {
+            queue.deficit = permits.quantum.clamp(1, PARCEL_MEMBERS_MAX);
+        }
+        queue.is_out = true;
+        let key = queue.work.pop_first().expect("who is in the ring has work");
+        self.held -= 1;
+        let deliveries_max = queue.deficit.min(free);
+        self.floor = if index == 0 { self.floor } else { self.floor.max(lane.paid) };
+        // Paid in advance, so that several turns that are out at a time come from the right lanes.
+        lane.paid += u64::from(deliveries_max) * PRICES[index];
+        Some(Turn { lane: ALL[index], tenant, key, deliveries_max })
+    }
+
+    /// A turn comes back, with what it used. A turn that used nothing loses its place, so that work that cannot be
+    /// served now does not hold up the others.
+    pub fn charge(&mut self, turn: Turn<K>, used: u32, rest: Rest) {
+        assert!(used <= turn.deliveries_max, "a turn uses what it was given");
+        let index = turn.lane as usize;
+        let lane = &mut self.lanes[index];
+        lane.paid -= u64::from(turn.deliveries_max - used) * PRICES[index];
+        // What a lane missed while all its turns were out is made good up to a parcel, not for ever.
+        lane.paid = lane.paid.max(self.floor.saturating_sub(ARREARS_MAX));
+        let queue = lane.tenants.get_mut(&turn.tenant).expect("a queue stays while its turn is out");
+        queue.is_out = false;
+        queue.deficit -= used;
+        if rest == Rest::More && queue.work.insert(turn.key) {
+            self.held += 1;
+        }
+        let idle = used == 0 && rest == Rest::More;
+        if queue.work.is_empty() {
+            lane.tenants.remove(&turn.tenant);
+        } else if queue.deficit == 0 || idle {
+            queue.deficit = 0;
+            lane.ring.push_back(turn.tenant);
+        } else {
+            lane.ring.push_front(turn.tenant);
+        }
+    }
+
+    /// Work that is not to be served any more: cancelled, paused, or no longer ours. `false` if it does not wait here.
+    pub fn retire(&mut self, lane: Priority, tenant: TenantId, key: &K) -> bool {
+        let lane = &mut self.lanes[lane as usize];
+        let Some(queue) = lane.tenants.get_mut(&tenant) else { return false };
+        if !queue.work.remove(key) {
+            return false;
+        }
+        self.held -= 1;
+        if queue.work.is_empty() && !queue.is_out {
+            lane.tenants.remove(&tenant);
+            lane.ring.retain(|waiting| *waiting != tenant);
+        }
+        true
+    }
+
+    /// How many keys of a tenant wait in a lane.
+    #[must_use]
+    pub fn held(&self, lane: Priority, tenant: TenantId) -> usize {
+        self.lanes[lane as usize].tenants.get(&tenant).map_or(0, |queue| queue.work.len())
+    }
+}
+
+impl<K: Ord> Default for Lanes<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const A: TenantId = TenantId(1);
+    const B: TenantId = TenantId(2);
+    const PLENTY: Permits = Permits { free: 100_000, reserved: 0, quantum: 100 };
+
+    fn lanes(work: &[(Priority, TenantId, u32)]) -> Lanes<u32> {
+        let mut lanes = Lanes::new();
+        for (lane, tenant, key) in work {
+            assert_eq!(lanes.offer(*lane, *tenant, *key), Offered::Taken);
+        }
+        lanes
+    }
+
+    /// Serves a turn of endless work whole.
+    fn serve(lanes: &mut Lanes<u32>, permits: Permits) -> Option<(Priority, TenantId, u32)> {
+        let turn = lanes.next(permits)?;
+        let served = (turn.lane, turn.tenant, turn.deliveries_max);
+        lanes.charge(turn, served.2, Rest::More);
+        Some(served)
+    }
+
+    #[test]
+    fn work_of_a_tenant_is_served_in_order_one_turn_at_a_time() {
+        let mut lanes =
+            lanes(&[(Priority::Normal, A, 7), (Priority::Normal, A, 3), (Priority::Normal, B, 1)]);
+        let first = lanes.next(PLENTY).expect("work waits");
+        assert_eq!((first.tenant, first.key, first.deliveries_max), (A, 3, 100));
+        let second = lanes.next(PLENTY).expect("work waits");
+        assert_eq!((second.tenant, second.key), (B, 1));
+        assert_eq!(lanes.next(PLENTY), None, "both have a turn out");
+        assert_eq!(lanes.offer(Priority::Normal, A, 3), Offered::Taken, "there is new work under its key");
+        assert_eq!(lanes.offer(Priority::Normal, A, 7), Offered::Known);
+        lanes.charge(second, 1, Rest::Done);
+        lanes.charge(first, 40, Rest::Done);
+        let third = lanes.next(PLENTY).expect("work waits");
+        assert_eq!((third.key, third.deliveries_max), (3, 60), "the quantum goes on");
+        lanes.charge(third, 60, Rest::Done);
+        let fourth = lanes.next(PLENTY).expect("work waits");
+        assert_eq!((fourth.key, fourth.deliveries_max), (7, 100));
+        lanes.charge(fourth, 0, Rest::Done);
+        assert_eq!(lanes.next(PLENTY), None);
+    }
+
+    #[test]
+    fn work_that_cannot_be_served_does_not_hold_up_others() {
+        let mut lanes = lanes(&[(Priority::High, A, 1), (Priority::High, B, 1)]);
+        for tenant in [A, B, A, B] {
+            let turn = lanes.next(PLENTY).expect("work waits");
+            assert_eq!(turn.tenant, tenant);
+            lanes.charge(turn, 0, Rest::More);
+        }
+        assert!(lanes.retire(Priority::High, A, &1));
+        assert!(!lanes.retire(Priority::High, A, &1));
+        assert_eq!(serve(&mut lanes, PLENTY).map(|(_, tenant, _)| tenant), Some(B));
+        assert!(lanes.retire(Priority::High, B, &1));
+        assert_eq!(lanes.next(PLENTY), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_nobody_is_shut_out() {
+        let mut lanes = Lanes::new();
+        let mut fill = |tenant: u32| {
+            let offers =
+                (0..=WORK_PER_TENANT_MAX).map(|key| lanes.offer(Priority::Low, TenantId(tenant), key));
+            offers.filter(|offered| *offered == Offered::Taken).count()
+        };
+        let flooding = WORK_MAX / WORK_PER_TENANT_MAX;
+        for tenant in 0..flooding {
+            assert_eq!(fill(u32::try_from(tenant).expect("few")), WORK_PER_TENANT_MAX);
+        }
+        assert_eq!(fill(1_000_000), 1, "a place for everybody");
+        assert_eq!(lanes.offer(Priority::Critical, TenantId(0), 0), Offered::Taken);
+        assert_eq!(lanes.offer(Priority::Critical, TenantId(0), 1), Offered::Full);
+        assert_eq!(lanes.held(Priority::Low, TenantId(0)), WORK_PER_TENANT_MAX);
+    }
+
+    // proves: PRI-01
+    #[test]
+    fn permits_are_kept_for_critical_work() {
+        let tight = Permits { free: 3, reserved: 3, quantum: 10 };
+        let mut lanes = lanes(&[(Priority::High, A, 1)]);
+        assert_eq!(lanes.next(tight), None);
+        assert_eq!(serve(&mut lanes, Permits { free: 5, ..tight }), Some((Priority::High, A, 2)));
+        lanes.offer(Priority::Critical, B, 1);
+        assert_eq!(serve(&mut lanes, tight), Some((Priority::Critical, B, 3)));
+        assert_eq!(lanes.next(Permits { free: 0, ..tight }), None);
+    }
+
+    #[test]
+    fn an_idle_lane_saves_nothing_up() {
+        let mut lanes = lanes(&[(Priority::High, A, 1)]);
+        for _ in 0..10_000 {
+            serve(&mut lanes, PLENTY);
+        }
+        assert!(lanes.retire(Priority::High, A, &1));
+        lanes.offer(Priority::Low, B, 1);
+        lanes.offer(Priority::High, A, 1);
+        let mut served = [0; LANES];
+        for _ in 0..9 {
+            let (lane, _, deliveries) = serve(&mut lanes, PLENTY).expect("work waits");
+            served[lane as usize] += deliveries;
+        }
+        assert_eq!(served, [0, 800, 0, 100]);
+    }
+
+    fn permits() -> impl Strategy<Value = Permits> {
+        (1u32..300, 1u32..200).prop_map(|(free, quantum)| Permits { free, reserved: 0, quantum })
+    }
+
+    proptest! {
+        #[test]
+        fn tenants_with_a_backlog_share_within_one_quantum(
+            quantum in 1u32..1_000, turns in proptest::collection::vec((1u32..2_000, 1u32..2_000), 1..200),
+        ) {
+            let mut lanes = lanes(&[(Priority::Normal, A, 1), (Priority::Normal, B, 1)]);
+            let mut used = BTreeMap::from([(A, 0), (B, 0)]);
+            for (free, appetite) in turns {
+                let turn = lanes.next(Permits { free, reserved: 0, quantum }).expect("work waits");
+                let (tenant, part) = (turn.tenant, turn.deliveries_max.min(appetite));
+                *used.entry(tenant).or_default() += part;
+                lanes.charge(turn, part, Rest::More);
+                prop_assert!(used[&A].abs_diff(used[&B]) <= quantum, "{:?}", used);
+            }
+        }
+
+        #[test]
+        fn lanes_with_a_backlog_share_by_weight(turns in proptest::collection::vec(permits(), 1..300)) {
+            let lanes_in_use = [Priority::High, Priority::Normal, Priority::Low];
+            let mut lanes = lanes(&lanes_in_use.map(|lane| (lane, A, 1)));
+            let mut paid = [0u64; LANES];
+            for permits in turns {
+                let (lane, _, deliveries) = serve(&mut lanes, permits).expect("work waits");
+                paid[lane as usize] += u64::from(deliveries) * PRICES[lane as usize];
+                let (least, most) = (paid[1..].iter().min(), paid[1..].iter().max());
+                let apart = most.zip(least).map_or(0, |(most, least)| most - least);
+                prop_assert!(apart <= 200 * 8, "a turn of the dearest lane: {:?}", paid);
+            }
+        }
+
+        #[test]
+        fn a_flood_delays_another_tenant_by_one_round(
+            flooding in 1u32..20, before in 0usize..50, quantum in 1u32..100, free in 1u32..200,
+        ) {
+            let permits = Permits { free, reserved: 0, quantum };
+            let mut lanes = Lanes::new();
+            for (tenant, key) in (0..flooding).flat_map(|tenant| (0..100).map(move |key| (tenant, key))) {
+                lanes.offer(Priority::Normal, TenantId(100 + tenant), key);
+            }
+            (0..before).for_each(|_| { serve(&mut lanes, permits); });
+            lanes.offer(Priority::Normal, A, 1);
+            let mut waited = 0;
+            while let Some((_, tenant, deliveries)) = serve(&mut lanes, permits) && tenant != A {
+                waited += deliveries;
+                prop_assert!(waited <= flooding * quantum, "{} of {} tenants", waited, flooding);
+            }
+        }
+
+        /// Any history: critical work first, no tenant twice, nothing lost, nothing made up.
+        #[test]
+        fn nothing_is_lost_and_critical_is_first(
+            steps in proptest::collection::vec((0u8..8, 0u8..4, 0u32..4, 0u32..6, permits()), 0..300),
+        ) {
+            let mut lanes = Lanes::new();
+            let (mut waiting, mut out) = (BTreeSet::new(), Vec::<Turn<u32>>::new());
+            for (what, lane, tenant, key, permits) in steps {
+                let (lane, tenant) = (Priority::from_stored(lane), TenantId(tenant));
+                let item = (lane as u8, tenant, key);
+                match what {
+                    0..=2 => {
+                        let expected = if waiting.insert(item) { Offered::Taken } else { Offered::Known };
+                        prop_assert_eq!(lanes.offer(lane, tenant, key), expected);
+                    }
+                    3 => prop_assert_eq!(lanes.retire(lane, tenant, &key), waiting.remove(&item)),
+                    4..=5 => {
+                        let is_out = |lane: u8, tenant| out.iter().any(|turn| (turn.lane as u8, turn.tenant) == (lane, tenant));
+                        let free = waiting.iter().find(|(lane, tenant, _)| !is_out(*lane, *tenant));
+                        let turn = lanes.next(permits);
+                        prop_assert_eq!(turn.is_some(), free.is_some());
+                        if let Some(turn) = turn {
+                            prop_assert!((1..=permits.free).contains(&turn.deliveries_max));
+                            let critical = free.is_some_and(|(lane, ..)| *lane == 0);
+                            prop_assert_eq!(critical, turn.lane == Priority::Critical);
+                            prop_assert!(!is_out(turn.lane as u8, turn.tenant));
+                            prop_assert!(waiting.remove(&(turn.lane as u8, turn.tenant, turn.key)));
+                            out.push(turn);
+                        }
+                    }
+                    _ => if !out.is_empty() {
+                        let turn = out.remove(key as usize % out.len());
+                        let used = key.min(turn.deliveries_max);
+                        let rest = if what == 6 { Rest::More } else { Rest::Done };
+                        if rest == Rest::More {
+                            waiting.insert((turn.lane as u8, turn.tenant, turn.key));
+                        }
+                        lanes.charge(turn, used, rest);
+                    }
+                }
+                prop_assert_eq!(lanes.held, waiting.len());
+            }
+        }
+    }
+}
