@@ -151,7 +151,7 @@ pub fn of_event(
 }
 
 /// A timer and the parcel that it wakes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timer {
     pub due: Millis,
     pub parcel: ParcelId,
