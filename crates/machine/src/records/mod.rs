@@ -12,6 +12,7 @@ use fantail_rules::ids::Millis;
 pub mod front;
 pub mod root;
 pub mod shard;
+pub mod template;
 
 /// The version that every record family has so far.
 pub const VERSION: u8 = 1;
