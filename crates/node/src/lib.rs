@@ -2,7 +2,7 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), everything else (`people`, `tenants`, `errands`,
+//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), everything else (`people`, `templates`, `tenants`, `errands`,
 //! `housekeeping`).
 
 pub mod ask;
@@ -23,6 +23,7 @@ mod take;
 mod inbox;
 mod known;
 mod people;
+mod templates;
 mod tenants;
 
 mod errands;

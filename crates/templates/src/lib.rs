@@ -6,11 +6,12 @@
 //! differ by a byte.
 //!
 //! Reading order: `compile` (definition → [`Compiled`] or problems: `content`, `locale`, `schema`, `source`, `walk`,
-//! `html`, `mjml`), `render` ([`RenderAsk`] → [`Rendered`]: `engine`, `filters`), then what the API shows: `preview`,
+//! `html`, `mjml`; `canonical` for what is stored), `render` ([`RenderAsk`] → [`Rendered`]: `engine`, `filters`), then what the API shows: `preview`,
 //! `difference`. Shapes live in `fantail_wire::template`.
 
 pub mod limits;
 
+mod canonical;
 mod compile;
 mod content;
 mod html;
@@ -31,6 +32,7 @@ mod difference;
 mod preview;
 mod sms;
 
+pub use canonical::{Canonical, canonical};
 pub use compile::{Compiled, compile};
 pub use difference::diff;
 pub use preview::preview;
