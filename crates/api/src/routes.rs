@@ -6,7 +6,9 @@ use crate::route::Handle::{Open, Scoped, ServerAdmin, TenantAdmin};
 use crate::route::Method::{Delete, Get, Patch, Post, Put};
 use crate::route::Route;
 use crate::telemetry::Text;
-use crate::v1::{backups, events, follows, inbox, keys, marks, tenants, topics, users};
+use crate::v1::{
+    backups, deadletters, events, follows, inbox, keys, marks, notifications, tenants, topics, users,
+};
 use fantail_node::ask::EdgeChange::{Join, Leave};
 use fantail_rules::marks::Mark;
 use fantail_wire::code::Code;
@@ -16,7 +18,13 @@ use fantail_wire::inbox::{Counts, Inbox, Marks, Notification, Snooze, Unsnooze};
 use fantail_wire::list::{
     EdgesChanged, FollowState, Followers, Follows, FollowsBatch, Subscribers, SubscribersBatch,
 };
-use fantail_wire::tenant::Scope::{EventsWrite, InboxRead, InboxWrite, UsersRead, UsersWrite};
+use fantail_wire::notification::{
+    DeadLetterChoice, DeadLetters, DeadLettersChanged, Explanation, NotificationAccepted, NotificationSend,
+    NotificationStatus,
+};
+use fantail_wire::tenant::Scope::{
+    EventsWrite, InboxRead, InboxWrite, NotificationsRead, NotificationsWrite, UsersRead, UsersWrite,
+};
 use fantail_wire::tenant::{KeyCreate, KeyCreated, Keys, Tenant, TenantChange, TenantCreate, Tenants};
 use fantail_wire::user::{User, UserPut, UsersBatch, UsersPut};
 
@@ -47,6 +55,76 @@ pub static ROUTES: &[Route] = &[
     )
     .gives_nothing(204)
     .refuses(&[Code::EventNotFound]),
+    // --- notifications ---
+    Route::new(
+        "sendNotification",
+        Post,
+        "/api/v1/notifications",
+        "Accept a notification to up to 1,000 users, durably",
+        Scoped(NotificationsWrite, |tenant, call| Box::pin(notifications::send(tenant, call))),
+    )
+    .takes(Shape::of::<NotificationSend>())
+    .gives(202, Shape::of::<NotificationAccepted>())
+    .refuses(&[Code::DuplicateNotification, Code::InvalidRecipient]),
+    Route::new(
+        "getNotificationStatus",
+        Get,
+        "/api/v1/notifications/{notification}/status",
+        "What became of a notification or an event, in sums and one by one",
+        Scoped(NotificationsRead, |tenant, call| Box::pin(notifications::status(tenant, call))),
+    )
+    .query(PAGE)
+    .gives(200, Shape::of::<NotificationStatus>())
+    .refuses(&[Code::EventNotFound]),
+    Route::new(
+        "explainNotification",
+        Get,
+        "/api/v1/notifications/{notification}/explain",
+        "Every decision about one recipient, in order",
+        Scoped(NotificationsRead, |tenant, call| Box::pin(notifications::explain(tenant, call))),
+    )
+    .query(&["user"])
+    .gives(200, Shape::of::<Explanation>())
+    .refuses(&[Code::EventNotFound, Code::UserNotFound]),
+    Route::new(
+        "cancelNotification",
+        Post,
+        "/api/v1/notifications/{notification}/cancel",
+        "Stop what of a notification or an event was not sent yet",
+        Scoped(NotificationsWrite, |tenant, call| Box::pin(notifications::cancel(tenant, call))),
+    )
+    .gives_nothing(204)
+    .refuses(&[Code::EventNotFound]),
+    // --- dead letters ---
+    Route::new(
+        "listDeadLetters",
+        Get,
+        "/api/v1/deadletters",
+        "List what could not be delivered",
+        Scoped(NotificationsRead, |tenant, call| Box::pin(deadletters::list(tenant, call))),
+    )
+    .query(PAGE)
+    .gives(200, Shape::of::<DeadLetters>()),
+    Route::new(
+        "redriveDeadLetters",
+        Post,
+        "/api/v1/deadletters/redrive",
+        "Try dead letters again",
+        Scoped(NotificationsWrite, |tenant, call| Box::pin(deadletters::redrive(tenant, call))),
+    )
+    .takes(Shape::of::<DeadLetterChoice>())
+    .gives(200, Shape::of::<DeadLettersChanged>())
+    .refuses(NO_USER),
+    Route::new(
+        "dropDeadLetters",
+        Post,
+        "/api/v1/deadletters/drop",
+        "Give up on dead letters",
+        Scoped(NotificationsWrite, |tenant, call| Box::pin(deadletters::discard(tenant, call))),
+    )
+    .takes(Shape::of::<DeadLetterChoice>())
+    .gives(200, Shape::of::<DeadLettersChanged>())
+    .refuses(NO_USER),
     // --- users ---
     Route::new(
         "putUser",

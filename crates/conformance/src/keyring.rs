@@ -111,7 +111,16 @@ fn nothing_else_opens_it(rig: &mut dyn Rig) {
         let cut = Sealed { bytes: sealed.bytes[..length].to_vec(), ..sealed.clone() };
         assert_eq!(open(rig, &cut), closed, "cut to {length}");
     }
-    for context in [Context::UserAttributes, Context::ListName, Context::Actor, Context::Content] {
+    let others = [
+        Context::UserAttributes,
+        Context::ListName,
+        Context::Actor,
+        Context::Content,
+        Context::DeviceName,
+        Context::Address,
+        Context::DeviceMeta,
+    ];
+    for context in others {
         assert_eq!(rig.keyring().open(TENANT, context, &sealed), closed, "{context:?}");
     }
     for key in [second, KeyNo::TENANT] {

@@ -5,7 +5,10 @@
 
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{Arrival, KeyNo, ListId, Lookup, Millis, Position, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{
+    AddressHash, Arrival, ClaimNo, DeviceHash, DeviceNo, KeyNo, ListId, Lookup, Millis, Position, ShardNo,
+    TenantId, UserNo,
+};
 use fantail_rules::interval::{Interval, Intervals};
 use fantail_rules::ulid::Ulid;
 use thiserror::Error;
@@ -108,6 +111,14 @@ impl Writer {
 
     pub fn user(&mut self, user: UserNo) -> &mut Self {
         self.varint(user.0)
+    }
+
+    pub fn device(&mut self, device: DeviceNo) -> &mut Self {
+        self.varint(device.0.into())
+    }
+
+    pub fn claim(&mut self, claim: ClaimNo) -> &mut Self {
+        self.varint(claim.0.into())
     }
 
     pub fn list_id(&mut self, list: ListId) -> &mut Self {
@@ -255,6 +266,23 @@ impl<'a> Reader<'a> {
 
     pub fn user(&mut self) -> Result<UserNo, Malformed> {
         self.varint().map(UserNo)
+    }
+
+    pub fn device(&mut self) -> Result<DeviceNo, Malformed> {
+        let device = DeviceNo(self.u16()?);
+        if device <= DeviceNo::MAX { Ok(device) } else { Err(Malformed::Value("device")) }
+    }
+
+    pub fn claim(&mut self) -> Result<ClaimNo, Malformed> {
+        self.u32().map(ClaimNo)
+    }
+
+    pub fn address(&mut self) -> Result<AddressHash, Malformed> {
+        self.array().map(AddressHash)
+    }
+
+    pub fn device_hash(&mut self) -> Result<DeviceHash, Malformed> {
+        self.array().map(DeviceHash)
     }
 
     pub fn list_id(&mut self) -> Result<ListId, Malformed> {

@@ -2,13 +2,15 @@
 //! are, `apply` folds facts into tables with arithmetic only. No clock, no randomness, no IO, no other partition:
 //! whatever depends on those is in the ask or in the record.
 //!
-//! Reading order: bytes (`codec`, `parcel`), facts (`records`), state (`tables`, seen through `view`), then the machines in
+//! Reading order: bytes (`codec`, `parcel`), facts (`records`), state (`tables` and `columns`, seen through `view`),
+//! then the machines in
 //! the order an event meets them: `root`, `front`, `shard`.
 
 pub mod codec;
 pub mod parcel;
 pub mod records;
 
+pub mod columns;
 pub mod tables;
 pub mod view;
 

@@ -1,6 +1,7 @@
 //! What plan and apply see of a partition: the store's durable state, under the batches that are still being
 //! made durable, under the batch at hand. Writes go to the batch at hand only.
 
+use fantail_ports::lists::Lists;
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError, Visit};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -10,11 +11,23 @@ pub struct View<'a> {
     /// Batches in flight, oldest first.
     pending: &'a [&'a Changes],
     changes: &'a mut Changes,
+    /// As of the durable state: batches in flight are not in them.
+    lists: Option<&'a dyn Lists>,
 }
 
 impl<'a> View<'a> {
     pub fn new(base: &'a dyn Tables, pending: &'a [&'a Changes], changes: &'a mut Changes) -> Self {
-        Self { base, pending, changes }
+        Self { base, pending, changes, lists: None }
+    }
+
+    /// The same, for plans that walk lists.
+    #[must_use]
+    pub fn with_lists(self, lists: &'a dyn Lists) -> Self {
+        Self { lists: Some(lists), ..self }
+    }
+
+    pub fn lists(&self) -> Result<&'a dyn Lists, TablesError> {
+        self.lists.ok_or_else(|| TablesError::Io { reason: "no lists are given here".to_owned() })
     }
 
     pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {

@@ -8,9 +8,14 @@ use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
 use crate::core::{Core, answer, answers, locked, stopped};
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
+use fantail_machine::records::front::Delivery;
 use fantail_machine::tables::user;
+use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::{Context, Sealed};
-use fantail_rules::ids::{FrontNo, KeyNo, Lookup, PartitionId, ShardNo, TenantId, UserNo, spread};
+use fantail_rules::attempt::Class;
+use fantail_rules::channel_kind::ChannelSet;
+use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
+use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -82,6 +87,7 @@ fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted,
         FrontAnswer::Repeat(event) => Ok(Accepted { event, replayed: true }),
         FrontAnswer::OtherBody => Err(Refusal::OtherBody),
         FrontAnswer::Retracted
+        | FrontAnswer::Cancelled
         | FrontAnswer::UnknownEvent
         | FrontAnswer::Counted
         | FrontAnswer::Forgot { .. } => Err(stopped("the front answered something else")),
@@ -95,6 +101,17 @@ pub async fn retract(core: &Core, tenant: TenantId, event: Ulid) -> Result<(), R
     let Some(front) = core.front(event.front()) else { return Err(unknown) };
     match answer(front.queue.push(tenant, vec![FrontAsk::Retract { tenant, event }], 64)).await? {
         FrontAnswer::Retracted => Ok(()),
+        _ => Err(unknown),
+    }
+}
+
+/// Stops what of an event was not sent yet.
+pub async fn cancel(core: &Core, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
+    core.require_tenant(tenant)?;
+    let unknown = Refusal::UnknownEvent { event };
+    let Some(front) = core.front(event.front()) else { return Err(unknown) };
+    match answer(front.queue.push(tenant, vec![FrontAsk::Cancel { tenant, event }], 64)).await? {
+        FrontAnswer::Cancelled => Ok(()),
         _ => Err(unknown),
     }
 }
@@ -116,6 +133,8 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
     name.push(0);
     name.extend_from_slice(event.id.as_bytes());
     let key = keyring.digest(tenant, &name).map_err(locked)?;
+    let expires_at = core.ports.clock.wall().plus(event.ttl_ms);
+    let delivery = delivery_of(event.channels, event.priority, &event.category, expires_at);
     let audience = match event.audience {
         AudienceAsk::FollowersOf(actor) => {
             Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?))
@@ -151,10 +170,23 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         priority: event.priority as u8,
         actor: actor.transpose()?,
         content,
+        delivery,
+        personal: Vec::new(),
         audience,
         tier_up,
     };
     Ok(Prepared { front, ask: FrontAsk::Admit(Box::new(ask)), otherwise: None })
+}
+
+/// How an event leaves the house.
+pub fn delivery_of(
+    channels: ChannelSet,
+    lane: Priority,
+    category: &str,
+    expires_at: Millis,
+) -> Option<Delivery> {
+    let terms = Terms { lane, class: Class::of(lane, category), expires_at };
+    (!channels.is_empty()).then_some(Delivery { channels, terms })
 }
 
 /// Seals the name of somebody under that user's own key, so that erasing the user erases the name everywhere; a

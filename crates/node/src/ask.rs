@@ -3,7 +3,14 @@
 
 pub mod templates;
 
-use fantail_rules::ids::{Arrival, Millis, TenantId};
+pub use crate::deliveries::{Place, Which};
+pub use fantail_machine::shard::redrive::Wish;
+pub use fantail_machine::tables::ledger::ParcelId;
+use fantail_machine::tables::track::Note;
+pub use fantail_machine::tables::work::Halt;
+pub use fantail_rules::attempt::{Class, State as DeliveryState};
+pub use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
+use fantail_rules::ids::{Arrival, KeyNo, Millis, ShardNo, TenantId, UserNo};
 use fantail_rules::marks::{Mark, State};
 pub use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
@@ -25,6 +32,10 @@ pub struct EventAsk {
     pub priority: Priority,
     /// The content as canonical JSON; stored once, sealed under the tenant's key.
     pub content: Vec<u8>,
+    /// By which channels it leaves the house; none: for inboxes alone.
+    pub channels: ChannelSet,
+    /// Nothing of it is sent after so long.
+    pub ttl_ms: u64,
     /// Hash of the decoded request: a repeat must say the same.
     pub body_hash: [u8; 16],
 }
@@ -42,6 +53,35 @@ pub enum AudienceAsk {
 pub enum ListAsk {
     FollowersOf(String),
     Topic(String),
+}
+
+/// A notification to named users.
+#[derive(Clone, Debug)]
+pub struct NotifyAsk {
+    /// The idempotency key.
+    pub id: String,
+    pub kind: String,
+    pub category: String,
+    pub priority: Priority,
+    pub channels: ChannelSet,
+    pub ttl_ms: u64,
+    /// What everybody is told, packed by channel; see `content`.
+    pub content: Vec<u8>,
+    /// Each with what it alone is told.
+    pub recipients: Vec<(Recipient, Option<Vec<u8>>)>,
+    pub body_hash: [u8; 16],
+}
+
+/// A user as the accept path knows it.
+#[derive(Clone, Debug)]
+pub struct Recipient {
+    pub(crate) shard: ShardNo,
+    pub(crate) user: UserNo,
+    pub(crate) key: KeyNo,
+    pub locale: String,
+    pub zone: String,
+    /// JSON; empty if its key was destroyed.
+    pub attributes: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +167,8 @@ pub struct NotificationView {
     pub event: Ulid,
     pub arrival: Arrival,
     pub post: Arc<EventView>,
+    /// What this user alone is shown, instead of the post's content.
+    pub content: Option<Vec<u8>>,
     pub seen: bool,
     pub read: bool,
     pub archived: bool,
@@ -141,8 +183,10 @@ pub struct EventView {
     pub category: String,
     pub priority: Priority,
     pub actor: Option<String>,
-    /// JSON, as it was accepted. Empty if its key was destroyed.
+    /// As it was accepted, for all channels. Empty if its key was destroyed.
     pub content: Vec<u8>,
+    /// Some recipients have content of their own instead.
+    pub is_personal: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -211,6 +255,110 @@ pub struct KeyView {
     pub created_at: Millis,
     pub expires_at: Option<Millis>,
     pub revoked_at: Option<Millis>,
+}
+
+/// What became of a notification, in sums.
+#[derive(Clone, Debug)]
+pub struct NotificationStatus {
+    pub event: Ulid,
+    pub created_at: Millis,
+    pub category: String,
+    pub is_cancelled: bool,
+    pub is_retracted: bool,
+    /// How many were named; 0 for a list.
+    pub recipients: u64,
+    pub channels: Vec<ChannelStatus>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ChannelStatus {
+    pub channel: ChannelKind,
+    pub counts: Vec<(DeliveryState, u64)>,
+    /// Members of the list who have no endpoint there.
+    pub unreached: u64,
+    /// Nothing more will happen, other than receipts and redrives.
+    pub is_done: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct RecipientPage {
+    pub recipients: Vec<RecipientStatus>,
+    pub next: Option<Place>,
+}
+
+/// One delivery.
+#[derive(Clone, Debug)]
+pub struct RecipientStatus {
+    pub place: Place,
+    /// Empty if the user is gone.
+    pub user: String,
+    pub device: u16,
+    pub state: DeliveryState,
+    pub code: String,
+    pub attempts: u8,
+    pub begun_at: Millis,
+}
+
+/// Everything that is known about one recipient of an event.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    pub event: Ulid,
+    pub user: String,
+    pub accepted_at: Millis,
+    pub category: String,
+    pub priority: Priority,
+    pub channels: ChannelSet,
+    pub expires_at: Option<Millis>,
+    pub class: Option<Class>,
+    /// `None`: the user's shard has not taken it, or it is not for anybody there.
+    pub arrival: Option<Arrival>,
+    pub is_in_inbox: bool,
+    pub halted: Option<Halt>,
+    pub deliveries: Vec<(ChannelKind, Vec<DeliveryView>)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeliveryView {
+    pub device: u16,
+    pub state: DeliveryState,
+    pub code: String,
+    pub retries: u8,
+    pub resends: u8,
+    pub due: Millis,
+    pub parcel_first: UserNo,
+    pub position: u16,
+    pub round: u16,
+    pub begun_at: Millis,
+    /// For direct sends: what happened, in order.
+    pub notes: Vec<DeliveryNote>,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeliveryNote {
+    pub at: Millis,
+    pub state: DeliveryState,
+    pub code: String,
+    pub message: String,
+    pub provider_id: String,
+}
+
+impl DeliveryNote {
+    pub(crate) fn of(note: Note) -> Self {
+        let Note { at, state, code, message, provider_id } = note;
+        Self { at, state, code, message, provider_id }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct DeadLetter {
+    pub event: Ulid,
+    pub channel: ChannelKind,
+    pub lane: Priority,
+    pub user: String,
+    pub device: u16,
+    pub code: String,
+    pub attempts: u8,
+    pub begun_at: Millis,
 }
 
 /// Why an ask was not done. `api` turns each into one problem document.

@@ -3,6 +3,7 @@
 use crate::ask::{ListAsk, Refusal};
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
+use crate::dispatch::Dispatch;
 use crate::known::Known;
 use crate::meter::Meter;
 use crate::ports::Ports;
@@ -31,6 +32,7 @@ pub struct Core {
     pub clock: Arc<BelievedClock>,
     pub meter: Arc<Meter>,
     pub known: Known,
+    pub dispatch: Arc<Dispatch>,
     /// Fan-out has so much before it that no more events are accepted; told by the sync loop.
     pub is_crowded: AtomicBool,
     pub control: Arc<ControlPlane>,

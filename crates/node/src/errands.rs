@@ -88,6 +88,6 @@ impl ErrandLoop {
 fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
     match todo {
         Todo::Shred { tenant, key } => Some((tenant, key)),
-        Todo::Report { .. } => None,
+        Todo::Report { .. } | Todo::Claim { .. } | Todo::Release(_) => None,
     }
 }

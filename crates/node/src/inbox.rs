@@ -46,7 +46,7 @@ pub fn page(core: &Core, tenant: TenantId, ask: &InboxAsk) -> Result<InboxPage, 
         Some(InboxFrom::Newest | InboxFrom::Before(_)) | None => horizon,
     };
     Ok(InboxPage {
-        notifications: describe(core, tenant, &found.entries)?,
+        notifications: describe(core, tenant, (shard, user), &found.entries)?,
         next,
         horizon,
         unread: counts.unread,
@@ -60,8 +60,9 @@ pub fn notification(
     name: &str,
     event: Ulid,
 ) -> Result<NotificationView, Refusal> {
+    let reader = locate(core, tenant, name)?;
     let entry = entry(core, tenant, name, event)?;
-    let found = describe(core, tenant, &[entry])?.pop();
+    let found = describe(core, tenant, reader, &[entry])?.pop();
     found.ok_or(Refusal::UnknownNotification { event })
 }
 
@@ -118,8 +119,26 @@ fn with_inbox<T>(
     })
 }
 
+/// What all users see of an event.
+pub fn event(core: &Core, tenant: TenantId, event: Ulid) -> Result<Arc<EventView>, Refusal> {
+    if let Some(known) = core.known.event(tenant, event) {
+        return Ok(known);
+    }
+    let epoch = core.known.epoch();
+    let row =
+        core.read(PartitionId::Front(event.front()), |view| event::find(view.tables(), tenant, event))?;
+    let opened = Arc::new(opened(core, tenant, row.ok_or(Refusal::UnknownEvent { event })?));
+    core.known.keep_event(epoch, tenant, event, Arc::clone(&opened));
+    Ok(opened)
+}
+
 /// Adds content to entries. An event that its front has forgotten is left out.
-fn describe(core: &Core, tenant: TenantId, entries: &[Entry]) -> Result<Vec<NotificationView>, Refusal> {
+fn describe(
+    core: &Core,
+    tenant: TenantId,
+    reader: (ShardNo, UserNo),
+    entries: &[Entry],
+) -> Result<Vec<NotificationView>, Refusal> {
     let epoch = core.known.epoch();
     let mut events: BTreeMap<Ulid, Arc<EventView>> = BTreeMap::new();
     let mut unknown: BTreeMap<FrontNo, Vec<Ulid>> = BTreeMap::new();
@@ -141,9 +160,13 @@ fn describe(core: &Core, tenant: TenantId, entries: &[Entry]) -> Result<Vec<Noti
             events.insert(event, opened);
         }
     }
-    let described =
-        entries.iter().filter_map(|entry| Some(view(entry, Arc::clone(events.get(&entry.event)?))));
-    Ok(described.collect())
+    let mut described = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let Some(post) = events.get(&entry.event) else { continue };
+        let own = if post.is_personal { personal(core, tenant, entry.event, reader)? } else { None };
+        described.push(view(entry, Arc::clone(post), own));
+    }
+    Ok(described)
 }
 
 fn opened(core: &Core, tenant: TenantId, row: EventRow) -> EventView {
@@ -155,14 +178,29 @@ fn opened(core: &Core, tenant: TenantId, row: EventRow) -> EventView {
         priority: Priority::from_stored(row.priority),
         actor: actor.and_then(|actor| String::from_utf8(actor).ok()),
         content: open(core, tenant, Context::Content, &row.content).unwrap_or_default(),
+        is_personal: row.personal > 0,
     }
 }
 
-fn view(entry: &Entry, post: Arc<EventView>) -> NotificationView {
+/// What one recipient alone is told, for all channels. A key that is gone hides it.
+pub fn personal(
+    core: &Core,
+    tenant: TenantId,
+    event: Ulid,
+    (shard, user): (ShardNo, UserNo),
+) -> Result<Option<Vec<u8>>, Refusal> {
+    let sealed = core.read(PartitionId::Front(event.front()), |view| {
+        event::personal(view.tables(), tenant, event, shard, user)
+    })?;
+    Ok(sealed.map(|sealed| open(core, tenant, Context::Content, &sealed).unwrap_or_default()))
+}
+
+fn view(entry: &Entry, post: Arc<EventView>, content: Option<Vec<u8>>) -> NotificationView {
     NotificationView {
         event: entry.event,
         arrival: entry.arrival,
         post,
+        content,
         seen: entry.seen,
         read: entry.read,
         archived: entry.archived,

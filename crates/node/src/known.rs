@@ -175,7 +175,15 @@ mod tests {
     fn event(bytes: usize) -> Arc<EventView> {
         let (kind, category) = (String::new(), String::new());
         let (created_at, priority) = (Millis(0), Priority::Normal);
-        Arc::new(EventView { created_at, kind, category, priority, actor: None, content: vec![7; bytes] })
+        Arc::new(EventView {
+            created_at,
+            kind,
+            category,
+            priority,
+            actor: None,
+            content: vec![7; bytes],
+            is_personal: false,
+        })
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::ports::Ports;
 use crate::queue::{Item, Queue};
 use fantail_machine::front::Moment;
 use fantail_machine::front::fact::FrontFact;
+use fantail_machine::shard::Offer;
 use fantail_machine::view::View;
 use fantail_ports::BoxFuture;
 use fantail_ports::journal::{Append, AppendError};
@@ -31,8 +32,8 @@ use tracing::{error, warn};
 /// Batches that may be planned before the first of them is durable.
 const AHEAD: usize = 2;
 
-/// Told of a batch that was folded, with the facts that shards will take.
-pub type Settled = Box<dyn Fn(&[FrontFact]) + Send + Sync>;
+/// Told of a batch that was folded: the facts that shards will take, and what the dispatcher can do.
+pub type Settled = Box<dyn Fn(&[FrontFact], &[Offer]) + Send + Sync>;
 
 pub struct Leader<M: Machine> {
     pub machine: M,
@@ -58,6 +59,7 @@ struct Flight<M: Machine> {
     append: Option<BoxFuture<'static, Result<Position, AppendError>>>,
     commit: Commit,
     facts: Vec<FrontFact>,
+    offers: Vec<Offer>,
     answers: Vec<Answered<M>>,
 }
 
@@ -158,7 +160,7 @@ impl<M: Machine> Leader<M> {
             windows: derived.windows,
             forgets: derived.forgets,
         };
-        flights.push_back(Flight { append, commit, facts: batch.facts, answers });
+        flights.push_back(Flight { append, commit, facts: batch.facts, offers: derived.offers, answers });
         Ok(())
     }
 
@@ -179,7 +181,7 @@ impl<M: Machine> Leader<M> {
         let mut items = Some(items);
         let mut answered = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
         self.ports.store.read(partition, &mut |state| {
-            let mut view = View::new(state.tables(), &pending, changes);
+            let mut view = View::new(state.tables(), &pending, changes).with_lists(state.lists());
             answered = items.take().map_or(Ok(Vec::new()), |items| {
                 items
                     .into_iter()
@@ -225,7 +227,7 @@ impl<M: Machine> Leader<M> {
         if grew {
             self.fold(flight.commit)?;
             // Before anybody hears of the new position, what it brings can be read.
-            (self.settled)(&flight.facts);
+            (self.settled)(&flight.facts, &flight.offers);
             self.applied.send_replace(through);
         }
         for (item, answers) in flight.answers {

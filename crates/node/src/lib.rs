@@ -2,8 +2,8 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), everything else (`people`, `templates`, `tenants`, `errands`,
-//! `housekeeping`).
+//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`dispatch`, `deliver`), everything
+//! else (`people`, `templates`, `tenants`, `errands`, `housekeeping`).
 
 pub mod ask;
 pub mod node;
@@ -19,6 +19,13 @@ mod machines;
 mod queue;
 mod tail;
 mod take;
+
+mod bell;
+pub mod content;
+mod deliver;
+pub mod deliveries;
+mod dispatch;
+mod notify;
 
 mod inbox;
 mod known;

@@ -174,6 +174,7 @@ impl Machine for Front {
             FrontAsk::Admit(ask) => self.is_quiet_before(view, ask.tenant, moment.now)?,
             FrontAsk::Recall { .. }
             | FrontAsk::Retract { .. }
+            | FrontAsk::Cancel { .. }
             | FrontAsk::Counted { .. }
             | FrontAsk::Forget { .. } => false,
         };
@@ -229,9 +230,19 @@ impl Machine for Shard {
             | ShardAsk::Mark { .. }
             | ShardAsk::Reported { .. }
             | ShardAsk::Shredded { .. }
-            | ShardAsk::Expire { .. } => std::sync::Arc::default(),
+            | ShardAsk::Expire { .. }
+            | ShardAsk::Intend { .. }
+            | ShardAsk::Wake { .. }
+            | ShardAsk::Outcome { .. }
+            | ShardAsk::Orphans { .. }
+            | ShardAsk::Redrive { .. }
+            | ShardAsk::Receipt { .. }
+            | ShardAsk::Register { .. }
+            | ShardAsk::Unregister { .. }
+            | ShardAsk::Hear { .. }
+            | ShardAsk::Age { .. } => std::sync::Arc::default(),
         };
-        let Planned { records, answer } = shard::plan(view, ask, self.0, moment.now)?;
+        let Planned { records, answer } = shard::plan(view, ask, self.0, moment)?;
         for record in records {
             shard::apply(view, &record, moment.now, &facts, &mut batch.derived)?;
             batch.add(&Stamped { at: moment.now, record });
@@ -263,7 +274,16 @@ impl Machine for Shard {
             | ShardRecord::Unlisted { .. }
             | ShardRecord::Reported { .. }
             | ShardRecord::Shredded { .. }
-            | ShardRecord::Expired { .. } => None,
+            | ShardRecord::Expired { .. }
+            | ShardRecord::Intend(_)
+            | ShardRecord::Wake(_)
+            | ShardRecord::Outcome(_)
+            | ShardRecord::Receipt(_)
+            | ShardRecord::Redrive(_)
+            | ShardRecord::Closed { .. }
+            | ShardRecord::EndpointPut { .. }
+            | ShardRecord::EndpointState { .. }
+            | ShardRecord::EndpointGone { .. } => None,
         })
     }
 }

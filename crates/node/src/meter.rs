@@ -1,5 +1,7 @@
 //! What the node counts. Plain atomics, read by `/metrics`; nothing decides on them.
 
+use fantail_machine::shard::outcome::{Said, Told};
+use fantail_rules::channel_kind::ChannelKind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Default)]
@@ -14,7 +16,14 @@ pub struct Meter {
     events_taken: AtomicU64,
     inbox_reads: AtomicU64,
     busy: AtomicU64,
+    answers: [[AtomicU64; ANSWERS]; CHANNELS],
 }
+
+const CHANNELS: usize = ChannelKind::ALL.len();
+const ANSWERS: usize = 7;
+/// How attempts end, as metrics say it.
+pub const ANSWER_NAMES: [&str; ANSWERS] =
+    ["accepted", "rejected", "dead_endpoint", "malformed", "not_taken", "unanswered", "orphaned"];
 
 /// One reading of all counters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,6 +38,8 @@ pub struct Reading {
     pub events_taken: u64,
     pub inbox_reads: u64,
     pub busy: u64,
+    /// Attempts that ended, by channel and by how, in the order of [`ANSWER_NAMES`].
+    pub answers: [[u64; ANSWERS]; CHANNELS],
 }
 
 impl Meter {
@@ -64,6 +75,22 @@ impl Meter {
         self.busy.fetch_add(1, Relaxed);
     }
 
+    /// Attempts that ended.
+    pub fn settled(&self, channel: ChannelKind, told: &[Told]) {
+        for one in told {
+            let how = match one.said {
+                Said::Accepted => 0,
+                Said::Rejected => 1,
+                Said::Dead => 2,
+                Said::Malformed => 3,
+                Said::NotTaken { .. } => 4,
+                Said::Unanswered => 5,
+                Said::Orphaned => 6,
+            };
+            self.answers[channel as usize][how].fetch_add(1, Relaxed);
+        }
+    }
+
     #[must_use]
     pub fn read(&self) -> Reading {
         Reading {
@@ -77,6 +104,7 @@ impl Meter {
             events_taken: self.events_taken.load(Relaxed),
             inbox_reads: self.inbox_reads.load(Relaxed),
             busy: self.busy.load(Relaxed),
+            answers: self.answers.each_ref().map(|of| of.each_ref().map(|count| count.load(Relaxed))),
         }
     }
 }

@@ -2,12 +2,14 @@
 //! methods for templates are in `templates`.
 
 use crate::ask::{
-    Accepted, Counts, EdgeAsk, EdgeChange, EventAsk, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk,
-    Names, NotificationView, Refusal, TenantAsk, TenantPatch, TenantView, Upserted, UserAsk, UserView,
+    Accepted, Counts, DeadLetter, EdgeAsk, EdgeChange, EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk,
+    KeyView, ListAsk, MarkAsk, Names, NotificationStatus, NotificationView, NotifyAsk, Place, Recipient,
+    RecipientPage, Refusal, TenantAsk, TenantPatch, TenantView, Upserted, UserAsk, UserView, Which, Wish,
 };
 use crate::core::Core;
+use crate::deliveries::DeadPlace;
 use crate::meter::Reading;
-use crate::{accept, housekeeping, inbox, people, start, tenants};
+use crate::{accept, deliveries, housekeeping, inbox, notify, people, start, tenants};
 use fantail_ports::store::{Gauges, StoreError, Tended};
 use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
@@ -180,6 +182,68 @@ impl Node {
 
     pub async fn retract(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
         accept::retract(&self.core, tenant, event).await
+    }
+
+    /// Who these users are, or the names of those that do not exist.
+    pub fn recipients(&self, tenant: TenantId, users: &[String]) -> Result<Vec<Recipient>, Refusal> {
+        notify::recipients(&self.core, tenant, users)
+    }
+
+    /// Accepts a notification to named users. `Ok` only after it is durable.
+    pub async fn notify(&self, tenant: TenantId, ask: NotifyAsk) -> Result<Accepted, Refusal> {
+        notify::notify(&self.core, tenant, ask).await
+    }
+
+    /// The answer to a notification that was accepted before under this id.
+    pub async fn recall_notification(
+        &self,
+        tenant: TenantId,
+        id: &str,
+        body_hash: [u8; 16],
+    ) -> Result<Option<Accepted>, Refusal> {
+        notify::recall(&self.core, tenant, id, body_hash).await
+    }
+
+    /// Our id of a notification by the producer's.
+    pub fn find_notification(&self, tenant: TenantId, id: &str) -> Result<Option<Ulid>, Refusal> {
+        notify::find(&self.core, tenant, id)
+    }
+
+    pub fn status(&self, tenant: TenantId, event: Ulid) -> Result<NotificationStatus, Refusal> {
+        deliveries::status(&self.core, tenant, event)
+    }
+
+    pub fn deliveries(
+        &self,
+        tenant: TenantId,
+        event: Ulid,
+        from: Option<Place>,
+        limit: usize,
+    ) -> Result<RecipientPage, Refusal> {
+        deliveries::recipients(&self.core, tenant, event, from, limit)
+    }
+
+    pub fn explain(&self, tenant: TenantId, event: Ulid, user: &str) -> Result<Explanation, Refusal> {
+        deliveries::explain(&self.core, tenant, event, user)
+    }
+
+    pub fn dead_letters(
+        &self,
+        tenant: TenantId,
+        after: Option<DeadPlace>,
+        limit: usize,
+    ) -> Result<(Vec<DeadLetter>, Option<DeadPlace>), Refusal> {
+        deliveries::dead_letters(&self.core, tenant, after, limit)
+    }
+
+    /// Redrives or drops dead letters; returns how many.
+    pub async fn redrive(&self, tenant: TenantId, which: &Which, wish: Wish) -> Result<u64, Refusal> {
+        deliveries::redrive(&self.core, tenant, which, wish).await
+    }
+
+    /// Stops what of an event was not sent yet.
+    pub async fn cancel(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
+        accept::cancel(&self.core, tenant, event).await
     }
 
     pub async fn put_users(&self, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {

@@ -93,7 +93,8 @@ fn seal_user(core: &Core, tenant: TenantId, ask: &UserAsk, key: UserKey) -> Resu
     let seal = |key: KeyNo| {
         let id = keyring.seal(tenant, key, Context::UserId, ask.user.as_bytes())?;
         let attributes = keyring.seal(tenant, key, Context::UserAttributes, &ask.attributes)?;
-        Ok(Put { lookup, minted: false, id, attributes })
+        let (locale, zone) = (String::new(), String::new());
+        Ok(Put { lookup, minted: false, id, attributes, locale, zone, profile: Vec::new() })
     };
     let sealed = match known.map(seal) {
         Some(Ok(put)) => put,
@@ -282,6 +283,12 @@ fn parse_cursor(cursor: Option<&str>, shards: u16) -> Option<(ShardNo, Option<Us
     let shard = shard.parse().ok().filter(|shard| *shard < shards)?;
     let after = if after.is_empty() { None } else { Some(UserNo(after.parse().ok()?)) };
     Some((ShardNo(shard), after))
+}
+
+/// The name of a user by number. Empty if the user is gone.
+pub fn name_of(core: &Core, tenant: TenantId, shard: ShardNo, user: UserNo) -> Result<String, Refusal> {
+    let row = core.read(PartitionId::Shard(shard), |view| user::find(view.tables(), tenant, user))?;
+    Ok(row.and_then(|row| open_name(core, tenant, Context::UserId, &row.id)).unwrap_or_default())
 }
 
 fn open_name(core: &Core, tenant: TenantId, context: Context, sealed: &Sealed) -> Option<String> {

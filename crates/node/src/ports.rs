@@ -1,12 +1,15 @@
 //! Everything of the world that a node uses, in one place.
 
 use fantail_ports::blobs::Blobs;
+use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
 use fantail_ports::entropy::Entropy;
 use fantail_ports::journal::Journal;
 use fantail_ports::keyring::Keyring;
 use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
+use fantail_rules::channel_kind::ChannelKind;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub struct Ports {
@@ -18,6 +21,8 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub tasks: Arc<dyn Tasks>,
+    /// The ways out of the house; what has none is refused.
+    pub channels: BTreeMap<ChannelKind, Arc<dyn Channel>>,
     pub stop: Stop,
 }
 

@@ -140,7 +140,8 @@ fn replay<M: Machine>(
     read.map_err(|source| RecoverError::Store { partition, source })?;
     folded?;
     let through = records.last().map_or(Position::START, |record| record.position);
-    let Derived { edits, windows, forgets } = derived;
+    // Offers are in the tables as well: the dispatcher looks there when it starts.
+    let Derived { edits, windows, forgets, offers: _ } = derived;
     let commit = Commit { through, changes, edits, windows, forgets };
     ports.store.commit(partition, commit).map_err(|source| RecoverError::Store { partition, source })
 }

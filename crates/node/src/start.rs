@@ -1,8 +1,11 @@
 //! Start: fence, recover, lead. Root first, as it knows the layout; fronts before the shards that take from them.
 
+use crate::ask::Refusal;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, FrontHandle, ShardHandle, answer};
+use crate::deliver;
+use crate::dispatch::{self, Dispatch};
 use crate::errands::ErrandLoop;
 use crate::housekeeping::{retention_loop, sync_loop};
 use crate::known::Known;
@@ -64,6 +67,8 @@ pub enum StartError {
     Keyring(#[from] KeyringError),
     #[error("the root did not answer")]
     NoLayout,
+    #[error("what was under way could not be taken over: {0}")]
+    TakeOver(#[from] Refusal),
 }
 
 type MachineQueue<M> = Queue<<M as Machine>::Ask, <M as Machine>::Answer>;
@@ -90,20 +95,24 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         Ok(_) | Err(_) => return Err(StartError::NoLayout),
     };
     // What was recovered is the control plane until the root's next batch.
-    refresh(starter.ports.clone(), plane.clone())(&[]);
+    refresh(starter.ports.clone(), plane.clone())(&[], &[]);
     let mut tails = BTreeMap::new();
     let mut fronts = BTreeMap::new();
     for front in (0..layout.fronts).map(FrontNo) {
         let tail = Arc::new(Tail::new(front, starter.ports.journal.clone()));
         let feed = tail.clone();
-        let settled: Settled = Box::new(move |facts| feed.extend(facts));
+        let settled: Settled = Box::new(move |facts, _| feed.extend(facts));
         let (queue, applied) = starter.lead(Front::new(front), &BTreeMap::new(), settled).await?;
         tails.insert(front, tail.clone());
         fronts.insert(front, FrontHandle { queue, tail, applied });
     }
     let mut shards = BTreeMap::new();
+    let now = starter.ports.clock.monotonic();
+    let dispatch = Arc::new(Dispatch::new((0..layout.shards).map(ShardNo), now));
     for shard in (0..layout.shards).map(ShardNo) {
-        let (queue, applied) = starter.lead(Shard(shard), &tails, Box::new(|_| {})).await?;
+        let offers = dispatch.clone();
+        let settled: Settled = Box::new(move |_, found| offers.offer(shard, found));
+        let (queue, applied) = starter.lead(Shard(shard), &tails, settled).await?;
         shards.insert(shard, ShardHandle { queue, applied });
     }
     let Starter { ports, meter, replayed, newest } = starter;
@@ -121,6 +130,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         clock,
         meter,
         known: Known::default(),
+        dispatch,
         is_crowded: AtomicBool::new(false),
         control: plane,
         layout,
@@ -128,11 +138,23 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         fronts,
         shards,
     });
+    take_over(&core).await?;
     start_loops(&core);
     let Layout { shards, fronts } = layout;
     let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };
     info!(replayed, shards, fronts, "node started");
     Ok((core, report))
+}
+
+/// What an earlier leader may have sent is unknown from now on, before anything else is sent.
+async fn take_over(core: &Core) -> Result<(), StartError> {
+    for shard in core.shards.keys() {
+        let parcels = deliver::take_over(core, *shard).await?;
+        if parcels > 0 {
+            warn!(shard = %shard, parcels, "parcels were under way, what came of them is unknown");
+        }
+    }
+    Ok(())
 }
 
 fn start_loops(core: &Arc<Core>) {
@@ -153,13 +175,14 @@ fn start_loops(core: &Arc<Core>) {
         let errands = ErrandLoop { core: core.clone(), shard: *shard };
         tasks.spawn("errands", Box::pin(errands.run()));
     }
+    tasks.spawn("dispatch", Box::pin(dispatch::run(core.clone())));
     tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
     tasks.spawn("retention", Box::pin(retention_loop(core.clone())));
 }
 
 /// Rebuilds the control plane after each batch of the root.
 fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>) -> Settled {
-    Box::new(move |_| {
+    Box::new(move |_, _| {
         let mut found = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
         let read = ports.store.read(PartitionId::Root, &mut |state| found = control(state.tables()));
         match (read, found) {

@@ -53,6 +53,9 @@ pub enum Context {
     ListName = 3,
     Actor = 4,
     Content = 5,
+    DeviceName = 6,
+    Address = 7,
+    DeviceMeta = 8,
 }
 
 /// Personal bytes as they travel through journal and tables.

@@ -28,10 +28,6 @@ number! {
     UserNo(u64)
 }
 number! {
-    /// An endpoint of one user: dense from 1, never reused. 0 stands for "none".
-    DeviceNo(u16)
-}
-number! {
     /// One shard of the users. The count is fixed when the data directory is created.
     ShardNo(u16)
 }
@@ -59,6 +55,21 @@ number! {
 number! {
     /// A key in the keyring of one tenant. Number 0 is the tenant's own key; every user has another one.
     KeyNo(u64)
+}
+
+number! {
+    /// An endpoint of one user: dense from 1, never reused. Fits in thirteen bits, because the reach column packs it
+    /// with its channel.
+    DeviceNo(u16)
+}
+number! {
+    /// A user's claim of an address: counted per user, never reused, so that a late answer to an old claim is known
+    /// for what it is.
+    ClaimNo(u32)
+}
+number! {
+    /// One partition of the directory. The count is fixed when the data directory is created.
+    DirectoryNo(u16)
 }
 
 impl Position {
@@ -105,6 +116,26 @@ pub struct ListId(pub [u8; 16]);
 /// A keyed hash of an external user id under the tenant's pepper. It finds the user and chooses the shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lookup(pub [u8; 16]);
+
+/// A keyed hash of a channel and an address there (token, mail address, number, URL), under the tenant's pepper.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct AddressHash(pub [u8; 16]);
+
+/// A keyed hash of the name that a producer gave a device; it finds the device among its user's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DeviceHash(pub [u8; 16]);
+
+impl AddressHash {
+    /// The directory partition that knows whose address this is.
+    #[must_use]
+    pub fn directory(&self, directory_count: u16) -> DirectoryNo {
+        DirectoryNo(spread(&self.0, directory_count))
+    }
+}
+
+impl DeviceNo {
+    pub const MAX: Self = Self((1 << 13) - 1);
+}
 
 impl Lookup {
     /// The shard that owns this user. The same forever, as the shard count never changes.
@@ -154,6 +185,8 @@ macro_rules! hex_debug {
 }
 hex_debug!(ListId);
 hex_debug!(Lookup);
+hex_debug!(AddressHash);
+hex_debug!(DeviceHash);
 
 /// One ordered journal and the machine that owns it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

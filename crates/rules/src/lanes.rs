@@ -194,6 +194,13 @@ impl<K: Ord> Lanes<K> {
         true
     }
 
+    /// How many keys wait, of all tenants and lanes. What is out may still come back.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "an empty one means nothing: turns may be out")]
+    pub fn len(&self) -> usize {
+        self.held
+    }
+
     /// How many keys of a tenant wait in a lane.
     #[must_use]
     pub fn held(&self, lane: Priority, tenant: TenantId) -> usize {

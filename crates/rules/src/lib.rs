@@ -3,7 +3,7 @@
 //!
 //! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
 //! decisions in the order an event meets them: `believed_time`, `admit`, `tier` (and `cost`),
-//! `interval`, `merge`, `marks`; and those that a delivery meets on its way out: `lanes`
+//! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `endpoint`); and those that a delivery meets on its way out: `lanes`
 //! (whose turn it is), `pacing` (how much may be sent now), `attempt` (what became of it), `retry` (when again).
 
 pub mod ids;
@@ -15,6 +15,7 @@ pub mod admit;
 pub mod believed_time;
 pub mod cost;
 pub mod priority;
+pub mod reference;
 pub mod tier;
 
 pub mod interval;
@@ -22,6 +23,8 @@ pub mod marks;
 pub mod merge;
 
 pub mod channel_kind;
+pub mod endpoint;
+
 pub mod lanes;
 pub mod pacing;
 

@@ -49,8 +49,24 @@ pub const INTERVALS_MAX: usize = 64;
 /// Lists one user can be on: the reader walks them.
 pub const FOLLOWS_PER_USER_MAX: usize = 10_000;
 
+/// Endpoints of one user, of all channels: a page of them is read and written whole.
+pub const ENDPOINTS_PER_USER_MAX: usize = 20;
+/// Endpoints in one record, each with its sealed address; and changes of state, which are a few bytes but touch a page.
+pub const ENDPOINTS_PER_RECORD_MAX: usize = 32;
+pub const ENDPOINT_STATES_PER_RECORD_MAX: usize = 64;
+/// A token or a web push subscription; the longest known are under a kilobyte.
+pub const ADDRESS_BYTES_MAX: usize = 4 << 10;
+pub const APP_VERSION_BYTES_MAX: usize = 64;
+/// A registration that says what is known already is written at most this often.
+pub const REFRESH_MS_MIN: u64 = 7 * 24 * 3_600_000;
+/// A device that was silent so long is stale: nothing is pushed to it until it comes back. Then it is expired.
+pub const STALE_AFTER_MS: u64 = 30 * 24 * 3_600_000;
+pub const EXPIRED_AFTER_MS: u64 = 270 * 24 * 3_600_000;
+
 /// Members of one parcel: two records for all of them, and its verdicts fit well inside a record.
 pub const PARCEL_MEMBERS_MAX: u32 = 1_000;
+/// Users looked at for one parcel: each may cost a page of the column, and a record about 2 ms.
+pub const PARCEL_USERS_SCANNED_MAX: usize = 1_024;
 /// Keys of work that wait in the lanes of one channel (some 50 bytes each), and those of one tenant in one lane. More is
 /// left in the tables until these have gone.
 pub const WORK_MAX: usize = 1 << 18;
@@ -104,3 +120,11 @@ pub const TEMPLATES_PER_TENANT_MAX: usize = 1_000;
 /// Versions of one template that can be seen and put in force again; the oldest make room.
 pub const TEMPLATE_VERSIONS_MAX: usize = 50;
 pub const TEMPLATE_NOTE_BYTES_MAX: usize = 512;
+
+/// How long something may still be sent, in seconds: a day if nobody says, a month (the guard's time) at most.
+pub const TTL_S_DEFAULT: u64 = 86_400;
+pub const TTL_S_MIN: u64 = 60;
+pub const TTL_S_MAX: u64 = 30 * 86_400;
+
+/// Recipients of one notification. More are a list, or a bulk send.
+pub const RECIPIENTS_MAX: usize = 1_000;

@@ -5,6 +5,7 @@
 
 use crate::background::Background;
 use crate::backups::Backups;
+use crate::channels;
 use crate::config::Config;
 use crate::host::ServerHost;
 use crate::listen::Connections;
@@ -24,6 +25,7 @@ use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
 use fantail_ports::entropy::Entropy;
 use fantail_ports::store::Store;
+use fantail_ports::tasks::Tasks;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +113,8 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
     {
         info!(name, "tables rebuilt from a snapshot");
     }
+    let tasks: Arc<dyn Tasks> = surroundings.tasks;
+    let channels = channels::open(&config.delivery, &surroundings.clock, &tasks)?;
     let ports = Ports {
         journal: journal.clone(),
         store: store.clone(),
@@ -118,7 +122,8 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         keyring,
         clock: surroundings.clock,
         entropy: surroundings.entropy,
-        tasks: surroundings.tasks,
+        tasks,
+        channels,
         stop: Stop::default(),
     };
     let options = Options { shards: config.shards, ..Options::default() };

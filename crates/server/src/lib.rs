@@ -27,5 +27,6 @@ mod config_command;
 mod journal_command;
 mod plan;
 
+pub mod channels;
 pub mod client;
 pub mod seed;

@@ -7,8 +7,8 @@ use crate::executor::Executor;
 use fantail_memory::clock::ManualClock;
 use fantail_node::Node;
 use fantail_node::ask::{
-    Accepted, AudienceAsk, Counts, EdgeAsk, EdgeChange, EventAsk, InboxAsk, InboxFrom, InboxPage, ListAsk,
-    MarkAsk, MarkTarget, NotificationView, Priority, Refusal, Upserted, UserAsk, UserView,
+    Accepted, AudienceAsk, ChannelSet, Counts, EdgeAsk, EdgeChange, EventAsk, InboxAsk, InboxFrom, InboxPage,
+    ListAsk, MarkAsk, MarkTarget, NotificationView, Priority, Refusal, Upserted, UserAsk, UserView,
 };
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
@@ -108,6 +108,8 @@ impl Post {
             },
             category: "social".to_owned(),
             priority: Priority::Normal,
+            channels: ChannelSet::EMPTY,
+            ttl_ms: 86_400_000,
             content: self.content(),
             body_hash,
         }

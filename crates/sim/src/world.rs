@@ -24,6 +24,7 @@ use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::limits::CLOCK_JUMP_MS_MAX;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Some day in 2024.
@@ -95,6 +96,7 @@ impl World {
             clock: self.clock.clone(),
             entropy: Arc::new(entropy),
             tasks: Arc::new(self.executor.clone()),
+            channels: BTreeMap::new(),
             stop: Stop::default(),
         };
         let (slot, options) = (Started::default(), self.options);

@@ -39,7 +39,24 @@ pub struct EventData {
     /// `marketing` and `digest` low, all others normal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
+    /// Besides inboxes: how else it is told. Nothing if left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub channels: Vec<Channel>,
+    /// Seconds after which nothing of it is sent any more: 60 to 2,592,000. 86,400 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u64>,
     pub content: Content,
+}
+
+/// A way to somebody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Channel {
+    InApp,
+    Push,
+    Email,
+    Sms,
+    Webhook,
 }
 
 /// Exactly one of the three.

@@ -10,6 +10,7 @@ pub mod problem;
 pub mod event;
 pub mod inbox;
 pub mod list;
+pub mod notification;
 pub mod template;
 pub mod user;
 

@@ -50,6 +50,12 @@ pub enum Scope {
     /// Post and retract events.
     #[serde(rename = "events:write")]
     EventsWrite,
+    /// Send and cancel notifications, redrive and drop dead letters.
+    #[serde(rename = "notifications:write")]
+    NotificationsWrite,
+    /// Read what became of notifications.
+    #[serde(rename = "notifications:read")]
+    NotificationsRead,
     #[serde(rename = "inbox:read")]
     InboxRead,
     /// Mark, snooze and delete notifications.
@@ -68,6 +74,8 @@ pub enum Scope {
 impl Scope {
     pub const ALL: &[Self] = &[
         Self::EventsWrite,
+        Self::NotificationsWrite,
+        Self::NotificationsRead,
         Self::InboxRead,
         Self::InboxWrite,
         Self::UsersRead,
@@ -80,6 +88,8 @@ impl Scope {
     pub fn text(self) -> &'static str {
         match self {
             Self::EventsWrite => "events:write",
+            Self::NotificationsWrite => "notifications:write",
+            Self::NotificationsRead => "notifications:read",
             Self::InboxRead => "inbox:read",
             Self::InboxWrite => "inbox:write",
             Self::UsersRead => "users:read",

@@ -3,7 +3,7 @@
 use super::Example;
 use fantail_wire::code::Code;
 use fantail_wire::event::{
-    AcceptedStatus, Action, Audience, CloudEvent, Content, EventAccepted, EventData, EventResult,
+    AcceptedStatus, Action, Audience, Channel, CloudEvent, Content, EventAccepted, EventData, EventResult,
     EventsAccepted, Priority,
 };
 use fantail_wire::health::{Backup, Check, Readiness};
@@ -25,7 +25,7 @@ const REQUEST: &str = "01KG9V7W0R00000000000000RQ";
 const TIME: &str = "2026-01-31T12:00:00.000Z";
 const CURSOR: &str = "AQIk3w8AAAAAAAAABw";
 
-fn text(text: &str) -> String {
+pub(super) fn text(text: &str) -> String {
     text.to_owned()
 }
 
@@ -33,7 +33,7 @@ fn raw(json: &'static str) -> &'static RawValue {
     serde_json::from_str(json).expect("examples are JSON")
 }
 
-fn map(value: Value) -> Map<String, Value> {
+pub(super) fn map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),
@@ -53,6 +53,7 @@ macro_rules! examples {
         })*
     };
 }
+pub(super) use examples;
 
 examples! {
     CloudEvent => CloudEvent {
@@ -63,6 +64,8 @@ examples! {
         actor: Some(text("ann")),
         data: EventData {
             audience: Audience::FollowersOf(text("ann")),
+            channels: vec![Channel::Push],
+            ttl: Some(3_600),
             category: Some(text("posts")),
             priority: Some(Priority::Normal),
             content: Content {

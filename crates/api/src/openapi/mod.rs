@@ -2,6 +2,7 @@
 //! comments), so that it cannot say anything else than the code does.
 
 mod examples;
+mod examples_sent;
 
 use crate::reply::JSON;
 use crate::route::{Answer, Body, Handle, Route};

@@ -6,12 +6,12 @@
 use crate::check::{Faults, image_url_fault, url_fault};
 use crate::pointer::Pointer;
 use aws_lc_rs::digest::{Context, SHA256};
-use fantail_node::ask::{AudienceAsk, EventAsk, Priority};
+use fantail_node::ask::{AudienceAsk, ChannelKind, EventAsk, Priority};
 use fantail_rules::limits::{
     ACTIONS_MAX, BODY_TEXT_BYTES_MAX, CATEGORY_BYTES_MAX, CONTENT_BYTES_MAX, EXPLICIT_USERS_MAX,
-    NAME_BYTES_MAX, TITLE_BYTES_MAX,
+    NAME_BYTES_MAX, TITLE_BYTES_MAX, TTL_S_DEFAULT, TTL_S_MAX, TTL_S_MIN,
 };
-use fantail_wire::event::{Audience, CloudEvent, Content, Priority as WirePriority};
+use fantail_wire::event::{Audience, Channel as WireChannel, CloudEvent, Content, Priority as WirePriority};
 
 const CATEGORY_DEFAULT: &str = "general";
 
@@ -34,6 +34,8 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, faults: &mut Faults) -> EventA
     faults.name(data.key("category"), &category);
     let content = content_of(&event.data.content, data.key("content"), faults);
     let priority = event.data.priority.map_or_else(|| Priority::of_category(&category), priority_of);
+    let channels = event.data.channels.iter().copied().map(channel_of).collect();
+    let ttl_ms = ttl_of(event.data.ttl, data.key("ttl"), faults);
     let mut ask = EventAsk {
         source: event.source,
         id: event.id,
@@ -42,6 +44,8 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, faults: &mut Faults) -> EventA
         audience,
         category,
         priority,
+        channels,
+        ttl_ms,
         content,
         body_hash: [0; 16],
     };
@@ -84,7 +88,7 @@ fn audience_of(
 }
 
 /// Checks the content and returns its canonical JSON: fields in frozen order, keys of `data` sorted.
-fn content_of(content: &Content, at: Pointer<'_>, faults: &mut Faults) -> Vec<u8> {
+pub fn content_of(content: &Content, at: Pointer<'_>, faults: &mut Faults) -> Vec<u8> {
     faults.text(at.key("title"), &content.title, TITLE_BYTES_MAX);
     if let Some(body) = &content.body
         && body.len() > BODY_TEXT_BYTES_MAX
@@ -119,6 +123,25 @@ fn check_actions(content: &Content, at: Pointer<'_>, faults: &mut Faults) {
             faults.add(at.key("id"), "used by an earlier action");
         }
     }
+}
+
+pub fn channel_of(channel: WireChannel) -> ChannelKind {
+    match channel {
+        WireChannel::InApp => ChannelKind::InApp,
+        WireChannel::Push => ChannelKind::Push,
+        WireChannel::Email => ChannelKind::Email,
+        WireChannel::Sms => ChannelKind::Sms,
+        WireChannel::Webhook => ChannelKind::Webhook,
+    }
+}
+
+/// Seconds to milliseconds.
+pub fn ttl_of(ttl: Option<u64>, at: Pointer<'_>, faults: &mut Faults) -> u64 {
+    let seconds = ttl.unwrap_or(TTL_S_DEFAULT);
+    if !(TTL_S_MIN..=TTL_S_MAX).contains(&seconds) {
+        faults.add(at, format!("must be {TTL_S_MIN} to {TTL_S_MAX} seconds"));
+    }
+    seconds.min(TTL_S_MAX) * 1_000
 }
 
 pub fn priority_of(priority: WirePriority) -> Priority {
@@ -157,6 +180,11 @@ fn hash_of(ask: &EventAsk) -> [u8; 16] {
     }
     part(ask.category.as_bytes());
     part(&[ask.priority as u8]);
+    // What an earlier version could not say adds nothing, so that its hashes stay.
+    if !ask.channels.is_empty() {
+        part(&[ask.channels.bits()]);
+        part(&ask.ttl_ms.to_be_bytes());
+    }
     part(&ask.content);
     let digest = hash.finish();
     let mut head = [0; 16];

@@ -6,6 +6,8 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
 use fantail_node::ask::{InboxAsk, InboxFrom, InboxPage, NotificationView, Priority};
+use fantail_node::content::pick;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{PAGE_DEFAULT, PAGE_MAX};
 use fantail_rules::marks::State;
@@ -88,7 +90,8 @@ fn show_page(owner: Owner<'_>, page: &InboxPage) -> Result<Reply, Problem> {
 }
 
 fn shown(view: &NotificationView) -> Result<Notification<'_>, Problem> {
-    let content = match view.post.content.as_slice() {
+    let content = view.content.as_deref().unwrap_or(&view.post.content);
+    let content = match pick(content, ChannelKind::InApp) {
         [] => None,
         stored => Some(
             serde_json::from_slice(stored)
@@ -110,7 +113,7 @@ fn shown(view: &NotificationView) -> Result<Notification<'_>, Problem> {
     })
 }
 
-fn priority_of(priority: Priority) -> WirePriority {
+pub fn priority_of(priority: Priority) -> WirePriority {
     match priority {
         Priority::Critical => WirePriority::Critical,
         Priority::High => WirePriority::High,

@@ -3,6 +3,10 @@
 pub mod event_ask;
 pub mod events;
 
+pub mod deadletters;
+pub mod notifications;
+mod story;
+
 pub mod edges;
 pub mod follows;
 pub mod topics;

@@ -6,16 +6,17 @@
 
 use super::{FrontAnswer, Moment, Plan};
 use crate::Planned;
-use crate::records::front::{Admitted, Audience, FrontRecord};
-use crate::tables::event::{self, EventRow, FrontState};
+use crate::records::front::{Admitted, Audience, Delivery, FrontRecord, Personal};
+use crate::tables::event::{self, EventRow, FrontState, PersonalRow};
 use crate::tables::{idempotency, put, size};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::{self, Bucket, Known, Verdict};
 use fantail_rules::ids::{FrontNo, ListId, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::limits::RECORD_BYTES_MAX;
 use fantail_rules::tier;
-use fantail_rules::ulid::Mint;
+use fantail_rules::ulid::{Mint, Ulid};
 
 #[derive(Clone, Debug)]
 pub struct Ask {
@@ -28,6 +29,9 @@ pub struct Ask {
     pub priority: u8,
     pub actor: Option<Sealed>,
     pub content: Sealed,
+    pub delivery: Option<Delivery>,
+    /// Content of single recipients.
+    pub personal: Vec<Personal>,
     pub audience: AskAudience,
     /// The tenant's threshold when it was asked.
     pub tier_up: u32,
@@ -80,9 +84,38 @@ pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) ->
         priority: ask.priority,
         actor: ask.actor,
         content: ask.content,
+        delivery: ask.delivery,
+        personal: ask.personal.len() as u64,
         audience,
     };
-    Ok(Planned::one(FrontRecord::Admitted(admitted), FrontAnswer::Admitted(event)))
+    let mut records = parts(ask.tenant, event, ask.personal);
+    records.push(FrontRecord::Admitted(admitted));
+    Ok(Planned { records, answer: FrontAnswer::Admitted(event) })
+}
+
+/// Records that the journal can bear.
+fn parts(tenant: TenantId, event: Ulid, personal: Vec<Personal>) -> Vec<FrontRecord> {
+    let (mut records, mut contents, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for one in personal {
+        let size = one.content.bytes.len() + 64;
+        if bytes + size > RECORD_BYTES_MAX / 2 && !contents.is_empty() {
+            records.push(FrontRecord::Part { tenant, event, contents: std::mem::take(&mut contents) });
+            bytes = 0;
+        }
+        bytes += size;
+        contents.push(one);
+    }
+    if !contents.is_empty() {
+        records.push(FrontRecord::Part { tenant, event, contents });
+    }
+    records
+}
+
+pub(super) fn apply_part(view: &mut View<'_>, tenant: TenantId, event: Ulid, contents: &[Personal]) {
+    for one in contents {
+        let key = event::personal_key(tenant, event, one.shard, one.user);
+        put(view, key, &PersonalRow(one.content.clone()));
+    }
 }
 
 pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Result<(), TablesError> {
@@ -91,6 +124,13 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
     put(view, idempotency::key(tenant, Bucket::of(at), &admitted.key), &known);
     let row = EventRow {
         retracted: false,
+        cancelled: false,
+        delivery: admitted.delivery,
+        personal: admitted.personal,
+        recipients: match &admitted.audience {
+            Audience::Listed { .. } => 0,
+            Audience::Addressed(shards) => shards.iter().map(|(_, members)| members.len() as u64).sum(),
+        },
         at,
         kind: admitted.kind.clone(),
         category: admitted.category.clone(),

@@ -5,7 +5,7 @@
 
 use crate::codec::Malformed;
 use crate::records::Stamped;
-use crate::records::front::{Audience, FrontRecord};
+use crate::records::front::{Audience, Delivery, FrontRecord};
 use fantail_rules::ids::{ListId, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
@@ -24,13 +24,19 @@ pub enum Said {
         event: Ulid,
         list: ListId,
         tier: Tier,
+        delivery: Option<Delivery>,
     },
     Addressed {
         tenant: TenantId,
         event: Ulid,
         members: Members,
+        delivery: Option<Delivery>,
     },
     Retracted {
+        tenant: TenantId,
+        event: Ulid,
+    },
+    Cancelled {
         tenant: TenantId,
         event: Ulid,
     },
@@ -56,17 +62,25 @@ impl FrontFact {
     pub fn of(position: Position, record: &FrontRecord) -> Self {
         let said = match record {
             FrontRecord::Admitted(admitted) => match &admitted.audience {
-                Audience::Listed { list, tier, .. } => {
-                    Said::Listed { tenant: admitted.tenant, event: admitted.event, list: *list, tier: *tier }
-                }
+                Audience::Listed { list, tier, .. } => Said::Listed {
+                    tenant: admitted.tenant,
+                    event: admitted.event,
+                    list: *list,
+                    tier: *tier,
+                    delivery: admitted.delivery,
+                },
                 Audience::Addressed(shards) => Said::Addressed {
                     tenant: admitted.tenant,
                     event: admitted.event,
                     members: Members(Arc::new(shards.clone())),
+                    delivery: admitted.delivery,
                 },
             },
             FrontRecord::Retracted { tenant, event } => Said::Retracted { tenant: *tenant, event: *event },
-            FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } => Said::Other,
+            FrontRecord::Cancelled { tenant, event } => Said::Cancelled { tenant: *tenant, event: *event },
+            FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } | FrontRecord::Part { .. } => {
+                Said::Other
+            }
         };
         Self { position, said }
     }

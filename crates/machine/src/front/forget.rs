@@ -27,7 +27,8 @@ pub(super) fn plan(
     let outdated = idempotency::outdated(view, tenant, Bucket::oldest_kept(now), ROWS_MAX)?;
     let (bucket, keys) = outdated.unwrap_or((Bucket(0), Vec::new()));
     let age_ms = (u64::from(retention_days) + GRACE_DAYS) * DAY_MS;
-    let events = event::outdated(view, tenant, Millis(now.0.saturating_sub(age_ms)), ROWS_MAX)?;
+    let outdated = event::outdated(view, tenant, Millis(now.0.saturating_sub(age_ms)), ROWS_MAX)?;
+    let events = bounded(outdated);
     if keys.is_empty() && events.is_empty() {
         return Ok(Planned::nothing(FrontAnswer::Forgot { more: false }));
     }
@@ -36,13 +37,32 @@ pub(super) fn plan(
     Ok(Planned::one(record, FrontAnswer::Forgot { more: true }))
 }
 
+/// The first events whose rows, with the content of single recipients, one record can delete.
+fn bounded(outdated: Vec<(Ulid, u64)>) -> Vec<Ulid> {
+    let mut rows = 0;
+    let mut fits = |personal: u64| {
+        let is_first = rows == 0;
+        rows += 1 + personal;
+        is_first || rows <= 2 * ROWS_MAX as u64
+    };
+    outdated.into_iter().take_while(|(_, personal)| fits(*personal)).map(|(event, _)| event).collect()
+}
+
 pub(super) fn apply(
     view: &mut View<'_>,
     tenant: TenantId,
     bucket: Bucket,
     keys: &[[u8; 16]],
     events: &[Ulid],
-) {
+) -> Result<(), TablesError> {
     keys.iter().for_each(|key| view.delete(idempotency::key(tenant, bucket, key)));
-    events.iter().for_each(|event| view.delete(event::key(tenant, *event)));
+    for event in events {
+        if event::find(view, tenant, *event)?.is_some_and(|row| row.personal > 0) {
+            for key in event::personal_keys(view, tenant, *event)? {
+                view.delete(key);
+            }
+        }
+        view.delete(event::key(tenant, *event));
+    }
+    Ok(())
 }

@@ -30,6 +30,11 @@ pub enum FrontAsk {
         tenant: TenantId,
         event: Ulid,
     },
+    /// What of an event has not been sent stays where it is.
+    Cancel {
+        tenant: TenantId,
+        event: Ulid,
+    },
     Counted {
         shard: ShardNo,
         sizes: Vec<Size>,
@@ -49,6 +54,7 @@ pub enum FrontAnswer {
     /// Nothing was accepted under this key.
     Unheard,
     Retracted,
+    Cancelled,
     UnknownEvent,
     Counted,
     Forgot {
@@ -88,6 +94,11 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> R
             Some(row) if row.retracted => Planned::nothing(FrontAnswer::Retracted),
             Some(_) => Planned::one(FrontRecord::Retracted { tenant, event }, FrontAnswer::Retracted),
         }),
+        FrontAsk::Cancel { tenant, event } => Ok(match event::find(view, tenant, event)? {
+            None => Planned::nothing(FrontAnswer::UnknownEvent),
+            Some(row) if row.cancelled => Planned::nothing(FrontAnswer::Cancelled),
+            Some(_) => Planned::one(FrontRecord::Cancelled { tenant, event }, FrontAnswer::Cancelled),
+        }),
         FrontAsk::Counted { shard, sizes } => {
             Ok(Planned::one(FrontRecord::Counted { shard, sizes }, FrontAnswer::Counted))
         }
@@ -98,10 +109,22 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> R
 pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<(), TablesError> {
     match record {
         FrontRecord::Admitted(admitted) => admit::apply(view, admitted, at),
+        FrontRecord::Part { tenant, event, contents } => {
+            admit::apply_part(view, *tenant, *event, contents);
+            Ok(())
+        }
         FrontRecord::Retracted { tenant, event } => {
             let key = event::key(*tenant, *event);
             if let Some(mut row) = get::<EventRow>(view, &key)? {
                 row.retracted = true;
+                put(view, key, &row);
+            }
+            Ok(())
+        }
+        FrontRecord::Cancelled { tenant, event } => {
+            let key = event::key(*tenant, *event);
+            if let Some(mut row) = get::<EventRow>(view, &key)? {
+                row.cancelled = true;
                 put(view, key, &row);
             }
             Ok(())
@@ -115,8 +138,7 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
             Ok(())
         }
         FrontRecord::Forgotten { tenant, bucket, keys, events } => {
-            forget::apply(view, *tenant, *bucket, keys, events);
-            Ok(())
+            forget::apply(view, *tenant, *bucket, keys, events)
         }
     }
 }

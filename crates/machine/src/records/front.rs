@@ -2,17 +2,22 @@
 //!
 //! ```text
 //! 1 Admitted   tenant, event: ulid, key: 16, body: 16, kind: text, category: text, priority: u8,
-//!              actor: option sealed, content: sealed, audience
+//!              actor: option sealed, content: sealed, delivery: option (channels: u8, terms),
+//!              personal: varint, audience
 //!              audience = 0 list: 16, tier: u8, turned: flag | 1 list of (shard: varint, members: ascending)
 //! 2 Retracted  tenant, event: ulid
 //! 3 Counted    shard, list of (tenant, list: 16, members: varint)
 //! 4 Forgotten  tenant, bucket: varint, keys: list of 16, events: list of ulid
+//! 5 Cancelled  tenant, event: ulid
+//! 6 Part       tenant, event: ulid, list of (shard: varint, user, content: sealed); its Admitted follows
 //! ```
 
 use super::Fact;
 use crate::codec::{Malformed, Reader, Writer};
+use crate::tables::work::Terms;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::admit::Bucket;
+use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::ids::{ListId, ShardNo, TenantId, UserNo};
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
@@ -36,6 +41,17 @@ pub enum FrontRecord {
         keys: Vec<[u8; 16]>,
         events: Vec<Ulid>,
     },
+    /// Content of single recipients. Means nothing without the `Admitted` that follows it.
+    Part {
+        tenant: TenantId,
+        event: Ulid,
+        contents: Vec<Personal>,
+    },
+    /// What of it has not been sent stays where it is.
+    Cancelled {
+        tenant: TenantId,
+        event: Ulid,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,7 +67,26 @@ pub struct Admitted {
     pub priority: u8,
     pub actor: Option<Sealed>,
     pub content: Sealed,
+    /// `None`: for inboxes alone.
+    pub delivery: Option<Delivery>,
+    /// How many recipients have content of their own.
+    pub personal: u64,
     pub audience: Audience,
+}
+
+/// What one recipient alone is told, sealed under that user's key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Personal {
+    pub shard: ShardNo,
+    pub user: UserNo,
+    pub content: Sealed,
+}
+
+/// How an event leaves the house.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    pub channels: ChannelSet,
+    pub terms: Terms,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,6 +139,17 @@ impl Audience {
     }
 }
 
+impl Delivery {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.u8(self.channels.bits());
+        self.terms.write(w);
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { channels: ChannelSet::from_stored(r.u8()?), terms: Terms::read(r)? })
+    }
+}
+
 pub(crate) fn read_tier(r: &mut Reader<'_>) -> Result<Tier, Malformed> {
     match r.u8()? {
         0 => Ok(Tier::Written),
@@ -120,6 +166,7 @@ impl Admitted {
             w.sealed(actor);
         });
         w.sealed(&self.content);
+        w.option(self.delivery.as_ref(), |w, delivery| delivery.write(w)).varint(self.personal);
         self.audience.write(w);
     }
 
@@ -134,6 +181,8 @@ impl Admitted {
             priority: r.u8()?,
             actor: r.option(Reader::sealed)?,
             content: r.sealed()?,
+            delivery: r.option(Delivery::read)?,
+            personal: r.varint()?,
             audience: Audience::read(r)?,
         })
     }
@@ -146,14 +195,21 @@ impl Fact for FrontRecord {
             Self::Retracted { .. } => 2,
             Self::Counted { .. } => 3,
             Self::Forgotten { .. } => 4,
+            Self::Cancelled { .. } => 5,
+            Self::Part { .. } => 6,
         }
     }
 
     fn write(&self, w: &mut Writer) {
         match self {
             Self::Admitted(admitted) => admitted.write(w),
-            Self::Retracted { tenant, event } => {
+            Self::Retracted { tenant, event } | Self::Cancelled { tenant, event } => {
                 w.tenant(*tenant).ulid(*event);
+            }
+            Self::Part { tenant, event, contents } => {
+                w.tenant(*tenant).ulid(*event).list(contents.iter(), |w, one| {
+                    w.varint(one.shard.0.into()).user(one.user).sealed(&one.content);
+                });
             }
             Self::Counted { shard, sizes } => {
                 w.varint(shard.0.into()).list(sizes.iter(), |w, size| size.write(w));
@@ -180,6 +236,13 @@ impl Fact for FrontRecord {
                 bucket: Bucket(r.u32()?),
                 keys: r.list(Reader::array)?,
                 events: r.list(Reader::ulid)?,
+            },
+            5 => Self::Cancelled { tenant: r.tenant()?, event: r.ulid()? },
+            6 => Self::Part {
+                tenant: r.tenant()?,
+                event: r.ulid()?,
+                contents: r
+                    .list(|r| Ok(Personal { shard: r.shard()?, user: r.user()?, content: r.sealed()? }))?,
             },
             _ => return Err(Malformed::Tag(tag)),
         })

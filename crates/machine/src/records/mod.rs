@@ -9,6 +9,8 @@
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::Millis;
 
+pub mod delivery;
+pub mod endpoint;
 pub mod front;
 pub mod root;
 pub mod shard;

@@ -1,11 +1,12 @@
 //! Facts of a shard: everything about its users.
 //!
 //! ```text
-//!  1 UserPut   tenant, list of (user, lookup: 16, id: sealed, attributes: sealed)
+//!  1 UserPut   tenant, list of (user, lookup: 16, id: sealed, attributes: sealed, locale: text, zone: text)
 //!  2 UserGone  tenant, user, lookup: 16, key: varint
 //!  3 Edges     tenant, change: u8, list of (user, list: 16, name: option sealed)
 //!  4 Take      front: varint, from: position, to: position
-//!  5 Given     front: varint, position, tenant, event: ulid, members: ascending
+//!  5 Given     front: varint, position, tenant, event: ulid, delivery: option (channels: u8, terms),
+//!              members: ascending
 //!  6 Marked    tenant, user, mark: u8, until: millis, arrivals: ascending
 //!  7 Moved     tenant, user, watermark: u8, to: arrival
 //!  8 Cleared   tenant, user, arrivals: ascending
@@ -13,13 +14,20 @@
 //! 10 Shredded  list of (tenant, key: varint)
 //! 11 Expired   tenant, through: arrival
 //! 12 Unlisted  tenant, user, lists: list of 16
+//! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
+//! 20 to 25: see `delivery`
 //! ```
 
 use super::Fact;
-use super::front::Size;
+use super::delivery::{self, Intend, Outcome, Receipt, Redrive, Wake};
+use super::endpoint::{EndpointPut, EndpointState};
+use super::front::{Delivery, Size};
 use crate::codec::{Malformed, Reader, Writer};
+use crate::tables::work::WorkId;
 use fantail_ports::keyring::Sealed;
-use fantail_rules::ids::{Arrival, FrontNo, KeyNo, ListId, Lookup, Millis, Position, TenantId, UserNo};
+use fantail_rules::ids::{
+    Arrival, DeviceNo, FrontNo, KeyNo, ListId, Lookup, Millis, Position, TenantId, UserNo,
+};
 use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::ulid::Ulid;
 
@@ -86,6 +94,30 @@ pub enum ShardRecord {
         tenant: TenantId,
         through: Arrival,
     },
+    /// Endpoints come, change their address, or are heard of again.
+    EndpointPut {
+        tenant: TenantId,
+        endpoints: Vec<EndpointPut>,
+    },
+    /// What became of claims. One that is released is over, whether or not its endpoint is still there.
+    EndpointState {
+        tenant: TenantId,
+        states: Vec<EndpointState>,
+    },
+    EndpointGone {
+        tenant: TenantId,
+        endpoints: Vec<(UserNo, DeviceNo)>,
+    },
+    Intend(Intend),
+    Wake(Wake),
+    Outcome(Outcome),
+    Receipt(Receipt),
+    Redrive(Redrive),
+    /// Nobody else is looked at for this work.
+    Closed {
+        work: WorkId,
+        code: String,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -94,6 +126,9 @@ pub struct UserPut {
     pub lookup: Lookup,
     pub id: Sealed,
     pub attributes: Sealed,
+    /// In the clear, as gates and rendering need them; empty if not known.
+    pub locale: String,
+    pub zone: String,
 }
 
 /// Frozen numbers.
@@ -118,6 +153,7 @@ pub struct Given {
     pub position: Position,
     pub tenant: TenantId,
     pub event: Ulid,
+    pub delivery: Option<Delivery>,
     pub members: Vec<UserNo>,
 }
 
@@ -165,10 +201,18 @@ fn read_arrivals(r: &mut Reader<'_>) -> Result<Vec<Arrival>, Malformed> {
 impl UserPut {
     fn write(&self, w: &mut Writer) {
         w.user(self.user).fixed(&self.lookup.0).sealed(&self.id).sealed(&self.attributes);
+        w.text(&self.locale).text(&self.zone);
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { user: r.user()?, lookup: r.lookup()?, id: r.sealed()?, attributes: r.sealed()? })
+        Ok(Self {
+            user: r.user()?,
+            lookup: r.lookup()?,
+            id: r.sealed()?,
+            attributes: r.sealed()?,
+            locale: r.text()?,
+            zone: r.text()?,
+        })
     }
 }
 
@@ -199,6 +243,15 @@ impl Fact for ShardRecord {
             Self::Shredded { .. } => 10,
             Self::Expired { .. } => 11,
             Self::Unlisted { .. } => 12,
+            Self::EndpointPut { .. } => 13,
+            Self::EndpointState { .. } => 14,
+            Self::EndpointGone { .. } => 15,
+            Self::Intend(_) => 20,
+            Self::Wake(_) => 21,
+            Self::Outcome(_) => 22,
+            Self::Receipt(_) => 23,
+            Self::Redrive(_) => 24,
+            Self::Closed { .. } => 25,
         }
     }
 
@@ -219,6 +272,7 @@ impl Fact for ShardRecord {
             Self::Given(given) => {
                 w.varint(given.front.0.into()).position(given.position);
                 w.tenant(given.tenant).ulid(given.event);
+                w.option(given.delivery.as_ref(), |w, delivery| delivery.write(w));
                 w.ascending(given.members.iter().map(|member| member.0));
             }
             Self::Marked { tenant, user, mark, arrivals } => {
@@ -248,6 +302,23 @@ impl Fact for ShardRecord {
                     w.list_id(*list);
                 });
             }
+            Self::EndpointPut { tenant, endpoints } => {
+                w.tenant(*tenant).list(endpoints.iter(), |w, put| put.write(w));
+            }
+            Self::EndpointState { tenant, states } => {
+                w.tenant(*tenant).list(states.iter(), |w, state| state.write(w));
+            }
+            Self::EndpointGone { tenant, endpoints } => {
+                w.tenant(*tenant).list(endpoints.iter(), |w, (user, device)| {
+                    w.user(*user).device(*device);
+                });
+            }
+            Self::Intend(intend) => intend.write(w),
+            Self::Wake(wake) => wake.write(w),
+            Self::Outcome(outcome) => outcome.write(w),
+            Self::Receipt(receipt) => receipt.write(w),
+            Self::Redrive(redrive) => redrive.write(w),
+            Self::Closed { work, code } => delivery::write_closed(w, *work, code),
         }
     }
 
@@ -275,6 +346,7 @@ impl Fact for ShardRecord {
                 position: r.position()?,
                 tenant: r.tenant()?,
                 event: r.ulid()?,
+                delivery: r.option(Delivery::read)?,
                 members: r.ascending()?.into_iter().map(UserNo).collect(),
             }),
             6 => Self::Marked {
@@ -294,6 +366,21 @@ impl Fact for ShardRecord {
             10 => Self::Shredded { keys: r.list(|r| Ok((r.tenant()?, KeyNo(r.varint()?))))? },
             11 => Self::Expired { tenant: r.tenant()?, through: r.arrival()? },
             12 => Self::Unlisted { tenant: r.tenant()?, user: r.user()?, lists: r.list(Reader::list_id)? },
+            13 => Self::EndpointPut { tenant: r.tenant()?, endpoints: r.list(EndpointPut::read)? },
+            14 => Self::EndpointState { tenant: r.tenant()?, states: r.list(EndpointState::read)? },
+            15 => Self::EndpointGone {
+                tenant: r.tenant()?,
+                endpoints: r.list(|r| Ok((r.user()?, r.device()?)))?,
+            },
+            20 => Self::Intend(Intend::read(r)?),
+            21 => Self::Wake(Wake::read(r)?),
+            22 => Self::Outcome(Outcome::read(r)?),
+            23 => Self::Receipt(Receipt::read(r)?),
+            24 => Self::Redrive(Redrive::read(r)?),
+            25 => {
+                let (work, code) = delivery::read_closed(r)?;
+                Self::Closed { work, code }
+            }
             _ => return Err(Malformed::Tag(tag)),
         })
     }

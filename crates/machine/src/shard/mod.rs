@@ -1,26 +1,40 @@
 //! A shard owns some users: who they are, what they follow, what they got and what they did with it.
 //!
-//! One file per record family, plan and apply side by side: `users`, `edges`, `take`, `mark`, `report`, `expire`.
+//! One file per record family, plan and apply side by side: `users`, `endpoints`, `edges`, `take`, `mark`, `report`,
+//! `expire`; then how events leave the house: `dispatch`, `intend`, `wake`, `outcome`, `redrive`, folded by `ledgers`.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 pub mod edges;
+pub mod endpoints;
 pub mod expire;
 pub mod mark;
 pub mod report;
 pub mod take;
 pub mod users;
 
+pub mod dispatch;
+pub mod intend;
+mod ledgers;
+pub mod outcome;
+pub mod redrive;
+pub mod wake;
+
 pub mod inbox;
 
 use crate::Planned;
+use crate::front::Moment;
 use crate::front::fact::FrontFact;
 use crate::records::front::Size;
 use crate::records::shard::ShardRecord;
+use crate::tables::ledger::{ParcelId, Timer};
+use crate::tables::work::WorkId;
 use crate::view::View;
 use fantail_ports::inbox::{Forget, Window};
 use fantail_ports::lists::ListEdit;
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::priority::Priority;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -58,12 +72,63 @@ pub enum ShardAsk {
         retention_days: u32,
         swept: Option<expire::Place>,
     },
+    Register {
+        tenant: TenantId,
+        user: Lookup,
+        registration: Box<endpoints::Registration>,
+    },
+    Unregister {
+        tenant: TenantId,
+        user: Lookup,
+        device: DeviceHash,
+    },
+    /// What was heard of endpoints' claims.
+    Hear {
+        tenant: TenantId,
+        heard: Vec<endpoints::Heard>,
+    },
+    /// Look for devices that were silent for long, on some pages from this one on.
+    Age {
+        tenant: TenantId,
+        page: u64,
+    },
+    /// The next parcel of some work, of at most so many deliveries.
+    Intend {
+        work: WorkId,
+        deliveries_max: u32,
+    },
+    /// The members of a parcel that are due.
+    Wake {
+        parcel: ParcelId,
+        due: Millis,
+        deliveries_max: u32,
+    },
+    Outcome {
+        parcel: ParcelId,
+        told: Vec<outcome::Told>,
+    },
+    /// Whoever led before may have sent what is marked as Intent.
+    Orphans {
+        parcel: ParcelId,
+    },
+    Redrive {
+        parcel: ParcelId,
+        wish: redrive::Wish,
+        users: Option<Vec<UserNo>>,
+    },
+    Receipt {
+        /// `first` does not matter.
+        parcel: ParcelId,
+        heard: redrive::Heard,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ShardAnswer {
     Users(Vec<users::PutAnswer>),
-    UserGone { key: KeyNo },
+    UserGone {
+        key: KeyNo,
+    },
     UnknownUser,
     Edges(Vec<edges::EdgeAnswer>),
     Took,
@@ -71,11 +136,34 @@ pub enum ShardAnswer {
     TooManySnoozed,
     Noted,
     Expired(expire::Progress),
+    Registered {
+        device: DeviceNo,
+        status: Status,
+        created: bool,
+    },
+    /// The user has another key than the one this was sealed under.
+    Reseal(KeyNo),
+    TooManyEndpoints,
+    Unregistered,
+    UnknownDevice,
+    /// The page to go on from, if there is one.
+    Aged {
+        next: Option<u64>,
+    },
+    /// `more`: there is more to decide about.
+    Allowed {
+        allowed: Option<intend::Allowed>,
+        more: bool,
+    },
+    /// So many dead letters.
+    Redriven(u64),
+    UnknownDelivery,
 }
 
 pub type Plan = Planned<ShardRecord, ShardAnswer>;
 
-pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, now: Millis) -> Result<Plan, TablesError> {
+pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) -> Result<Plan, TablesError> {
+    let now = moment.now;
     match ask {
         ShardAsk::PutUsers { tenant, users } => users::plan_put(view, tenant, users),
         ShardAsk::DeleteUser { tenant, lookup } => users::plan_delete(view, tenant, lookup),
@@ -87,6 +175,20 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, now: Millis) -> 
         ShardAsk::Expire { tenant, retention_days, swept } => {
             expire::plan(view, tenant, retention_days, swept, now)
         }
+        ShardAsk::Register { tenant, user, registration } => {
+            endpoints::plan_register(view, tenant, user, *registration, now)
+        }
+        ShardAsk::Unregister { tenant, user, device } => {
+            endpoints::plan_unregister(view, tenant, user, device)
+        }
+        ShardAsk::Hear { tenant, heard } => endpoints::plan_hear(view, tenant, &heard),
+        ShardAsk::Age { tenant, page } => endpoints::plan_age(view, tenant, page, now),
+        ShardAsk::Intend { work, deliveries_max } => intend::plan(view, work, deliveries_max, now),
+        ShardAsk::Wake { parcel, due, deliveries_max } => wake::plan(view, parcel, due, deliveries_max, now),
+        ShardAsk::Outcome { parcel, told } => outcome::plan(view, parcel, &told, now, moment.random),
+        ShardAsk::Orphans { parcel } => outcome::plan_orphans(view, parcel, now),
+        ShardAsk::Redrive { parcel, wish, users } => redrive::plan(view, parcel, wish, users.as_deref(), now),
+        ShardAsk::Receipt { parcel, heard } => redrive::plan_receipt(view, parcel, &heard, now),
     }
 }
 
@@ -96,6 +198,15 @@ pub struct Derived {
     pub edits: Vec<ListEdit>,
     pub windows: Vec<Window>,
     pub forgets: Vec<Forget>,
+    /// What the dispatcher can do from now on.
+    pub offers: Vec<Offer>,
+}
+
+/// Something to send. Nothing is lost if nobody hears of it: its row tells a new leader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offer {
+    Work { work: WorkId, lane: Priority },
+    Timer(Timer),
 }
 
 /// Folds a record. `facts` are the front's facts that a `Take` refers to, all of them, in order; others need none.
@@ -109,8 +220,7 @@ pub fn apply(
     match record {
         ShardRecord::UserPut { tenant, users } => users::apply_put(view, *tenant, users, at),
         ShardRecord::UserGone { tenant, user, lookup, key } => {
-            users::apply_gone(view, *tenant, *user, *lookup, *key, derived);
-            Ok(())
+            users::apply_gone(view, *tenant, *user, *lookup, *key, derived)
         }
         ShardRecord::Edges { tenant, change, edges } => edges::apply(view, *tenant, *change, edges, derived),
         ShardRecord::Take { front, from, to } => take::apply(view, *front, *from, *to, facts, at, derived),
@@ -133,5 +243,17 @@ pub fn apply(
             edges::apply_unlisted(view, *tenant, *user, lists, derived)
         }
         ShardRecord::Expired { tenant, through } => expire::apply(view, *tenant, *through, derived),
+        ShardRecord::EndpointPut { tenant, endpoints } => endpoints::apply_put(view, *tenant, endpoints, at),
+        ShardRecord::EndpointState { tenant, states } => endpoints::apply_state(view, *tenant, states),
+        ShardRecord::EndpointGone { tenant, endpoints } => endpoints::apply_gone(view, *tenant, endpoints),
+        ShardRecord::Intend(intend) => intend::apply(view, intend, at, derived),
+        ShardRecord::Wake(wake) => wake::apply(view, wake, derived),
+        ShardRecord::Outcome(outcome) => outcome::apply(view, outcome, derived),
+        ShardRecord::Receipt(receipt) => redrive::apply_receipt(view, receipt, derived),
+        ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),
+        ShardRecord::Closed { work, .. } => {
+            dispatch::close(view, *work);
+            Ok(())
+        }
     }
 }

@@ -5,12 +5,15 @@
 //! Goes to: pages of taken events, pointers, inbox windows, retractions. The watermark per front moves with it,
 //! so a crash between append and answer repeats nothing and loses nothing.
 
+use super::dispatch::{self, Begun};
 use super::{Derived, Plan, ShardAnswer};
 use crate::Planned;
 use crate::front::fact::{FrontFact, Said};
+use crate::records::front::Delivery;
 use crate::records::shard::{Given, ShardRecord};
 use crate::tables::progress::{self, Progress};
 use crate::tables::taken::{self, First, Page, Reach, TakenEvent};
+use crate::tables::work::Halt;
 use crate::tables::{pointer, put, retracted};
 use crate::view::View;
 use fantail_ports::inbox::{Audience, Window, WindowEvent};
@@ -36,7 +39,7 @@ pub(super) fn plan(
         }
     };
     for fact in facts.iter().filter(|fact| fact.position > taken) {
-        if let Said::Addressed { tenant, event, members } = &fact.said
+        if let Said::Addressed { tenant, event, members, delivery } = &fact.said
             && let Some(members) = members.of(shard)
         {
             close(&mut stretch, &mut records);
@@ -45,6 +48,7 @@ pub(super) fn plan(
                 position: fact.position,
                 tenant: *tenant,
                 event: *event,
+                delivery: *delivery,
                 members: members.to_vec(),
             }));
             continue;
@@ -73,26 +77,28 @@ pub(super) fn apply(
     let facts = &facts[start..end];
     assert_eq!(facts.len() as u64, to.0 - from.0 + 1, "a take comes with every fact it refers to");
 
-    let mut arriving: BTreeMap<TenantId, Vec<TakenEvent>> = BTreeMap::new();
+    let mut arriving: BTreeMap<TenantId, Vec<(TakenEvent, Option<Delivery>)>> = BTreeMap::new();
     for fact in facts {
-        if let Said::Listed { tenant, event, list, tier } = fact.said {
+        if let Said::Listed { tenant, event, list, tier, delivery } = fact.said {
             let reach = match tier {
                 Tier::Written => Reach::Written(list),
                 Tier::Pointer => Reach::Pointer(list),
             };
-            arriving.entry(tenant).or_default().push(TakenEvent { event, reach });
+            arriving.entry(tenant).or_default().push((TakenEvent { event, reach }, delivery));
         }
     }
     for (tenant, events) in arriving {
-        let window = arrive(view, tenant, events, at)?;
+        let window = arrive(view, tenant, events, at, derived)?;
         if !window.events.is_empty() {
             derived.windows.push(window);
         }
     }
     // After the pages are written: an event may be retracted in the stretch that brings it.
     for fact in facts {
-        if let Said::Retracted { tenant, event } = fact.said {
-            retract(view, tenant, event)?;
+        match fact.said {
+            Said::Retracted { tenant, event } => retract(view, tenant, event)?,
+            Said::Cancelled { tenant, event } => dispatch::halt(view, tenant, event, Halt::Cancelled)?,
+            Said::Listed { .. } | Said::Addressed { .. } | Said::Other => {}
         }
     }
     progress::set_taken(view, front, to);
@@ -111,6 +117,10 @@ pub(super) fn apply_given(
     put(view, progress::key(given.tenant), &state);
     let events = vec![TakenEvent { event: given.event, reach: Reach::Given }];
     write_page(view, given.tenant, arrival, Page { at, events });
+    if let Some(delivery) = given.delivery {
+        let work = Begun { tenant: given.tenant, arrival, event: given.event, delivery };
+        dispatch::begin_given(view, &work, &given.members, at, derived)?;
+    }
     let audience = Audience::Members(given.members.clone());
     let events = vec![WindowEvent { arrival, audience }];
     derived.windows.push(Window { tenant: given.tenant, events });
@@ -122,15 +132,24 @@ pub(super) fn apply_given(
 fn arrive(
     view: &mut View<'_>,
     tenant: TenantId,
-    events: Vec<TakenEvent>,
+    events: Vec<(TakenEvent, Option<Delivery>)>,
     at: Millis,
+    derived: &mut Derived,
 ) -> Result<Window, TablesError> {
     let mut state: Progress = progress::find(view, tenant)?;
     let first = state.last.next();
     let mut window = Window { tenant, events: Vec::with_capacity(events.len()) };
-    for taken in &events {
+    for (taken, delivery) in &events {
         let arrival = state.last.next();
         state.last = arrival;
+        if let (Some(delivery), Reach::Written(list) | Reach::Pointer(list)) = (*delivery, taken.reach) {
+            dispatch::begin_listed(
+                view,
+                &Begun { tenant, arrival, event: taken.event, delivery },
+                list,
+                derived,
+            );
+        }
         match taken.reach {
             Reach::Written(list) => {
                 window.events.push(WindowEvent { arrival, audience: Audience::List(list) });
@@ -142,6 +161,7 @@ fn arrive(
         }
     }
     put(view, progress::key(tenant), &state);
+    let events = events.into_iter().map(|(taken, _)| taken).collect();
     write_page(view, tenant, first, Page { at, events });
     Ok(window)
 }
@@ -154,6 +174,7 @@ fn write_page(view: &mut View<'_>, tenant: TenantId, first: Arrival, page: Page)
 
 /// Hides an event that arrived here; one that never did, or has expired, is none of this shard's business.
 fn retract(view: &mut View<'_>, tenant: TenantId, event: Ulid) -> Result<(), TablesError> {
+    dispatch::halt(view, tenant, event, Halt::Retracted)?;
     let Some((arrival, taken)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
     let list = match taken.reach {
         Reach::Given => retracted::GIVEN,

@@ -2,15 +2,16 @@
 //!
 //! Comes from: the user API, with ids and attributes sealed under the user's own key.
 //! Decides: the number of a new user; which rows a leaving user takes along.
-//! Goes to: `UserPut`, or `Edges`, `Unlisted`, `Cleared` and `UserGone`, and a to-do row to destroy the key.
+//! Goes to: `UserPut` (and `endpoints`, for mail address and number), or `Edges`, `Unlisted`, `Cleared` and `UserGone`, and a to-do row to destroy the key.
 
+use super::endpoints::{self, Contact, Planner};
 use super::{Derived, Plan, ShardAnswer};
-use crate::Planned;
 use crate::records::shard::{Change, Edge, ShardRecord, UserPut};
 use crate::tables::todo::Todo;
 use crate::tables::user::{self, UserRef, UserRow};
 use crate::tables::{follow, mark, progress, put};
 use crate::view::View;
+use crate::{Planned, columns};
 use fantail_ports::inbox::Forget;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{Order, TablesError};
@@ -27,6 +28,10 @@ pub struct Put {
     pub minted: bool,
     pub id: Sealed,
     pub attributes: Sealed,
+    pub locale: String,
+    pub zone: String,
+    /// The addresses of the profile, sealed under the same key. One that is not here goes.
+    pub profile: Vec<Contact>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +46,7 @@ pub enum PutAnswer {
 
 pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Result<Plan, TablesError> {
     let mut next = progress::find(view, tenant)?.users;
+    let mut planner = Planner::new(view, tenant);
     let mut fresh: BTreeMap<Lookup, (UserNo, KeyNo)> = BTreeMap::new();
     let mut users = Vec::with_capacity(puts.len());
     let mut answers = Vec::with_capacity(puts.len());
@@ -70,9 +76,19 @@ pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Res
                 user
             }
         };
-        users.push(UserPut { user, lookup: put.lookup, id: put.id, attributes: put.attributes });
+        planner.put_profile(user, put.profile)?;
+        users.push(UserPut {
+            user,
+            lookup: put.lookup,
+            id: put.id,
+            attributes: put.attributes,
+            locale: put.locale,
+            zone: put.zone,
+        });
     }
-    let records = cut(users).into_iter().map(|users| ShardRecord::UserPut { tenant, users }).collect();
+    let mut records: Vec<ShardRecord> =
+        cut(users).into_iter().map(|users| ShardRecord::UserPut { tenant, users }).collect();
+    records.extend(planner.into_records());
     Ok(Planned { records, answer: ShardAnswer::Users(answers) })
 }
 
@@ -93,7 +109,7 @@ fn cut(users: Vec<UserPut>) -> Vec<Vec<UserPut>> {
     records
 }
 
-fn existing(
+pub(super) fn existing(
     view: &View<'_>,
     tenant: TenantId,
     lookup: Lookup,
@@ -119,9 +135,12 @@ pub(super) fn apply_put(
             updated: at,
             id: new.id.clone(),
             attributes: new.attributes.clone(),
+            locale: new.locale.clone(),
+            zone: new.zone.clone(),
         };
         put(view, user::key(tenant, new.user), &row);
     }
+    columns::add_users(view, tenant, users.iter().map(|new| new.user))?;
     put(view, progress::key(tenant), &state);
     Ok(())
 }
@@ -159,11 +178,13 @@ pub(super) fn apply_gone(
     lookup: Lookup,
     key: KeyNo,
     derived: &mut Derived,
-) {
+) -> Result<(), TablesError> {
+    endpoints::apply_user_gone(view, tenant, user)?;
     view.delete(user::lookup_key(tenant, lookup));
     view.delete(user::key(tenant, user));
     view.delete(mark::key(tenant, user));
     view.delete(follow::count_key(tenant, user));
     view.put(Todo::Shred { tenant, key }.key(), Vec::new());
     derived.forgets.push(Forget::User { tenant, user });
+    Ok(())
 }

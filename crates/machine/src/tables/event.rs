@@ -2,14 +2,18 @@
 //!
 //! ```text
 //! 16                    -> last: ulid
-//! 18 tenant event: ulid -> flags: u8, at: millis, kind, category, priority, actor: option sealed, content: sealed
+//! 18 tenant event: ulid -> flags: u8 (1 retracted, 2 cancelled), at: millis, kind, category, priority,
+//!                          actor: option sealed, content: sealed, delivery: option (channels: u8, terms), personal: varint,
+//!                          recipients: varint
+//! 20 tenant event: ulid shard: u16 user: u64 -> content: sealed     of this recipient alone
 //! ```
 
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
+use crate::records::front::Delivery;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
-use fantail_rules::ids::{FrontNo, Millis, TenantId};
+use fantail_rules::ids::{FrontNo, Millis, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
 #[must_use]
@@ -25,13 +29,23 @@ pub fn state_key() -> Vec<u8> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventRow {
     pub retracted: bool,
+    pub cancelled: bool,
     pub at: Millis,
     pub kind: String,
     pub category: String,
     pub priority: u8,
     pub actor: Option<Sealed>,
     pub content: Sealed,
+    /// How it leaves the house, if it does.
+    pub delivery: Option<Delivery>,
+    /// How many recipients have content of their own.
+    pub personal: u64,
+    /// How many were named; 0 for a list.
+    pub recipients: u64,
 }
+
+/// What one recipient alone is told.
+pub struct PersonalRow(pub Sealed);
 
 /// The last id this front minted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,37 +67,88 @@ pub fn outdated(
     tenant: TenantId,
     before: Millis,
     limit: usize,
-) -> Result<Vec<Ulid>, TablesError> {
+) -> Result<Vec<(Ulid, u64)>, TablesError> {
     let from = Key::new(Family::Event, tenant).finish();
     let to = key(tenant, Ulid::new(before, FrontNo(0), 0));
     let range = KeyRange { from: &from, to: &to };
-    collect(tables, range, Order::Ascending, limit, |key, _| {
+    collect(tables, range, Order::Ascending, limit, |key, row| {
         let tail = key.get(5..).and_then(|tail| tail.try_into().ok());
-        tail.map(Ulid::from_bytes).ok_or_else(|| Malformed::Short.in_row(EventRow::NAME))
+        let event = tail.map(Ulid::from_bytes).ok_or_else(|| Malformed::Short.in_row(EventRow::NAME))?;
+        Ok((event, EventRow::decode(row)?.personal))
     })
+}
+
+#[must_use]
+pub fn personal_key(tenant: TenantId, event: Ulid, shard: ShardNo, user: UserNo) -> Vec<u8> {
+    let key = Key::new(Family::Personal, tenant).bytes(&event.bytes()).bytes(&shard.0.to_be_bytes());
+    key.u64(user.0).finish()
+}
+
+pub fn personal(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    event: Ulid,
+    shard: ShardNo,
+    user: UserNo,
+) -> Result<Option<Sealed>, TablesError> {
+    let row: Option<PersonalRow> = get(tables, &personal_key(tenant, event, shard, user))?;
+    Ok(row.map(|row| row.0))
+}
+
+/// The keys of all personal contents of an event.
+pub(crate) fn personal_keys(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    event: Ulid,
+) -> Result<Vec<Vec<u8>>, TablesError> {
+    let prefix = Key::new(Family::Personal, tenant).bytes(&event.bytes());
+    let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
+    collect(tables, range, Order::Ascending, usize::MAX, |key, _| Ok(key.to_vec()))
 }
 
 impl Row for EventRow {
     const NAME: &'static str = "event";
 
     fn write(&self, w: &mut Writer) {
-        w.flag(self.retracted).millis(self.at).text(&self.kind).text(&self.category).u8(self.priority);
+        let flags = u8::from(self.retracted) | u8::from(self.cancelled) << 1;
+        w.u8(flags).millis(self.at).text(&self.kind).text(&self.category).u8(self.priority);
         w.option(self.actor.as_ref(), |w, actor| {
             w.sealed(actor);
         });
-        w.sealed(&self.content);
+        w.sealed(&self.content).option(self.delivery.as_ref(), |w, delivery| delivery.write(w));
+        w.varint(self.personal).varint(self.recipients);
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let flags = r.u8()?;
+        if flags > 3 {
+            return Err(Malformed::Value("flags"));
+        }
         Ok(Self {
-            retracted: r.flag()?,
+            retracted: flags & 1 != 0,
+            cancelled: flags & 2 != 0,
             at: r.millis()?,
             kind: r.text()?,
             category: r.text()?,
             priority: r.u8()?,
             actor: r.option(Reader::sealed)?,
             content: r.sealed()?,
+            delivery: r.option(Delivery::read)?,
+            personal: r.varint()?,
+            recipients: r.varint()?,
         })
+    }
+}
+
+impl Row for PersonalRow {
+    const NAME: &'static str = "personal content";
+
+    fn write(&self, w: &mut Writer) {
+        w.sealed(&self.0);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.sealed().map(Self)
     }
 }
 

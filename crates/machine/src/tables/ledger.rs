@@ -1,7 +1,7 @@
 //! Ledgers: what became of every delivery of a parcel. They are the dedup record and the status.
 //!
 //! ```text
-//! 53 tenant arrival: u64 channel: u8 first: u64 -> event: ulid, terms, round: varint, begun, members,
+//! 53 tenant arrival: u64 channel: u8 first: u64 -> event: ulid, terms, tracked: flag, round: varint, begun, members,
 //!                                                  words of (state: u8, retries: u8, resends: u8, due, code: text)
 //! 54 due: u64 tenant arrival channel first      -> lane: u8     members of the ledger are due then
 //! 55 tenant arrival channel first               -> lane: u8     members of the ledger may be under way
@@ -10,7 +10,7 @@
 //! A ledger of 1,000 deliveries that all went well takes about a byte each. Rows of 55 are to-do rows: a new leader
 //! finds there what an old one may have sent.
 
-use super::work::Terms;
+use super::work::{Terms, WorkId};
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::parcel::{Members, Words};
@@ -34,6 +34,8 @@ pub struct ParcelId {
 pub struct LedgerRow {
     pub event: Ulid,
     pub terms: Terms,
+    /// Asked for one by one: each delivery has a row that tells of its attempts.
+    pub is_tracked: bool,
     /// 1 for the first attempt.
     pub round: u16,
     /// When the parcel was first planned.
@@ -65,11 +67,11 @@ impl Standing {
         if same { close + one.due.0.abs_diff(other.due.0).min(1 << 43) } else { u64::MAX }
     }
 
-    fn write(&self, w: &mut Writer) {
+    pub(crate) fn write(&self, w: &mut Writer) {
         w.u8(self.state as u8).u8(self.retries).u8(self.resends).millis(self.due).text(&self.code);
     }
 
-    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             state: State::from_stored(r.u8()?).ok_or(Malformed::Value("state"))?,
             retries: r.u8()?,
@@ -81,6 +83,16 @@ impl Standing {
 }
 
 impl ParcelId {
+    #[must_use]
+    pub fn of(work: WorkId, first: UserNo) -> Self {
+        Self { tenant: work.tenant, arrival: work.arrival, channel: work.channel, first }
+    }
+
+    #[must_use]
+    pub fn work(self) -> WorkId {
+        WorkId { tenant: self.tenant, arrival: self.arrival, channel: self.channel }
+    }
+
     fn suffix(self, key: Key) -> Key {
         key.u64(self.arrival.0).bytes(&[self.channel as u8]).u64(self.first.0)
     }
@@ -158,9 +170,14 @@ pub struct Timer {
     pub lane: Priority,
 }
 
-/// The earliest timers at or above a time, of all tenants.
-pub fn timers(tables: &dyn Tables, through: Millis, limit: usize) -> Result<Vec<Timer>, TablesError> {
-    let from = Key::of_partition(Family::Timer).finish();
+/// The earliest timers after one time and up to another, of all tenants.
+pub fn timers(
+    tables: &dyn Tables,
+    after: Millis,
+    through: Millis,
+    limit: usize,
+) -> Result<Vec<Timer>, TablesError> {
+    let from = Key::of_partition(Family::Timer).u64(after.0.saturating_add(1)).finish();
     let to = Key::of_partition(Family::Timer).u64(through.0.saturating_add(1)).finish();
     collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, value| {
         let due = key.get(1..9).and_then(|due| due.try_into().ok()).map(u64::from_be_bytes);
@@ -210,7 +227,7 @@ impl Row for LedgerRow {
     fn write(&self, w: &mut Writer) {
         w.ulid(self.event);
         self.terms.write(w);
-        w.varint(self.round.into()).millis(self.begun);
+        w.flag(self.is_tracked).varint(self.round.into()).millis(self.begun);
         self.members.write(w);
         self.standings.write(w, |w, standing| standing.write(w));
     }
@@ -219,11 +236,16 @@ impl Row for LedgerRow {
         let row = Self {
             event: r.ulid()?,
             terms: Terms::read(r)?,
+            is_tracked: r.flag()?,
             round: r.u16()?,
             begun: r.millis()?,
             members: Members::read(r)?,
             standings: Words::read(r, Standing::read)?,
         };
-        if row.members.count() == row.standings.codes.len() { Ok(row) } else { Err(Malformed::Value("ledger")) }
+        if row.members.count() == row.standings.codes.len() {
+            Ok(row)
+        } else {
+            Err(Malformed::Value("ledger"))
+        }
     }
 }

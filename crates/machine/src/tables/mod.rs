@@ -19,6 +19,7 @@ pub mod event;
 pub mod idempotency;
 pub mod size;
 
+pub mod endpoint;
 pub mod follow;
 pub mod list;
 pub mod mark;
@@ -49,6 +50,7 @@ pub enum Family {
     Idempotency = 17,
     Event = 18,
     Size = 19,
+    Personal = 20,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,
@@ -65,6 +67,8 @@ pub enum Family {
     Flags = 45,
     Marks = 46,
     Todo = 47,
+    EndpointPage = 48,
+    Reach = 49,
     Work = 50,
     WorkMembers = 51,
     Halted = 52,

@@ -4,15 +4,19 @@
 //! ```text
 //! 47 tenant 1 list: 16 -> (empty)    the fronts do not have this list's size yet
 //! 47 tenant 2 key: u64 -> (empty)    this key is to be destroyed
+//! 47 tenant 3 user: u64 device: u16 -> (empty)    the directory is to be asked for this endpoint's address
+//! 47 tenant 4 user: u64 device: u16 claim: u32 -> address: 16    the directory is to hear that this claim is over
 //! ```
 
 use super::{Family, Key, collect};
 use crate::codec::Malformed;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
-use fantail_rules::ids::{KeyNo, ListId, TenantId};
+use fantail_rules::ids::{AddressHash, ClaimNo, DeviceNo, KeyNo, ListId, TenantId, UserNo};
 
 const REPORT: u8 = 1;
 const SHRED: u8 = 2;
+const CLAIM: u8 = 3;
+const RELEASE: u8 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Todo {
@@ -20,6 +24,20 @@ pub enum Todo {
     Report { tenant: TenantId, list: ListId },
     /// Destroy this key.
     Shred { tenant: TenantId, key: KeyNo },
+    /// Ask the directory for the address of this endpoint.
+    Claim { tenant: TenantId, user: UserNo, device: DeviceNo },
+    /// Tell the directory that this claim is over.
+    Release(Release),
+}
+
+/// A claim that its endpoint has given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Release {
+    pub tenant: TenantId,
+    pub user: UserNo,
+    pub device: DeviceNo,
+    pub claim: ClaimNo,
+    pub address: AddressHash,
 }
 
 impl Todo {
@@ -30,26 +48,58 @@ impl Todo {
                 Key::new(Family::Todo, tenant).bytes(&[REPORT]).bytes(&list.0).finish()
             }
             Self::Shred { tenant, key } => Key::new(Family::Todo, tenant).bytes(&[SHRED]).u64(key.0).finish(),
+            Self::Claim { tenant, user, device } => of_device(tenant, CLAIM, user, device).finish(),
+            Self::Release(Release { tenant, user, device, claim, .. }) => {
+                of_device(tenant, RELEASE, user, device).bytes(&claim.0.to_be_bytes()).finish()
+            }
         }
     }
 
-    fn parse(key: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn value(self) -> Vec<u8> {
+        match self {
+            Self::Report { .. } | Self::Shred { .. } | Self::Claim { .. } => Vec::new(),
+            Self::Release(release) => release.address.0.to_vec(),
+        }
+    }
+
+    fn parse(key: &[u8], value: &[u8]) -> Option<Self> {
         let (head, tail) = key.split_at_checked(6)?;
         let tenant = TenantId(u32::from_be_bytes(head[1..5].try_into().ok()?));
         match head[5] {
             REPORT => Some(Self::Report { tenant, list: ListId(tail.try_into().ok()?) }),
             SHRED => Some(Self::Shred { tenant, key: KeyNo(u64::from_be_bytes(tail.try_into().ok()?)) }),
+            CLAIM => {
+                let (user, device, []) = split_device(tail)? else { return None };
+                Some(Self::Claim { tenant, user, device })
+            }
+            RELEASE => {
+                let (user, device, claim) = split_device(tail)?;
+                let claim = ClaimNo(u32::from_be_bytes(claim.try_into().ok()?));
+                let address = AddressHash(value.try_into().ok()?);
+                Some(Self::Release(Release { tenant, user, device, claim, address }))
+            }
             _ => None,
         }
     }
+}
+
+fn of_device(tenant: TenantId, kind: u8, user: UserNo, device: DeviceNo) -> Key {
+    Key::new(Family::Todo, tenant).bytes(&[kind]).u64(user.0).bytes(&device.0.to_be_bytes())
+}
+
+fn split_device(tail: &[u8]) -> Option<(UserNo, DeviceNo, &[u8])> {
+    let (user, tail) = tail.split_first_chunk()?;
+    let (device, tail) = tail.split_first_chunk()?;
+    Some((UserNo(u64::from_be_bytes(*user)), DeviceNo(u16::from_be_bytes(*device)), tail))
 }
 
 /// What waits to be done, of all tenants.
 pub fn waiting(tables: &dyn Tables, limit: usize) -> Result<Vec<Todo>, TablesError> {
     let prefix = Key::of_partition(Family::Todo);
     let (from, to) = (prefix.clone().finish(), prefix.end());
-    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, _| {
-        Todo::parse(key).ok_or_else(|| Malformed::Value("to-do key").in_row("to-do"))
+    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, value| {
+        Todo::parse(key, value).ok_or_else(|| Malformed::Value("to-do key").in_row("to-do"))
     })
 }
 
@@ -69,21 +119,32 @@ mod tests {
                 .prop_map(|(tenant, list)| Todo::Report { tenant: TenantId(tenant), list: ListId(list) }),
             any::<(u32, u64)>()
                 .prop_map(|(tenant, key)| Todo::Shred { tenant: TenantId(tenant), key: KeyNo(key) }),
+            any::<(u32, u64, u16)>().prop_map(|(tenant, user, device)| Todo::Claim {
+                tenant: TenantId(tenant),
+                user: UserNo(user),
+                device: DeviceNo(device)
+            }),
+            any::<(u32, u64, u16, u32, u128)>().prop_map(|(tenant, user, device, claim, address)| {
+                let (tenant, user, device) = (TenantId(tenant), UserNo(user), DeviceNo(device));
+                let (claim, address) = (ClaimNo(claim), AddressHash(address.to_be_bytes()));
+                Todo::Release(Release { tenant, user, device, claim, address })
+            }),
         ]
     }
 
     proptest! {
         #[test]
-        fn what_is_written_waits(todos in vec(todo(), 0..20), bytes in vec(any::<u8>(), 0..40)) {
+        fn what_is_written_waits(todos in vec(todo(), 0..20), kind in 0u8..6, bytes in vec(any::<u8>(), 0..40)) {
             let (base, mut changes) = (Plain::default(), Changes::new());
             let mut view = View::new(&base, &[], &mut changes);
-            todos.iter().for_each(|todo| view.put(todo.key(), Vec::new()));
+            todos.iter().for_each(|todo| view.put(todo.key(), todo.value()));
             let found = waiting(&view, usize::MAX).expect("plain");
             let keys: BTreeSet<Vec<u8>> = todos.iter().map(|todo| todo.key()).collect();
             prop_assert_eq!(found.iter().map(|todo| todo.key()).collect::<BTreeSet<_>>(), keys);
             prop_assert!(found.iter().all(|todo| todos.contains(todo)));
+            let bytes: Vec<u8> = [&[47, 0, 0, 0, 1, kind], &bytes[..]].concat();
             // Never panics, and what parses is what was written.
-            if let Some(parsed) = Todo::parse(&bytes) {
+            if let Some(parsed) = Todo::parse(&bytes, &[7; 16]) {
                 prop_assert_eq!(&parsed.key()[1..], &bytes[1..]);
             }
         }

@@ -52,26 +52,31 @@ impl TrackRow {
     }
 }
 
+impl Note {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.millis(self.at).u8(self.state as u8);
+        w.text(&self.code).text(&self.message).text(&self.provider_id);
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            at: r.millis()?,
+            state: State::from_stored(r.u8()?).ok_or(Malformed::Value("state"))?,
+            code: r.text()?,
+            message: r.text()?,
+            provider_id: r.text()?,
+        })
+    }
+}
+
 impl Row for TrackRow {
     const NAME: &'static str = "track";
 
     fn write(&self, w: &mut Writer) {
-        w.list(self.notes.iter(), |w, note| {
-            w.millis(note.at).u8(note.state as u8);
-            w.text(&note.code).text(&note.message).text(&note.provider_id);
-        });
+        w.list(self.notes.iter(), |w, note| note.write(w));
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let notes = r.list(|r| {
-            Ok(Note {
-                at: r.millis()?,
-                state: State::from_stored(r.u8()?).ok_or(Malformed::Value("state"))?,
-                code: r.text()?,
-                message: r.text()?,
-                provider_id: r.text()?,
-            })
-        })?;
-        Ok(Self { notes })
+        Ok(Self { notes: r.list(Note::read)? })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 34 tenant lookup: 16 -> user
-//! 35 tenant user: u64  -> lookup: 16, created, updated, id: sealed, attributes: sealed
+//! 35 tenant user: u64  -> lookup: 16, created, updated, id: sealed, attributes: sealed, locale: text,
+//!                           zone: text
 //! ```
 
 use super::{Family, Key, Row, get};
@@ -29,6 +30,8 @@ pub struct UserRow {
     /// Sealed under the user's own key, like everything about the user.
     pub id: Sealed,
     pub attributes: Sealed,
+    pub locale: String,
+    pub zone: String,
 }
 
 /// What a lookup points at.
@@ -59,7 +62,7 @@ impl Row for UserRow {
 
     fn write(&self, w: &mut Writer) {
         w.fixed(&self.lookup.0).millis(self.created).millis(self.updated);
-        w.sealed(&self.id).sealed(&self.attributes);
+        w.sealed(&self.id).sealed(&self.attributes).text(&self.locale).text(&self.zone);
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -69,6 +72,8 @@ impl Row for UserRow {
             updated: r.millis()?,
             id: r.sealed()?,
             attributes: r.sealed()?,
+            locale: r.text()?,
+            zone: r.text()?,
         })
     }
 }

@@ -94,6 +94,18 @@ pub fn all(
     })
 }
 
+/// Whether an event leaves the house, or did: it has work or ledgers.
+pub fn leaves(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result<bool, TablesError> {
+    for family in [Family::Work, Family::Ledger] {
+        let prefix = Key::new(family, tenant).u64(arrival.0);
+        let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
+        if !collect(tables, range, Order::Ascending, 1, |_, _| Ok(()))?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 #[must_use]
 pub fn given_key(tenant: TenantId, arrival: Arrival) -> Vec<u8> {
     Key::new(Family::WorkMembers, tenant).u64(arrival.0).finish()

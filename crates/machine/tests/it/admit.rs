@@ -24,6 +24,8 @@ fn ask(key: u8, body: u8) -> FrontAsk {
         priority: 0,
         actor: None,
         content: crate::harness::sealed(0),
+        delivery: None,
+        personal: Vec::new(),
         audience: AskAudience::List(list(2)),
         tier_up: 10_000,
     }))

@@ -2,9 +2,11 @@
 //! are what released builds have on disk. A failure here means that such a disk can no longer be read: give the
 //! new layout a new version or tag, keep reading the old one, and add lines; never change one.
 
+use crate::endpoints::{hear, register, registration};
 use crate::harness::{DAY_MS, Node, SHARD, START, TENANT, list, sealed};
 use crate::templates;
 use fantail_machine::front::FrontAsk;
+use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
@@ -14,8 +16,11 @@ use fantail_machine::root::RootAsk;
 use fantail_machine::root::template::Expect;
 use fantail_ports::tables::{KeyRange, Order};
 use fantail_rules::admit::Bucket;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::{News, Platform, Status};
 use fantail_rules::ids::{
-    Arrival, FrontNo, KeyNo, Lookup, Millis, PartitionId, Position, ShardNo, TenantId, UserNo,
+    AddressHash, Arrival, ClaimNo, DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, PartitionId,
+    Position, ShardNo, TenantId, UserNo,
 };
 use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::tier::Tier;
@@ -49,7 +54,7 @@ fn released_records_are_still_read() {
 fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&root_examples()), (1..=7).collect());
     assert_eq!(tags(&front_examples()), (1..=4).collect());
-    assert_eq!(tags(&shard_examples()), (1..=12).collect());
+    assert_eq!(tags(&shard_examples()), (1..=15).collect());
 }
 
 // proves: TEN-01
@@ -71,7 +76,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    assert_eq!(families, (1..=7).chain(16..=19).chain(32..=47).collect(), "every family has a row");
+    assert_eq!(families, (1..=7).chain(16..=19).chain(32..=49).collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
 
@@ -112,6 +117,10 @@ fn history() -> Node {
     node.mark(users[0], Mark::Read, &[1]);
     node.mark(users[0], Mark::Snooze { until: Millis(START.0 + 60_000) }, &[4]);
     node.mark_all(users[0], Mark::Seen, 2);
+    register(&mut node, 0, registration(0, 1, 5));
+    register(&mut node, 0, registration(0, 2, 6));
+    hear(&mut node, users[0], 1, 1, News::Granted { suppressed: false });
+    register(&mut node, 16, registration(16, 1, 7));
     node.delete_user(16);
     node
 }
@@ -172,6 +181,8 @@ fn admitted(audience: Audience) -> FrontRecord {
         priority: 2,
         actor: Some(sealed(7)),
         content: sealed(0),
+        delivery: None,
+        personal: 0,
         audience,
     })
 }
@@ -204,6 +215,7 @@ fn shard_examples() -> Vec<ShardRecord> {
         position: Position(70_000),
         tenant,
         event: Ulid(0x0102_0304),
+        delivery: None,
         members: vec![UserNo(0), UserNo(128), UserNo(129)],
     };
     let marked = |mark, arrivals: &[u64]| ShardRecord::Marked {
@@ -212,7 +224,8 @@ fn shard_examples() -> Vec<ShardRecord> {
         mark,
         arrivals: arrivals.iter().copied().map(Arrival).collect(),
     };
-    let put = UserPut { user, lookup, id: sealed(8), attributes: sealed(8) };
+    let (locale, zone) = ("de-AT".into(), "Europe/Vienna".into());
+    let put = UserPut { user, lookup, id: sealed(8), attributes: sealed(8), locale, zone };
     let moved = |watermark| ShardRecord::Moved { tenant, user, watermark, to: Arrival(70_000) };
     vec![
         ShardRecord::UserPut { tenant, users: vec![put] },
@@ -237,7 +250,37 @@ fn shard_examples() -> Vec<ShardRecord> {
         ShardRecord::Shredded { keys: vec![(tenant, KeyNo(8))] },
         ShardRecord::Expired { tenant, through: Arrival(70_000) },
         ShardRecord::Unlisted { tenant, user, lists: vec![list(2), list(5)] },
+        ShardRecord::EndpointPut { tenant, endpoints: endpoint_examples(user) },
+        ShardRecord::EndpointState {
+            tenant,
+            states: vec![EndpointState {
+                user,
+                device: DeviceNo(2),
+                claim: ClaimNo(300),
+                status: Status::Active,
+            }],
+        },
+        ShardRecord::EndpointGone { tenant, endpoints: vec![(user, DeviceNo(2)), (UserNo(7), DeviceNo(1))] },
     ]
+}
+
+fn endpoint_examples(user: UserNo) -> Vec<EndpointPut> {
+    let token = EndpointPut {
+        user,
+        device: DeviceNo(2),
+        claim: ClaimNo(300),
+        status: Status::Pending,
+        kind: ChannelKind::Push,
+        platform: Platform::Android,
+        name_hash: DeviceHash([0x11; 16]),
+        name: Some(sealed(8)),
+        address_hash: AddressHash([0x22; 16]),
+        address: sealed(8),
+        meta: Some(sealed(8)),
+    };
+    let (kind, platform) = (ChannelKind::Email, Platform::None);
+    let mail = EndpointPut { device: DeviceNo(1), kind, platform, name: None, meta: None, ..token.clone() };
+    vec![token, mail]
 }
 
 fn tags<R: Fact>(examples: &[R]) -> BTreeSet<u8> {

@@ -7,7 +7,7 @@
 use fantail_machine::front::admit::{self, AskAudience};
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
-use fantail_machine::records::front::FrontRecord;
+use fantail_machine::records::front::{Delivery, FrontRecord};
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::{Change, ShardRecord};
 use fantail_machine::records::{Fact, Stamped};
@@ -15,7 +15,7 @@ use fantail_machine::root::{self, RootAnswer, RootAsk};
 use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
 use fantail_machine::shard::inbox::{Counts, Entry, FromTables, UserInbox};
 use fantail_machine::shard::users::Put;
-use fantail_machine::shard::{self, Derived, ShardAnswer, ShardAsk, expire, mark, report};
+use fantail_machine::shard::{self, Derived, Offer, ShardAnswer, ShardAsk, expire, mark, report};
 use fantail_machine::tables::progress::{self, Progress};
 use fantail_machine::tables::todo::{self, Todo};
 use fantail_machine::tables::user;
@@ -48,6 +48,10 @@ pub struct Node {
     pub at: ShardNo,
     /// How many rows each record of the last ask changed.
     pub rows_touched: Vec<usize>,
+    /// What the dispatcher would have heard.
+    pub offers: Vec<Offer>,
+    /// How the next posts leave the house.
+    pub delivery: Option<Delivery>,
     draws: u64,
 }
 
@@ -67,6 +71,8 @@ impl Node {
             tenant: TENANT,
             at: SHARD,
             rows_touched: Vec::new(),
+            offers: Vec::new(),
+            delivery: None,
             draws: 0,
         }
     }
@@ -99,9 +105,10 @@ impl Node {
     pub fn shard(&mut self, ask: ShardAsk) -> ShardAnswer {
         let facts = if let ShardAsk::Take { facts, .. } = &ask { facts.to_vec() } else { Vec::new() };
         let (now, no) = (self.now, self.at);
+        let moment = self.moment();
         self.decide(
             PartitionId::Shard(no),
-            |view| shard::plan(view, ask, no, now).map(|plan| (plan.records, plan.answer)),
+            |view| shard::plan(view, ask, no, moment).map(|plan| (plan.records, plan.answer)),
             |view, record: &ShardRecord, derived| shard::apply(view, record, now, &facts, derived),
         )
     }
@@ -118,7 +125,8 @@ impl Node {
         let (mut encoded, mut rows_touched) = (Vec::new(), Vec::new());
         let read = self.store.read(partition, &mut |state| {
             let plan = plan.take().unwrap();
-            let (records, answer) = plan(&mut View::new(state.tables(), &[], &mut changes)).unwrap();
+            let (records, answer) =
+                plan(&mut View::new(state.tables(), &[], &mut changes).with_lists(state.lists())).unwrap();
             for record in records {
                 let bytes = Stamped { at: now, record }.encode();
                 let record = Stamped::<R>::decode(&bytes).unwrap().record;
@@ -136,7 +144,8 @@ impl Node {
         if !encoded.is_empty() {
             let journal = self.journal.entry(partition).or_default();
             journal.append(&mut encoded);
-            let Derived { edits, windows, forgets } = derived;
+            let Derived { edits, windows, forgets, offers } = derived;
+            self.offers.extend(offers);
             let through = Position(journal.len() as u64);
             self.store.commit(partition, Commit { through, changes, edits, windows, forgets }).unwrap();
         }
@@ -187,6 +196,8 @@ impl Node {
             priority: 2,
             actor: Some(sealed(1)),
             content: sealed(2),
+            delivery: self.delivery,
+            personal: Vec::new(),
             audience: post.audience,
             tier_up: post.tier_up,
         };
@@ -215,12 +226,7 @@ impl Node {
 
     /// Creates a user and returns its number.
     pub fn user(&mut self, name: u64) -> UserNo {
-        let put = Put {
-            lookup: lookup(name),
-            minted: true,
-            id: sealed(name + 100),
-            attributes: sealed(name + 100),
-        };
+        let put = put_of(name, name + 100);
         self.shard(ShardAsk::PutUsers { tenant: self.tenant, users: vec![put] });
         self.number(name).unwrap()
     }
@@ -354,7 +360,20 @@ pub fn admitted(answer: FrontAnswer) -> Ulid {
 fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
     match todo {
         Todo::Shred { tenant, key } => Some((tenant, key)),
-        Todo::Report { .. } => None,
+        Todo::Report { .. } | Todo::Claim { .. } | Todo::Release(_) => None,
+    }
+}
+
+/// A new user with a key of its own and an empty profile.
+pub fn put_of(name: u64, key: u64) -> Put {
+    Put {
+        lookup: lookup(name),
+        minted: true,
+        id: sealed(key),
+        attributes: sealed(key),
+        locale: String::new(),
+        zone: String::new(),
+        profile: Vec::new(),
     }
 }
 

@@ -179,7 +179,7 @@ impl<'a> Instance<'a> {
                 records.iter().for_each(|record| self.fold(partition, &mut view, record, &mut derived));
             });
             read.unwrap();
-            let Derived { edits, windows, forgets } = derived;
+            let Derived { edits, windows, forgets, offers: _ } = derived;
             commits.push(Commit { through, changes, edits, windows, forgets });
             self.done.insert(partition, through);
         }

@@ -1,20 +1,29 @@
 //! Any record that a writer of ours could write, small enough to be shrunk by hand.
 
-use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Size};
+use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
+use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
+use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::admit::Bucket;
+use fantail_rules::attempt::Class;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::channel_kind::ChannelSet;
+use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{
-    Arrival, FrontNo, KeyNo, ListId, Lookup, Millis, Position, ShardNo, TenantId, UserNo,
+    AddressHash, Arrival, ClaimNo, DeviceHash, DeviceNo, FrontNo, KeyNo, ListId, Lookup, Millis, Position,
+    ShardNo, TenantId, UserNo,
 };
 use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::priority::Priority;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::Index;
 
 pub fn tenant() -> impl Strategy<Value = TenantId> {
     any::<u32>().prop_map(TenantId)
@@ -144,21 +153,36 @@ fn audience() -> impl Strategy<Value = Audience> {
     ]
 }
 
+pub fn terms() -> impl Strategy<Value = Terms> {
+    let lane = (0u8..4).prop_map(Priority::from_stored);
+    let class = prop_oneof![Just(Class::Critical), Just(Class::Transactional), Just(Class::Bulk)];
+    (lane, class, millis()).prop_map(|(lane, class, expires_at)| Terms { lane, class, expires_at })
+}
+
+pub fn delivery() -> impl Strategy<Value = Delivery> {
+    (0u8..32, terms())
+        .prop_map(|(channels, terms)| Delivery { channels: ChannelSet::from_stored(channels), terms })
+}
+
 fn admitted() -> impl Strategy<Value = Admitted> {
     let ids = (tenant(), ulid(), any::<[u8; 16]>(), any::<[u8; 16]>());
     let words = (any::<String>(), any::<String>(), any::<u8>());
-    (ids, words, option::of(sealed()), sealed(), audience()).prop_map(
-        |((tenant, event, key, body), (kind, category, priority), actor, content, audience)| Admitted {
-            tenant,
-            event,
-            key,
-            body,
-            kind,
-            category,
-            priority,
-            actor,
-            content,
-            audience,
+    (ids, words, option::of(sealed()), sealed(), option::of(delivery()), audience()).prop_map(
+        |((tenant, event, key, body), (kind, category, priority), actor, content, delivery, audience)| {
+            Admitted {
+                tenant,
+                event,
+                key,
+                body,
+                kind,
+                category,
+                priority,
+                actor,
+                content,
+                delivery,
+                personal: 0,
+                audience,
+            }
         },
     )
 }
@@ -197,12 +221,17 @@ fn watermark() -> impl Strategy<Value = Watermark> {
 }
 
 fn user_put() -> impl Strategy<Value = UserPut> {
-    (user(), any::<[u8; 16]>(), sealed(), sealed()).prop_map(|(user, lookup, id, attributes)| UserPut {
-        user,
-        lookup: Lookup(lookup),
-        id,
-        attributes,
-    })
+    let words = any::<(String, String)>();
+    (user(), any::<[u8; 16]>(), sealed(), sealed(), words).prop_map(
+        |(user, lookup, id, attributes, (locale, zone))| UserPut {
+            user,
+            lookup: Lookup(lookup),
+            id,
+            attributes,
+            locale,
+            zone,
+        },
+    )
 }
 
 fn edges() -> impl Strategy<Value = ShardRecord> {
@@ -217,10 +246,10 @@ fn edges() -> impl Strategy<Value = ShardRecord> {
 }
 
 fn given() -> impl Strategy<Value = ShardRecord> {
-    (any::<u16>(), any::<u64>(), tenant(), ulid(), members()).prop_map(
-        |(front, position, tenant, event, members)| {
+    (any::<u16>(), any::<u64>(), tenant(), ulid(), option::of(delivery()), members()).prop_map(
+        |(front, position, tenant, event, delivery, members)| {
             let (front, position) = (FrontNo(front), Position(position));
-            ShardRecord::Given(Given { front, position, tenant, event, members })
+            ShardRecord::Given(Given { front, position, tenant, event, delivery, members })
         },
     )
 }
@@ -239,10 +268,61 @@ fn user_gone() -> impl Strategy<Value = ShardRecord> {
     })
 }
 
+pub fn status() -> impl Strategy<Value = Status> {
+    any::<Index>().prop_map(|pick| *pick.get(&Status::ALL))
+}
+
+fn device() -> impl Strategy<Value = DeviceNo> {
+    (1..=DeviceNo::MAX.0).prop_map(DeviceNo)
+}
+
+pub fn endpoint_put() -> impl Strategy<Value = EndpointPut> {
+    let numbers = (user(), device(), any::<u32>(), status());
+    let kinds = (any::<Index>(), any::<Index>());
+    let name = (any::<[u8; 16]>(), option::of(sealed()));
+    let address = (any::<[u8; 16]>(), sealed(), option::of(sealed()));
+    (numbers, kinds, name, address).prop_map(
+        |((user, device, claim, status), (kind, platform), (hash, name), (to, address, meta))| EndpointPut {
+            user,
+            device,
+            claim: ClaimNo(claim),
+            status,
+            kind: *kind.get(&ChannelKind::ALL),
+            platform: *platform.get(&Platform::ALL),
+            name_hash: DeviceHash(hash),
+            name,
+            address_hash: AddressHash(to),
+            address,
+            meta,
+        },
+    )
+}
+
+fn endpoint_state() -> impl Strategy<Value = EndpointState> {
+    (user(), device(), any::<u32>(), status()).prop_map(|(user, device, claim, status)| EndpointState {
+        user,
+        device,
+        claim: ClaimNo(claim),
+        status,
+    })
+}
+
+fn endpoint_record() -> impl Strategy<Value = ShardRecord> {
+    prop_oneof![
+        (tenant(), vec(endpoint_put(), 0..4))
+            .prop_map(|(tenant, endpoints)| ShardRecord::EndpointPut { tenant, endpoints }),
+        (tenant(), vec(endpoint_state(), 0..6))
+            .prop_map(|(tenant, states)| ShardRecord::EndpointState { tenant, states }),
+        (tenant(), vec((user(), device()), 0..6))
+            .prop_map(|(tenant, endpoints)| ShardRecord::EndpointGone { tenant, endpoints }),
+    ]
+}
+
 pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
     prop_oneof![
         (tenant(), vec(user_put(), 0..4)).prop_map(|(tenant, users)| ShardRecord::UserPut { tenant, users }),
         user_gone(),
+        endpoint_record(),
         edges(),
         take(),
         given(),

@@ -2,10 +2,15 @@
 //! Rows that only their own file can name are tested there.
 
 use crate::strategies::{
-    about, api_key, arrival, list, millis, sealed, tenant, tenant_row, tier, ulid, user,
+    about, api_key, arrival, delivery, endpoint_put, list, millis, sealed, tenant, tenant_row, tier, ulid,
+    user,
 };
+use fantail_machine::columns;
+use fantail_machine::records::endpoint::EndpointPut;
 use fantail_machine::records::root::{Layout, Tenant};
+use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::records::template::DefinitionBytes;
+use fantail_machine::shard::{self, Derived};
 use fantail_machine::tables::event::{EventRow, FrontState};
 use fantail_machine::tables::follow::Open;
 use fantail_machine::tables::list::ListRow;
@@ -18,11 +23,15 @@ use fantail_machine::tables::template::{Floor, TemplateRow, VersionRow};
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::user::{UserRef, UserRow};
 use fantail_machine::tables::{
-    Row, event, follow, idempotency, list as lists, mark, pointer, progress, root, size, taken, template,
-    user as users,
+    Row, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, root, size, taken,
+    template, user as users,
 };
+use fantail_machine::view::View;
+use fantail_memory::store::MemoryStore;
+use fantail_ports::store::Store;
+use fantail_ports::tables::Changes;
 use fantail_rules::admit::{Bucket, Known};
-use fantail_rules::ids::{Arrival, KeyNo, Lookup, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, DeviceNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::interval::Intervals;
 use fantail_rules::marks::{Flags, Marks};
 use proptest::collection::{btree_map, btree_set, vec};
@@ -86,28 +95,51 @@ fn marks() -> impl Strategy<Value = Marks> {
 }
 
 fn user_row() -> impl Strategy<Value = UserRow> {
-    (any::<[u8; 16]>(), millis(), millis(), sealed(), sealed()).prop_map(
-        |(lookup, created, updated, id, attributes)| UserRow {
+    (any::<[u8; 16]>(), millis(), millis(), sealed(), sealed(), any::<(String, String)>()).prop_map(
+        |(lookup, created, updated, id, attributes, (locale, zone))| UserRow {
             lookup: Lookup(lookup),
             created,
             updated,
             id,
             attributes,
+            locale,
+            zone,
         },
     )
 }
 
+/// A page as a history of puts leaves it.
+fn endpoint_page(puts: &[EndpointPut]) -> endpoint::Page {
+    let (base, mut changes) = (MemoryStore::new(), Changes::new());
+    let puts: Vec<_> =
+        puts.iter().map(|put| EndpointPut { user: UserNo(put.user.0 % 16), ..put.clone() }).collect();
+    let mut page = endpoint::Page::default();
+    base.read(PartitionId::Root, &mut |state| {
+        let mut view = View::new(state.tables(), &[], &mut changes);
+        let record = ShardRecord::EndpointPut { tenant: TenantId(1), endpoints: puts.clone() };
+        shard::apply(&mut view, &record, Millis(7), &[], &mut Derived::default()).unwrap();
+        page = endpoint::page(&view, TenantId(1), 0).unwrap();
+    })
+    .unwrap();
+    page
+}
+
 fn event_row() -> impl Strategy<Value = EventRow> {
     let words = (any::<String>(), any::<String>(), any::<u8>());
-    (any::<bool>(), millis(), words, option::of(sealed()), sealed()).prop_map(
-        |(retracted, at, (kind, category, priority), actor, content)| EventRow {
+    let flags = (any::<bool>(), any::<bool>());
+    (flags, millis(), words, option::of(sealed()), sealed(), option::of(delivery())).prop_map(
+        |((retracted, cancelled), at, (kind, category, priority), actor, content, delivery)| EventRow {
             retracted,
+            cancelled,
             at,
             kind,
             category,
             priority,
             actor,
             content,
+            delivery,
+            personal: 3,
+            recipients: 70_000,
         },
     )
 }
@@ -148,10 +180,11 @@ proptest! {
     #[test]
     fn shard_rows_round_trip(
         user in user_row(), intervals in intervals(), page in page(), marks in marks(), name in sealed(),
-        numbers: [u64; 5], flags: u8, recent in btree_set(any::<u64>(), 1..16),
+        numbers: [u64; 5], flags: u8, puts in vec(endpoint_put(), 0..6), recent in btree_set(any::<u64>(), 1..16),
     ) {
         let [a, b, c, d, e] = numbers;
         check(&user)?;
+        check(&endpoint_page(&puts))?;
         check(&intervals)?;
         check(&page)?;
         check(&marks)?;
@@ -183,6 +216,7 @@ proptest! {
         check_bytes::<PointerList>(&bytes)?;
         check_bytes::<Progress>(&bytes)?;
         check_bytes::<ListRow>(&bytes)?;
+        check_bytes::<endpoint::Page>(&bytes)?;
     }
 
     // proves: TEN-01
@@ -213,6 +247,9 @@ proptest! {
             pointer::key(tenant, list, arrival),
             pointer::list_key(tenant, list),
             mark::key(tenant, user),
+            endpoint::key(tenant, user.0),
+            columns::key(tenant, user.0),
+            Todo::Claim { tenant, user, device: DeviceNo(bucket as u16) }.key(),
             Todo::Report { tenant, list }.key(),
             Todo::Shred { tenant, key: KeyNo(arrival.0) }.key(),
         ];

@@ -1,6 +1,6 @@
 //! Users come, change and go; numbers are dense and never used again.
 
-use crate::harness::{Node, START, TENANT, list, lookup, sealed};
+use crate::harness::{Node, START, TENANT, list, put_of};
 use fantail_machine::shard::users::{Put, PutAnswer};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::todo::Todo;
@@ -11,7 +11,7 @@ use fantail_rules::ids::{Arrival, KeyNo, UserNo};
 use fantail_rules::marks::Mark;
 
 fn put(name: u64, key: u64) -> Put {
-    Put { lookup: lookup(name), minted: true, id: sealed(key), attributes: sealed(key) }
+    put_of(name, key)
 }
 
 fn puts(node: &mut Node, users: Vec<Put>) -> Vec<PutAnswer> {

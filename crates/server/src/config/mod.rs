@@ -6,6 +6,9 @@ mod settings;
 pub use settings::{SETTINGS, Setting};
 
 use fantail_api::key;
+use fantail_channels::webhook;
+use fantail_channels::webhook::address::Network;
+use fantail_channels::webhook::settings::PortRule;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -32,6 +35,15 @@ pub struct Config {
     pub shards: u16,
     pub room: Room,
     pub memory: Memory,
+    pub delivery: Delivery,
+}
+
+/// How messages leave.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// Where the stub writes down what arrived.
+    pub stub_arrivals: Option<PathBuf>,
+    pub webhook: webhook::Settings,
 }
 
 /// What may be kept in memory to be faster.
@@ -158,8 +170,35 @@ impl Layers {
                 transpose_bytes: self.number::<usize>("inbox.transpose_mib", 1, 1 << 20)? << 20,
                 hot_bytes: self.number::<usize>("inbox.hot_mib", 0, 1 << 20)? << 20,
             },
+            delivery: self.delivery()?,
         };
         Ok(config)
+    }
+
+    fn delivery(&self) -> Result<Delivery, ConfigError> {
+        let list = |key| self.get(key).0.split(',').map(str::trim).filter(|one| !one.is_empty());
+        let networks: Result<Vec<Network>, _> = list("webhook.private_networks").map(str::parse).collect();
+        let wrong = "must be networks like 10.0.0.0/8, separated by commas";
+        let is_open = self.flag("webhook.http_allowed")?;
+        let webhook = webhook::Settings {
+            http_allowed: is_open,
+            ports: if is_open { PortRule::Any } else { webhook::Settings::default().ports },
+            private_networks: networks.map_err(|_| self.invalid("webhook.private_networks", wrong))?,
+            private_hosts: list("webhook.private_hosts").map(str::to_owned).collect(),
+            total_timeout_ms: self.number::<u64>("webhook.timeout_s", 1, 60)? * 1_000,
+            ..webhook::Settings::default()
+        };
+        let file = self.get("delivery.stub_arrivals").0;
+        let stub_arrivals = (!file.is_empty()).then(|| PathBuf::from(file));
+        Ok(Delivery { stub_arrivals, webhook })
+    }
+
+    fn flag(&self, key: &'static str) -> Result<bool, ConfigError> {
+        match self.get(key).0 {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(self.invalid(key, "must be true or false")),
+        }
     }
 
     fn http(&self) -> Result<Http, ConfigError> {

@@ -59,6 +59,23 @@ pub const SETTINGS: &[Setting] = &[
          written in several steps.",
     ),
     number("inbox.hot_mib", "16", "Memory for the newest entries of users who read often."),
+    text(
+        "webhook.private_networks",
+        "",
+        "Networks that webhooks may be sent to although they are not public, like 10.0.0.0/8, separated by commas.",
+    ),
+    text("webhook.private_hosts", "", "Hosts that may have private addresses, separated by commas."),
+    text(
+        "webhook.http_allowed",
+        "false",
+        "true or false: webhooks over plain http, and to any port. For receivers inside the house.",
+    ),
+    number("webhook.timeout_s", "15", "Time for one attempt."),
+    text(
+        "delivery.stub_arrivals",
+        "",
+        "For tests: a file to which the stub provider appends a line for every message that arrives there.",
+    ),
 ];
 
 const fn text(key: &'static str, default: &'static str, doc: &'static str) -> Setting {

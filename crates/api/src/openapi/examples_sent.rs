@@ -1,0 +1,100 @@
+//! Examples of notifications, what became of them, and dead letters.
+
+use super::Example;
+use super::examples::{examples, map, text};
+use fantail_wire::event::{Channel, Content, Priority};
+use fantail_wire::notification::{
+    ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters, DeadLettersChanged, Delivery, Explanation,
+    NotificationAccepted, NotificationSend, NotificationStatus, RecipientSend, SendOptions, SendStatus, Step,
+};
+use serde_json::json;
+
+const TIME: &str = "2026-11-15T08:30:00.000Z";
+const EVENT: &str = "01KG9V7W0R8T6M4QZ2X5C7B9NA";
+
+fn content(title: &str) -> Content {
+    Content {
+        title: text(title),
+        body: Some(text("It is on its way to you")),
+        data: Some(map(json!({"orderId": 42}))),
+        image_url: None,
+        actions: Vec::new(),
+    }
+}
+
+examples! {
+    NotificationSend => NotificationSend {
+        notification_id: Some(text("order-42-shipped")),
+        content: content("Your order has left"),
+        recipients: vec![RecipientSend { user_id: text("ann"), content: Some(content("Ann, your order has left")) }],
+        category: Some(text("orders")),
+        priority: Some(Priority::High),
+        channels: vec![Channel::InApp, Channel::Push],
+        options: SendOptions { ttl: Some(3_600) },
+    };
+    NotificationAccepted => NotificationAccepted {
+        request_id: text("01KG9V7W0RREQ"),
+        notification_id: text("order-42-shipped"),
+        event_id: text(EVENT),
+        status: SendStatus::Accepted,
+        recipient_count: 1,
+        estimated_delivery: text(TIME),
+    };
+    NotificationStatus => NotificationStatus {
+        event_id: text(EVENT),
+        created_at: text(TIME),
+        category: text("orders"),
+        cancelled: false,
+        retracted: false,
+        recipient_count: 1,
+        channels: vec![ChannelStatus {
+            channel: Channel::Push,
+            counts: [(text("sent"), 2)].into(),
+            unreached: 0,
+            done: true,
+        }],
+        deliveries: vec![Delivery {
+            user_id: text("ann"),
+            channel: Channel::Push,
+            endpoint: 1,
+            state: text("sent"),
+            code: text("ok"),
+            attempts: 1,
+            begun_at: text(TIME),
+        }],
+        next_cursor: Some(text("AQMAAAAA")),
+    };
+    Explanation => Explanation {
+        event_id: text(EVENT),
+        user_id: text("ann"),
+        steps: vec![Step {
+            step: text("accepted"),
+            channel: Some(Channel::Push),
+            at: Some(text(TIME)),
+            text: text("accepted in the high lane, for push"),
+            inputs: map(json!({"lane": "high"})),
+        }],
+        text: text("2026-11-15T08:30:00.000Z  accepted in the high lane, for push"),
+    };
+    DeadLetters => DeadLetters {
+        dead_letters: vec![DeadLetter {
+            event_id: text(EVENT),
+            user_id: text("ann"),
+            channel: Channel::Push,
+            endpoint: 1,
+            priority: Priority::Normal,
+            code: text("http_500"),
+            attempts: 4,
+            begun_at: text(TIME),
+        }],
+        next_cursor: Some(text("AQMAAAAA")),
+    };
+    DeadLetterChoice => DeadLetterChoice {
+        event_id: Some(text(EVENT)),
+        channel: Some(Channel::Push),
+        code: Some(text("http_500")),
+        users: Some(vec![text("ann")]),
+        dry_run: true,
+    };
+    DeadLettersChanged => DeadLettersChanged { count: 1, dry_run: true };
+}

@@ -1,0 +1,179 @@
+//! The story of one delivery, as an operator would tell it.
+//!
+//! Comes from: what the node knows about one recipient. Decides: only the words. Goes to: the explain API and the
+//! command line.
+
+use crate::time;
+use crate::v1::notifications::shown;
+use fantail_node::ask::{ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Priority};
+use fantail_wire::notification::{Explanation as Told, Step};
+use serde_json::{Map, Value, json};
+
+pub fn tell(found: &Explanation) -> Told {
+    let mut steps = vec![accepted(found)];
+    steps.extend(taken(found));
+    for (channel, deliveries) in &found.deliveries {
+        if deliveries.is_empty() {
+            steps.push(not_reached(found, *channel));
+        }
+        deliveries.iter().for_each(|one| delivery(found, *channel, one, &mut steps));
+    }
+    let text = steps.iter().map(line).collect::<Vec<_>>().join("\n");
+    Told { event_id: found.event.to_string(), user_id: found.user.clone(), steps, text }
+}
+
+fn line(step: &Step) -> String {
+    match &step.at {
+        Some(at) => format!("{at}  {}", step.text),
+        None => format!("{:24}  {}", "", step.text),
+    }
+}
+
+fn step(name: &str, channel: Option<ChannelKind>, at: Option<String>, text: String, inputs: Value) -> Step {
+    let inputs = match inputs {
+        Value::Object(inputs) => inputs,
+        _ => Map::new(),
+    };
+    Step { step: name.to_owned(), channel: channel.map(shown), at, text, inputs }
+}
+
+fn lane(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Critical => "critical",
+        Priority::High => "high",
+        Priority::Normal => "normal",
+        Priority::Low => "low",
+    }
+}
+
+fn accepted(found: &Explanation) -> Step {
+    let channels: Vec<&str> = found.channels.iter().map(ChannelKind::name).collect();
+    let to = if channels.is_empty() {
+        "for inboxes only".to_owned()
+    } else {
+        format!("for {}", channels.join(", "))
+    };
+    let text = format!(
+        "accepted as {} in the {} lane, category {}, {to}",
+        found.event,
+        lane(found.priority),
+        found.category
+    );
+    let inputs = json!({
+        "lane": lane(found.priority),
+        "category": found.category,
+        "channels": channels,
+        "class": found.class.map(|class| class.name()),
+        "expiresAt": found.expires_at.map(time::text),
+    });
+    step("accepted", None, Some(time::text(found.accepted_at)), text, inputs)
+}
+
+fn taken(found: &Explanation) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let text = match (found.arrival, found.is_in_inbox) {
+        (None, _) => "the user's shard has not taken it, or nobody there is concerned".to_owned(),
+        (Some(arrival), true) => format!("taken as arrival {arrival}, and in the inbox of {}", found.user),
+        (Some(arrival), false) => {
+            format!("taken as arrival {arrival}, but not in the inbox of {}", found.user)
+        }
+    };
+    steps.push(step("taken", None, None, text, json!({"arrival": found.arrival.map(|arrival| arrival.0)})));
+    if let Some(halt) = found.halted {
+        let text = match halt {
+            Halt::Cancelled => "cancelled: what was not sent stays unsent",
+            Halt::Retracted => "retracted: what was not sent stays unsent",
+        };
+        steps.push(step("halted", None, None, text.to_owned(), Value::Null));
+    }
+    steps
+}
+
+fn not_reached(found: &Explanation, channel: ChannelKind) -> Step {
+    let text = if found.is_in_inbox || found.arrival.is_none() {
+        format!("{}: no delivery yet, or {} has no endpoint there", channel.name(), found.user)
+    } else {
+        format!("{}: {} is not in the audience", channel.name(), found.user)
+    };
+    step("gate", Some(channel), None, text, json!({"gate": "reachability"}))
+}
+
+fn delivery(found: &Explanation, channel: ChannelKind, one: &DeliveryView, steps: &mut Vec<Step>) {
+    let name = channel.name();
+    let endpoint =
+        if one.device == 0 { "no endpoint".to_owned() } else { format!("endpoint {}", one.device) };
+    let text = format!(
+        "{name}, {endpoint}: planned at place {} of the parcel that begins at user {}",
+        one.position, one.parcel_first
+    );
+    let inputs = json!({"parcel": one.parcel_first.0, "position": one.position, "round": one.round});
+    steps.push(step("parcel", Some(channel), Some(time::text(one.begun_at)), text, inputs));
+    for note in &one.notes {
+        let mut text = format!("{name}, {endpoint}: {}", answered(note.state));
+        if !note.code.is_empty() {
+            text.push_str(&format!(" ({})", note.code));
+        }
+        if !note.message.is_empty() {
+            text.push_str(&format!(": {}", note.message));
+        }
+        let inputs =
+            json!({"state": note.state.public_word(), "code": note.code, "providerId": note.provider_id});
+        steps.push(step("attempt", Some(channel), Some(time::text(note.at)), text, inputs));
+    }
+    let inputs = json!({
+        "state": one.state.public_word(),
+        "code": one.code,
+        "retries": one.retries,
+        "resends": one.resends,
+        "dueAt": (one.due.0 > 0).then(|| time::text(one.due)),
+    });
+    let text = format!("{name}, {endpoint}: {}", stands(found, one));
+    steps.push(step("state", Some(channel), None, text, inputs));
+}
+
+/// What an attempt came to.
+fn answered(state: DeliveryState) -> &'static str {
+    match state {
+        DeliveryState::Accepted => "the provider took it",
+        DeliveryState::Delivered => "it arrived",
+        DeliveryState::Failed => "the provider refused it for good",
+        DeliveryState::Deferred => "not taken, to be tried again",
+        DeliveryState::Unknown => "no answer: it may or may not have been sent",
+        DeliveryState::Dead => "given up, now a dead letter",
+        DeliveryState::Expired => "not taken, and its time is over",
+        DeliveryState::Unconfirmed => "given up without knowing",
+        DeliveryState::Planned
+        | DeliveryState::Intent
+        | DeliveryState::Suppressed
+        | DeliveryState::Cancelled
+        | DeliveryState::Folded
+        | DeliveryState::Superseded => "decided",
+    }
+}
+
+/// Where it stands now.
+fn stands(found: &Explanation, one: &DeliveryView) -> String {
+    let code = if one.code.is_empty() { String::new() } else { format!(" ({})", one.code) };
+    let due = time::text(one.due);
+    match one.state {
+        DeliveryState::Planned => "is planned".to_owned(),
+        DeliveryState::Intent => "may be sent, and is being sent now".to_owned(),
+        DeliveryState::Accepted => format!("sent: the provider has it, after {} retries", one.retries),
+        DeliveryState::Delivered => "delivered".to_owned(),
+        DeliveryState::Failed => format!("failed for good{code}"),
+        DeliveryState::Suppressed => format!("suppressed{code}: nothing was sent"),
+        DeliveryState::Deferred => format!("waits until {due}{code}, after {} retries", one.retries),
+        DeliveryState::Expired => format!("expired{code}: nothing is sent after its time to live"),
+        DeliveryState::Cancelled => format!("called off{code}"),
+        DeliveryState::Folded => "told as part of a digest".to_owned(),
+        DeliveryState::Superseded => "a newer one took its place".to_owned(),
+        DeliveryState::Unknown => {
+            let class = found.class.map_or("", |class| class.name());
+            format!("unknown{code}: evidence is awaited until {due}, then the policy for {class} decides")
+        }
+        DeliveryState::Unconfirmed => format!("unconfirmed{code}: perhaps sent, and not sent again"),
+        DeliveryState::Dead => {
+            format!("a dead letter{code} after {} retries: redrive or drop it", one.retries)
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! A channel with two ways out: endpoints that begin with `stub:` go to the stub, all others to the real provider, or
+//! nowhere if there is none. So every path can be tried on a server that serves real users.
+
+use crate::stub::Stub;
+use fantail_ports::BoxFuture;
+use fantail_ports::channel::{Answer, Channel, Refusal, Report, Shipment};
+use std::sync::Arc;
+
+/// How endpoints of the stub begin.
+pub const STUB_PREFIX: &[u8] = b"stub:";
+/// No provider is configured for such an endpoint.
+pub const NO_PROVIDER: &str = "no_provider";
+
+pub struct Mixed {
+    pub stub: Arc<Stub>,
+    pub provider: Option<Arc<dyn Channel>>,
+}
+
+impl Channel for Mixed {
+    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
+        let is_stub = |at: &usize| shipment.messages[*at].endpoint.starts_with(STUB_PREFIX);
+        let (stubs, others): (Vec<usize>, Vec<usize>) = (0..shipment.messages.len()).partition(is_stub);
+        if others.is_empty() {
+            return self.stub.send(shipment, report);
+        }
+        if let (Some(provider), true) = (&self.provider, stubs.is_empty()) {
+            return provider.send(shipment, report);
+        }
+        Box::pin(self.split(shipment, stubs, others, report))
+    }
+}
+
+impl Mixed {
+    async fn split(&self, shipment: &Shipment, stubs: Vec<usize>, others: Vec<usize>, report: &Report<'_>) {
+        for (places, channel) in
+            [(stubs, Some(&*self.stub as &dyn Channel)), (others, self.provider.as_deref())]
+        {
+            let Some(channel) = channel else {
+                places.into_iter().for_each(|place| report(place, nowhere()));
+                continue;
+            };
+            let messages = places.iter().map(|place| shipment.messages[*place].clone()).collect();
+            let part = Shipment { messages, ..shipment.clone() };
+            let told = |at: usize, answer| {
+                if let Some(place) = places.get(at) {
+                    report(*place, answer);
+                }
+            };
+            channel.send(&part, &told).await;
+        }
+    }
+}
+
+fn nowhere() -> Answer {
+    Answer::Rejected {
+        refusal: Refusal::Message,
+        code: NO_PROVIDER.to_owned(),
+        message: "no provider is configured for this endpoint".to_owned(),
+    }
+}

@@ -1,0 +1,202 @@
+//! Facts about deliveries: what may be sent, what came of it, what an operator or a provider said later.
+//!
+//! ```text
+//! 20 Intend   work, next: option user, unreached: varint, members, words of verdict      the first round of a parcel
+//! 21 Wake     parcel, round: varint, due, positions, words of verdict                    a later one
+//! 22 Outcome  parcel, round: varint, positions, words of standing, notes                 what came of it
+//! 23 Receipt  parcel, position: varint, standing, note                                   what was heard later
+//! 24 Redrive  parcel, positions, standing                                                what an operator wants
+//! 25 Closed   work, why: text                                                            the rest is not looked at
+//!
+//! work = tenant, arrival, channel: u8      parcel = work, first: user      positions = ascending
+//! verdict = standing = state: u8, retries: u8, resends: u8, due, code: text
+//! ```
+//! A verdict is the standing that a member has from then on. All members of a parcel that went the same way cost one
+//! word, so an Intend takes the bytes of its members and little else.
+
+use crate::codec::{Malformed, Reader, Writer};
+use crate::parcel::{Members, Words};
+use crate::tables::ledger::{ParcelId, Standing};
+use crate::tables::track::Note;
+use crate::tables::work::WorkId;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Millis, UserNo};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Intend {
+    pub work: WorkId,
+    /// Where the next parcel begins; `None` if everybody was looked at.
+    pub next: Option<UserNo>,
+    /// Members of the list who were looked at and have no endpoint.
+    pub unreached: u64,
+    pub members: Members,
+    pub verdicts: Words<Standing>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wake {
+    pub parcel: ParcelId,
+    pub round: u16,
+    /// The timer that fired.
+    pub due: Millis,
+    pub positions: Vec<u16>,
+    pub verdicts: Words<Standing>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    pub parcel: ParcelId,
+    pub round: u16,
+    pub positions: Vec<u16>,
+    pub standings: Words<Standing>,
+    /// For deliveries that were asked for one by one: one note per position, else none.
+    pub notes: Vec<Note>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Receipt {
+    pub parcel: ParcelId,
+    pub position: u16,
+    pub standing: Standing,
+    pub note: Note,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Redrive {
+    pub parcel: ParcelId,
+    pub positions: Vec<u16>,
+    pub standing: Standing,
+}
+
+fn write_work(w: &mut Writer, work: WorkId) {
+    w.tenant(work.tenant).arrival(work.arrival).u8(work.channel as u8);
+}
+
+fn read_work(r: &mut Reader<'_>) -> Result<WorkId, Malformed> {
+    let (tenant, arrival) = (r.tenant()?, r.arrival()?);
+    let channel = ChannelKind::from_stored(r.u8()?).ok_or(Malformed::Value("channel"))?;
+    Ok(WorkId { tenant, arrival, channel })
+}
+
+fn write_parcel(w: &mut Writer, parcel: ParcelId) {
+    write_work(w, parcel.work());
+    w.user(parcel.first);
+}
+
+fn read_parcel(r: &mut Reader<'_>) -> Result<ParcelId, Malformed> {
+    let work = read_work(r)?;
+    Ok(ParcelId::of(work, r.user()?))
+}
+
+fn write_positions(w: &mut Writer, positions: &[u16]) {
+    w.ascending(positions.iter().map(|position| u64::from(*position)));
+}
+
+fn read_positions(r: &mut Reader<'_>) -> Result<Vec<u16>, Malformed> {
+    let positions = r.ascending()?.into_iter().map(|one| u16::try_from(one));
+    positions.collect::<Result<_, _>>().map_err(|_| Malformed::Value("position"))
+}
+
+fn write_words(w: &mut Writer, words: &Words<Standing>) {
+    words.write(w, |w, standing| standing.write(w));
+}
+
+impl Intend {
+    pub(super) fn write(&self, w: &mut Writer) {
+        write_work(w, self.work);
+        w.option(self.next, |w, next| {
+            w.user(next);
+        });
+        w.varint(self.unreached);
+        self.members.write(w);
+        write_words(w, &self.verdicts);
+    }
+
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            work: read_work(r)?,
+            next: r.option(Reader::user)?,
+            unreached: r.varint()?,
+            members: Members::read(r)?,
+            verdicts: Words::read(r, Standing::read)?,
+        })
+    }
+}
+
+impl Wake {
+    pub(super) fn write(&self, w: &mut Writer) {
+        write_parcel(w, self.parcel);
+        w.varint(self.round.into()).millis(self.due);
+        write_positions(w, &self.positions);
+        write_words(w, &self.verdicts);
+    }
+
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            parcel: read_parcel(r)?,
+            round: r.u16()?,
+            due: r.millis()?,
+            positions: read_positions(r)?,
+            verdicts: Words::read(r, Standing::read)?,
+        })
+    }
+}
+
+impl Outcome {
+    pub(super) fn write(&self, w: &mut Writer) {
+        write_parcel(w, self.parcel);
+        w.varint(self.round.into());
+        write_positions(w, &self.positions);
+        write_words(w, &self.standings);
+        w.list(self.notes.iter(), |w, note| note.write(w));
+    }
+
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            parcel: read_parcel(r)?,
+            round: r.u16()?,
+            positions: read_positions(r)?,
+            standings: Words::read(r, Standing::read)?,
+            notes: r.list(Note::read)?,
+        })
+    }
+}
+
+impl Receipt {
+    pub(super) fn write(&self, w: &mut Writer) {
+        write_parcel(w, self.parcel);
+        w.varint(self.position.into());
+        self.standing.write(w);
+        self.note.write(w);
+    }
+
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            parcel: read_parcel(r)?,
+            position: r.u16()?,
+            standing: Standing::read(r)?,
+            note: Note::read(r)?,
+        })
+    }
+}
+
+impl Redrive {
+    pub(super) fn write(&self, w: &mut Writer) {
+        write_parcel(w, self.parcel);
+        write_positions(w, &self.positions);
+        self.standing.write(w);
+    }
+
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { parcel: read_parcel(r)?, positions: read_positions(r)?, standing: Standing::read(r)? })
+    }
+}
+
+pub(super) fn write_closed(w: &mut Writer, work: WorkId, code: &str) {
+    write_work(w, work);
+    w.text(code);
+}
+
+pub(super) fn read_closed(r: &mut Reader<'_>) -> Result<(WorkId, String), Malformed> {
+    Ok((read_work(r)?, r.text()?))
+}

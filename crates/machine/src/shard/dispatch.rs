@@ -1,0 +1,91 @@
+//! Deliveries begin and are called off.
+//!
+//! Comes from: `take`, with an event that is to leave by some channels. Does: writes one row of work per channel, which
+//! the dispatcher will walk parcel by parcel; explicit recipients get their in-app delivery at once, because being taken
+//! is being visible. Goes to: tables, and to the dispatcher as an offer.
+
+use super::{Derived, Offer, ledgers};
+use crate::parcel::{Collector, Words};
+use crate::records::front::Delivery;
+use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
+use crate::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
+use crate::tables::{put, taken};
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::attempt::State;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Arrival, DeviceNo, ListId, Millis, TenantId, UserNo};
+use fantail_rules::limits::PARCEL_MEMBERS_MAX;
+use fantail_rules::ulid::Ulid;
+
+/// An event that is to leave.
+pub(super) struct Begun {
+    pub tenant: TenantId,
+    pub arrival: Arrival,
+    pub event: Ulid,
+    pub delivery: Delivery,
+}
+
+impl Begun {
+    /// Being in the inbox of a list's member is no delivery.
+    fn work(&self, view: &mut View<'_>, to: To, derived: &mut Derived) {
+        for channel in self.delivery.channels.without(ChannelKind::InApp).iter() {
+            let work = WorkId { tenant: self.tenant, arrival: self.arrival, channel };
+            let terms = self.delivery.terms;
+            put(view, work.key(), &WorkRow { event: self.event, terms, next: UserNo(0), to });
+            derived.offers.push(Offer::Work { work, lane: terms.lane });
+        }
+    }
+}
+
+pub(super) fn begin_listed(view: &mut View<'_>, begun: &Begun, list: ListId, derived: &mut Derived) {
+    begun.work(view, To::List(list), derived);
+}
+
+pub(super) fn begin_given(
+    view: &mut View<'_>,
+    begun: &Begun,
+    members: &[UserNo],
+    at: Millis,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    put(view, work::given_key(begun.tenant, begun.arrival), &GivenMembers(members.to_vec()));
+    begun.work(view, To::Given, derived);
+    if !begun.delivery.channels.contains(ChannelKind::InApp) {
+        return Ok(());
+    }
+    for users in members.chunks(PARCEL_MEMBERS_MAX as usize) {
+        let mut collector = Collector::default();
+        users.iter().for_each(|user| {
+            collector.add(*user, &[DeviceNo(0)], PARCEL_MEMBERS_MAX as usize);
+        });
+        let visible =
+            Standing { state: State::Delivered, retries: 0, resends: 0, due: Millis(0), code: String::new() };
+        let ledger = LedgerRow {
+            event: begun.event,
+            terms: begun.delivery.terms,
+            is_tracked: true,
+            round: 1,
+            begun: at,
+            members: collector.finish(),
+            standings: Words::all(visible, users.len()),
+        };
+        let work = WorkId { tenant: begun.tenant, arrival: begun.arrival, channel: ChannelKind::InApp };
+        ledgers::open(view, ParcelId::of(work, users[0]), ledger, derived)?;
+    }
+    Ok(())
+}
+
+/// Nothing more of an event is sent from here on. The first reason stays.
+pub(super) fn halt(view: &mut View<'_>, tenant: TenantId, event: Ulid, why: Halt) -> Result<(), TablesError> {
+    let Some((arrival, _)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
+    if work::leaves(view, tenant, arrival)? && work::halted(view, tenant, arrival)?.is_none() {
+        put(view, work::halt_key(tenant, arrival), &why);
+    }
+    Ok(())
+}
+
+/// Nobody else is looked at.
+pub(super) fn close(view: &mut View<'_>, work: WorkId) {
+    view.delete(work.key());
+}

@@ -1,0 +1,274 @@
+//! The next parcel of some work: who is in it, and what may be sent.
+//!
+//! Comes from: the dispatcher, with permits for so many deliveries. Decides: the members of the parcel and, gate by gate
+//! in the order of DEL-21, what becomes of each: cancelled or expired, suppressed for want of an endpoint, or allowed.
+//! Goes to: the `Intend` record; once it is durable the leader sends exactly the members that it marks as Intent.
+//!
+//! What must never happen: a member that is in two parcels of one work, or a send that no durable Intend allows.
+
+use super::{Derived, Plan, ShardAnswer, ledgers};
+use crate::Planned;
+use crate::columns::{self, Reach};
+use crate::parcel::{Collector, Member, Members, Words};
+use crate::records::delivery::Intend;
+use crate::records::shard::ShardRecord;
+use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
+use crate::tables::work::{self, Halt, Terms, To, WorkId, WorkRow};
+use crate::tables::{endpoint, put, tally};
+use crate::view::View;
+use fantail_ports::lists::ListKey;
+use fantail_ports::tables::TablesError;
+use fantail_rules::attempt::{State, Step, next};
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
+use fantail_rules::limits::PARCEL_USERS_SCANNED_MAX;
+use fantail_rules::ulid::Ulid;
+
+/// Users looked at together.
+const CHUNK: usize = 256;
+
+/// Words for why a member stands where it does, as they are told to producers.
+pub const NO_ENDPOINT: &str = "no_endpoint";
+pub const ENDPOINT_GONE: &str = "endpoint_gone";
+pub const CANCELLED: &str = "cancelled";
+pub const RETRACTED: &str = "retracted";
+pub const EXPIRED: &str = "ttl_expired";
+
+/// What may be sent now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Allowed {
+    pub parcel: ParcelId,
+    pub event: Ulid,
+    pub terms: Terms,
+    pub round: u16,
+    /// Positions in the parcel, and who that is.
+    pub sends: Vec<Send>,
+    /// How many deliveries were decided about.
+    pub decided: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Send {
+    pub position: u16,
+    pub member: Member,
+    /// 1 for the first attempt.
+    pub attempt: u8,
+}
+
+pub(super) fn plan(
+    view: &View<'_>,
+    work: WorkId,
+    deliveries_max: u32,
+    now: Millis,
+) -> Result<Plan, TablesError> {
+    let Some(row) = work::find(view, work)? else {
+        return Ok(Planned::nothing(ShardAnswer::Allowed { allowed: None, more: false }));
+    };
+    let halted = work::halted(view, work.tenant, work.arrival)?;
+    let stop = stopped(halted, row.terms, now);
+    if let (Some(code), To::List(_)) = (stop, row.to) {
+        // Who was never looked at was never promised anything.
+        let record = ShardRecord::Closed { work, code: code.1.to_owned() };
+        return Ok(Planned::one(record, ShardAnswer::Allowed { allowed: None, more: false }));
+    }
+    let found = gather(view, work, &row, deliveries_max)?;
+    let verdicts = judge(&found.members, stop);
+    let parcel = ParcelId::of(work, row.next);
+    let sends = sends(&found.members, &verdicts, |_| 1);
+    let decided = u32::try_from(found.members.count()).unwrap_or(u32::MAX);
+    let allowed = Allowed { parcel, event: row.event, terms: row.terms, round: 1, sends, decided };
+    let more = found.next.is_some();
+    let record = ShardRecord::Intend(Intend {
+        work,
+        next: found.next,
+        unreached: found.unreached,
+        members: found.members,
+        verdicts,
+    });
+    Ok(Planned::one(record, ShardAnswer::Allowed { allowed: Some(allowed), more }))
+}
+
+/// The first gate: whether anything of this event may still be sent.
+pub(super) fn stopped(halted: Option<Halt>, terms: Terms, now: Millis) -> Option<(Step, &'static str)> {
+    match halted {
+        Some(Halt::Cancelled) => Some((Step::Cancel, CANCELLED)),
+        Some(Halt::Retracted) => Some((Step::Cancel, RETRACTED)),
+        None if now >= terms.expires_at => Some((Step::Expire, EXPIRED)),
+        None => None,
+    }
+}
+
+/// Who is in the next parcel.
+struct Found {
+    members: Members,
+    next: Option<UserNo>,
+    unreached: u64,
+}
+
+fn gather(view: &View<'_>, work: WorkId, row: &WorkRow, deliveries_max: u32) -> Result<Found, TablesError> {
+    let mut collector = Collector::default();
+    let (mut next, mut unreached, mut scanned) = (Some(row.next), 0, 0);
+    let given = match row.to {
+        To::Given => work::given(view, work.tenant, work.arrival)?,
+        To::List(_) => Vec::new(),
+    };
+    while let Some(from) = next.filter(|_| scanned < PARCEL_USERS_SCANNED_MAX) {
+        let chunk = Chunk { view, work, given: &given };
+        let (users, after) = chunk.users(row.to, from)?;
+        scanned += users.len().max(1);
+        next = after;
+        let reached = chunk.reach(&users, row.to)?;
+        for (user, devices) in users.iter().zip(&reached) {
+            unreached += u64::from(devices.is_empty());
+            // A user with more devices than there are permits would never get a turn.
+            let room = (deliveries_max as usize).max(if collector.count() == 0 { devices.len() } else { 0 });
+            if !collector.add(*user, devices, room) {
+                return Ok(Found { members: collector.finish(), next: Some(*user), unreached });
+            }
+        }
+    }
+    Ok(Found { members: collector.finish(), next, unreached })
+}
+
+struct Chunk<'a, 'v> {
+    view: &'a View<'v>,
+    work: WorkId,
+    given: &'a [UserNo],
+}
+
+impl Chunk<'_, '_> {
+    /// The next users at or above one, and where to go on.
+    fn users(&self, to: To, from: UserNo) -> Result<(Vec<UserNo>, Option<UserNo>), TablesError> {
+        let list = match to {
+            To::Given => {
+                let first = self.given.partition_point(|user| *user < from);
+                let users = &self.given[first..];
+                return Ok((users.iter().copied().take(CHUNK).collect(), users.get(CHUNK).copied()));
+            }
+            To::List(list) => ListKey { tenant: self.work.tenant, list },
+        };
+        let after = from.0.checked_sub(1).map(UserNo);
+        let members = self.view.lists()?.members(list, after, CHUNK)?;
+        let next = members.last().filter(|_| members.len() == CHUNK).map(|last| UserNo(last.user.0 + 1));
+        let is_on = members.iter().filter(|member| member.intervals.contains(self.work.arrival));
+        Ok((is_on.map(|member| member.user).collect(), next))
+    }
+
+    /// The devices of each user. Whoever was named and has none is still told about.
+    fn reach(&self, users: &[UserNo], to: To) -> Result<Vec<Vec<DeviceNo>>, TablesError> {
+        let WorkId { tenant, channel, .. } = self.work;
+        let mut reached = vec![Vec::new(); users.len()];
+        let mut crowded = Vec::new();
+        columns::visit_reach(self.view, tenant, users, &mut |at, reach| {
+            if reach.has_more() {
+                crowded.push(at);
+            }
+            reached[at] = devices(&reach, channel);
+        })?;
+        for at in crowded {
+            reached[at] = listed_devices(self.view, tenant, users[at], channel)?;
+        }
+        if to == To::Given {
+            reached.iter_mut().filter(|devices| devices.is_empty()).for_each(|none| none.push(DeviceNo(0)));
+        }
+        Ok(reached)
+    }
+}
+
+fn devices(reach: &Reach, channel: ChannelKind) -> Vec<DeviceNo> {
+    let mut devices: Vec<DeviceNo> = reach.endpoints(channel).collect();
+    devices.sort_unstable();
+    devices
+}
+
+fn listed_devices(
+    view: &View<'_>,
+    tenant: TenantId,
+    user: UserNo,
+    channel: ChannelKind,
+) -> Result<Vec<DeviceNo>, TablesError> {
+    let all = endpoint::of_user(view, tenant, user)?.into_iter();
+    let mut devices: Vec<DeviceNo> =
+        all.filter(|one| one.status == Status::Active && one.kind == channel).map(|one| one.device).collect();
+    devices.sort_unstable();
+    Ok(devices)
+}
+
+/// Whether a device can still be reached.
+pub(super) fn is_reachable(
+    view: &View<'_>,
+    tenant: TenantId,
+    member: Member,
+    channel: ChannelKind,
+) -> Result<bool, TablesError> {
+    let mut found = None;
+    columns::visit_reach(view, tenant, &[member.user], &mut |_, reach| found = Some(reach))?;
+    let Some(reach) = found else { return Ok(false) };
+    if reach.has_more() {
+        return Ok(listed_devices(view, tenant, member.user, channel)?.contains(&member.device));
+    }
+    Ok(reach.endpoints(channel).any(|device| device == member.device))
+}
+
+fn judge(members: &Members, stop: Option<(Step, &'static str)>) -> Words<Standing> {
+    let mut verdicts = Words::empty();
+    for member in members.iter() {
+        let (step, code) = match stop {
+            Some(stopped) => stopped,
+            None if member.device == DeviceNo(0) => (Step::Suppress, NO_ENDPOINT),
+            None => (Step::Authorise, ""),
+        };
+        let state = next(State::Planned, step).expect("a member that was just planned can be decided about");
+        let standing = Standing { state, retries: 0, resends: 0, due: Millis(0), code: code.to_owned() };
+        verdicts.push(standing, Standing::near);
+    }
+    verdicts
+}
+
+/// What is marked as Intent.
+pub(super) fn sends(
+    members: &Members,
+    verdicts: &Words<Standing>,
+    attempt: impl Fn(&Standing) -> u8,
+) -> Vec<Send> {
+    let all = members.iter().zip(verdicts.iter()).zip(0..);
+    let marked = all.filter(|((_, verdict), _)| verdict.state == State::Intent);
+    marked.map(|((member, verdict), position)| Send { position, member, attempt: attempt(verdict) }).collect()
+}
+
+pub(super) fn apply(
+    view: &mut View<'_>,
+    intend: &Intend,
+    at: Millis,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    let Some(mut row) = work::find(view, intend.work)? else { return Ok(()) };
+    let parcel = ParcelId::of(intend.work, row.next);
+    if intend.members.count() > 0 {
+        let ledger = LedgerRow {
+            event: row.event,
+            terms: row.terms,
+            is_tracked: row.to == To::Given,
+            round: 1,
+            begun: at,
+            members: intend.members.clone(),
+            standings: intend.verdicts.clone(),
+        };
+        ledgers::open(view, parcel, ledger, derived)?;
+    }
+    if intend.unreached > 0 {
+        let key = tally::key(parcel.tenant, parcel.arrival, parcel.channel);
+        let mut tally = tally::find(view, &key)?;
+        tally.unreached += intend.unreached;
+        put(view, key, &tally);
+    }
+    match intend.next {
+        None => view.delete(intend.work.key()),
+        Some(next) => {
+            row.next = next;
+            put(view, intend.work.key(), &row);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! What came of a parcel's sends, and what follows for each member: done, tried again, given up, or not known.
+//!
+//! Comes from: the leader that sent, or a new one that found an old one's Intents. Decides: the next standing of every
+//! member by `rules::attempt`, and by `rules::retry` when it is due again. Goes to: the `Outcome` record.
+//!
+//! What must never happen: an answer that changes a member which is not under way.
+
+use super::endpoints::{self, Heard};
+use super::{Derived, Plan, ShardAnswer, ledgers};
+use crate::Planned;
+use crate::parcel::Words;
+use crate::records::delivery::Outcome;
+use crate::records::shard::ShardRecord;
+use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
+use crate::tables::track::{self, Note};
+use crate::tables::{endpoint, put};
+use crate::view::View;
+use fantail_ports::channel::{Answer, Proof, Refusal, Scope};
+use fantail_ports::tables::TablesError;
+use fantail_rules::attempt::{State, Step, evidence_wait_ms, next};
+use fantail_rules::endpoint::News;
+use fantail_rules::ids::Millis;
+use fantail_rules::pacing::Signal;
+use fantail_rules::retry::{self, Cause, Retry};
+use std::collections::BTreeSet;
+
+pub const ORPHANED: &str = "leader_lost";
+/// Above so many different words about one parcel's members, times are told in minutes and codes are left out.
+const WORDS_PLENTY: usize = 200;
+
+/// What was said about one send.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    pub position: u16,
+    pub said: Said,
+    pub code: String,
+    pub message: String,
+    pub provider_id: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Said {
+    Accepted,
+    Rejected,
+    /// Rejected, because nobody is there any more.
+    Dead,
+    /// The payload itself can never be sent.
+    Malformed,
+    /// Certainly not taken.
+    NotTaken {
+        cause: Cause,
+        retry_after_ms: Option<u64>,
+    },
+    /// No answer came.
+    Unanswered,
+    /// Who sent it, if it was sent, is gone.
+    Orphaned,
+}
+
+/// Words and messages of providers are kept up to here.
+const CODE_BYTES_MAX: usize = 64;
+const MESSAGE_BYTES_MAX: usize = 256;
+
+impl Told {
+    /// What a channel's answer means.
+    #[must_use]
+    pub fn of(position: u16, answer: Answer) -> Self {
+        let (said, code, message, provider_id) = match answer {
+            Answer::Accepted { provider_id } => {
+                (Said::Accepted, String::new(), String::new(), provider_id.unwrap_or_default())
+            }
+            Answer::Rejected { refusal, code, message } => {
+                let said = match refusal {
+                    Refusal::Message | Refusal::Unwanted => Said::Rejected,
+                    Refusal::Malformed => Said::Malformed,
+                    Refusal::DeadEndpoint => Said::Dead,
+                };
+                (said, code, message, String::new())
+            }
+            Answer::Later { after_ms, scope, code, message } => {
+                let cause = match scope {
+                    Scope::Message => Cause::Message,
+                    Scope::Origin | Scope::Credential => Cause::Scope,
+                };
+                (Said::NotTaken { cause, retry_after_ms: after_ms }, code, message, String::new())
+            }
+            Answer::NotSent { proof, message } => {
+                let (cause, code) = match proof {
+                    Proof::NoConnection => (Cause::Unreachable, "no_connection"),
+                    Proof::Unprocessed => (Cause::Scope, "unprocessed"),
+                    Proof::Deadline => (Cause::Ours, "deadline"),
+                    Proof::Forbidden => (Cause::Message, "forbidden_target"),
+                };
+                let said = match proof {
+                    Proof::Forbidden => Said::Rejected,
+                    Proof::NoConnection | Proof::Unprocessed | Proof::Deadline => {
+                        Said::NotTaken { cause, retry_after_ms: None }
+                    }
+                };
+                (said, code.to_owned(), message, String::new())
+            }
+            Answer::Unknown { code, message } => (Said::Unanswered, code, message, String::new()),
+        };
+        let code = cut(code, CODE_BYTES_MAX);
+        let message = cut(message, MESSAGE_BYTES_MAX);
+        Self { position, said, code, message, provider_id: cut(provider_id, MESSAGE_BYTES_MAX) }
+    }
+}
+
+fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
+}
+
+/// What a channel's answer says about the provider.
+#[must_use]
+pub fn signal(answer: &Answer) -> Signal {
+    match answer {
+        Answer::Accepted { .. } | Answer::Rejected { .. } => Signal::Works,
+        Answer::Later { scope: Scope::Message, .. } => Signal::Fails,
+        Answer::Later { scope: Scope::Origin | Scope::Credential, after_ms, .. } => {
+            Signal::Rest { after_ms: *after_ms }
+        }
+        Answer::NotSent { proof: Proof::NoConnection | Proof::Unprocessed, .. } => Signal::Fails,
+        Answer::NotSent { proof: Proof::Deadline | Proof::Forbidden, .. } => Signal::Nothing,
+        Answer::Unknown { .. } => Signal::Fails,
+    }
+}
+
+pub(super) fn plan(
+    view: &View<'_>,
+    parcel: ParcelId,
+    told: &[Told],
+    now: Millis,
+    random: u128,
+) -> Result<Plan, TablesError> {
+    let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Planned::nothing(ShardAnswer::Noted)) };
+    let (mut positions, mut notes) = (Vec::new(), Vec::new());
+    let mut standings = Words::empty();
+    let mut sorted: Vec<&Told> = told.iter().collect();
+    sorted.sort_by_key(|one| one.position);
+    sorted.dedup_by_key(|one| one.position);
+    for one in sorted {
+        let Some(standing) = ledger.standings.of(usize::from(one.position)) else { continue };
+        if standing.state != State::Intent {
+            continue;
+        }
+        let mut after = follow(&ledger, parcel, standing, one, now, chance(random, one.position));
+        if standings.words.len() > WORDS_PLENTY {
+            after = coarse(after);
+        }
+        if ledger.is_tracked {
+            notes.push(Note {
+                at: now,
+                state: after.state,
+                code: one.code.clone(),
+                message: one.message.clone(),
+                provider_id: one.provider_id.clone(),
+            });
+        }
+        positions.push(one.position);
+        standings.push(after, Standing::near);
+    }
+    if positions.is_empty() {
+        return Ok(Planned::nothing(ShardAnswer::Noted));
+    }
+    let mut records = dead_endpoints(view, parcel, &ledger, told)?;
+    let outcome = Outcome { parcel, round: ledger.round, positions, standings, notes };
+    records.push(ShardRecord::Outcome(outcome));
+    Ok(Planned { records, answer: ShardAnswer::Noted })
+}
+
+/// Endpoints that a provider calls dead are not used again.
+fn dead_endpoints(
+    view: &View<'_>,
+    parcel: ParcelId,
+    ledger: &LedgerRow,
+    told: &[Told],
+) -> Result<Vec<ShardRecord>, TablesError> {
+    let dead: BTreeSet<u16> =
+        told.iter().filter(|one| one.said == Said::Dead).map(|one| one.position).collect();
+    let mut states = Vec::new();
+    for (member, _) in ledger.members.iter().zip(0u16..).filter(|(_, at)| dead.contains(at)) {
+        let Some(found) = endpoint::find(view, parcel.tenant, member.user, member.device)? else { continue };
+        let heard = Heard { user: member.user, device: member.device, claim: found.claim, news: News::Dead };
+        states.extend(endpoints::state_after(view, parcel.tenant, heard)?);
+    }
+    Ok(endpoints::state_records(parcel.tenant, &states))
+}
+
+/// Everything of a parcel that an earlier leader may have sent.
+pub(super) fn plan_orphans(view: &View<'_>, parcel: ParcelId, now: Millis) -> Result<Plan, TablesError> {
+    let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Planned::nothing(ShardAnswer::Noted)) };
+    let intents = ledger.standings.iter().zip(0u16..).filter(|(one, _)| one.state == State::Intent);
+    let orphan = |(_, position)| Told {
+        position,
+        said: Said::Orphaned,
+        code: ORPHANED.to_owned(),
+        message: String::new(),
+        provider_id: String::new(),
+    };
+    let told: Vec<Told> = intents.map(orphan).collect();
+    plan(view, parcel, &told, now, 0)
+}
+
+fn follow(
+    ledger: &LedgerRow,
+    parcel: ParcelId,
+    standing: &Standing,
+    told: &Told,
+    now: Millis,
+    chance: u32,
+) -> Standing {
+    let step = match told.said {
+        Said::Accepted => Step::Accepted,
+        Said::Rejected | Said::Dead => Step::Rejected,
+        Said::Malformed => Step::Malformed,
+        Said::NotTaken { .. } => Step::NotSent,
+        Said::Unanswered => Step::Unanswered,
+        Said::Orphaned => Step::Orphaned,
+    };
+    let mut state = next(standing.state, step).unwrap_or(standing.state);
+    let (mut retries, mut due) = (standing.retries, Millis(0));
+    if let (State::Deferred, Said::NotTaken { cause, retry_after_ms }) = (state, told.said) {
+        let terms = ledger.terms;
+        let ask = retry::Ask {
+            lane: terms.lane,
+            cause,
+            retries,
+            retry_after_ms,
+            chance,
+            now,
+            expires_at: terms.expires_at,
+        };
+        retries = retries.saturating_add(u8::from(cause.burns()));
+        let end = match retry::decide(&ask) {
+            Retry::At(at) => {
+                due = round_up(at, now);
+                None
+            }
+            Retry::Dead => Some(Step::Exhausted),
+            Retry::Expired => Some(Step::Expire),
+        };
+        state = end.and_then(|step| next(state, step).ok()).unwrap_or(state);
+    }
+    if state == State::Unknown {
+        due = round_up(now.plus(evidence_wait_ms(ledger.terms.class, parcel.channel)), now);
+    }
+    Standing { state, retries, resends: standing.resends, due, code: told.code.clone() }
+}
+
+/// Timers are kept by the second, or by ten if they are far off: so that few rows wake many members.
+fn round_up(at: Millis, now: Millis) -> Millis {
+    let step = if at.since(now) > 60_000 { 10_000 } else { 1_000 };
+    Millis(at.0.div_ceil(step) * step)
+}
+
+fn coarse(standing: Standing) -> Standing {
+    let due = Millis(standing.due.0.div_ceil(60_000) * 60_000);
+    Standing { due, code: String::new(), ..standing }
+}
+
+/// A number for each member out of one for the batch.
+fn chance(random: u128, position: u16) -> u32 {
+    let mixed = (random as u64 ^ u64::from(position).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed >> 32) as u32
+}
+
+pub(super) fn apply(
+    view: &mut View<'_>,
+    outcome: &Outcome,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    let Some(ledger) = ledger::find(view, outcome.parcel)? else { return Ok(()) };
+    if !outcome.notes.is_empty() {
+        let members: Vec<_> = ledger.members.iter().collect();
+        for (position, note) in outcome.positions.iter().zip(&outcome.notes) {
+            let Some(member) = members.get(usize::from(*position)) else { continue };
+            let mut row = track::find(view, outcome.parcel, *member)?;
+            row.add(note.clone());
+            put(view, track::key(outcome.parcel, *member), &row);
+        }
+    }
+    let changes = outcome.positions.iter().copied().zip(outcome.standings.iter());
+    ledgers::change(view, outcome.parcel, ledger, changes, derived)
+}

@@ -1,0 +1,129 @@
+//! What is said about deliveries after their attempts: an operator redrives or drops dead letters, a provider sends a
+//! receipt.
+//!
+//! Comes from: the dead-letter API, and callbacks. Decides: by `rules::attempt` alone whether it changes anything, so a
+//! redrive can never send what was accepted, and a receipt never takes a delivery back. Goes to: `Redrive`, `Receipt`.
+
+use super::{Derived, Plan, ShardAnswer, ledgers};
+use crate::Planned;
+use crate::records::delivery::{Receipt, Redrive};
+use crate::records::shard::ShardRecord;
+use crate::tables::ledger::{self, ParcelId, Standing};
+use crate::tables::put;
+use crate::tables::track::{self, Note};
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::attempt::{State, Step, next};
+use fantail_rules::ids::{DeviceNo, Millis, UserNo};
+
+pub const REDRIVEN: &str = "redriven";
+pub const DROPPED: &str = "dropped";
+
+/// What an operator wants of dead letters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    Redrive,
+    Drop,
+}
+
+/// What a provider said later.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Heard {
+    pub user: UserNo,
+    pub device: DeviceNo,
+    pub delivered: bool,
+    pub code: String,
+    pub message: String,
+}
+
+/// `users`: only the dead letters of these, if any are named.
+pub(super) fn plan(
+    view: &View<'_>,
+    parcel: ParcelId,
+    wish: Wish,
+    users: Option<&[UserNo]>,
+    now: Millis,
+) -> Result<Plan, TablesError> {
+    let Some(ledger) = ledger::find(view, parcel)? else {
+        return Ok(Planned::nothing(ShardAnswer::Redriven(0)));
+    };
+    let (step, code) = match wish {
+        Wish::Redrive => (Step::Redrive, REDRIVEN),
+        Wish::Drop => (Step::Drop, DROPPED),
+    };
+    let is_wanted = |user: UserNo| users.is_none_or(|users| users.contains(&user));
+    let members = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
+    let dead =
+        members.filter(|((member, standing), _)| standing.state == State::Dead && is_wanted(member.user));
+    let positions: Vec<u16> = dead.map(|(_, position)| position).collect();
+    if positions.is_empty() {
+        return Ok(Planned::nothing(ShardAnswer::Redriven(0)));
+    }
+    let state = next(State::Dead, step).expect("dead letters can be redriven and dropped");
+    // Its retries begin again: whoever redrives believes that the cause is gone.
+    let due = if state == State::Deferred { now } else { Millis(0) };
+    let standing = Standing { state, retries: 0, resends: 0, due, code: code.to_owned() };
+    let count = positions.len() as u64;
+    let record = ShardRecord::Redrive(Redrive { parcel, positions, standing });
+    Ok(Planned::one(record, ShardAnswer::Redriven(count)))
+}
+
+pub(super) fn apply(
+    view: &mut View<'_>,
+    redrive: &Redrive,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    let Some(ledger) = ledger::find(view, redrive.parcel)? else { return Ok(()) };
+    let changes = redrive.positions.iter().map(|position| (*position, &redrive.standing));
+    ledgers::change(view, redrive.parcel, ledger, changes, derived)
+}
+
+pub(super) fn plan_receipt(
+    view: &View<'_>,
+    parcel: ParcelId,
+    heard: &Heard,
+    now: Millis,
+) -> Result<Plan, TablesError> {
+    let unknown = || Planned::nothing(ShardAnswer::UnknownDelivery);
+    let Some((parcel, ledger)) = ledger::holding(view, ParcelId { first: heard.user, ..parcel })? else {
+        return Ok(unknown());
+    };
+    let of_user = ledger.members.of_user(heard.user);
+    let Some((at, _)) = of_user.into_iter().find(|(_, device)| *device == heard.device) else {
+        return Ok(unknown());
+    };
+    let step = if heard.delivered { Step::ReceiptDelivered } else { Step::ReceiptFailed };
+    let old = ledger.standings.of(at).expect("every member has a standing");
+    let Ok(state) = next(old.state, step) else { return Ok(unknown()) };
+    if state == old.state {
+        return Ok(Planned::nothing(ShardAnswer::Noted));
+    }
+    let note = Note {
+        at: now,
+        state,
+        code: heard.code.clone(),
+        message: heard.message.clone(),
+        provider_id: String::new(),
+    };
+    let standing = Standing { state, due: Millis(0), code: heard.code.clone(), ..old.clone() };
+    let position = u16::try_from(at).expect("a parcel has at most 1,000 members");
+    let record = ShardRecord::Receipt(Receipt { parcel, position, standing, note });
+    Ok(Planned::one(record, ShardAnswer::Noted))
+}
+
+pub(super) fn apply_receipt(
+    view: &mut View<'_>,
+    receipt: &Receipt,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    let Some(ledger) = ledger::find(view, receipt.parcel)? else { return Ok(()) };
+    if ledger.is_tracked
+        && let Some(member) = ledger.members.iter().nth(usize::from(receipt.position))
+    {
+        let mut row = track::find(view, receipt.parcel, member)?;
+        row.add(receipt.note.clone());
+        put(view, track::key(receipt.parcel, member), &row);
+    }
+    let change = std::iter::once((receipt.position, &receipt.standing));
+    ledgers::change(view, receipt.parcel, ledger, change, derived)
+}

@@ -1,0 +1,111 @@
+//! Another round of a parcel: members whose time has come.
+//!
+//! Comes from: a timer of the parcel, through the dispatcher and its permits. Decides: all gates again for what was
+//! deferred, and what to do about what is unknown since no evidence came. Goes to: the `Wake` record, and as in the
+//! first round the leader sends what it marks as Intent.
+
+use super::intend::{self, Allowed, ENDPOINT_GONE};
+use super::{Derived, Plan, ShardAnswer, ledgers};
+use crate::Planned;
+use crate::parcel::{Member, Words};
+use crate::records::delivery::Wake;
+use crate::records::shard::ShardRecord;
+use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
+use crate::tables::work;
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::attempt::{self, Lookup, Resolution, State, Step, next, resolve_unknown};
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::Millis;
+
+/// Nothing was heard of it, and another copy would be worse.
+pub const UNCONFIRMED: &str = "unconfirmed";
+/// Nothing was heard of it, and another copy is under way.
+pub const RESENT: &str = "resent";
+
+pub(super) fn plan(
+    view: &View<'_>,
+    parcel: ParcelId,
+    due: Millis,
+    deliveries_max: u32,
+    now: Millis,
+) -> Result<Plan, TablesError> {
+    let nothing = ShardAnswer::Allowed { allowed: None, more: false };
+    let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Planned::nothing(nothing)) };
+    let stop = intend::stopped(work::halted(view, parcel.tenant, parcel.arrival)?, ledger.terms, now);
+    let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
+    let (mut sends, mut more) = (Vec::new(), false);
+    for ((member, standing), position) in ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..) {
+        if standing.due == Millis(0) || standing.due > now {
+            continue;
+        }
+        if sends.len() >= deliveries_max as usize {
+            more = true;
+            break;
+        }
+        let verdict = decide(view, parcel, &ledger, member, standing, stop)?;
+        if verdict.state == State::Intent {
+            let attempt = 1 + verdict.retries + verdict.resends;
+            sends.push(intend::Send { position, member, attempt });
+        }
+        positions.push(position);
+        verdicts.push(verdict, Standing::near);
+    }
+    if positions.is_empty() {
+        return Ok(Planned::nothing(nothing));
+    }
+    let round = ledger.round.saturating_add(1);
+    let decided = u32::try_from(positions.len()).unwrap_or(u32::MAX);
+    let allowed = Allowed { parcel, event: ledger.event, terms: ledger.terms, round, sends, decided };
+    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts });
+    Ok(Planned::one(record, ShardAnswer::Allowed { allowed: Some(allowed), more }))
+}
+
+/// What becomes of one member.
+fn decide(
+    view: &View<'_>,
+    parcel: ParcelId,
+    ledger: &LedgerRow,
+    member: Member,
+    standing: &Standing,
+    stop: Option<(Step, &'static str)>,
+) -> Result<Standing, TablesError> {
+    let is_unknown = standing.state == State::Unknown;
+    let (step, code) = match stop {
+        Some(_) if is_unknown => (Step::GiveUp, UNCONFIRMED),
+        Some(stopped) => stopped,
+        None if is_unknown => resolve(ledger, parcel.channel, standing),
+        None => (Step::Authorise, ""),
+    };
+    let allows = matches!(step, Step::Authorise | Step::Resend);
+    let is_gone = allows && !intend::is_reachable(view, parcel.tenant, member, parcel.channel)?;
+    let (step, code) = match (is_gone, is_unknown) {
+        (false, _) => (step, code),
+        (true, true) => (Step::GiveUp, UNCONFIRMED),
+        (true, false) => (Step::Suppress, ENDPOINT_GONE),
+    };
+    let state = next(standing.state, step).unwrap_or(standing.state);
+    let resends = standing.resends + u8::from(step == Step::Resend);
+    Ok(Standing { state, retries: standing.retries, resends, due: Millis(0), code: code.to_owned() })
+}
+
+fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> (Step, &'static str) {
+    let ask = attempt::Ask {
+        class: ledger.terms.class,
+        channel,
+        resends: standing.resends,
+        lookup: Lookup::Missing,
+        paid: channel == ChannelKind::Sms,
+    };
+    match resolve_unknown(&ask) {
+        Resolution::Resend => (Step::Resend, RESENT),
+        Resolution::GiveUp | Resolution::LookUp => (Step::GiveUp, UNCONFIRMED),
+    }
+}
+
+pub(super) fn apply(view: &mut View<'_>, wake: &Wake, derived: &mut Derived) -> Result<(), TablesError> {
+    let Some(mut ledger) = ledger::find(view, wake.parcel)? else { return Ok(()) };
+    ledger.round = wake.round;
+    let changes = wake.positions.iter().copied().zip(wake.verdicts.iter());
+    ledgers::change(view, wake.parcel, ledger, changes, derived)
+}

@@ -1,0 +1,268 @@
+//! One parcel: planned, sent, and what came of it written down.
+//!
+//! Comes from: `dispatch`, with permits. Does: has the shard journal what may be sent; only once that is durable hands
+//! exactly those members to the channel; journals every answer, in portions if some take long. Goes to:
+//! `machine::shard::{intend, wake, outcome}`, and back to `dispatch` with the permits.
+//!
+//! What must never happen: a byte that leaves before its Intent is durable; an answer that is dropped while the journal
+//! can take it.
+
+use crate::ask::Refusal;
+use crate::content::pick;
+use crate::core::{Core, answer};
+use crate::dispatch::{Job, Start, What};
+use crate::inbox;
+use fantail_machine::shard::intend::{Allowed, Send};
+use fantail_machine::shard::outcome::{Said, Told};
+use fantail_machine::shard::{ShardAnswer, ShardAsk, outcome};
+use fantail_machine::tables::endpoint;
+use fantail_ports::BoxFuture;
+use fantail_ports::channel::{Answer, Message, Shipment};
+use fantail_ports::keyring::Context;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{DeviceNo, Millis, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::pacing::{Call, Signal};
+use fantail_rules::reference::Reference;
+use fantail_rules::retry::Cause;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use tracing::warn;
+
+/// Deliveries take turns beside tenants' own asks.
+const DELIVERIES: TenantId = TenantId(u32::MAX);
+/// A message whose first byte did not leave by then does not leave.
+const START_WITHIN_MS: u64 = 2_000;
+/// Answers are written down at the latest after this, however many are still awaited.
+const PORTION_MS: u64 = 50;
+/// A journal that has no room, or a full queue, is asked again after this.
+const PAUSE_MS: u64 = 50;
+
+pub async fn run(core: Arc<Core>, start: Start) {
+    let (channel, job, most) = (start.channel, start.turn.key, start.turn.deliveries_max);
+    let ask = match job.what {
+        What::Work(work) => ShardAsk::Intend { work, deliveries_max: most },
+        What::Wake { parcel, due } => ShardAsk::Wake { parcel, due, deliveries_max: most },
+    };
+    let shard = core.shard(job.shard);
+    let (allowed, more) = match answer(shard.queue.push(DELIVERIES, vec![ask], 1_024)).await {
+        Ok(ShardAnswer::Allowed { allowed, more }) => (allowed, more),
+        Ok(_) | Err(Refusal::Stopped { .. }) => return,
+        // No journal, no Intent, no send: it waits.
+        Err(_) => {
+            pause(&core).await;
+            core.dispatch.planned(start, 0, true);
+            return;
+        }
+    };
+    let sends = allowed.as_ref().map_or(0, |allowed| allowed.sends.len());
+    let permits = core.dispatch.planned(start, u32::try_from(sends).unwrap_or(u32::MAX), more);
+    let Some(allowed) = allowed.filter(|allowed| !allowed.sends.is_empty()) else { return };
+    let began = core.ports.clock.monotonic();
+    let parcel = Parcel { core: &core, job, channel, allowed };
+    let mut calls = parcel.send(began).await;
+    // A user with more devices than there were permits ends no more calls than were permitted.
+    calls.truncate(permits as usize);
+    calls.resize(permits as usize, Call { began, signal: Signal::Nothing });
+    core.dispatch.ended(channel, core.ports.clock.monotonic(), &calls);
+}
+
+async fn pause(core: &Core) {
+    let deadline = core.ports.clock.monotonic().plus(PAUSE_MS);
+    core.ports.tasks.sleep_until(deadline).await;
+}
+
+struct Parcel<'a> {
+    core: &'a Core,
+    job: Job,
+    channel: ChannelKind,
+    allowed: Allowed,
+}
+
+/// What is needed to send, or why a member cannot be sent to.
+struct Packed {
+    shipment: Shipment,
+    /// The position of each message.
+    positions: Vec<u16>,
+    unsendable: Vec<Told>,
+}
+
+impl Parcel<'_> {
+    /// Returns how each call ended.
+    async fn send(&self, began: Millis) -> Vec<Call> {
+        let packed = match self.pack(began) {
+            Ok(packed) => packed,
+            Err(refusal) => {
+                warn!(%refusal, "parcel not sent");
+                let told = self.allowed.sends.iter().map(|send| not_started(send.position)).collect();
+                self.settle(told).await;
+                return Vec::new();
+            }
+        };
+        self.settle(packed.unsendable).await;
+        let told = Mutex::new(Vec::new());
+        let calls = Mutex::new(Vec::with_capacity(packed.positions.len()));
+        let report = |index: usize, answer: Answer| {
+            let Some(position) = packed.positions.get(index) else { return };
+            let signal = outcome::signal(&answer);
+            calls.lock().unwrap_or_else(PoisonError::into_inner).push(Call { began, signal });
+            told.lock().unwrap_or_else(PoisonError::into_inner).push(Told::of(*position, answer));
+        };
+        let Some(provider) = self.core.ports.channels.get(&self.channel) else {
+            let told = packed.positions.iter().map(|position| no_provider(*position)).collect();
+            self.settle(told).await;
+            return Vec::new();
+        };
+        let mut sending = provider.send(&packed.shipment, &report);
+        let mut is_over = packed.positions.is_empty();
+        while !is_over {
+            let later = self.core.ports.clock.monotonic().plus(PORTION_MS);
+            is_over = until(&mut sending, self.core.ports.tasks.sleep_until(later)).await;
+            let portion = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
+            self.settle(portion).await;
+        }
+        drop(sending);
+        calls.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens addresses and content.
+    fn pack(&self, began: Millis) -> Result<Packed, Refusal> {
+        let (core, allowed) = (self.core, &self.allowed);
+        let tenant = allowed.parcel.tenant;
+        let event = inbox::event(core, tenant, allowed.event)?;
+        let addresses = self.addresses()?;
+        let key = reference_key(core, tenant)?;
+        let (mut positions, mut messages, mut unsendable) = (Vec::new(), Vec::new(), Vec::new());
+        for Send { position, member, attempt } in &allowed.sends {
+            let Some(endpoint) = addresses.get(&(member.user, member.device)) else {
+                unsendable.push(gone(*position));
+                continue;
+            };
+            let reference = Reference {
+                tenant,
+                shard: self.job.shard,
+                arrival: allowed.parcel.arrival,
+                channel: self.channel,
+                user: member.user,
+                device: member.device,
+            };
+            let own = if event.is_personal {
+                inbox::personal(core, tenant, allowed.event, (self.job.shard, member.user))?
+            } else {
+                None
+            };
+            positions.push(*position);
+            messages.push(Message {
+                reference: reference.write(&key),
+                endpoint: endpoint.clone(),
+                content: own.map(|own| pick(&own, self.channel).into()),
+                attempt: *attempt,
+            });
+        }
+        let shipment = Shipment {
+            tenant,
+            content: pick(&event.content, self.channel).into(),
+            lane: allowed.terms.lane,
+            expires_at: allowed.terms.expires_at,
+            collapse_key: None,
+            deadline: began.plus(START_WITHIN_MS),
+            messages,
+        };
+        Ok(Packed { shipment, positions, unsendable })
+    }
+
+    fn addresses(&self) -> Result<BTreeMap<(UserNo, DeviceNo), Arc<[u8]>>, Refusal> {
+        let (tenant, mut users) = (self.allowed.parcel.tenant, Vec::new());
+        users.extend(self.allowed.sends.iter().map(|send| send.member.user));
+        users.dedup();
+        let keyring = &self.core.ports.keyring;
+        let mut sealed = Vec::with_capacity(self.allowed.sends.len());
+        self.core.read(PartitionId::Shard(self.job.shard), |view| {
+            endpoint::of_users(view.tables(), tenant, &users, &mut |at, found| {
+                let usable =
+                    found.iter().filter(|one| one.kind == self.channel && one.status == Status::Active);
+                sealed.extend(usable.map(|one| (users[at], one.device, one.address.clone())));
+            })
+        })?;
+        // A key that is gone takes its address along.
+        let open = |(user, device, address)| {
+            let plain = keyring.open(tenant, Context::Address, &address).ok()?;
+            Some(((user, device), plain.into()))
+        };
+        Ok(sealed.into_iter().filter_map(open).collect())
+    }
+
+    /// Journals answers, however long that takes; only a stopped leader ends it.
+    async fn settle(&self, told: Vec<Told>) {
+        if told.is_empty() {
+            return;
+        }
+        let bytes = told.len() * 16;
+        loop {
+            let ask = ShardAsk::Outcome { parcel: self.allowed.parcel, told: told.clone() };
+            let queue = &self.core.shard(self.job.shard).queue;
+            match answer(queue.push(DELIVERIES, vec![ask], bytes)).await {
+                Ok(_) => {
+                    self.core.meter.settled(self.channel, &told);
+                    return;
+                }
+                Err(Refusal::Stopped { .. }) => return,
+                Err(_) => pause(self.core).await,
+            }
+        }
+    }
+}
+
+/// The key under which references of a tenant are sealed.
+pub fn reference_key(core: &Core, tenant: TenantId) -> Result<[u8; 16], Refusal> {
+    core.ports.keyring.digest(tenant, b"delivery reference").map_err(crate::core::locked)
+}
+
+/// Polls both; says whether the first has ended.
+async fn until(sending: &mut BoxFuture<'_, ()>, mut later: BoxFuture<'static, ()>) -> bool {
+    poll_fn(|context| {
+        if sending.as_mut().poll(context).is_ready() {
+            return Poll::Ready(true);
+        }
+        Pin::new(&mut later).poll(context).map(|()| false)
+    })
+    .await
+}
+
+fn told(position: u16, said: Said, code: &str) -> Told {
+    let (message, provider_id) = (String::new(), String::new());
+    Told { position, said, code: code.to_owned(), message, provider_id }
+}
+
+fn gone(position: u16) -> Told {
+    told(position, Said::Rejected, fantail_machine::shard::intend::ENDPOINT_GONE)
+}
+
+fn no_provider(position: u16) -> Told {
+    told(position, Said::Rejected, "no_provider")
+}
+
+fn not_started(position: u16) -> Told {
+    told(position, Said::NotTaken { cause: Cause::Ours, retry_after_ms: None }, "not_started")
+}
+
+/// Before anything is sent: what an earlier leader may have sent is not known to have arrived.
+pub async fn take_over(core: &Core, shard: ShardNo) -> Result<u64, Refusal> {
+    const AT_ONCE: usize = 256;
+    let mut count = 0;
+    loop {
+        let found = core.read(PartitionId::Shard(shard), |view| {
+            fantail_machine::tables::ledger::under_way(view.tables(), None, AT_ONCE)
+        })?;
+        if found.is_empty() {
+            return Ok(count);
+        }
+        count += found.len() as u64;
+        let asks: Vec<ShardAsk> = found.into_iter().map(|(parcel, _)| ShardAsk::Orphans { parcel }).collect();
+        let bytes = asks.len() * 64;
+        crate::core::answers(core.shard(shard).queue.push(DELIVERIES, asks, bytes)).await?;
+    }
+}

@@ -1,0 +1,158 @@
+//! Direct sends: a notification to named users, each perhaps with content of its own.
+//!
+//! Comes from: the API, rendered. Does: resolves recipients once (`recipients`), seals what each alone is told under that
+//! user's key, and asks the front, which finds repeats. Goes to: `front::admit`, and from there to the shards as any
+//! event for explicit users.
+
+use crate::accept::delivery_of;
+use crate::ask::{Accepted, NotifyAsk, Recipient, Refusal};
+use crate::core::{Core, answer, locked, stopped};
+use fantail_machine::front::admit::{Ask, AskAudience};
+use fantail_machine::front::{FrontAnswer, FrontAsk};
+use fantail_machine::records::front::Personal;
+use fantail_machine::tables::{idempotency, user};
+use fantail_ports::keyring::Context;
+use fantail_rules::admit::Bucket;
+use fantail_rules::ids::{FrontNo, KeyNo, Lookup, PartitionId, ShardNo, TenantId, UserNo, spread};
+use fantail_rules::ulid::Ulid;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// Who these users are, in their order, or the names of those that do not exist.
+pub fn recipients(core: &Core, tenant: TenantId, names: &[String]) -> Result<Vec<Recipient>, Refusal> {
+    core.require_tenant(tenant)?;
+    let mut by_shard: BTreeMap<ShardNo, Vec<(usize, Lookup)>> = BTreeMap::new();
+    for (at, name) in names.iter().enumerate() {
+        let lookup = core.ports.keyring.lookup_user(tenant, name).map_err(locked)?;
+        by_shard.entry(core.shard_of(lookup)).or_default().push((at, lookup));
+    }
+    let mut found: Vec<Option<Recipient>> = vec![None; names.len()];
+    for (shard, lookups) in by_shard {
+        let rows = core.read(PartitionId::Shard(shard), |view| {
+            let mut rows = Vec::with_capacity(lookups.len());
+            for (at, lookup) in &lookups {
+                let Some(number) = user::number(view.tables(), tenant, *lookup)? else { continue };
+                rows.extend(user::find(view.tables(), tenant, number)?.map(|row| (*at, number, row)));
+            }
+            Ok(rows)
+        })?;
+        for (at, user, row) in rows {
+            let attributes = core.ports.keyring.open(tenant, Context::UserAttributes, &row.attributes);
+            found[at] = Some(Recipient {
+                shard,
+                user,
+                key: row.id.key,
+                locale: row.locale,
+                zone: row.zone,
+                attributes: attributes.unwrap_or_default(),
+            });
+        }
+    }
+    let unknown: Vec<String> =
+        names.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(name, _)| name.clone()).collect();
+    if unknown.is_empty() {
+        return Ok(found.into_iter().flatten().collect());
+    }
+    Err(Refusal::UnknownRecipients { users: unknown })
+}
+
+/// Accepts a notification. `Ok` only after it is durable.
+pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Accepted, Refusal> {
+    if core.is_crowded.load(Ordering::Relaxed) {
+        core.meter.busy();
+        return Err(Refusal::Busy { retry_after_ms: 1_000 });
+    }
+    core.require_tenant(tenant)?;
+    let key = request_key(core, tenant, &ask.id)?;
+    let front = FrontNo(spread(&key, core.layout.fronts));
+    let bytes: usize = ask.recipients.iter().map(|(_, own)| 64 + own.as_ref().map_or(0, Vec::len)).sum();
+    let bytes = bytes + ask.content.len() + 512;
+    let prepared = prepare(core, tenant, key, ask)?;
+    let Some(front) = core.front(front) else { return Err(stopped("there is no such front")) };
+    match answer(front.queue.push(tenant, vec![FrontAsk::Admit(Box::new(prepared))], bytes)).await? {
+        FrontAnswer::Admitted(event) => {
+            core.meter.accepted(1, 0);
+            Ok(Accepted { event, replayed: false })
+        }
+        FrontAnswer::Repeat(event) => {
+            core.meter.accepted(0, 1);
+            Ok(Accepted { event, replayed: true })
+        }
+        FrontAnswer::OtherBody => Err(Refusal::OtherBody),
+        FrontAnswer::Unheard
+        | FrontAnswer::Retracted
+        | FrontAnswer::Cancelled
+        | FrontAnswer::UnknownEvent
+        | FrontAnswer::Counted
+        | FrontAnswer::Forgot { .. } => Err(stopped("the front answered something else")),
+    }
+}
+
+/// Whether a request was heard before, for one that could not be admitted any more.
+pub async fn recall(
+    core: &Core,
+    tenant: TenantId,
+    id: &str,
+    body: [u8; 16],
+) -> Result<Option<Accepted>, Refusal> {
+    let key = request_key(core, tenant, id)?;
+    let front = FrontNo(spread(&key, core.layout.fronts));
+    let Some(front) = core.front(front) else { return Ok(None) };
+    match answer(front.queue.push(tenant, vec![FrontAsk::Recall { tenant, key, body }], 64)).await? {
+        FrontAnswer::Repeat(event) => Ok(Some(Accepted { event, replayed: true })),
+        FrontAnswer::OtherBody => Err(Refusal::OtherBody),
+        _ => Ok(None),
+    }
+}
+
+/// The event that a producer named so, for as long as the name is remembered.
+pub fn find(core: &Core, tenant: TenantId, id: &str) -> Result<Option<Ulid>, Refusal> {
+    core.require_tenant(tenant)?;
+    let key = request_key(core, tenant, id)?;
+    let front = FrontNo(spread(&key, core.layout.fronts));
+    let buckets = Bucket::searched(core.ports.clock.wall());
+    let found = core
+        .read(PartitionId::Front(front), |view| idempotency::find(view.tables(), tenant, &key, &buckets))?;
+    Ok(found.map(|known| known.event))
+}
+
+fn request_key(core: &Core, tenant: TenantId, id: &str) -> Result<[u8; 16], Refusal> {
+    core.ports.keyring.digest(tenant, format!("notification\0{id}").as_bytes()).map_err(locked)
+}
+
+fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Result<Ask, Refusal> {
+    let keyring = &core.ports.keyring;
+    let mut members: BTreeMap<ShardNo, Vec<UserNo>> = BTreeMap::new();
+    let mut personal = Vec::new();
+    for (recipient, own) in &ask.recipients {
+        members.entry(recipient.shard).or_default().push(recipient.user);
+        if let Some(own) = own {
+            let content = keyring.seal(tenant, recipient.key, Context::Content, own).map_err(locked)?;
+            personal.push(Personal { shard: recipient.shard, user: recipient.user, content });
+        }
+    }
+    for users in members.values_mut() {
+        users.sort_unstable();
+        users.dedup();
+    }
+    let content = keyring.seal(tenant, KeyNo::TENANT, Context::Content, &ask.content).map_err(locked)?;
+    Ok(Ask {
+        tenant,
+        key,
+        body: ask.body_hash,
+        kind: ask.kind,
+        delivery: delivery_of(
+            ask.channels,
+            ask.priority,
+            &ask.category,
+            core.ports.clock.wall().plus(ask.ttl_ms),
+        ),
+        category: ask.category,
+        priority: ask.priority as u8,
+        actor: None,
+        content,
+        personal,
+        audience: AskAudience::Members(members.into_iter().collect()),
+        tier_up: u32::MAX,
+    })
+}

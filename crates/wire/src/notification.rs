@@ -1,0 +1,194 @@
+//! Notifications to named users: what is sent, what became of it, and what could not be delivered.
+
+use crate::event::{Channel, Content, Priority};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// A notification to up to 1,000 users.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NotificationSend {
+    /// Your name for it: sent again it is accepted once. The header `Idempotency-Key` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notification_id: Option<String>,
+    /// What is told, the same for everybody and every channel.
+    pub content: Content,
+    pub recipients: Vec<RecipientSend>,
+    /// `general` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// By category if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// `inApp` if left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub channels: Vec<Channel>,
+    #[serde(default)]
+    pub options: SendOptions,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RecipientSend {
+    pub user_id: String,
+    /// Instead of `content`, for this user alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Content>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SendOptions {
+    /// Seconds after which nothing of it is sent any more: 60 to 2,592,000. 86,400 if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u64>,
+}
+
+/// The notification is durable.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NotificationAccepted {
+    pub request_id: String,
+    /// As you named it.
+    pub notification_id: String,
+    /// Our id, which its recipients see.
+    pub event_id: String,
+    pub status: SendStatus,
+    pub recipient_count: u64,
+    /// When the first attempts are expected to be over.
+    #[schemars(extend("format" = "date-time"))]
+    pub estimated_delivery: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SendStatus {
+    Accepted,
+}
+
+/// What became of a notification.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NotificationStatus {
+    pub event_id: String,
+    #[schemars(extend("format" = "date-time"))]
+    pub created_at: String,
+    pub category: String,
+    pub cancelled: bool,
+    pub retracted: bool,
+    /// How many were named; 0 for followers and subscribers.
+    pub recipient_count: u64,
+    pub channels: Vec<ChannelStatus>,
+    /// Deliveries one by one, if asked for with `limit` or `cursor`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deliveries: Vec<Delivery>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChannelStatus {
+    pub channel: Channel,
+    /// Deliveries by state: queued, sending, sent, delivered, failed, suppressed, deferred, expired, cancelled,
+    /// digested, superseded, unknown, unconfirmed, dead. States that nothing is in are left out.
+    pub counts: BTreeMap<String, u64>,
+    /// Members of the list who have no endpoint there.
+    pub unreached: u64,
+    /// Nothing more will happen on its own.
+    pub done: bool,
+}
+
+/// One delivery: to one endpoint of one user.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Delivery {
+    /// Empty if the user is gone.
+    pub user_id: String,
+    pub channel: Channel,
+    /// The number of the endpoint; 0 if there is none.
+    pub endpoint: u16,
+    pub state: String,
+    /// Why, in a word.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    pub attempts: u8,
+    #[schemars(extend("format" = "date-time"))]
+    pub begun_at: String,
+}
+
+/// Every decision about one recipient, in order.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    pub event_id: String,
+    pub user_id: String,
+    pub steps: Vec<Step>,
+    /// The same, to be read.
+    pub text: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// accepted, taken, gate, parcel, attempt, state.
+    pub step: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Channel>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub at: Option<String>,
+    pub text: String,
+    /// What it was decided from.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub inputs: Map<String, Value>,
+}
+
+/// What could not be delivered and will not be tried again on its own.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLetters {
+    pub dead_letters: Vec<DeadLetter>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLetter {
+    pub event_id: String,
+    pub user_id: String,
+    pub channel: Channel,
+    pub endpoint: u16,
+    pub priority: Priority,
+    pub code: String,
+    pub attempts: u8,
+    #[schemars(extend("format" = "date-time"))]
+    pub begun_at: String,
+}
+
+/// Which dead letters: all that fit everything that is said; all of the tenant if nothing is said.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeadLetterChoice {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Channel>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<Vec<String>>,
+    /// Only count.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLettersChanged {
+    pub count: u64,
+    pub dry_run: bool,
+}
