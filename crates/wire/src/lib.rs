@@ -12,6 +12,7 @@ pub mod inbox;
 pub mod list;
 pub mod notification;
 pub mod template;
+pub mod template_resource;
 pub mod user;
 
 pub mod health;

@@ -4,6 +4,7 @@
 //! part leaves out comes from the less specific one.
 
 use crate::event::Action;
+pub use crate::event::Channel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 /// One kind of notification, with a body per channel. Texts may contain `{{ variables }}`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "TemplateDefinition")]
 pub struct Definition {
     /// The producer's name for the template, for example `order-shipped`.
     pub id: String,
@@ -42,6 +44,7 @@ pub struct Definition {
 
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "TemplateChannels")]
 pub struct Channels {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push: Option<AppContent>,
@@ -108,6 +111,7 @@ pub struct WebhookContent {
 /// Replaces parts of the contents for its share of the users.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "TemplateVariant")]
 pub struct Variant {
     pub name: String,
     /// Its share is its weight divided by the sum of all weights; 0 pauses it.
@@ -117,32 +121,6 @@ pub struct Variant {
     /// A text in the user's language comes before a variant in another language.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub translations: BTreeMap<String, Channels>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Channel {
-    Push,
-    Email,
-    Sms,
-    InApp,
-    Webhook,
-}
-
-impl Channel {
-    pub const ALL: &[Self] = &[Self::Push, Self::Email, Self::Sms, Self::InApp, Self::Webhook];
-
-    /// As in JSON.
-    #[must_use]
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Push => "push",
-            Self::Email => "email",
-            Self::Sms => "sms",
-            Self::InApp => "inApp",
-            Self::Webhook => "webhook",
-        }
-    }
 }
 
 /// Why a definition is refused.
@@ -158,6 +136,7 @@ pub struct Problem {
 /// What is wrong at one place of a definition. Names are frozen: editors branch on them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TemplateProblemCode")]
 pub enum ProblemCode {
     /// A name is empty, too long, or has characters that names cannot have.
     InvalidName,
@@ -203,6 +182,7 @@ pub enum ProblemCode {
 /// What a rendered message would cost.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "channel")]
+#[schemars(rename = "PreviewCost")]
 pub enum Preview {
     /// `payloadBytes` is the JSON of the content; the provider's envelope comes on top.
     Push {
@@ -240,6 +220,7 @@ pub enum SmsEncoding {
 /// One place where two versions differ.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TemplateChange")]
 pub struct Change {
     /// A JSON pointer into the definitions.
     pub pointer: String,
