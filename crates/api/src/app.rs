@@ -3,6 +3,7 @@
 //! The listener is up before the node has recovered, so that probes can see it. Until `serve` is called every
 //! request is answered `NOT_READY`.
 
+use crate::aside;
 use crate::problem::Problem;
 use crate::telemetry::{Telemetry, Text};
 use fantail_node::Node;
@@ -14,6 +15,7 @@ use fantail_wire::health::{Backup, Check, Readiness};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// What only the process that hosts the API knows.
 pub trait Host: Send + Sync {
@@ -43,6 +45,8 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub telemetry: Telemetry,
+    /// Places for work beside the requests.
+    pub aside: Semaphore,
     serving: OnceLock<Serving>,
     stopping: AtomicBool,
 }
@@ -60,6 +64,7 @@ impl App {
             clock,
             entropy,
             telemetry: Telemetry::default(),
+            aside: Semaphore::new(aside::PLACES),
             serving: OnceLock::new(),
             stopping: AtomicBool::new(false),
         })

@@ -25,6 +25,14 @@ pub enum Caller {
 }
 
 impl Caller {
+    /// The id of the key.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Server => "server",
+            Self::Key(key) => &key.id,
+        }
+    }
+
     fn has(&self, scope: Scope) -> bool {
         match self {
             Self::Server => true,

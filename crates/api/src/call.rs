@@ -17,6 +17,8 @@ pub struct Call {
     pub app: Arc<App>,
     pub node: Node,
     pub request_id: String,
+    /// The id of the caller's key, for records that name their author.
+    pub author: String,
     pub headers: HeaderMap,
     pub params: Vec<(String, String)>,
     pub query: Query,

@@ -17,7 +17,7 @@ pub struct Faults(Vec<FieldError>);
 impl Faults {
     pub fn add(&mut self, at: Pointer<'_>, detail: impl Into<String>) {
         if self.0.len() < FIELD_ERRORS_MAX {
-            self.0.push(FieldError { pointer: at.to_string(), detail: detail.into() });
+            self.0.push(FieldError::new(at.to_string(), detail));
         }
     }
 

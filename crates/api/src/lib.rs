@@ -11,15 +11,18 @@ pub mod routes;
 
 mod pipeline;
 
+mod aside;
 pub mod auth;
 mod body;
 mod call;
 mod check;
+mod condition;
 pub mod cursor;
 pub mod key;
 mod pointer;
 pub mod problem;
 mod reply;
+mod template_problem;
 pub mod time;
 
 pub mod openapi;

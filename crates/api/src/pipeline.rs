@@ -86,6 +86,7 @@ async fn dispatch(
         app: app.clone(),
         node,
         request_id: request_id.to_owned(),
+        author: caller.name().to_owned(),
         headers: parts.headers,
         params,
         query: Query::default(),

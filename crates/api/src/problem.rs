@@ -1,6 +1,7 @@
 //! Why a request is not answered as asked, and the one place where the node's refusals become public codes.
 
 use crate::reply::Reply;
+use crate::template_problem;
 use axum::http::{HeaderValue, header};
 use fantail_node::ask::Refusal;
 use fantail_wire::code::Code;
@@ -17,17 +18,21 @@ pub struct Problem {
     pub detail: Cow<'static, str>,
     pub errors: Vec<FieldError>,
     retry_after_s: Option<u64>,
+    /// What is in force instead of what the caller expected.
+    version: Option<u32>,
 }
 
 impl Problem {
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new(), retry_after_s: None }
+        Self { code, detail: detail.into(), errors: Vec::new(), retry_after_s: None, version: None }
     }
 
     /// One wrong field.
     pub fn field(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
-        let error = FieldError { pointer: pointer.into(), detail: detail.into() };
-        Self { errors: vec![error], ..Self::new(Code::InvalidRequest, "a field is invalid") }
+        Self {
+            errors: vec![FieldError::new(pointer, detail)],
+            ..Self::new(Code::InvalidRequest, "a field is invalid")
+        }
     }
 
     #[must_use]
@@ -38,6 +43,11 @@ impl Problem {
     #[must_use]
     pub fn retry_after_s(self, seconds: u64) -> Self {
         Self { retry_after_s: Some(seconds), ..self }
+    }
+
+    #[must_use]
+    pub fn with_version(self, version: Option<u32>) -> Self {
+        Self { version, ..self }
     }
 
     /// The document as it goes out.
@@ -54,6 +64,9 @@ impl Problem {
         let mut reply = Reply::json(self.code.status(), &document).with_type(MEDIA_TYPE);
         if let Some(seconds) = self.retry_after_s {
             reply = reply.with_header(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(version) = self.version {
+            reply = reply.with_version(version);
         }
         if self.code == Code::Unauthenticated {
             reply = reply.with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -79,6 +92,14 @@ impl From<Refusal> for Problem {
                 Code::DuplicateNotification,
                 "this source and id were accepted before with other content",
             ),
+            Refusal::UnknownTemplate { .. } | Refusal::UnknownTemplateVersion { .. } => {
+                Self::new(Code::TemplateNotFound, detail)
+            }
+            Refusal::TemplateConflict { current } => {
+                Self::new(Code::VersionConflict, detail).with_version(current)
+            }
+            Refusal::TemplateInactive { .. } => Self::new(Code::TemplateInactive, detail),
+            Refusal::InvalidTemplate { problems } => template_problem::invalid(problems),
             Refusal::TooManyFollows { .. } | Refusal::TooManySnoozed { .. } => {
                 Self::new(Code::LimitReached, detail)
             }
@@ -102,10 +123,7 @@ fn unknown_recipients(users: &[String]) -> Problem {
     let errors = users
         .iter()
         .take(FIELD_ERRORS_MAX)
-        .map(|user| FieldError {
-            pointer: "/data/audience/users".to_owned(),
-            detail: format!("no such user: {user}"),
-        })
+        .map(|user| FieldError::new("/data/audience/users", format!("no such user: {user}")))
         .collect();
     let count = users.len();
     Problem::new(Code::InvalidRecipient, format!("{count} recipients do not exist")).with_errors(errors)
@@ -132,6 +150,11 @@ mod tests {
             (Refusal::OtherBody, "DUPLICATE_NOTIFICATION"),
             (Refusal::TooManyFollows { user: "u".into(), limit: 1 }, "LIMIT_REACHED"),
             (Refusal::TooManySnoozed { limit: 1 }, "LIMIT_REACHED"),
+            (Refusal::UnknownTemplate { template: "t".into() }, "TEMPLATE_NOT_FOUND"),
+            (Refusal::UnknownTemplateVersion { template: "t".into(), version: 2 }, "TEMPLATE_NOT_FOUND"),
+            (Refusal::TemplateConflict { current: Some(3) }, "VERSION_CONFLICT"),
+            (Refusal::TemplateInactive { template: "t".into() }, "TEMPLATE_INACTIVE"),
+            (Refusal::InvalidTemplate { problems: vec![] }, "INVALID_TEMPLATE"),
             (Refusal::Busy { retry_after_ms: 20 }, "QUEUE_FULL"),
             (Refusal::NoRoom, "STORAGE_FULL"),
             (Refusal::Stopped { reason: "secret path".into() }, "STOPPING"),

@@ -41,6 +41,13 @@ impl Reply {
         self
     }
 
+    /// The version of what is shown, as its `ETag`.
+    #[must_use]
+    pub fn with_version(self, version: u32) -> Self {
+        let tag = HeaderValue::from_str(&format!("\"{version}\"")).expect("digits in quotes are a header");
+        self.with_header(header::ETAG, tag)
+    }
+
     #[cfg(test)]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())

@@ -88,6 +88,8 @@ pub struct Route {
     pub handle: Handle,
     /// Names of the query parameters it knows.
     pub query: &'static [&'static str],
+    /// Whether `If-Match` and `If-None-Match` say what the caller believes to be in force.
+    pub is_conditional: bool,
     pub body: Body,
     pub answers: [Option<Answer>; 2],
     /// Codes beyond those that every route of its kind can give.
@@ -109,6 +111,7 @@ impl Route {
             summary,
             handle,
             query: &[],
+            is_conditional: false,
             body: Body::None,
             answers: [None, None],
             codes: &[],
@@ -117,6 +120,10 @@ impl Route {
 
     pub const fn query(self, query: &'static [&'static str]) -> Self {
         Self { query, ..self }
+    }
+
+    pub const fn conditional(self) -> Self {
+        Self { is_conditional: true, ..self }
     }
 
     pub const fn takes(self, shape: Shape) -> Self {

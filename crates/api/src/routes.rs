@@ -1,5 +1,7 @@
 //! The table of all routes. Whatever is not here does not exist.
 
+mod templates;
+
 use crate::openapi::Shape;
 use crate::probes;
 use crate::route::Handle::{Open, Scoped, ServerAdmin, TenantAdmin};
@@ -33,7 +35,22 @@ const NO_USER: &[Code] = &[Code::UserNotFound];
 const NO_NOTIFICATION: &[Code] = &[Code::UserNotFound, Code::NotificationNotFound];
 const PAGE: &[&str] = &["limit", "cursor"];
 
-pub static ROUTES: &[Route] = &[
+pub static ROUTES: &[Route] = &ALL;
+
+const ALL: [Route; OTHERS.len() + templates::ROUTES.len()] = joined(OTHERS, templates::ROUTES);
+
+/// One table of two parts.
+const fn joined<const COUNT: usize>(first: &[Route], second: &[Route]) -> [Route; COUNT] {
+    let mut all = [first[0]; COUNT];
+    let mut index = 0;
+    while index < COUNT {
+        all[index] = if index < first.len() { first[index] } else { second[index - first.len()] };
+        index += 1;
+    }
+    all
+}
+
+const OTHERS: &[Route] = &[
     // --- events ---
     Route::new(
         "postEvents",

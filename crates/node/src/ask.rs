@@ -1,6 +1,8 @@
 //! What callers may ask of the node, what they get, and why they are refused. Plain values: HTTP, JSON and
 //! problem documents are `api`'s; sealing, hashing and sharding are `accept`'s.
 
+pub mod templates;
+
 pub use crate::deliveries::{Place, Which};
 pub use fantail_machine::shard::redrive::Wish;
 pub use fantail_machine::tables::ledger::ParcelId;
@@ -12,6 +14,7 @@ use fantail_rules::ids::{Arrival, KeyNo, Millis, ShardNo, TenantId, UserNo};
 use fantail_rules::marks::{Mark, State};
 pub use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
+use fantail_wire::template::Problem;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -365,7 +368,7 @@ pub enum Refusal {
     UnknownTenant,
     #[error("tenant {slug} exists")]
     TenantExists { slug: String },
-    #[error("no more tenants or keys can be made: limit {limit}")]
+    #[error("no more can be made: limit {limit}")]
     TooMany { limit: usize },
     #[error("no such key")]
     UnknownKey,
@@ -381,6 +384,17 @@ pub enum Refusal {
     UnknownEvent { event: Ulid },
     #[error("this id was used for another event")]
     OtherBody,
+    #[error("no such template: {template}")]
+    UnknownTemplate { template: String },
+    #[error("{template} has no version {version}")]
+    UnknownTemplateVersion { template: String, version: u32 },
+    /// Something else is in force than the caller said; `None` if there is no such template.
+    #[error("{}", conflict(*current))]
+    TemplateConflict { current: Option<u32> },
+    #[error("{template} is switched off")]
+    TemplateInactive { template: String },
+    #[error("the template has {} problems", problems.len())]
+    InvalidTemplate { problems: Vec<Problem> },
     #[error("{user} is on {limit} lists, the most there can be")]
     TooManyFollows { user: String, limit: usize },
     #[error("{limit} notifications are snoozed, the most there can be")]
@@ -394,4 +408,11 @@ pub enum Refusal {
     /// The process is stopping, or the journal failed: nothing more is promised.
     #[error("not serving: {reason}")]
     Stopped { reason: String },
+}
+
+fn conflict(current: Option<u32>) -> String {
+    match current {
+        Some(version) => format!("version {version} is in force"),
+        None => "there is no such template".to_owned(),
+    }
 }

@@ -1,6 +1,7 @@
-//! What readers ask for again and again, in memory: pages of taken events, and events with their content opened.
+//! What is asked for again and again, in memory: pages of taken events, events with their content opened, compiled
+//! templates by the hash of their definition.
 //!
-//! Both never change once they are durable, so nothing here is ever stale; it is only forgotten, when room is short,
+//! None of them changes once they are durable, so nothing here is ever stale; it is only forgotten, when room is short,
 //! or as a whole when a key is destroyed. What must never happen: content that outlives its key. So what was opened
 //! before a key was destroyed is not kept after it.
 
@@ -10,6 +11,7 @@ use fantail_machine::tables::taken::{self, Page};
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{Arrival, ShardNo, TenantId};
 use fantail_rules::ulid::Ulid;
+use fantail_templates::Compiled;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,11 +21,16 @@ const PAGE_EVENTS_MAX: usize = 1 << 19;
 const EVENT_BYTES_MAX: usize = 32 << 20;
 /// What an event costs beside its text.
 const EVENT_BYTES: usize = 256;
+/// Bytes of compiled templates. One takes about ten times its definition, and this much in any case.
+const TEMPLATE_BYTES_MAX: usize = 64 << 20;
+const TEMPLATE_BYTES: usize = 16 << 10;
+const TEMPLATE_GROWTH: usize = 10;
 
 #[derive(Default)]
 pub struct Known {
     pages: Mutex<Kept<(ShardNo, TenantId, Arrival), Arc<Page>>>,
     events: Mutex<Events>,
+    templates: Mutex<Kept<(TenantId, [u8; 32]), Arc<Compiled>>>,
 }
 
 #[derive(Default)]
@@ -60,6 +67,15 @@ impl Known {
         let mut events = lock(&self.events);
         events.epoch += 1;
         events.kept = Kept::default();
+    }
+
+    pub fn template(&self, tenant: TenantId, hash: [u8; 32]) -> Option<Arc<Compiled>> {
+        lock(&self.templates).get(&(tenant, hash))
+    }
+
+    pub fn keep_template(&self, tenant: TenantId, hash: [u8; 32], compiled: Arc<Compiled>, bytes: usize) {
+        let bytes = TEMPLATE_BYTES + TEMPLATE_GROWTH * bytes;
+        lock(&self.templates).put((tenant, hash), compiled, bytes, TEMPLATE_BYTES_MAX);
     }
 
     fn page_of(

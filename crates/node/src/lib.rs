@@ -2,8 +2,8 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`dispatch`, `deliver`), everything else (`people`, `tenants`, `errands`,
-//! `housekeeping`).
+//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`dispatch`, `deliver`), everything
+//! else (`people`, `templates`, `tenants`, `errands`, `housekeeping`).
 
 pub mod ask;
 pub mod node;
@@ -30,6 +30,7 @@ mod notify;
 mod inbox;
 mod known;
 mod people;
+mod templates;
 mod tenants;
 
 mod errands;

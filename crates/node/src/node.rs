@@ -1,4 +1,5 @@
-//! The handle that callers hold: cheap to clone, every capability a method. It starts the loops and stops them.
+//! The handle that callers hold: cheap to clone, every capability a method. It starts the loops and stops them. Its
+//! methods for templates are in `templates`.
 
 use crate::ask::{
     Accepted, ChannelKind, Counts, DeadLetter, DeliveryState, EdgeAsk, EdgeChange, EventAsk, Explanation,
@@ -19,7 +20,7 @@ use tracing::warn;
 
 #[derive(Clone)]
 pub struct Node {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 /// How the node is doing, for readiness and metrics.

@@ -115,6 +115,11 @@ pub const CLOCK_JUMP_MS_MAX: u64 = 60_000;
 
 pub const TENANTS_MAX: usize = 10_000;
 pub const KEYS_PER_TENANT_MAX: usize = 100;
+/// Templates are kinds of notifications, not notifications.
+pub const TEMPLATES_PER_TENANT_MAX: usize = 1_000;
+/// Versions of one template that can be seen and put in force again; the oldest make room.
+pub const TEMPLATE_VERSIONS_MAX: usize = 50;
+pub const TEMPLATE_NOTE_BYTES_MAX: usize = 512;
 
 /// How long something may still be sent, in seconds: a day if nobody says, a month (the guard's time) at most.
 pub const TTL_S_DEFAULT: u64 = 86_400;

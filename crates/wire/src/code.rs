@@ -39,6 +39,9 @@ macro_rules! codes {
 codes! {
     InvalidJson "INVALID_JSON" 400 "The body is not valid JSON";
     InvalidRequest "INVALID_REQUEST" 422 "The request has invalid fields";
+    InvalidTemplate "INVALID_TEMPLATE" 422 "The template has problems";
+    InvalidVariables "INVALID_VARIABLES" 422 "The variables do not fit the template";
+    RenderFailed "RENDER_FAILED" 422 "The template could not be rendered";
     InvalidRecipient "INVALID_RECIPIENT" 422 "Some recipients do not exist";
     DuplicateNotification "DUPLICATE_NOTIFICATION" 409 "The id was used for another event";
     Unauthenticated "UNAUTHENTICATED" 401 "A valid API key is required";
@@ -49,6 +52,9 @@ codes! {
     NotificationNotFound "NOTIFICATION_NOT_FOUND" 404 "The user has no such notification";
     EventNotFound "EVENT_NOT_FOUND" 404 "There is no such event";
     KeyNotFound "KEY_NOT_FOUND" 404 "There is no such key";
+    TemplateNotFound "TEMPLATE_NOT_FOUND" 404 "There is no such template or version";
+    TemplateInactive "TEMPLATE_INACTIVE" 409 "The template is switched off";
+    VersionConflict "VERSION_CONFLICT" 412 "Another version is in force";
     RouteNotFound "ROUTE_NOT_FOUND" 404 "There is nothing at this path";
     MethodNotAllowed "METHOD_NOT_ALLOWED" 405 "This path does not answer this method";
     BodyTooLarge "BODY_TOO_LARGE" 413 "The body is too large";

@@ -49,7 +49,7 @@ pub struct EventData {
 }
 
 /// A way to somebody.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Channel {
     InApp,
@@ -57,6 +57,22 @@ pub enum Channel {
     Email,
     Sms,
     Webhook,
+}
+
+impl Channel {
+    pub const ALL: &[Self] = &[Self::InApp, Self::Push, Self::Email, Self::Sms, Self::Webhook];
+
+    /// As in JSON.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::InApp => "inApp",
+            Self::Push => "push",
+            Self::Email => "email",
+            Self::Sms => "sms",
+            Self::Webhook => "webhook",
+        }
+    }
 }
 
 /// Exactly one of the three.

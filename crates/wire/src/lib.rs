@@ -11,6 +11,8 @@ pub mod event;
 pub mod inbox;
 pub mod list;
 pub mod notification;
+pub mod template;
+pub mod template_resource;
 pub mod user;
 
 pub mod health;

@@ -1,6 +1,7 @@
 //! Problem documents (RFC 9457, `application/problem+json`) with a stable `code`.
 
 use crate::code::Code;
+use crate::template::ProblemCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,4 +34,14 @@ pub struct FieldError {
     /// A JSON pointer into the body, or `/` and the name of a query or path parameter or header.
     pub pointer: String,
     pub detail: String,
+    /// What kind of fault it is, in templates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ProblemCode>,
+}
+
+impl FieldError {
+    #[must_use]
+    pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), detail: detail.into(), code: None }
+    }
 }

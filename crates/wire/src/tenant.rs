@@ -66,6 +66,11 @@ pub enum Scope {
     UsersRead,
     #[serde(rename = "users:write")]
     UsersWrite,
+    /// Read and preview templates.
+    #[serde(rename = "templates:read")]
+    TemplatesRead,
+    #[serde(rename = "templates:write")]
+    TemplatesWrite,
     /// Change the tenant's settings and its keys.
     #[serde(rename = "admin")]
     Admin,
@@ -80,6 +85,8 @@ impl Scope {
         Self::InboxWrite,
         Self::UsersRead,
         Self::UsersWrite,
+        Self::TemplatesRead,
+        Self::TemplatesWrite,
         Self::Admin,
     ];
 
@@ -94,6 +101,8 @@ impl Scope {
             Self::InboxWrite => "inbox:write",
             Self::UsersRead => "users:read",
             Self::UsersWrite => "users:write",
+            Self::TemplatesRead => "templates:read",
+            Self::TemplatesWrite => "templates:write",
             Self::Admin => "admin",
         }
     }

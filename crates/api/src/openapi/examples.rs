@@ -182,6 +182,6 @@ examples! {
         detail: text("a field is invalid"),
         code: Code::InvalidRequest,
         request_id: text(REQUEST),
-        errors: vec![FieldError { pointer: text("/data/content/title"), detail: text("must not be empty") }],
+        errors: vec![FieldError::new("/data/content/title", "must not be empty")],
     };
 }

@@ -3,6 +3,7 @@
 
 mod examples;
 mod examples_sent;
+mod examples_templates;
 
 use crate::reply::JSON;
 use crate::route::{Answer, Body, Handle, Route};
@@ -116,7 +117,7 @@ fn parameters(route: &Route) -> Vec<Value> {
         .collect();
     parameters.extend(route.query.iter().map(|name| {
         let schema = match *name {
-            "limit" => json!({"type": "integer", "minimum": 1}),
+            "limit" | "version" | "from" | "to" => json!({"type": "integer", "minimum": 1}),
             "state" => {
                 json!({"type": "string", "enum": ["inbox", "unread", "read", "archived", "snoozed", "all"]})
             }
@@ -124,6 +125,14 @@ fn parameters(route: &Route) -> Vec<Value> {
         };
         json!({"name": name, "in": "query", "required": false, "schema": schema})
     }));
+    if route.is_conditional {
+        let header = |name: &str, description: &str| {
+            let schema = json!({"type": "string"});
+            json!({"name": name, "in": "header", "required": false, "schema": schema, "description": description})
+        };
+        parameters.push(header("If-Match", "The version that this replaces, in quotes, or *"));
+        parameters.push(header("If-None-Match", "* if there must be nothing yet"));
+    }
     if matches!(route.handle, Handle::Scoped(..)) {
         parameters.push(json!({
             "name": "Fantail-Tenant", "in": "header", "required": false, "schema": {"type": "string"},

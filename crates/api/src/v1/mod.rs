@@ -15,6 +15,9 @@ pub mod users;
 pub mod inbox;
 pub mod marks;
 
+pub mod previews;
+pub mod templates;
+
 pub mod backups;
 pub mod keys;
 pub mod tenants;

@@ -14,6 +14,7 @@ pub mod endpoint;
 pub mod front;
 pub mod root;
 pub mod shard;
+pub mod template;
 
 /// The version that every record family has so far.
 pub const VERSION: u8 = 1;

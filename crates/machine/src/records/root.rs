@@ -5,9 +5,11 @@
 //! 2 TenantPut  tenant, slug: text, name: text, tierUp: varint, retentionDays: varint, created: millis
 //! 3 KeyPut     tenant, id: text, hash: 32, scopes: list of text, created, expires: option millis
 //! 4 KeyRevoked tenant, id: text
+//! 5 to 7       templates: see `template`
 //! ```
 
 use super::Fact;
+use super::template::{TemplateActivated, TemplatePut};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::{Millis, TenantId};
 
@@ -18,6 +20,12 @@ pub enum RootRecord {
     TenantPut(Tenant),
     KeyPut(ApiKey),
     KeyRevoked {
+        tenant: TenantId,
+        id: String,
+    },
+    TemplatePut(Box<TemplatePut>),
+    TemplateActivated(TemplateActivated),
+    TemplateGone {
         tenant: TenantId,
         id: String,
     },
@@ -97,6 +105,9 @@ impl Fact for RootRecord {
             Self::TenantPut(_) => 2,
             Self::KeyPut(_) => 3,
             Self::KeyRevoked { .. } => 4,
+            Self::TemplatePut(_) => 5,
+            Self::TemplateActivated(_) => 6,
+            Self::TemplateGone { .. } => 7,
         }
     }
 
@@ -107,7 +118,9 @@ impl Fact for RootRecord {
             }
             Self::TenantPut(tenant) => tenant.write(w),
             Self::KeyPut(key) => key.write(w),
-            Self::KeyRevoked { tenant, id } => {
+            Self::TemplatePut(put) => put.write(w),
+            Self::TemplateActivated(activated) => activated.write(w),
+            Self::KeyRevoked { tenant, id } | Self::TemplateGone { tenant, id } => {
                 w.tenant(*tenant).text(id);
             }
         }
@@ -119,6 +132,9 @@ impl Fact for RootRecord {
             2 => Self::TenantPut(Tenant::read(r)?),
             3 => Self::KeyPut(ApiKey::read(r)?),
             4 => Self::KeyRevoked { tenant: r.tenant()?, id: r.text()? },
+            5 => Self::TemplatePut(Box::new(TemplatePut::read(r)?)),
+            6 => Self::TemplateActivated(TemplateActivated::read(r)?),
+            7 => Self::TemplateGone { tenant: r.tenant()?, id: r.text()? },
             _ => return Err(Malformed::Tag(tag)),
         })
     }

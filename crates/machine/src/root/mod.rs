@@ -1,7 +1,9 @@
-//! The control plane: layout, tenants, keys. Small, read by all.
+//! The control plane: layout, tenants, keys, and templates (in `template`). Small, read by all.
 //!
 //! Comes from: the admin API. Decides: who exists, under which number and with which policy.
 //! Goes to: every other machine's asks, which carry what they need of it.
+
+pub mod template;
 
 use crate::Planned;
 use crate::records::root::{ApiKey, Layout, RootRecord, Tenant};
@@ -37,6 +39,7 @@ pub enum RootAsk {
         tenant: TenantId,
         id: String,
     },
+    Template(Box<template::Ask>),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,6 +52,7 @@ pub enum RootAnswer {
     UnknownTenant,
     UnknownKey,
     TooMany { limit: usize },
+    Template(template::Answer),
 }
 
 type Plan = Planned<RootRecord, RootAnswer>;
@@ -77,6 +81,10 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
             Some(row) if row.revoked.is_some() => Planned::nothing(RootAnswer::Revoked),
             Some(_) => Planned::one(RootRecord::KeyRevoked { tenant, id }, RootAnswer::Revoked),
         }),
+        RootAsk::Template(ask) => {
+            let Planned { records, answer } = template::plan(view, *ask, now)?;
+            Ok(Planned { records, answer: RootAnswer::Template(answer) })
+        }
     }
 }
 
@@ -129,6 +137,9 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
                 put(view, key, &row);
             }
         }
+        RootRecord::TemplatePut(record) => template::apply_put(view, record, at)?,
+        RootRecord::TemplateActivated(record) => template::apply_activated(view, record, at)?,
+        RootRecord::TemplateGone { tenant, id } => template::apply_gone(view, *tenant, id)?,
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use fantail_rules::ids::TenantId;
 use std::ops::ControlFlow;
 
 pub mod root;
+pub mod template;
 
 pub mod event;
 pub mod idempotency;
@@ -41,6 +42,10 @@ pub enum Family {
     Layout = 1,
     Tenant = 2,
     ApiKey = 3,
+    Template = 4,
+    TemplateVersion = 5,
+    TemplateDefinition = 6,
+    TemplateFloor = 7,
     FrontState = 16,
     Idempotency = 17,
     Event = 18,

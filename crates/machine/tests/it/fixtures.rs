@@ -4,13 +4,16 @@
 
 use crate::endpoints::{hear, register, registration};
 use crate::harness::{DAY_MS, Node, SHARD, START, TENANT, list, sealed};
+use crate::templates;
 use fantail_machine::front::FrontAsk;
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
+use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::RootAsk;
+use fantail_machine::root::template::Expect;
 use fantail_ports::tables::{KeyRange, Order};
 use fantail_rules::admit::Bucket;
 use fantail_rules::channel_kind::ChannelKind;
@@ -49,7 +52,7 @@ fn released_records_are_still_read() {
 
 #[test]
 fn every_record_kind_has_a_fixture() {
-    assert_eq!(tags(&root_examples()), (1..=4).collect());
+    assert_eq!(tags(&root_examples()), (1..=7).collect());
     assert_eq!(tags(&front_examples()), (1..=4).collect());
     assert_eq!(tags(&shard_examples()), (1..=15).collect());
 }
@@ -73,7 +76,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    assert_eq!(families, (1..=3).chain(16..=19).chain(32..=49).collect(), "every family has a row");
+    assert_eq!(families, (1..=7).chain(16..=19).chain(32..=49).collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
 
@@ -90,6 +93,11 @@ fn history() -> Node {
         expires: Some(Millis(START.0 + DAY_MS)),
     });
     node.root(RootAsk::RevokeKey { tenant: TENANT, id: "k1".into() });
+    templates::put(&mut node, "welcome", Expect::Absent, 1);
+    templates::put(&mut node, "welcome", Expect::Version(1), 2);
+    templates::set(&mut node, "welcome", Some(1), Some(false));
+    templates::put(&mut node, "gone", Expect::Absent, 3);
+    templates::delete(&mut node, "gone");
     let users: Vec<UserNo> = (0..17).map(|name| node.user(name)).collect();
     (0..17).for_each(|name| node.join(name, list(2)));
     node.join(0, list(3));
@@ -138,6 +146,27 @@ fn root_examples() -> Vec<RootRecord> {
             expires: Some(Millis(1_760_000_000_000)),
         }),
         RootRecord::KeyRevoked { tenant, id: "k1".into() },
+        RootRecord::TemplatePut(Box::new(TemplatePut {
+            tenant,
+            id: "welcome".into(),
+            version: 300,
+            about: About {
+                author: "k1".into(),
+                category: "account".into(),
+                name: Some("Welcome Ä".into()),
+                note: None,
+                hash: [0x5a; 32],
+            },
+            dropped: vec![200, 201],
+            definition: DefinitionBytes(b"{}".to_vec()),
+        })),
+        RootRecord::TemplateActivated(TemplateActivated {
+            tenant,
+            id: "welcome".into(),
+            version: 299,
+            active: true,
+        }),
+        RootRecord::TemplateGone { tenant, id: "welcome".into() },
     ]
 }
 

@@ -20,6 +20,7 @@ mod paging;
 mod retract;
 mod root;
 mod take;
+mod templates;
 mod users;
 
 mod cost;

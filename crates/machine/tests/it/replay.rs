@@ -4,6 +4,7 @@
 use crate::harness::{DAY_MS, FRONT, Node, list, walk};
 use crate::model::STATES;
 use crate::random::{Op, mark_of, op};
+use crate::templates;
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::front::{self, FrontAsk};
 use fantail_machine::records::Stamped;
@@ -263,10 +264,15 @@ proptest! {
     #[test]
     fn replay_gives_the_same_state_whatever_happens_on_the_way(
         ops in vec((0usize..2, 0usize..2, op()), 1..160),
+        templates in vec((0usize..2, templates::op()), 0..30),
         here in vec(step(), 0..30),
         there in vec(step(), 0..30),
     ) {
-        let node = run(&ops);
+        let mut node = run(&ops);
+        for (tenant, op) in &templates {
+            node.tenant = TENANTS[*tenant];
+            templates::drive(&mut node, 4, op);
+        }
         let first = Instance::new(&node.journal).replay(&here);
         let second = Instance::new(&node.journal).replay(&there);
         prop_assert_eq!(digests(&first), digests(&second));

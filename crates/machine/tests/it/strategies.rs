@@ -4,6 +4,7 @@ use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
+use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::admit::Bucket;
@@ -101,12 +102,42 @@ pub fn api_key() -> impl Strategy<Value = ApiKey> {
     )
 }
 
+pub fn about() -> impl Strategy<Value = About> {
+    let words = any::<(String, String, Option<String>, Option<String>)>();
+    (words, any::<[u8; 32]>()).prop_map(|((author, category, name, note), hash)| About {
+        author,
+        category,
+        name,
+        note,
+        hash,
+    })
+}
+
+fn template_record() -> impl Strategy<Value = RootRecord> {
+    let head = || (tenant(), any::<String>(), any::<u32>());
+    let dropped = btree_set(any::<u32>(), 0..4).prop_map(|set| set.into_iter().collect());
+    let definition = vec(any::<u8>(), 0..40).prop_map(DefinitionBytes);
+    prop_oneof![
+        (head(), about(), dropped, definition).prop_map(
+            |((tenant, id, version), about, dropped, definition)| {
+                let put = TemplatePut { tenant, id, version, about, dropped, definition };
+                RootRecord::TemplatePut(Box::new(put))
+            }
+        ),
+        (head(), any::<bool>()).prop_map(|((tenant, id, version), active)| {
+            RootRecord::TemplateActivated(TemplateActivated { tenant, id, version, active })
+        }),
+        (tenant(), any::<String>()).prop_map(|(tenant, id)| RootRecord::TemplateGone { tenant, id }),
+    ]
+}
+
 pub fn root_record() -> impl Strategy<Value = RootRecord> {
     prop_oneof![
         any::<(u16, u16)>().prop_map(|(shards, fronts)| RootRecord::Layout(Layout { shards, fronts })),
         tenant_row().prop_map(RootRecord::TenantPut),
         api_key().prop_map(RootRecord::KeyPut),
         (tenant(), any::<String>()).prop_map(|(tenant, id)| RootRecord::KeyRevoked { tenant, id }),
+        template_record(),
     ]
 }
 

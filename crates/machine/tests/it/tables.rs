@@ -2,12 +2,14 @@
 //! Rows that only their own file can name are tested there.
 
 use crate::strategies::{
-    api_key, arrival, delivery, endpoint_put, list, millis, sealed, tenant, tenant_row, tier, ulid, user,
+    about, api_key, arrival, delivery, endpoint_put, list, millis, sealed, tenant, tenant_row, tier, ulid,
+    user,
 };
 use fantail_machine::columns;
 use fantail_machine::records::endpoint::EndpointPut;
 use fantail_machine::records::root::{Layout, Tenant};
 use fantail_machine::records::shard::ShardRecord;
+use fantail_machine::records::template::DefinitionBytes;
 use fantail_machine::shard::{self, Derived};
 use fantail_machine::tables::event::{EventRow, FrontState};
 use fantail_machine::tables::follow::Open;
@@ -17,11 +19,12 @@ use fantail_machine::tables::progress::Progress;
 use fantail_machine::tables::root::ApiKeyRow;
 use fantail_machine::tables::size::SizeRow;
 use fantail_machine::tables::taken::{Page, Reach, TakenEvent};
+use fantail_machine::tables::template::{Floor, TemplateRow, VersionRow};
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::user::{UserRef, UserRow};
 use fantail_machine::tables::{
     Row, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, root, size, taken,
-    user as users,
+    template, user as users,
 };
 use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
@@ -152,6 +155,18 @@ proptest! {
     }
 
     #[test]
+    fn template_rows_round_trip(
+        about in about(), versions: (u32, u32, u32), active: bool, created in millis(), updated in millis(),
+        definition in vec(any::<u8>(), 0..200),
+    ) {
+        let (version, newest, floor) = versions;
+        check(&TemplateRow { version, newest, active, created, updated })?;
+        check(&VersionRow { about, at: updated })?;
+        check(&DefinitionBytes(definition))?;
+        check(&Floor(floor))?;
+    }
+
+    #[test]
     fn front_rows_round_trip(
         last in ulid(), row in event_row(), body_hash: [u8; 16], tier in tier(),
         parts in btree_map(any::<u16>(), any::<u64>(), 0..6),
@@ -187,6 +202,9 @@ proptest! {
         check_bytes::<Layout>(&bytes)?;
         check_bytes::<Tenant>(&bytes)?;
         check_bytes::<ApiKeyRow>(&bytes)?;
+        check_bytes::<TemplateRow>(&bytes)?;
+        check_bytes::<VersionRow>(&bytes)?;
+        check_bytes::<DefinitionBytes>(&bytes)?;
         check_bytes::<FrontState>(&bytes)?;
         check_bytes::<EventRow>(&bytes)?;
         check_bytes::<Known>(&bytes)?;
@@ -211,6 +229,10 @@ proptest! {
         let keys = |tenant: TenantId| vec![
             root::tenant_key(tenant),
             root::api_key(tenant, &name),
+            template::key(tenant, &name),
+            template::version_key(tenant, &name, bucket),
+            template::definition_key(tenant, &name, bucket),
+            template::floor_key(tenant),
             idempotency::key(tenant, Bucket(bucket), &hash),
             event::key(tenant, event),
             size::key(tenant, list),

@@ -1,0 +1,219 @@
+//! Templates: versions that never change, one of them in force.
+//!
+//! Comes from: the template API, through `node`, which has compiled the definition. Decides: whether the caller knows
+//! what it replaces, the number of the version, and which old versions make room. Goes to: everybody who renders.
+//! What must never happen: two texts under one number of one id, also across a deletion.
+
+use crate::Planned;
+use crate::records::root::{RootRecord, Tenant};
+use crate::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
+use crate::tables::root::tenant_key;
+use crate::tables::template::{self, Floor, TemplateRow, VersionRow};
+use crate::tables::{get, put};
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::limits::{TEMPLATE_VERSIONS_MAX, TEMPLATES_PER_TENANT_MAX};
+
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub tenant: TenantId,
+    pub id: String,
+    pub expect: Expect,
+    pub change: Change,
+}
+
+/// What the caller believes to be in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expect {
+    /// Nothing is said.
+    Unsaid,
+    Absent,
+    /// Some version.
+    Present,
+    Version(u32),
+}
+
+#[derive(Clone, Debug)]
+pub enum Change {
+    Put {
+        about: About,
+        definition: DefinitionBytes,
+    },
+    /// What is `None` stays as it is.
+    Set {
+        version: Option<u32>,
+        active: Option<bool>,
+    },
+    Delete,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// What is in force now.
+    Done {
+        row: TemplateRow,
+        created: bool,
+    },
+    Gone,
+    Unknown,
+    UnknownVersion,
+    /// Something else is in force than the caller believes; `None` if there is no such template.
+    Conflict {
+        current: Option<u32>,
+    },
+    UnknownTenant,
+    TooMany {
+        limit: usize,
+    },
+}
+
+type Plan = Planned<RootRecord, Answer>;
+
+pub fn plan(view: &View<'_>, ask: Ask, now: Millis) -> Result<Plan, TablesError> {
+    if get::<Tenant>(view, &tenant_key(ask.tenant))?.is_none() {
+        return Ok(Planned::nothing(Answer::UnknownTenant));
+    }
+    let row = template::find(view, ask.tenant, &ask.id)?;
+    let Ask { tenant, id, expect, change } = ask;
+    match change {
+        Change::Put { about, definition } => {
+            let put = TemplatePut { tenant, id, version: 0, about, dropped: Vec::new(), definition };
+            match row {
+                Some(row) => replace(view, row, expect, put, now),
+                None => create(view, expect, put, now),
+            }
+        }
+        Change::Set { version, active } => {
+            let Some(row) = row else { return Ok(Planned::nothing(Answer::Unknown)) };
+            if !is_as_expected(&row, expect) {
+                return Ok(Planned::nothing(Answer::Conflict { current: Some(row.version) }));
+            }
+            let activated = TemplateActivated {
+                tenant,
+                id,
+                version: version.unwrap_or(row.version),
+                active: active.unwrap_or(row.active),
+            };
+            set(view, row, activated, now)
+        }
+        Change::Delete => Ok(match row {
+            None => Planned::nothing(Answer::Unknown),
+            Some(row) if !is_as_expected(&row, expect) => {
+                Planned::nothing(Answer::Conflict { current: Some(row.version) })
+            }
+            Some(_) => Planned::one(RootRecord::TemplateGone { tenant, id }, Answer::Gone),
+        }),
+    }
+}
+
+fn is_as_expected(row: &TemplateRow, expect: Expect) -> bool {
+    match expect {
+        Expect::Unsaid | Expect::Present => true,
+        Expect::Absent => false,
+        Expect::Version(version) => version == row.version,
+    }
+}
+
+fn create(view: &View<'_>, expect: Expect, put: TemplatePut, now: Millis) -> Result<Plan, TablesError> {
+    match expect {
+        Expect::Unsaid | Expect::Absent => {}
+        Expect::Present | Expect::Version(_) => {
+            return Ok(Planned::nothing(Answer::Conflict { current: None }));
+        }
+    }
+    let limit = TEMPLATES_PER_TENANT_MAX;
+    if template::page(view, put.tenant, None, limit)?.len() >= limit {
+        return Ok(Planned::nothing(Answer::TooMany { limit }));
+    }
+    let version = template::floor(view, put.tenant)?.0 + 1;
+    let row = TemplateRow { version, newest: version, active: true, created: now, updated: now };
+    let record = RootRecord::TemplatePut(Box::new(TemplatePut { version, ..put }));
+    Ok(Planned::one(record, Answer::Done { row, created: true }))
+}
+
+/// Whoever replaces says what. A repeat of what is in force was done already, whatever the caller expects to find.
+fn replace(
+    view: &View<'_>,
+    row: TemplateRow,
+    expect: Expect,
+    put: TemplatePut,
+    now: Millis,
+) -> Result<Plan, TablesError> {
+    let kept = template::versions(view, put.tenant, &put.id)?;
+    let in_force = kept.iter().find(|(version, _)| *version == row.version);
+    let is_repeat = in_force.is_some_and(|(_, version)| version.about.hash == put.about.hash);
+    if is_repeat && expect != Expect::Absent {
+        return Ok(Planned::nothing(Answer::Done { row, created: false }));
+    }
+    if expect == Expect::Unsaid || !is_as_expected(&row, expect) {
+        return Ok(Planned::nothing(Answer::Conflict { current: Some(row.version) }));
+    }
+    let version = row.newest + 1;
+    let spare = (kept.len() + 1).saturating_sub(TEMPLATE_VERSIONS_MAX);
+    // Not the one that is replaced: whoever regrets this wants it back.
+    let others = kept.iter().map(|(version, _)| *version).filter(|version| *version != row.version);
+    let dropped = others.take(spare).collect();
+    let row = TemplateRow { version, newest: version, updated: now, ..row };
+    let record = RootRecord::TemplatePut(Box::new(TemplatePut { version, dropped, ..put }));
+    Ok(Planned::one(record, Answer::Done { row, created: false }))
+}
+
+fn set(
+    view: &View<'_>,
+    row: TemplateRow,
+    activated: TemplateActivated,
+    now: Millis,
+) -> Result<Plan, TablesError> {
+    let TemplateActivated { tenant, ref id, version, active } = activated;
+    if template::version(view, tenant, id, version)?.is_none() {
+        return Ok(Planned::nothing(Answer::UnknownVersion));
+    }
+    if (version, active) == (row.version, row.active) {
+        return Ok(Planned::nothing(Answer::Done { row, created: false }));
+    }
+    let row = TemplateRow { version, active, updated: now, ..row };
+    Ok(Planned::one(RootRecord::TemplateActivated(activated), Answer::Done { row, created: false }))
+}
+
+pub fn apply_put(view: &mut View<'_>, record: &TemplatePut, at: Millis) -> Result<(), TablesError> {
+    let TemplatePut { tenant, id, version, about, dropped, definition } = record;
+    let known = template::find(view, *tenant, id)?;
+    let row = match known {
+        Some(row) => TemplateRow { version: *version, newest: *version, updated: at, ..row },
+        None => TemplateRow { version: *version, newest: *version, active: true, created: at, updated: at },
+    };
+    put(view, template::key(*tenant, id), &row);
+    put(view, template::version_key(*tenant, id, *version), &VersionRow { about: about.clone(), at });
+    put(view, template::definition_key(*tenant, id, *version), definition);
+    for version in dropped {
+        view.delete(template::version_key(*tenant, id, *version));
+        view.delete(template::definition_key(*tenant, id, *version));
+    }
+    Ok(())
+}
+
+pub fn apply_activated(
+    view: &mut View<'_>,
+    record: &TemplateActivated,
+    at: Millis,
+) -> Result<(), TablesError> {
+    let TemplateActivated { tenant, id, version, active } = record;
+    if let Some(row) = template::find(view, *tenant, id)? {
+        let row = TemplateRow { version: *version, active: *active, updated: at, ..row };
+        put(view, template::key(*tenant, id), &row);
+    }
+    Ok(())
+}
+
+pub fn apply_gone(view: &mut View<'_>, tenant: TenantId, id: &str) -> Result<(), TablesError> {
+    let Some(row) = template::find(view, tenant, id)? else { return Ok(()) };
+    for (version, _) in template::versions(view, tenant, id)? {
+        view.delete(template::version_key(tenant, id, version));
+        view.delete(template::definition_key(tenant, id, version));
+    }
+    view.delete(template::key(tenant, id));
+    let floor = template::floor(view, tenant)?.0.max(row.newest);
+    put(view, template::floor_key(tenant), &Floor(floor));
+    Ok(())
+}
