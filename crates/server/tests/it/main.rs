@@ -18,5 +18,6 @@ mod matrix;
 mod people;
 mod problems;
 mod recovery;
+mod templates;
 mod tenants;
 mod tls;

@@ -111,5 +111,15 @@ pub fn key_of(admin: &mut Client, slug: &str, scopes: &[&str]) -> String {
     made["key"].as_str().expect("a key").to_owned()
 }
 
-pub const ALL_SCOPES: &[&str] =
-    &["events:write", "inbox:read", "inbox:write", "users:read", "users:write", "admin"];
+pub const ALL_SCOPES: &[&str] = &[
+    "events:write",
+    "notifications:write",
+    "notifications:read",
+    "inbox:read",
+    "inbox:write",
+    "users:read",
+    "users:write",
+    "templates:read",
+    "templates:write",
+    "admin",
+];
