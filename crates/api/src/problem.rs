@@ -40,6 +40,13 @@ impl Problem {
         Self { errors, ..self }
     }
 
+    /// Faults of a part of the body that begins here.
+    #[must_use]
+    pub fn below(mut self, pointer: &str) -> Self {
+        self.errors.iter_mut().for_each(|error| error.pointer.insert_str(0, pointer));
+        self
+    }
+
     #[must_use]
     pub fn retry_after_s(self, seconds: u64) -> Self {
         Self { retry_after_s: Some(seconds), ..self }

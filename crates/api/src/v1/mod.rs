@@ -5,6 +5,7 @@ pub mod events;
 
 pub mod deadletters;
 pub mod notifications;
+mod rendering;
 mod story;
 
 pub mod edges;
