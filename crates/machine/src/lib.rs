@@ -3,7 +3,8 @@
 //! whatever depends on those is in the ask or in the record.
 //!
 //! Reading order: bytes (`codec`), facts (`records`), state (`tables` and `columns`, seen through `view`), then the machines in
-//! the order an event meets them: `root`, `front`, `shard`.
+//! the order an event meets them: `root`, `front`, `shard`; and
+//! `directory`, which knows whose an address is.
 
 pub mod codec;
 pub mod records;
@@ -12,6 +13,7 @@ pub mod columns;
 pub mod tables;
 pub mod view;
 
+pub mod directory;
 pub mod front;
 pub mod root;
 pub mod shard;

@@ -150,6 +150,7 @@ impl<M: Machine> Leader<M> {
         });
         self.next = Position(self.next.0 + count);
         self.meter.planned(count, batch.bytes as u64);
+        self.meter.endpoints(&batch.endpoints);
         let derived = batch.derived;
         let commit = Commit {
             through,

@@ -2,7 +2,7 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), everything else (`people`, `tenants`, `errands`,
+//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), everything else (`people`, `devices`, `tenants`, `errands`, `claims`,
 //! `housekeeping`).
 
 pub mod ask;
@@ -20,11 +20,13 @@ mod queue;
 mod tail;
 mod take;
 
+mod devices;
 mod inbox;
 mod known;
 mod people;
 mod tenants;
 
+mod claims;
 mod errands;
 pub mod housekeeping;
 

@@ -1,5 +1,7 @@
 //! What the node counts. Plain atomics, read by `/metrics`; nothing decides on them.
 
+use crate::machines::EndpointTally;
+use fantail_rules::endpoint::Status;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Default)]
@@ -14,6 +16,8 @@ pub struct Meter {
     events_taken: AtomicU64,
     inbox_reads: AtomicU64,
     busy: AtomicU64,
+    /// By status, in the order of their numbers.
+    endpoints: [AtomicU64; Status::ALL.len()],
 }
 
 /// One reading of all counters.
@@ -29,6 +33,7 @@ pub struct Reading {
     pub events_taken: u64,
     pub inbox_reads: u64,
     pub busy: u64,
+    pub endpoints: [u64; Status::ALL.len()],
 }
 
 impl Meter {
@@ -64,6 +69,13 @@ impl Meter {
         self.busy.fetch_add(1, Relaxed);
     }
 
+    /// So many endpoints came to each status.
+    pub fn endpoints(&self, tally: &EndpointTally) {
+        for (counter, count) in self.endpoints.iter().zip(tally.0).filter(|(_, count)| *count > 0) {
+            counter.fetch_add(count, Relaxed);
+        }
+    }
+
     #[must_use]
     pub fn read(&self) -> Reading {
         Reading {
@@ -77,6 +89,7 @@ impl Meter {
             events_taken: self.events_taken.load(Relaxed),
             inbox_reads: self.inbox_reads.load(Relaxed),
             busy: self.busy.load(Relaxed),
+            endpoints: std::array::from_fn(|place| self.endpoints[place].load(Relaxed)),
         }
     }
 }

@@ -6,6 +6,7 @@
 use crate::executor::Executor;
 use fantail_memory::clock::ManualClock;
 use fantail_node::Node;
+use fantail_node::ask::ProfileAsk;
 use fantail_node::ask::{
     Accepted, AudienceAsk, Counts, EdgeAsk, EdgeChange, EventAsk, InboxAsk, InboxFrom, InboxPage, ListAsk,
     MarkAsk, MarkTarget, NotificationView, Priority, Refusal, Upserted, UserAsk, UserView,
@@ -227,7 +228,7 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
 }
 
 fn user_ask(user: u16, attribute: u64) -> UserAsk {
-    UserAsk { user: user_name(user), attributes: attributes(attribute) }
+    UserAsk { user: user_name(user), attributes: attributes(attribute), profile: ProfileAsk::default() }
 }
 
 #[must_use]

@@ -6,6 +6,7 @@ use crate::chance::Chance;
 pub struct Swarm {
     pub shards: u16,
     pub fronts: u16,
+    pub directories: u16,
     /// Calls of the chaotic phase.
     pub calls: u32,
     pub in_flight_max: usize,
@@ -53,6 +54,7 @@ impl Swarm {
             other_bodies: chance.percent(70),
             marks: chance.percent(85),
             flush_weight: chance.between(2, 40),
+            directories: one_of(&[1, 1, 2]),
         }
     }
 }

@@ -9,6 +9,7 @@
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::Millis;
 
+pub mod directory;
 pub mod endpoint;
 pub mod front;
 pub mod root;

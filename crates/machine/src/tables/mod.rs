@@ -18,6 +18,8 @@ pub mod event;
 pub mod idempotency;
 pub mod size;
 
+pub mod directory;
+
 pub mod endpoint;
 pub mod follow;
 pub mod list;
@@ -58,6 +60,8 @@ pub enum Family {
     Todo = 47,
     EndpointPage = 48,
     Reach = 49,
+    Address = 96,
+    DirectoryTodo = 97,
 }
 
 /// A key under construction.
