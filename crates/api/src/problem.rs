@@ -74,14 +74,16 @@ impl From<Refusal> for Problem {
             Refusal::UnknownRecipients { users } => unknown_recipients(&users),
             Refusal::UnknownNotification { .. } => Self::new(Code::NotificationNotFound, detail),
             Refusal::BadCursor => Self::field("/cursor", detail),
+            Refusal::UnknownDevice { .. } => Self::new(Code::DeviceNotFound, detail),
+            Refusal::NotSuppressed => Self::new(Code::SuppressionNotFound, detail),
             Refusal::UnknownEvent { .. } => Self::new(Code::EventNotFound, detail),
             Refusal::OtherBody => Self::new(
                 Code::DuplicateNotification,
                 "this source and id were accepted before with other content",
             ),
-            Refusal::TooManyFollows { .. } | Refusal::TooManySnoozed { .. } => {
-                Self::new(Code::LimitReached, detail)
-            }
+            Refusal::TooManyFollows { .. }
+            | Refusal::TooManyEndpoints { .. }
+            | Refusal::TooManySnoozed { .. } => Self::new(Code::LimitReached, detail),
             Refusal::Busy { retry_after_ms } => {
                 Self::new(Code::QueueFull, "too much is waiting to be stored")
                     .retry_after_s(retry_after_ms.div_ceil(1000).max(1))
@@ -132,6 +134,9 @@ mod tests {
             (Refusal::OtherBody, "DUPLICATE_NOTIFICATION"),
             (Refusal::TooManyFollows { user: "u".into(), limit: 1 }, "LIMIT_REACHED"),
             (Refusal::TooManySnoozed { limit: 1 }, "LIMIT_REACHED"),
+            (Refusal::TooManyEndpoints { user: "u".into(), limit: 1 }, "LIMIT_REACHED"),
+            (Refusal::UnknownDevice { device: "d".into() }, "DEVICE_NOT_FOUND"),
+            (Refusal::NotSuppressed, "SUPPRESSION_NOT_FOUND"),
             (Refusal::Busy { retry_after_ms: 20 }, "QUEUE_FULL"),
             (Refusal::NoRoom, "STORAGE_FULL"),
             (Refusal::Stopped { reason: "secret path".into() }, "STOPPING"),

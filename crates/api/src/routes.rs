@@ -1,5 +1,7 @@
 //! The table of all routes. Whatever is not here does not exist.
 
+mod endpoints;
+
 use crate::openapi::Shape;
 use crate::probes;
 use crate::route::Handle::{Open, Scoped, ServerAdmin, TenantAdmin};
@@ -7,6 +9,7 @@ use crate::route::Method::{Delete, Get, Patch, Post, Put};
 use crate::route::Route;
 use crate::telemetry::Text;
 use crate::v1::{backups, events, follows, inbox, keys, marks, tenants, topics, users};
+use endpoints::ENDPOINTS;
 use fantail_node::ask::EdgeChange::{Join, Leave};
 use fantail_rules::marks::Mark;
 use fantail_wire::code::Code;
@@ -25,7 +28,18 @@ const NO_USER: &[Code] = &[Code::UserNotFound];
 const NO_NOTIFICATION: &[Code] = &[Code::UserNotFound, Code::NotificationNotFound];
 const PAGE: &[&str] = &["limit", "cursor"];
 
-pub static ROUTES: &[Route] = &[
+/// All of them: tables by subject, one behind the other.
+pub static ROUTES: &[Route] = &{
+    let mut all = [CORE[0]; CORE.len() + ENDPOINTS.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < CORE.len() { CORE[at] } else { ENDPOINTS[at - CORE.len()] };
+        at += 1;
+    }
+    all
+};
+
+const CORE: &[Route] = &[
     // --- events ---
     Route::new(
         "postEvents",
@@ -52,7 +66,7 @@ pub static ROUTES: &[Route] = &[
         "putUser",
         Put,
         "/api/v1/users/{user}",
-        "Create a user or replace its attributes",
+        "Create a user or replace its profile and attributes",
         Scoped(UsersWrite, |tenant, call| Box::pin(users::put(tenant, call))),
     )
     .takes(Shape::of::<UserPut>())
@@ -71,7 +85,7 @@ pub static ROUTES: &[Route] = &[
         "deleteUser",
         Delete,
         "/api/v1/users/{user}",
-        "Delete a user with its inbox and its follows",
+        "Delete a user with its inbox, its follows and its devices",
         Scoped(UsersWrite, |tenant, call| Box::pin(users::delete(tenant, call))),
     )
     .gives_nothing(204)

@@ -24,6 +24,7 @@ pub struct Swarm {
     pub retractions: bool,
     pub other_bodies: bool,
     pub marks: bool,
+    pub devices: bool,
     /// Also ask what production is known not to hold yet: one key with two bodies that go to different fronts.
     pub strict: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
@@ -54,6 +55,7 @@ impl Swarm {
             other_bodies: chance.percent(70),
             marks: chance.percent(85),
             flush_weight: chance.between(2, 40),
+            devices: chance.percent(75),
             directories: one_of(&[1, 1, 2]),
         }
     }

@@ -48,6 +48,8 @@ codes! {
     UserNotFound "USER_NOT_FOUND" 404 "There is no such user";
     NotificationNotFound "NOTIFICATION_NOT_FOUND" 404 "The user has no such notification";
     EventNotFound "EVENT_NOT_FOUND" 404 "There is no such event";
+    DeviceNotFound "DEVICE_NOT_FOUND" 404 "The user has no such device";
+    SuppressionNotFound "SUPPRESSION_NOT_FOUND" 404 "The address is not suppressed";
     KeyNotFound "KEY_NOT_FOUND" 404 "There is no such key";
     RouteNotFound "ROUTE_NOT_FOUND" 404 "There is nothing at this path";
     MethodNotAllowed "METHOD_NOT_ALLOWED" 405 "This path does not answer this method";

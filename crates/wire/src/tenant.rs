@@ -60,6 +60,9 @@ pub enum Scope {
     UsersRead,
     #[serde(rename = "users:write")]
     UsersWrite,
+    /// Register devices, and nothing else: for keys that apps carry.
+    #[serde(rename = "devices:write")]
+    DevicesWrite,
     /// Change the tenant's settings and its keys.
     #[serde(rename = "admin")]
     Admin,
@@ -72,6 +75,7 @@ impl Scope {
         Self::InboxWrite,
         Self::UsersRead,
         Self::UsersWrite,
+        Self::DevicesWrite,
         Self::Admin,
     ];
 
@@ -84,6 +88,7 @@ impl Scope {
             Self::InboxWrite => "inbox:write",
             Self::UsersRead => "users:read",
             Self::UsersWrite => "users:write",
+            Self::DevicesWrite => "devices:write",
             Self::Admin => "admin",
         }
     }

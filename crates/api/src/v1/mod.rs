@@ -3,6 +3,9 @@
 pub mod event_ask;
 pub mod events;
 
+pub mod devices;
+pub mod suppressions;
+
 pub mod edges;
 pub mod follows;
 pub mod topics;

@@ -8,6 +8,7 @@ mod auth;
 mod clock;
 mod config;
 mod crash;
+mod devices;
 mod events;
 mod inbox;
 mod life;
