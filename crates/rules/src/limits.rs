@@ -54,6 +54,11 @@ pub const ENDPOINTS_PER_USER_MAX: usize = 20;
 /// Endpoints in one record, each with its sealed address; and changes of state, which are a few bytes but touch a page.
 pub const ENDPOINTS_PER_RECORD_MAX: usize = 32;
 pub const ENDPOINT_STATES_PER_RECORD_MAX: usize = 64;
+/// Claims in one record of a directory: each costs a row or two.
+pub const CLAIMS_PER_RECORD_MAX: usize = 256;
+/// Endpoints that have to let go of one address before its owner may use it. They do within milliseconds; a token that
+/// more users claim in that time is nobody's for a moment longer.
+pub const RELEASING_MAX: usize = 16;
 /// A token or a web push subscription; the longest known are under a kilobyte.
 pub const ADDRESS_BYTES_MAX: usize = 4 << 10;
 pub const APP_VERSION_BYTES_MAX: usize = 64;

@@ -2,10 +2,13 @@
 //! are what released builds have on disk. A failure here means that such a disk can no longer be read: give the
 //! new layout a new version or tag, keep reading the old one, and add lines; never change one.
 
-use crate::endpoints::{hear, register, registration};
-use crate::harness::{DAY_MS, Node, SHARD, START, TENANT, list, sealed};
+use crate::courier::Courier;
+use crate::endpoints::{address, hear, register, registration};
+use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, sealed};
 use crate::templates;
+use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::FrontAsk;
+use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
@@ -23,6 +26,7 @@ use fantail_rules::ids::{
     Position, ShardNo, TenantId, UserNo,
 };
 use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeSet;
@@ -39,6 +43,7 @@ fn record_bytes_are_the_released_ones() {
     let mut written = String::new();
     write_examples(&mut written, "root", &root_examples());
     write_examples(&mut written, "front", &front_examples());
+    write_examples(&mut written, "directory", &directory_examples());
     write_examples(&mut written, "shard", &shard_examples());
     assert_eq!(lines(RECORDS), lines(&written), "records are now written as\n{written}");
 }
@@ -47,6 +52,7 @@ fn record_bytes_are_the_released_ones() {
 fn released_records_are_still_read() {
     check_read("root", &root_examples());
     check_read("front", &front_examples());
+    check_read("directory", &directory_examples());
     check_read("shard", &shard_examples());
 }
 
@@ -54,6 +60,7 @@ fn released_records_are_still_read() {
 fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&root_examples()), (1..=7).collect());
     assert_eq!(tags(&front_examples()), (1..=4).collect());
+    assert_eq!(tags(&directory_examples()), (1..=5).collect());
     assert_eq!(tags(&shard_examples()), (1..=15).collect());
 }
 
@@ -63,7 +70,9 @@ fn every_record_kind_has_a_fixture() {
 fn row_bytes_are_the_released_ones() {
     let node = history();
     let (mut written, mut families) = (String::new(), BTreeSet::new());
-    for partition in [PartitionId::Root, PartitionId::Front(FrontNo(0)), PartitionId::Shard(SHARD)] {
+    let directory = PartitionId::Directory(DIRECTORY);
+    for partition in [PartitionId::Root, PartitionId::Front(FrontNo(0)), directory, PartitionId::Shard(SHARD)]
+    {
         node.read(partition, |state| {
             let everything = KeyRange { from: &[], to: &[0xff; 64] };
             let visit = &mut |key: &[u8], value: &[u8]| {
@@ -76,14 +85,15 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    assert_eq!(families, (1..=7).chain(16..=19).chain(32..=49).collect(), "every family has a row");
+    let expected = (1..=7).chain(16..=19).chain(32..=49).chain(96..=97);
+    assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
 
 /// Something of everything: both tiers, explicit users, marks, retractions, and to-do rows.
 fn history() -> Node {
     let mut node = Node::new();
-    node.root(RootAsk::Layout(Layout { shards: 4, fronts: 1 }));
+    node.root(RootAsk::Layout(Layout { shards: 4, fronts: 1, directories: 1 }));
     node.root(RootAsk::CreateTenant { slug: "default".into(), name: "Default".into() });
     node.root(RootAsk::CreateKey {
         tenant: TENANT,
@@ -120,6 +130,12 @@ fn history() -> Node {
     register(&mut node, 0, registration(0, 1, 5));
     register(&mut node, 0, registration(0, 2, 6));
     hear(&mut node, users[0], 1, 1, News::Granted { suppressed: false });
+    let suppress = |no| DirectoryAsk::Suppress { tenant: TENANT, address: address(no), reason: Reason::Stop };
+    Courier::default().settle(&mut node, &[SHARD]);
+    // A token changes hands, and the one who has it is still to hear that nothing may be sent to another.
+    register(&mut node, 1, registration(1, 1, 5));
+    assert!(Courier::default().step(&mut node, SHARD));
+    node.directory(suppress(6));
     register(&mut node, 16, registration(16, 1, 7));
     node.delete_user(16);
     node
@@ -128,7 +144,7 @@ fn history() -> Node {
 fn root_examples() -> Vec<RootRecord> {
     let tenant = TenantId(300);
     vec![
-        RootRecord::Layout(Layout { shards: 4, fronts: 1 }),
+        RootRecord::Layout(Layout { shards: 4, fronts: 1, directories: 1 }),
         RootRecord::TenantPut(Tenant {
             id: tenant,
             slug: "acme".into(),
@@ -261,6 +277,19 @@ fn shard_examples() -> Vec<ShardRecord> {
             }],
         },
         ShardRecord::EndpointGone { tenant, endpoints: vec![(user, DeviceNo(2)), (UserNo(7), DeviceNo(1))] },
+    ]
+}
+
+fn directory_examples() -> Vec<DirectoryRecord> {
+    let (tenant, address) = (TenantId(300), AddressHash([0x22; 16]));
+    let owner = Owner { shard: ShardNo(3), user: UserNo(1_000), device: DeviceNo(2), claim: ClaimNo(300) };
+    let claims = vec![Claim { address, owner }];
+    vec![
+        DirectoryRecord::Claimed { tenant, claims: claims.clone() },
+        DirectoryRecord::Released { tenant, claims },
+        DirectoryRecord::Told { tenant, addresses: vec![address] },
+        DirectoryRecord::Suppressed { tenant, address, reason: Reason::HardBounce },
+        DirectoryRecord::Unsuppressed { tenant, address },
     ]
 }
 

@@ -4,9 +4,11 @@
 //!
 //! Not here: durability and order between partitions that run at the same time; the simulator has those.
 
+use fantail_machine::directory::{self, DirectoryAnswer, DirectoryAsk};
 use fantail_machine::front::admit::{self, AskAudience};
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
+use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::{Delivery, FrontRecord};
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::{Change, ShardRecord};
@@ -25,7 +27,8 @@ use fantail_ports::keyring::Sealed;
 use fantail_ports::store::{Commit, Store, View as State};
 use fantail_ports::tables::{Changes, TablesError};
 use fantail_rules::ids::{
-    Arrival, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId, UserNo,
+    Arrival, DirectoryNo, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId,
+    UserNo,
 };
 use fantail_rules::marks::{Mark, State as Filter};
 use fantail_rules::merge::Direction;
@@ -34,6 +37,7 @@ use std::collections::BTreeMap;
 
 pub const TENANT: TenantId = TenantId(1);
 pub const FRONT: FrontNo = FrontNo(0);
+pub const DIRECTORY: DirectoryNo = DirectoryNo(0);
 pub const SHARD: ShardNo = ShardNo(0);
 pub const DAY_MS: u64 = 86_400_000;
 /// A plausible time of day, so that varints and ULIDs have their usual lengths.
@@ -102,6 +106,15 @@ impl Node {
         )
     }
 
+    pub fn directory(&mut self, ask: DirectoryAsk) -> DirectoryAnswer {
+        let now = self.now;
+        self.decide(
+            PartitionId::Directory(DIRECTORY),
+            |view| directory::plan(view, ask).map(|plan| (plan.records, plan.answer)),
+            |view, record: &DirectoryRecord, _| directory::apply(view, record, now),
+        )
+    }
+
     pub fn shard(&mut self, ask: ShardAsk) -> ShardAnswer {
         let facts = if let ShardAsk::Take { facts, .. } = &ask { facts.to_vec() } else { Vec::new() };
         let (now, no) = (self.now, self.at);
@@ -160,6 +173,11 @@ impl Node {
 
     pub fn read_shard<T>(&self, with: impl FnOnce(&dyn State) -> T) -> T {
         self.read(PartitionId::Shard(self.at), with)
+    }
+
+    /// Facts so far, of all partitions.
+    pub fn records(&self) -> usize {
+        self.journal.values().map(Vec::len).sum()
     }
 
     /// What a shard can take of the front from a position on.

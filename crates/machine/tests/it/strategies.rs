@@ -1,10 +1,12 @@
 //! Any record that a writer of ours could write, small enough to be shrunk by hand.
 
+use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
+use fantail_machine::tables::directory::{AddressRow, Suppression};
 use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::admit::Bucket;
@@ -18,6 +20,7 @@ use fantail_rules::ids::{
 };
 use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::priority::Priority;
+use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
 use proptest::collection::{btree_map, btree_set, vec};
@@ -133,7 +136,9 @@ fn template_record() -> impl Strategy<Value = RootRecord> {
 
 pub fn root_record() -> impl Strategy<Value = RootRecord> {
     prop_oneof![
-        any::<(u16, u16)>().prop_map(|(shards, fronts)| RootRecord::Layout(Layout { shards, fronts })),
+        any::<(u16, u16, u16)>().prop_map(|(shards, fronts, directories)| {
+            RootRecord::Layout(Layout { shards, fronts, directories })
+        }),
         tenant_row().prop_map(RootRecord::TenantPut),
         api_key().prop_map(RootRecord::KeyPut),
         (tenant(), any::<String>()).prop_map(|(tenant, id)| RootRecord::KeyRevoked { tenant, id }),
@@ -315,6 +320,43 @@ fn endpoint_record() -> impl Strategy<Value = ShardRecord> {
             .prop_map(|(tenant, states)| ShardRecord::EndpointState { tenant, states }),
         (tenant(), vec((user(), device()), 0..6))
             .prop_map(|(tenant, endpoints)| ShardRecord::EndpointGone { tenant, endpoints }),
+    ]
+}
+
+fn owner() -> impl Strategy<Value = Owner> {
+    (any::<u16>(), user(), device(), any::<u32>()).prop_map(|(shard, user, device, claim)| Owner {
+        shard: ShardNo(shard),
+        user,
+        device,
+        claim: ClaimNo(claim),
+    })
+}
+
+fn address() -> impl Strategy<Value = AddressHash> {
+    any::<[u8; 16]>().prop_map(AddressHash)
+}
+
+fn reason() -> impl Strategy<Value = Reason> {
+    any::<Index>().prop_map(|pick| *pick.get(&Reason::ALL))
+}
+
+pub fn address_row() -> impl Strategy<Value = AddressRow> {
+    let suppression = (reason(), millis()).prop_map(|(reason, since)| Suppression { reason, since });
+    (option::of(owner()), vec(owner(), 0..4), option::of(suppression))
+        .prop_map(|(owner, releasing, suppression)| AddressRow { owner, releasing, suppression })
+}
+
+pub fn directory_record() -> impl Strategy<Value = DirectoryRecord> {
+    let claims = || vec((address(), owner()).prop_map(|(address, owner)| Claim { address, owner }), 0..4);
+    prop_oneof![
+        (tenant(), claims()).prop_map(|(tenant, claims)| DirectoryRecord::Claimed { tenant, claims }),
+        (tenant(), claims()).prop_map(|(tenant, claims)| DirectoryRecord::Released { tenant, claims }),
+        (tenant(), vec(address(), 0..4))
+            .prop_map(|(tenant, addresses)| DirectoryRecord::Told { tenant, addresses }),
+        (tenant(), address(), reason()).prop_map(|(tenant, address, reason)| {
+            DirectoryRecord::Suppressed { tenant, address, reason }
+        }),
+        (tenant(), address()).prop_map(|(tenant, address)| DirectoryRecord::Unsuppressed { tenant, address }),
     ]
 }
 

@@ -2,8 +2,8 @@
 //! Rows that only their own file can name are tested there.
 
 use crate::strategies::{
-    about, api_key, arrival, delivery, endpoint_put, list, millis, sealed, tenant, tenant_row, tier, ulid,
-    user,
+    about, address_row, api_key, arrival, delivery, endpoint_put, list, millis, sealed, tenant, tenant_row,
+    tier, ulid, user,
 };
 use fantail_machine::columns;
 use fantail_machine::records::endpoint::EndpointPut;
@@ -11,6 +11,7 @@ use fantail_machine::records::root::{Layout, Tenant};
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::records::template::DefinitionBytes;
 use fantail_machine::shard::{self, Derived};
+use fantail_machine::tables::directory::{AddressRow, DirectoryTodo};
 use fantail_machine::tables::event::{EventRow, FrontState};
 use fantail_machine::tables::follow::Open;
 use fantail_machine::tables::list::ListRow;
@@ -23,15 +24,17 @@ use fantail_machine::tables::template::{Floor, TemplateRow, VersionRow};
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::user::{UserRef, UserRow};
 use fantail_machine::tables::{
-    Row, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, root, size, taken,
-    template, user as users,
+    Row, directory, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, root, size,
+    taken, template, user as users,
 };
 use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
 use fantail_ports::store::Store;
 use fantail_ports::tables::Changes;
 use fantail_rules::admit::{Bucket, Known};
-use fantail_rules::ids::{Arrival, DeviceNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{
+    AddressHash, Arrival, DeviceNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo,
+};
 use fantail_rules::interval::Intervals;
 use fantail_rules::marks::{Flags, Marks};
 use proptest::collection::{btree_map, btree_set, vec};
@@ -147,9 +150,9 @@ fn event_row() -> impl Strategy<Value = EventRow> {
 proptest! {
     #[test]
     fn root_rows_round_trip(
-        numbers: (u16, u16), tenant in tenant_row(), key in api_key(), revoked in option::of(millis()),
+        numbers: (u16, u16, u16), tenant in tenant_row(), key in api_key(), revoked in option::of(millis()),
     ) {
-        check(&Layout { shards: numbers.0, fronts: numbers.1 })?;
+        check(&Layout { shards: numbers.0, fronts: numbers.1, directories: numbers.2 })?;
         check(&tenant)?;
         check(&ApiKeyRow { key, revoked })?;
     }
@@ -198,6 +201,11 @@ proptest! {
     }
 
     #[test]
+    fn directory_rows_round_trip(row in address_row()) {
+        check(&row)?;
+    }
+
+    #[test]
     fn damaged_rows_never_panic(bytes in vec(any::<u8>(), 0..120)) {
         check_bytes::<Layout>(&bytes)?;
         check_bytes::<Tenant>(&bytes)?;
@@ -217,6 +225,7 @@ proptest! {
         check_bytes::<Progress>(&bytes)?;
         check_bytes::<ListRow>(&bytes)?;
         check_bytes::<endpoint::Page>(&bytes)?;
+        check_bytes::<AddressRow>(&bytes)?;
     }
 
     // proves: TEN-01
@@ -249,6 +258,8 @@ proptest! {
             mark::key(tenant, user),
             endpoint::key(tenant, user.0),
             columns::key(tenant, user.0),
+            directory::key(tenant, AddressHash(hash)),
+            DirectoryTodo::Tell { tenant, address: AddressHash(hash) }.key(),
             Todo::Claim { tenant, user, device: DeviceNo(bucket as u16) }.key(),
             Todo::Report { tenant, list }.key(),
             Todo::Shred { tenant, key: KeyNo(arrival.0) }.key(),

@@ -112,4 +112,4 @@ pub fn key_of(admin: &mut Client, slug: &str, scopes: &[&str]) -> String {
 }
 
 pub const ALL_SCOPES: &[&str] =
-    &["events:write", "inbox:read", "inbox:write", "users:read", "users:write", "admin"];
+    &["events:write", "inbox:read", "inbox:write", "users:read", "users:write", "devices:write", "admin"];
