@@ -12,6 +12,7 @@ mod records;
 mod tables;
 
 mod admit;
+mod deliveries;
 mod endpoints;
 mod expire;
 mod follow;

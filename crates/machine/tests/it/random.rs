@@ -1,6 +1,7 @@
 //! Random histories of one shard: whatever users, authors and time do, every count and every page equals that of
 //! the plain model.
 
+use crate::deliveries::{Act, act, audit, drive};
 use crate::harness::{DAY_MS, Node, list};
 use crate::model::{Model, Person};
 use fantail_machine::front::FrontAnswer;
@@ -8,7 +9,7 @@ use fantail_machine::records::shard::Change;
 use fantail_machine::shard::edges::EdgeAnswer;
 use fantail_machine::tables::{follow, list as lists};
 use fantail_ports::lists::ListKey;
-use fantail_rules::ids::{Millis, UserNo};
+use fantail_rules::ids::{Millis, Position, UserNo};
 use fantail_rules::marks::Mark;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -33,6 +34,7 @@ pub enum Op {
     Expire,
     DeleteUser(u64),
     Errands,
+    Deliver(Act),
 }
 
 pub fn op() -> impl Strategy<Value = Op> {
@@ -50,6 +52,7 @@ pub fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Expire),
         1 => user.prop_map(Op::DeleteUser),
         1 => Just(Op::Errands),
+        12 => act().prop_map(Op::Deliver),
     ]
 }
 
@@ -108,6 +111,15 @@ impl World {
             Op::DeleteUser(name) => self.replace_user(*name),
             // Sizes go to the front as facts of no concern to the shard, but they take their place in its order.
             Op::Errands => self.node.run_errands(),
+            // What leaves the house changes nothing inside, and a cancelled event stays in its inboxes.
+            Op::Deliver(act) => {
+                let facts = |node: &Node| node.facts(Position::START).len();
+                let before = facts(&self.node);
+                drive(&mut self.node, act);
+                if facts(&self.node) > before {
+                    self.model.cancel();
+                }
+            }
         }
     }
 
@@ -188,6 +200,7 @@ proptest! {
         for op in &ops {
             world.run(op);
             world.model.check(&world.node, limit);
+            audit(&world.node);
         }
         world.check_lists();
     }

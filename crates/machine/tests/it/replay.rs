@@ -1,6 +1,7 @@
 //! Replay equals the run: a journal folded again, in other batches, through crashes and sync points, gives the same
 //! rows, the same lists and the same inboxes. This is what lets another node take over.
 
+use crate::deliveries;
 use crate::harness::{DAY_MS, FRONT, Node, list, walk};
 use crate::model::STATES;
 use crate::random::{Op, mark_of, op};
@@ -117,6 +118,7 @@ fn drive(node: &mut Node, posted: &mut Vec<Ulid>, op: &Op) {
             node.user(*name);
         }
         Op::Errands => node.run_errands(),
+        Op::Deliver(act) => deliveries::drive(node, act),
     }
 }
 
