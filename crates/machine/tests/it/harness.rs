@@ -25,7 +25,7 @@ use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::store::{Commit, Store, View as State};
-use fantail_ports::tables::{Changes, TablesError};
+use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError, Visit};
 use fantail_rules::ids::{
     Arrival, DirectoryNo, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId,
     UserNo,
@@ -33,6 +33,7 @@ use fantail_rules::ids::{
 use fantail_rules::marks::{Mark, State as Filter};
 use fantail_rules::merge::Direction;
 use fantail_rules::ulid::Ulid;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 pub const TENANT: TenantId = TenantId(1);
@@ -52,6 +53,8 @@ pub struct Node {
     pub at: ShardNo,
     /// How many rows each record of the last ask changed.
     pub rows_touched: Vec<usize>,
+    /// How many rows were read to plan and fold the last ask.
+    rows_read: usize,
     /// What the dispatcher would have heard.
     pub offers: Vec<Offer>,
     /// How the next posts leave the house.
@@ -75,6 +78,7 @@ impl Node {
             tenant: TENANT,
             at: SHARD,
             rows_touched: Vec::new(),
+            rows_read: 0,
             offers: Vec::new(),
             delivery: None,
             draws: 0,
@@ -126,6 +130,12 @@ impl Node {
         )
     }
 
+    /// How many rows are read when the shard decides about this.
+    pub fn reads_of(&mut self, ask: ShardAsk) -> usize {
+        self.shard(ask);
+        self.rows_read
+    }
+
     /// Plan, apply, append, commit. Facts travel through their bytes, so a lossy encoding shows.
     fn decide<R: Fact, A>(
         &mut self,
@@ -136,24 +146,27 @@ impl Node {
         let (now, mut changes, mut derived) = (self.now, Changes::new(), Derived::default());
         let (mut plan, mut planned) = (Some(plan), None);
         let (mut encoded, mut rows_touched) = (Vec::new(), Vec::new());
+        let mut rows_read = 0;
         let read = self.store.read(partition, &mut |state| {
             let plan = plan.take().unwrap();
+            let tables = Counting { tables: state.tables(), reads: Cell::new(0) };
             let (records, answer) =
-                plan(&mut View::new(state.tables(), &[], &mut changes).with_lists(state.lists())).unwrap();
+                plan(&mut View::new(&tables, &[], &mut changes).with_lists(state.lists())).unwrap();
             for record in records {
                 let bytes = Stamped { at: now, record }.encode();
                 let record = Stamped::<R>::decode(&bytes).unwrap().record;
                 let mut touched = Changes::new();
-                apply(&mut View::new(state.tables(), &[&changes], &mut touched), &record, &mut derived)
-                    .unwrap();
+                apply(&mut View::new(&tables, &[&changes], &mut touched), &record, &mut derived).unwrap();
                 rows_touched.push(touched.len());
                 changes.append(&mut touched);
                 encoded.push(bytes);
             }
             planned = Some(answer);
+            rows_read = tables.reads.get();
         });
         read.unwrap();
         self.rows_touched = rows_touched;
+        self.rows_read = rows_read;
         if !encoded.is_empty() {
             let journal = self.journal.entry(partition).or_default();
             journal.append(&mut encoded);
@@ -351,6 +364,26 @@ impl Node {
     pub fn events(&self, user: UserNo) -> Vec<Ulid> {
         let entries = self.pages(user, Direction::OldestFirst, Filter::All, 7);
         entries.into_iter().map(|entry| entry.event).collect()
+    }
+}
+
+/// Tables that count the rows which are read.
+struct Counting<'a> {
+    tables: &'a dyn Tables,
+    reads: Cell<usize>,
+}
+
+impl Tables for Counting<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
+        self.reads.set(self.reads.get() + 1);
+        self.tables.get(key)
+    }
+
+    fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {
+        self.tables.scan(range, order, &mut |key, value| {
+            self.reads.set(self.reads.get() + 1);
+            visit(key, value)
+        })
     }
 }
 

@@ -13,6 +13,7 @@ mod records;
 mod tables;
 
 mod admit;
+mod deliveries;
 mod directory;
 mod endpoints;
 mod expire;

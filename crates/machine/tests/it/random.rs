@@ -1,6 +1,7 @@
 //! Random histories of one shard: whatever users, authors and time do, every count and every page equals that of
 //! the plain model.
 
+use crate::deliveries::{Act, act, audit, drive};
 use crate::endpoints::{register, registration};
 use crate::harness::{DAY_MS, Node, list};
 use crate::model::{Model, Person};
@@ -9,7 +10,7 @@ use fantail_machine::records::shard::Change;
 use fantail_machine::shard::edges::EdgeAnswer;
 use fantail_machine::tables::{follow, list as lists};
 use fantail_ports::lists::ListKey;
-use fantail_rules::ids::{Millis, UserNo};
+use fantail_rules::ids::{Millis, Position, UserNo};
 use fantail_rules::marks::Mark;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -37,6 +38,7 @@ pub enum Op {
     Register(u64, u64, u64),
     Unregister(u64, u64),
     Suppress(u64, bool),
+    Deliver(Act),
 }
 
 pub fn op() -> impl Strategy<Value = Op> {
@@ -55,8 +57,9 @@ pub fn op() -> impl Strategy<Value = Op> {
         1 => user.clone().prop_map(Op::DeleteUser),
         2 => Just(Op::Errands),
         3 => (user.clone(), 0u64..3, 0u64..3).prop_map(|(user, no, token)| Op::Register(user, no, token)),
-        1 => (user, 0u64..3).prop_map(|(user, no)| Op::Unregister(user, no)),
+        1 => (user.clone(), 0u64..3).prop_map(|(user, no)| Op::Unregister(user, no)),
         1 => (0u64..3, any::<bool>()).prop_map(|(token, on)| Op::Suppress(token, on)),
+        12 => act().prop_map(Op::Deliver),
     ]
 }
 
@@ -120,6 +123,15 @@ impl World {
                 drop(register(&mut self.node, *name, registration(*name, *no, *token)));
             }
             Op::Unregister(..) | Op::Suppress(..) => {}
+            // What leaves the house changes nothing inside, and a cancelled event stays in its inboxes.
+            Op::Deliver(act) => {
+                let facts = |node: &Node| node.facts(Position::START).len();
+                let before = facts(&self.node);
+                drive(&mut self.node, act);
+                if facts(&self.node) > before {
+                    self.model.cancel();
+                }
+            }
         }
     }
 
@@ -200,6 +212,7 @@ proptest! {
         for op in &ops {
             world.run(op);
             world.model.check(&world.node, limit);
+            audit(&world.node);
         }
         world.check_lists();
     }

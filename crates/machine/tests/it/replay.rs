@@ -2,6 +2,7 @@
 //! rows, the same lists and the same inboxes. This is what lets another node take over.
 
 use crate::courier::Courier;
+use crate::deliveries;
 use crate::endpoints::{address, device, register, registration};
 use crate::harness::{DAY_MS, DIRECTORY, FRONT, Node, list, lookup, walk};
 use crate::model::STATES;
@@ -134,6 +135,7 @@ fn drive(node: &mut Node, posted: &mut Vec<Ulid>, op: &Op) {
             let (tenant, user, device) = (node.tenant, lookup(*name), device(*no));
             drop(node.shard(ShardAsk::Unregister { tenant, user, device }));
         }
+        Op::Deliver(act) => deliveries::drive(node, act),
         Op::Suppress(token, on) => drop(node.directory(suppress(node.tenant, *token, *on))),
     }
 }
