@@ -131,9 +131,9 @@ impl Large {
             joined.open(at);
             left.close(at);
             let user = UserNo(member(spread(single) % self.members) + 1);
-            let join = vec![ListEdit { key, user, intervals: joined, at }];
+            let join = vec![ListEdit { key, user, intervals: joined, at, floor: Arrival(u64::MAX) }];
             let user = UserNo(member(spread(!single) % self.members));
-            let leave = vec![ListEdit { key, user, intervals: left, at }];
+            let leave = vec![ListEdit { key, user, intervals: left, at, floor: Arrival(u64::MAX) }];
             for (edits, samples) in [(join, &mut follow), (leave, &mut unfollow)] {
                 let began = Instant::now();
                 port.edit(0, edits)?;

@@ -232,6 +232,7 @@ fn edit(list: u64, user: UserNo) -> ListEdit {
         user,
         intervals: since_ever(),
         at: Arrival::START,
+        floor: Arrival(u64::MAX),
     }
 }
 

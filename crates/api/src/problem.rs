@@ -40,6 +40,13 @@ impl Problem {
         Self { errors, ..self }
     }
 
+    /// Faults of a part of the body that begins here.
+    #[must_use]
+    pub fn below(mut self, pointer: &str) -> Self {
+        self.errors.iter_mut().for_each(|error| error.pointer.insert_str(0, pointer));
+        self
+    }
+
     #[must_use]
     pub fn retry_after_s(self, seconds: u64) -> Self {
         Self { retry_after_s: Some(seconds), ..self }
@@ -87,6 +94,8 @@ impl From<Refusal> for Problem {
             Refusal::UnknownRecipients { users } => unknown_recipients(&users),
             Refusal::UnknownNotification { .. } => Self::new(Code::NotificationNotFound, detail),
             Refusal::BadCursor => Self::field("/cursor", detail),
+            Refusal::UnknownDevice { .. } => Self::new(Code::DeviceNotFound, detail),
+            Refusal::NotSuppressed => Self::new(Code::SuppressionNotFound, detail),
             Refusal::UnknownEvent { .. } => Self::new(Code::EventNotFound, detail),
             Refusal::OtherBody => Self::new(
                 Code::DuplicateNotification,
@@ -100,9 +109,9 @@ impl From<Refusal> for Problem {
             }
             Refusal::TemplateInactive { .. } => Self::new(Code::TemplateInactive, detail),
             Refusal::InvalidTemplate { problems } => template_problem::invalid(problems),
-            Refusal::TooManyFollows { .. } | Refusal::TooManySnoozed { .. } => {
-                Self::new(Code::LimitReached, detail)
-            }
+            Refusal::TooManyFollows { .. }
+            | Refusal::TooManyEndpoints { .. }
+            | Refusal::TooManySnoozed { .. } => Self::new(Code::LimitReached, detail),
             Refusal::Busy { retry_after_ms } => {
                 Self::new(Code::QueueFull, "too much is waiting to be stored")
                     .retry_after_s(retry_after_ms.div_ceil(1000).max(1))
@@ -155,6 +164,9 @@ mod tests {
             (Refusal::TemplateConflict { current: Some(3) }, "VERSION_CONFLICT"),
             (Refusal::TemplateInactive { template: "t".into() }, "TEMPLATE_INACTIVE"),
             (Refusal::InvalidTemplate { problems: vec![] }, "INVALID_TEMPLATE"),
+            (Refusal::TooManyEndpoints { user: "u".into(), limit: 1 }, "LIMIT_REACHED"),
+            (Refusal::UnknownDevice { device: "d".into() }, "DEVICE_NOT_FOUND"),
+            (Refusal::NotSuppressed, "SUPPRESSION_NOT_FOUND"),
             (Refusal::Busy { retry_after_ms: 20 }, "QUEUE_FULL"),
             (Refusal::NoRoom, "STORAGE_FULL"),
             (Refusal::Stopped { reason: "secret path".into() }, "STOPPING"),

@@ -1,5 +1,6 @@
 //! The table of all routes. Whatever is not here does not exist.
 
+mod endpoints;
 mod templates;
 
 use crate::openapi::Shape;
@@ -11,6 +12,7 @@ use crate::telemetry::Text;
 use crate::v1::{
     backups, deadletters, events, follows, inbox, keys, marks, notifications, tenants, topics, users,
 };
+use endpoints::ENDPOINTS;
 use fantail_node::ask::EdgeChange::{Join, Leave};
 use fantail_rules::marks::Mark;
 use fantail_wire::code::Code;
@@ -35,22 +37,27 @@ const NO_USER: &[Code] = &[Code::UserNotFound];
 const NO_NOTIFICATION: &[Code] = &[Code::UserNotFound, Code::NotificationNotFound];
 const PAGE: &[&str] = &["limit", "cursor"];
 
+/// All of them: tables by subject, one behind the other.
 pub static ROUTES: &[Route] = &ALL;
 
-const ALL: [Route; OTHERS.len() + templates::ROUTES.len()] = joined(OTHERS, templates::ROUTES);
+const ALL: [Route; CORE.len() + ENDPOINTS.len() + templates::ROUTES.len()] =
+    joined(&[CORE, &ENDPOINTS, templates::ROUTES]);
 
-/// One table of two parts.
-const fn joined<const COUNT: usize>(first: &[Route], second: &[Route]) -> [Route; COUNT] {
-    let mut all = [first[0]; COUNT];
-    let mut index = 0;
-    while index < COUNT {
-        all[index] = if index < first.len() { first[index] } else { second[index - first.len()] };
-        index += 1;
+const fn joined<const COUNT: usize>(tables: &[&[Route]]) -> [Route; COUNT] {
+    let mut all = [CORE[0]; COUNT];
+    let (mut table, mut place, mut at) = (0, 0, 0);
+    while at < COUNT {
+        if place == tables[table].len() {
+            (table, place) = (table + 1, 0);
+        } else {
+            all[at] = tables[table][place];
+            (place, at) = (place + 1, at + 1);
+        }
     }
     all
 }
 
-const OTHERS: &[Route] = &[
+const CORE: &[Route] = &[
     // --- events ---
     Route::new(
         "postEvents",
@@ -147,7 +154,7 @@ const OTHERS: &[Route] = &[
         "putUser",
         Put,
         "/api/v1/users/{user}",
-        "Create a user or replace its attributes",
+        "Create a user or replace its profile and attributes",
         Scoped(UsersWrite, |tenant, call| Box::pin(users::put(tenant, call))),
     )
     .takes(Shape::of::<UserPut>())
@@ -166,7 +173,7 @@ const OTHERS: &[Route] = &[
         "deleteUser",
         Delete,
         "/api/v1/users/{user}",
-        "Delete a user with its inbox and its follows",
+        "Delete a user with its inbox, its follows and its devices",
         Scoped(UsersWrite, |tenant, call| Box::pin(users::delete(tenant, call))),
     )
     .gives_nothing(204)

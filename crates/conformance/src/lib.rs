@@ -9,6 +9,8 @@ pub mod inbox;
 pub mod lists;
 pub mod tables;
 
+pub mod audit;
+
 pub mod blobs;
 pub mod channel;
 pub mod keyring;

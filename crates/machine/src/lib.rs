@@ -2,9 +2,9 @@
 //! are, `apply` folds facts into tables with arithmetic only. No clock, no randomness, no IO, no other partition:
 //! whatever depends on those is in the ask or in the record.
 //!
-//! Reading order: bytes (`codec`, `parcel`), facts (`records`), state (`tables` and `columns`, seen through `view`),
-//! then the machines in
-//! the order an event meets them: `root`, `front`, `shard`.
+//! Reading order: bytes (`codec`, `parcel`), facts (`records`), state (`tables` and `columns`, seen through `view`), then
+//! the machines in the order an event meets them: `root`, `front`, `shard`; and `directory`, which knows whose an
+//! address is.
 
 pub mod codec;
 pub mod parcel;
@@ -14,6 +14,7 @@ pub mod columns;
 pub mod tables;
 pub mod view;
 
+pub mod directory;
 pub mod front;
 pub mod root;
 pub mod shard;

@@ -10,9 +10,11 @@ use fantail_machine::tables::track::Note;
 pub use fantail_machine::tables::work::Halt;
 pub use fantail_rules::attempt::{Class, State as DeliveryState};
 pub use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
+use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{Arrival, KeyNo, Millis, ShardNo, TenantId, UserNo};
 use fantail_rules::marks::{Mark, State};
 pub use fantail_rules::priority::Priority;
+use fantail_rules::suppression::Reason;
 use fantail_rules::ulid::Ulid;
 use fantail_wire::template::Problem;
 use std::sync::Arc;
@@ -96,14 +98,92 @@ pub struct UserAsk {
     pub user: String,
     /// A JSON object, at most `ATTRIBUTES_BYTES_MAX`.
     pub attributes: Vec<u8>,
+    pub profile: ProfileAsk,
+}
+
+/// What gates and channels need to know of a user. All of it is replaced.
+#[derive(Clone, Debug, Default)]
+pub struct ProfileAsk {
+    /// Empty if not known, like the time zone.
+    pub locale: String,
+    pub zone: String,
+    /// At most one address per channel.
+    pub contacts: Vec<ContactAsk>,
+}
+
+/// An address as `rules::address` reads it.
+#[derive(Clone, Debug)]
+pub struct ContactAsk {
+    pub kind: ChannelKind,
+    pub address: String,
+    /// Equal for all spellings of the same address.
+    pub identity: String,
 }
 
 #[derive(Clone, Debug)]
 pub struct UserView {
     pub user: String,
     pub attributes: Vec<u8>,
+    pub locale: String,
+    pub zone: String,
+    pub channels: Vec<Channel>,
     pub created_at: Millis,
     pub updated_at: Millis,
+}
+
+/// One way to reach a user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Channel {
+    pub kind: ChannelKind,
+    pub status: Status,
+    /// Of the profile's addresses only: tokens and URLs of devices are not shown.
+    pub address: Option<String>,
+}
+
+/// A device that is registered.
+#[derive(Clone, Debug)]
+pub struct DeviceAsk {
+    pub user: String,
+    pub device: String,
+    pub kind: ChannelKind,
+    pub platform: Platform,
+    /// What the channel needs to send there: the token, or for webhooks URL and secret as JSON.
+    pub address: Vec<u8>,
+    pub identity: String,
+    /// What else is known of it, as JSON; may be empty.
+    pub meta: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Registered {
+    pub status: Status,
+    /// The device was not known before.
+    pub created: bool,
+}
+
+/// A device as its tenant sees it. Tokens are not shown again.
+#[derive(Clone, Debug)]
+pub struct DeviceView {
+    pub device: String,
+    pub kind: ChannelKind,
+    pub platform: Platform,
+    pub meta: Vec<u8>,
+    pub status: Status,
+    pub registered_at: Millis,
+    pub last_seen_at: Millis,
+}
+
+/// An address that nothing is sent to, or that is asked about.
+#[derive(Clone, Debug)]
+pub struct SuppressionAsk {
+    pub kind: ChannelKind,
+    pub identity: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SuppressionView {
+    pub reason: Reason,
+    pub since: Millis,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -397,6 +477,12 @@ pub enum Refusal {
     InvalidTemplate { problems: Vec<Problem> },
     #[error("{user} is on {limit} lists, the most there can be")]
     TooManyFollows { user: String, limit: usize },
+    #[error("{user} has {limit} devices and addresses, the most there can be")]
+    TooManyEndpoints { user: String, limit: usize },
+    #[error("the user has no such device: {device}")]
+    UnknownDevice { device: String },
+    #[error("the address is not suppressed")]
+    NotSuppressed,
     #[error("{limit} notifications are snoozed, the most there can be")]
     TooManySnoozed { limit: usize },
     /// Try again: queues are full.

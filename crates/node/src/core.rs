@@ -9,6 +9,7 @@ use crate::meter::Meter;
 use crate::ports::Ports;
 use crate::queue::Queue;
 use crate::tail::Tail;
+use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk};
@@ -16,7 +17,9 @@ use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_ports::keyring::{KeyringError, ListName};
 use fantail_ports::store::{StoreError, View};
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{FrontNo, ListId, Lookup, PartitionId, Position, ShardNo, TenantId};
+use fantail_rules::ids::{
+    AddressHash, DirectoryNo, FrontNo, ListId, Lookup, PartitionId, Position, ShardNo, TenantId,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,6 +27,7 @@ use tokio::sync::{oneshot, watch};
 
 pub type RootQueue = Queue<RootAsk, RootAnswer>;
 pub type FrontQueue = Queue<FrontAsk, FrontAnswer>;
+pub type DirectoryQueue = Queue<DirectoryAsk, DirectoryAnswer>;
 pub type ShardQueue = Queue<ShardAsk, ShardAnswer>;
 
 pub struct Core {
@@ -39,6 +43,7 @@ pub struct Core {
     pub layout: Layout,
     pub root: Arc<RootQueue>,
     pub fronts: BTreeMap<FrontNo, FrontHandle>,
+    pub directories: BTreeMap<DirectoryNo, DirectoryHandle>,
     pub shards: BTreeMap<ShardNo, ShardHandle>,
 }
 
@@ -48,9 +53,14 @@ pub struct FrontHandle {
     pub applied: watch::Receiver<Position>,
 }
 
+pub struct DirectoryHandle {
+    pub queue: Arc<DirectoryQueue>,
+}
+
 pub struct ShardHandle {
     pub queue: Arc<ShardQueue>,
-    pub applied: watch::Receiver<Position>,
+    /// Rings when there may be an errand: the shard or a directory moved.
+    pub bell: watch::Receiver<u64>,
 }
 
 impl Core {
@@ -76,6 +86,16 @@ impl Core {
 
     pub fn front(&self, front: FrontNo) -> Option<&FrontHandle> {
         self.fronts.get(&front)
+    }
+
+    #[must_use]
+    pub fn directory_of(&self, address: AddressHash) -> DirectoryNo {
+        address.directory(self.layout.directories)
+    }
+
+    #[must_use]
+    pub fn directory(&self, no: DirectoryNo) -> &DirectoryHandle {
+        self.directories.get(&no).expect("directory numbers come from the layout")
     }
 
     #[must_use]

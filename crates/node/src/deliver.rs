@@ -21,7 +21,7 @@ use fantail_ports::channel::{Answer, Message, Shipment};
 use fantail_ports::keyring::Context;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
-use fantail_rules::ids::{DeviceNo, Millis, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{ClaimNo, DeviceNo, Millis, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::pacing::{Call, Signal};
 use fantail_rules::reference::Reference;
 use fantail_rules::retry::Cause;
@@ -86,10 +86,13 @@ struct Parcel<'a> {
 /// What is needed to send, or why a member cannot be sent to.
 struct Packed {
     shipment: Shipment,
-    /// The position of each message.
-    positions: Vec<u16>,
+    /// The position of each message, and the claim it goes to.
+    positions: Vec<(u16, ClaimNo)>,
     unsendable: Vec<Told>,
 }
+
+/// What is open of each endpoint.
+type Addresses = BTreeMap<(UserNo, DeviceNo), (ClaimNo, Arc<[u8]>)>;
 
 impl Parcel<'_> {
     /// Returns how each call ended.
@@ -108,14 +111,14 @@ impl Parcel<'_> {
         let told = Mutex::new(Vec::new());
         let calls = Mutex::new(Vec::with_capacity(packed.positions.len()));
         let report = |index: usize, answer: Answer| {
-            let Some(position) = packed.positions.get(index) else { return };
+            let Some((position, claim)) = packed.positions.get(index).copied() else { return };
             self.core.ports.points.reach("deliver.answered");
             let signal = outcome::signal(&answer);
             calls.lock().unwrap_or_else(PoisonError::into_inner).push(Call { began, signal });
-            told.lock().unwrap_or_else(PoisonError::into_inner).push(Told::of(*position, answer));
+            told.lock().unwrap_or_else(PoisonError::into_inner).push(Told::of(position, answer).about(claim));
         };
         let Some(provider) = self.core.ports.channels.get(&self.channel) else {
-            let told = packed.positions.iter().map(|position| no_provider(*position)).collect();
+            let told = packed.positions.iter().map(|(position, _)| no_provider(*position)).collect();
             self.settle(told).await;
             return Vec::new();
         };
@@ -141,7 +144,7 @@ impl Parcel<'_> {
         let key = reference_key(core, tenant)?;
         let (mut positions, mut messages, mut unsendable) = (Vec::new(), Vec::new(), Vec::new());
         for Send { position, member, attempt } in &allowed.sends {
-            let Some(endpoint) = addresses.get(&(member.user, member.device)) else {
+            let Some((claim, endpoint)) = addresses.get(&(member.user, member.device)) else {
                 unsendable.push(gone(*position));
                 continue;
             };
@@ -158,7 +161,7 @@ impl Parcel<'_> {
             } else {
                 None
             };
-            positions.push(*position);
+            positions.push((*position, *claim));
             messages.push(Message {
                 reference: reference.write(&key),
                 endpoint: endpoint.clone(),
@@ -178,7 +181,7 @@ impl Parcel<'_> {
         Ok(Packed { shipment, positions, unsendable })
     }
 
-    fn addresses(&self) -> Result<BTreeMap<(UserNo, DeviceNo), Arc<[u8]>>, Refusal> {
+    fn addresses(&self) -> Result<Addresses, Refusal> {
         let (tenant, mut users) = (self.allowed.parcel.tenant, Vec::new());
         users.extend(self.allowed.sends.iter().map(|send| send.member.user));
         users.dedup();
@@ -188,13 +191,13 @@ impl Parcel<'_> {
             endpoint::of_users(view.tables(), tenant, &users, &mut |at, found| {
                 let usable =
                     found.iter().filter(|one| one.kind == self.channel && one.status == Status::Active);
-                sealed.extend(usable.map(|one| (users[at], one.device, one.address.clone())));
+                sealed.extend(usable.map(|one| (users[at], one.device, one.claim, one.address.clone())));
             })
         })?;
         // A key that is gone takes its address along.
-        let open = |(user, device, address)| {
+        let open = |(user, device, claim, address)| {
             let plain = keyring.open(tenant, Context::Address, &address).ok()?;
-            Some(((user, device), plain.into()))
+            Some(((user, device), (claim, plain.into())))
         };
         Ok(sealed.into_iter().filter_map(open).collect())
     }
@@ -240,7 +243,7 @@ async fn until(sending: &mut BoxFuture<'_, ()>, mut later: BoxFuture<'static, ()
 
 fn told(position: u16, said: Said, code: &str) -> Told {
     let (message, provider_id) = (String::new(), String::new());
-    Told { position, said, code: code.to_owned(), message, provider_id }
+    Told { position, claim: None, said, code: code.to_owned(), message, provider_id }
 }
 
 fn gone(position: u16) -> Told {

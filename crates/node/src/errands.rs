@@ -1,16 +1,18 @@
-//! Errands: effects that to-do rows remember. List sizes are told to the fronts, keys of gone users destroyed.
+//! Errands: effects that to-do rows remember. List sizes are told to the fronts, keys of gone users destroyed,
+//! addresses claimed and given up.
 //!
-//! Comes from: a shard's to-do rows, whenever its position moves. Does: the effect, durably, then records that it
-//! is done; a crash in between does it again, which changes nothing.
-//! Goes to: `front::Counted` and the keyring, then `shard::{Reported, Shredded}`.
+//! Comes from: a shard's to-do rows and those of the directories that concern it, whenever one of them moves.
+//! Does: the effect, durably, then records that it is done; a crash in between does it again, which changes nothing.
+//! Goes to: `front::Counted` and the keyring, then `shard::{Reported, Shredded}`; addresses are `claims`' matter.
 
 use crate::ask::Refusal;
+use crate::claims;
 use crate::core::{Core, answer, locked};
 use crate::take::HOUSE;
 use fantail_machine::front::FrontAsk;
 use fantail_machine::records::front::Size;
 use fantail_machine::shard::{ShardAsk, report};
-use fantail_machine::tables::todo::{self, Todo};
+use fantail_machine::tables::todo::{self, Release, Todo};
 use fantail_rules::ids::{KeyNo, PartitionId, ShardNo, TenantId};
 use std::sync::Arc;
 use tracing::warn;
@@ -24,9 +26,9 @@ pub struct ErrandLoop {
 
 impl ErrandLoop {
     pub async fn run(self) {
-        let mut applied = self.core.shard(self.shard).applied.clone();
+        let mut bell = self.core.shard(self.shard).bell.clone();
         loop {
-            applied.borrow_and_update();
+            bell.borrow_and_update();
             match self.run_once().await {
                 Ok(true) => continue,
                 Ok(false) => {}
@@ -38,7 +40,7 @@ impl ErrandLoop {
                     continue;
                 }
             }
-            if applied.changed().await.is_err() {
+            if bell.changed().await.is_err() {
                 return;
             }
         }
@@ -46,20 +48,27 @@ impl ErrandLoop {
 
     /// Does what waits now; says whether there was anything.
     pub async fn run_once(&self) -> Result<bool, Refusal> {
-        let (sizes, keys) = self.core.read(PartitionId::Shard(self.shard), |view| {
+        // First what others want of this shard: what is read after it is not overtaken by it.
+        if claims::serve(&self.core, self.shard).await? {
+            return Ok(true);
+        }
+        let (todos, sizes, wanted) = self.core.read(PartitionId::Shard(self.shard), |view| {
             let todos = todo::waiting(view.tables(), TODOS_MAX)?;
             let sizes = report::sizes_to_report(view.tables(), &todos)?;
-            let keys: Vec<_> = todos.iter().filter_map(|todo| key_of(*todo)).collect();
-            Ok((sizes, keys))
+            let wanted = claims::wanted(view.tables(), self.shard, &todos)?;
+            Ok((todos, sizes, wanted))
         })?;
-        let any = !sizes.is_empty() || !keys.is_empty();
+        let keys: Vec<_> = todos.iter().filter_map(|todo| key_of(*todo)).collect();
+        let releases: Vec<_> = todos.iter().filter_map(|todo| release_of(*todo)).collect();
         if !sizes.is_empty() {
             self.report(sizes).await?;
         }
         if !keys.is_empty() {
             self.shred(keys).await?;
         }
-        Ok(any)
+        claims::release(&self.core, self.shard, releases).await?;
+        claims::claim(&self.core, self.shard, wanted).await?;
+        Ok(!todos.is_empty())
     }
 
     /// Every front hears every size: a topic's events come through any of them.
@@ -82,6 +91,13 @@ impl ErrandLoop {
     async fn tell_shard(&self, ask: ShardAsk) -> Result<(), Refusal> {
         answer(self.core.shard(self.shard).queue.push(HOUSE, vec![ask], 1_024)).await?;
         Ok(())
+    }
+}
+
+fn release_of(todo: Todo) -> Option<Release> {
+    match todo {
+        Todo::Release(release) => Some(release),
+        Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } => None,
     }
 }
 

@@ -1,7 +1,7 @@
-//! Housekeeping: retention, sync points, the trimming of the journal.
+//! Housekeeping: retention, silent devices, sync points, the trimming of the journal.
 //!
 //! Comes from: time passing. Does: one bounded round of each per turn; whether and when it ran never changes what
-//! a reader sees. Goes to: `shard::expire`, `front::forget`, the store and the journal.
+//! a reader sees. Goes to: `shard::{expire, endpoints}`, `front::forget`, the store and the journal.
 
 use crate::ask::Refusal;
 use crate::core::{Core, answer, broken, stopped};
@@ -23,6 +23,8 @@ const SYNC_BYTES: u64 = 64 << 20;
 /// How often the loop looks.
 const LOOK_EVERY_MS: u64 = 250;
 const RETENTION_EVERY_MS: u64 = 60_000;
+/// Slices of endpoint pages that one round looks at, per tenant and shard.
+const AGED_SLICES: usize = 16;
 /// The journal keeps at least this much, whatever snapshots there are.
 const JOURNAL_KEPT_MS: u64 = 24 * 3_600_000;
 
@@ -50,11 +52,16 @@ pub async fn sync_now(core: &Core) -> Result<Synced, Refusal> {
 }
 
 /// Where the sweeps over each shard's rows are. Lost on a restart, which begins them anew.
-pub type Sweeps = BTreeMap<(TenantId, ShardNo), Place>;
+#[derive(Default)]
+pub struct Sweeps {
+    rows: BTreeMap<(TenantId, ShardNo), Place>,
+    /// The page of endpoints to go on from.
+    devices: BTreeMap<(TenantId, ShardNo), u64>,
+}
 
 /// Drops what is past its time, tenant by tenant, until the root's queue closes.
 pub async fn retention_loop(core: Arc<Core>) {
-    let mut sweeps = Sweeps::new();
+    let mut sweeps = Sweeps::default();
     while !core.root.is_closed() {
         let deadline = core.ports.clock.monotonic().plus(RETENTION_EVERY_MS);
         core.ports.tasks.sleep_until(deadline).await;
@@ -70,9 +77,10 @@ pub async fn retain(core: &Core, sweeps: &mut Sweeps) -> Result<(), Refusal> {
     let control = core.control.now();
     for tenant in control.tenants.values() {
         for shard in core.shards.keys() {
-            let swept = sweeps.remove(&(tenant.id, *shard));
+            age(core, tenant.id, *shard, sweeps).await?;
+            let swept = sweeps.rows.remove(&(tenant.id, *shard));
             if let Some(place) = expire(core, tenant.id, *shard, tenant.retention_days, swept).await? {
-                sweeps.insert((tenant.id, *shard), place);
+                sweeps.rows.insert((tenant.id, *shard), place);
             }
         }
         for front in core.fronts.keys() {
@@ -101,6 +109,22 @@ async fn expire(
             _ => return Err(stopped("the shard answered something else")),
         }
     }
+}
+
+/// Looks for devices that were silent for long, some slices of pages per round: in a day, some twenty
+/// million users of each.
+async fn age(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps) -> Result<(), Refusal> {
+    let mut page = sweeps.devices.remove(&(tenant, shard)).unwrap_or_default();
+    for _ in 0..AGED_SLICES {
+        match answer(core.shard(shard).queue.push(HOUSE, vec![ShardAsk::Age { tenant, page }], 4_096)).await?
+        {
+            ShardAnswer::Aged { next: Some(next) } => page = next,
+            ShardAnswer::Aged { next: None } => return Ok(()),
+            _ => return Err(stopped("the shard answered something else")),
+        }
+    }
+    sweeps.devices.insert((tenant, shard), page);
+    Ok(())
 }
 
 async fn forget(core: &Core, tenant: TenantId, front: FrontNo, retention_days: u32) -> Result<(), Refusal> {

@@ -153,6 +153,7 @@ impl<M: Machine> Leader<M> {
         self.next = Position(self.next.0 + count);
         self.ports.points.reach("lead.planned");
         self.meter.planned(count, batch.bytes as u64);
+        self.meter.endpoints(&batch.endpoints);
         let derived = batch.derived;
         let commit = Commit {
             through,

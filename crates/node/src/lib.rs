@@ -3,7 +3,7 @@
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
 //! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`dispatch`, `deliver`), everything
-//! else (`people`, `templates`, `tenants`, `errands`, `housekeeping`).
+//! else (`people`, `devices`, `templates`, `tenants`, `errands`, `claims`, `housekeeping`).
 
 pub mod ask;
 pub mod node;
@@ -27,12 +27,14 @@ pub mod deliveries;
 mod dispatch;
 mod notify;
 
+mod devices;
 mod inbox;
 mod known;
 mod people;
 mod templates;
 mod tenants;
 
+mod claims;
 mod errands;
 pub mod housekeeping;
 

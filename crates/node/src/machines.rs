@@ -1,12 +1,14 @@
-//! The three machines as a leader sees them: decide an ask, fold a record.
+//! The four machines as a leader sees them: decide an ask, fold a record.
 //!
 //! Comes from: `lead` (asks) and `recover` (records). Does: bridges typed asks and bytes.
 //! Goes to: `fantail_machine`, which has all the logic.
 
 use fantail_machine::Planned;
 use fantail_machine::codec::Malformed;
+use fantail_machine::directory::{self, DirectoryAnswer, DirectoryAsk};
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
+use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::FrontRecord;
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::ShardRecord;
@@ -17,7 +19,8 @@ use fantail_machine::tables::idempotency;
 use fantail_machine::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::Bucket;
-use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use thiserror::Error;
@@ -67,6 +70,8 @@ pub struct Batch {
     pub derived: Derived,
     /// For fronts: what shards will take.
     pub facts: Vec<FrontFact>,
+    /// For shards: what became of endpoints.
+    pub endpoints: EndpointTally,
 }
 
 impl Batch {
@@ -76,6 +81,46 @@ impl Batch {
         self.bytes += bytes.len();
         self.records.push(bytes);
         position
+    }
+}
+
+/// How many endpoints came to each status, in the order of their numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EndpointTally(pub [u64; Status::ALL.len()]);
+
+impl EndpointTally {
+    fn count(&mut self, record: &ShardRecord) {
+        match record {
+            ShardRecord::EndpointPut { endpoints, .. } => {
+                endpoints.iter().for_each(|put| self.add(put.status));
+            }
+            ShardRecord::EndpointState { states, .. } => {
+                states.iter().for_each(|state| self.add(state.status));
+            }
+            ShardRecord::UserPut { .. }
+            | ShardRecord::UserGone { .. }
+            | ShardRecord::Edges { .. }
+            | ShardRecord::Take { .. }
+            | ShardRecord::Given(_)
+            | ShardRecord::Marked { .. }
+            | ShardRecord::Moved { .. }
+            | ShardRecord::Cleared { .. }
+            | ShardRecord::Unlisted { .. }
+            | ShardRecord::Reported { .. }
+            | ShardRecord::Shredded { .. }
+            | ShardRecord::Expired { .. }
+            | ShardRecord::EndpointGone { .. }
+            | ShardRecord::Intend(_)
+            | ShardRecord::Wake(_)
+            | ShardRecord::Outcome(_)
+            | ShardRecord::Receipt(_)
+            | ShardRecord::Redrive(_)
+            | ShardRecord::Closed { .. } => {}
+        }
+    }
+
+    fn add(&mut self, status: Status) {
+        self.0[status as usize - 1] += 1;
     }
 }
 
@@ -205,6 +250,47 @@ impl Machine for Front {
     }
 }
 
+pub struct Directory(pub DirectoryNo);
+
+impl Machine for Directory {
+    type Ask = DirectoryAsk;
+    type Answer = DirectoryAnswer;
+
+    fn partition(&self) -> PartitionId {
+        PartitionId::Directory(self.0)
+    }
+
+    fn decide(
+        &self,
+        view: &mut View<'_>,
+        ask: DirectoryAsk,
+        moment: Moment,
+        batch: &mut Batch,
+    ) -> Result<DirectoryAnswer, TablesError> {
+        let Planned { records, answer } = directory::plan(view, ask)?;
+        for record in records {
+            directory::apply(view, &record, moment.now)?;
+            batch.add(&Stamped { at: moment.now, record });
+        }
+        Ok(answer)
+    }
+
+    fn replay(
+        &self,
+        view: &mut View<'_>,
+        record: &[u8],
+        _: &[FrontFact],
+        _: &mut Derived,
+    ) -> Result<(), ReplayError> {
+        let Stamped { at, record } = Stamped::<DirectoryRecord>::decode(record)?;
+        Ok(directory::apply(view, &record, at)?)
+    }
+
+    fn refers_to(&self, _: &[u8]) -> Result<Option<Reference>, Malformed> {
+        Ok(None)
+    }
+}
+
 pub struct Shard(pub ShardNo);
 
 impl Machine for Shard {
@@ -245,6 +331,7 @@ impl Machine for Shard {
         let Planned { records, answer } = shard::plan(view, ask, self.0, moment)?;
         for record in records {
             shard::apply(view, &record, moment.now, &facts, &mut batch.derived)?;
+            batch.endpoints.count(&record);
             batch.add(&Stamped { at: moment.now, record });
         }
         Ok(answer)

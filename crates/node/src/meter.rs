@@ -1,7 +1,9 @@
 //! What the node counts. Plain atomics, read by `/metrics`; nothing decides on them.
 
+use crate::machines::EndpointTally;
 use fantail_machine::shard::outcome::{Said, Told};
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::Status;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Default)]
@@ -17,6 +19,8 @@ pub struct Meter {
     inbox_reads: AtomicU64,
     busy: AtomicU64,
     answers: [[AtomicU64; ANSWERS]; CHANNELS],
+    /// By status, in the order of their numbers.
+    endpoints: [AtomicU64; Status::ALL.len()],
 }
 
 const CHANNELS: usize = ChannelKind::ALL.len();
@@ -40,6 +44,7 @@ pub struct Reading {
     pub busy: u64,
     /// Attempts that ended, by channel and by how, in the order of [`ANSWER_NAMES`].
     pub answers: [[u64; ANSWERS]; CHANNELS],
+    pub endpoints: [u64; Status::ALL.len()],
 }
 
 impl Meter {
@@ -91,6 +96,13 @@ impl Meter {
         }
     }
 
+    /// So many endpoints came to each status.
+    pub fn endpoints(&self, tally: &EndpointTally) {
+        for (counter, count) in self.endpoints.iter().zip(tally.0).filter(|(_, count)| *count > 0) {
+            counter.fetch_add(count, Relaxed);
+        }
+    }
+
     #[must_use]
     pub fn read(&self) -> Reading {
         Reading {
@@ -105,6 +117,7 @@ impl Meter {
             inbox_reads: self.inbox_reads.load(Relaxed),
             busy: self.busy.load(Relaxed),
             answers: self.answers.each_ref().map(|of| of.each_ref().map(|count| count.load(Relaxed))),
+            endpoints: std::array::from_fn(|place| self.endpoints[place].load(Relaxed)),
         }
     }
 }

@@ -2,18 +2,20 @@
 //! methods for templates are in `templates`.
 
 use crate::ask::{
-    Accepted, ChannelKind, Counts, DeadLetter, DeliveryState, EdgeAsk, EdgeChange, EventAsk, Explanation,
-    InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus, NotificationView,
-    NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal, TenantAsk, TenantPatch, TenantView,
-    Upserted, UserAsk, UserView, Which, Wish,
+    Accepted, ChannelKind, Counts, DeadLetter, DeliveryState, DeviceAsk, DeviceView, EdgeAsk, EdgeChange,
+    EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus,
+    NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal, Registered,
+    SuppressionAsk, SuppressionView, TenantAsk, TenantPatch, TenantView, Upserted, UserAsk, UserView, Which,
+    Wish,
 };
 use crate::core::Core;
 use crate::deliveries::DeadPlace;
 use crate::meter::Reading;
-use crate::{accept, deliveries, housekeeping, inbox, notify, people, start, tenants};
+use crate::{accept, deliveries, devices, housekeeping, inbox, notify, people, start, tenants};
 use fantail_ports::store::{Gauges, StoreError, Tended};
 use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
+use fantail_rules::suppression::Reason;
 use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
 use tracing::warn;
@@ -57,6 +59,7 @@ impl Node {
     pub async fn stop(&self) -> Result<(), Refusal> {
         self.core.root.close();
         self.core.fronts.values().for_each(|front| front.queue.close());
+        self.core.directories.values().for_each(|directory| directory.queue.close());
         self.core.shards.values().for_each(|shard| shard.queue.close());
         housekeeping::sync_now(&self.core).await.map(|_| ())
     }
@@ -133,7 +136,7 @@ impl Node {
 
     /// One round of retention now, instead of when it is due.
     pub async fn retain(&self) -> Result<(), Refusal> {
-        housekeeping::retain(&self.core, &mut housekeeping::Sweeps::new()).await
+        housekeeping::retain(&self.core, &mut housekeeping::Sweeps::default()).await
     }
 
     pub async fn create_tenant(&self, ask: TenantAsk) -> Result<TenantView, Refusal> {
@@ -263,6 +266,41 @@ impl Node {
 
     pub async fn delete_user(&self, tenant: TenantId, user: &str) -> Result<(), Refusal> {
         people::delete_user(&self.core, tenant, user).await
+    }
+
+    /// `Ok` only after it is durable. The device is used once its address is known to be this user's alone.
+    pub async fn register_device(&self, tenant: TenantId, ask: DeviceAsk) -> Result<Registered, Refusal> {
+        devices::register(&self.core, tenant, ask).await
+    }
+
+    pub async fn devices(&self, tenant: TenantId, user: &str) -> Result<Vec<DeviceView>, Refusal> {
+        devices::devices(&self.core, tenant, user)
+    }
+
+    pub async fn unregister_device(&self, tenant: TenantId, user: &str, device: &str) -> Result<(), Refusal> {
+        devices::unregister(&self.core, tenant, user, device).await
+    }
+
+    /// From the answer on, nothing more is planned for this address within moments, whoever has it.
+    pub async fn suppress(
+        &self,
+        tenant: TenantId,
+        ask: &SuppressionAsk,
+        reason: Reason,
+    ) -> Result<(), Refusal> {
+        devices::suppress(&self.core, tenant, ask, reason).await
+    }
+
+    pub async fn unsuppress(&self, tenant: TenantId, ask: &SuppressionAsk) -> Result<(), Refusal> {
+        devices::unsuppress(&self.core, tenant, ask).await
+    }
+
+    pub async fn suppression(
+        &self,
+        tenant: TenantId,
+        ask: &SuppressionAsk,
+    ) -> Result<SuppressionView, Refusal> {
+        devices::suppression(&self.core, tenant, ask)
     }
 
     /// `Ok(true)` if the edge changed, `Ok(false)` if it was so already.

@@ -4,14 +4,15 @@
 //! shards, and opens names again for those who may read them. Goes to: `machine::shard::{users, edges}`.
 
 use crate::accept::seal_name;
-use crate::ask::{EdgeAsk, EdgeChange, ListAsk, Names, Refusal, Upserted, UserAsk, UserView};
+use crate::ask::{EdgeAsk, EdgeChange, ListAsk, Names, ProfileAsk, Refusal, Upserted, UserAsk, UserView};
 use crate::core::{Core, answer, locked, stopped};
+use crate::devices;
 use fantail_machine::records::shard::Change;
 use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
 use fantail_machine::shard::users::{Put, PutAnswer};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::user::UserRow;
-use fantail_machine::tables::{follow, list, user};
+use fantail_machine::tables::{endpoint, follow, list, user};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_ports::lists::ListKey;
 use fantail_rules::ids::{KeyNo, ListId, Lookup, PartitionId, ShardNo, TenantId, UserNo};
@@ -40,8 +41,7 @@ pub async fn put_users(core: &Core, tenant: TenantId, users: Vec<UserAsk>) -> Ve
         let mut pending = Vec::new();
         for (shard, (places, puts)) in by_shard {
             for (places, puts) in places.chunks(USERS_PER_RECORD_MAX).zip(puts.chunks(USERS_PER_RECORD_MAX)) {
-                let bytes =
-                    puts.iter().map(|put| put.id.bytes.len() + put.attributes.bytes.len() + 128).sum();
+                let bytes = puts.iter().map(weight).sum();
                 let ask = ShardAsk::PutUsers { tenant, users: puts.to_vec() };
                 let pushed = core.shard(shard).queue.push(tenant, vec![ask], bytes);
                 pending.push((places.to_vec(), pushed));
@@ -72,6 +72,12 @@ pub async fn put_users(core: &Core, tenant: TenantId, users: Vec<UserAsk>) -> Ve
     results
 }
 
+/// What a put weighs in a queue.
+fn weight(put: &Put) -> usize {
+    let addresses: usize = put.profile.iter().map(|contact| contact.address.bytes.len() + 64).sum();
+    put.id.bytes.len() + put.attributes.bytes.len() + addresses + 128
+}
+
 /// Under which key a user is sealed.
 #[derive(Clone, Copy)]
 enum UserKey {
@@ -93,8 +99,10 @@ fn seal_user(core: &Core, tenant: TenantId, ask: &UserAsk, key: UserKey) -> Resu
     let seal = |key: KeyNo| {
         let id = keyring.seal(tenant, key, Context::UserId, ask.user.as_bytes())?;
         let attributes = keyring.seal(tenant, key, Context::UserAttributes, &ask.attributes)?;
-        let (locale, zone) = (String::new(), String::new());
-        Ok(Put { lookup, minted: false, id, attributes, locale, zone, profile: Vec::new() })
+        let ProfileAsk { locale, zone, contacts } = &ask.profile;
+        let profile = devices::seal_contacts(core, tenant, key, contacts)?;
+        let (locale, zone) = (locale.clone(), zone.clone());
+        Ok(Put { lookup, minted: false, id, attributes, locale, zone, profile })
     };
     let sealed = match known.map(seal) {
         Some(Ok(put)) => put,
@@ -128,14 +136,28 @@ pub fn user(core: &Core, tenant: TenantId, name: &str) -> Result<UserView, Refus
     core.require_tenant(tenant)?;
     let lookup = core.ports.keyring.lookup_user(tenant, name).map_err(locked)?;
     let unknown = || Refusal::UnknownUser { user: name.to_owned() };
-    let (_, row) = find(core, tenant, lookup)?.ok_or_else(unknown)?;
+    let (row, endpoints) = core
+        .read(PartitionId::Shard(core.shard_of(lookup)), |view| {
+            let Some(number) = user::number(view.tables(), tenant, lookup)? else { return Ok(None) };
+            let Some(row) = user::find(view.tables(), tenant, number)? else { return Ok(None) };
+            Ok(Some((row, endpoint::of_user(view.tables(), tenant, number)?)))
+        })?
+        .ok_or_else(unknown)?;
     let attributes = match core.ports.keyring.open(tenant, Context::UserAttributes, &row.attributes) {
         Ok(attributes) => attributes,
         // The key is gone: so is the user, as far as anybody can tell.
         Err(KeyringError::NoKey { .. }) => return Err(unknown()),
         Err(failed) => return Err(locked(failed)),
     };
-    Ok(UserView { user: name.to_owned(), attributes, created_at: row.created, updated_at: row.updated })
+    Ok(UserView {
+        user: name.to_owned(),
+        attributes,
+        channels: devices::channels(core, tenant, &endpoints),
+        locale: row.locale,
+        zone: row.zone,
+        created_at: row.created,
+        updated_at: row.updated,
+    })
 }
 
 pub async fn delete_user(core: &Core, tenant: TenantId, name: &str) -> Result<(), Refusal> {

@@ -1,16 +1,17 @@
-//! Start: fence, recover, lead. Root first, as it knows the layout; fronts before the shards that take from them.
+//! Start: fence, recover, lead. Root first, as it knows the layout; fronts and directories before the
+//! shards that take from them.
 
 use crate::ask::Refusal;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
-use crate::core::{Core, FrontHandle, ShardHandle, answer};
+use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
 use crate::deliver;
 use crate::dispatch::{self, Dispatch};
 use crate::errands::ErrandLoop;
 use crate::housekeeping::{retention_loop, sync_loop};
 use crate::known::Known;
 use crate::lead::{Leader, Settled};
-use crate::machines::{Front, Machine, Root, Shard};
+use crate::machines::{Directory, Front, Machine, Root, Shard};
 use crate::meter::Meter;
 use crate::ports::Ports;
 use crate::queue::Queue;
@@ -24,7 +25,7 @@ use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
 use fantail_rules::believed_time::behind_ms;
-use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo};
+use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -37,11 +38,12 @@ use tracing::{info, warn};
 pub struct Options {
     pub shards: u16,
     pub fronts: u16,
+    pub directories: u16,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { shards: 4, fronts: 1 }
+        Self { shards: 4, fronts: 1, directories: 1 }
     }
 }
 
@@ -73,6 +75,24 @@ pub enum StartError {
 
 type MachineQueue<M> = Queue<<M as Machine>::Ask, <M as Machine>::Answer>;
 
+/// Wakes the errand loop of a shard.
+#[derive(Clone)]
+struct Bell(Arc<watch::Sender<u64>>);
+
+type Bells = BTreeMap<ShardNo, Bell>;
+
+impl Default for Bell {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl Bell {
+    fn ring(&self) {
+        self.0.send_modify(|rung| *rung += 1);
+    }
+}
+
 struct Starter {
     ports: Arc<Ports>,
     meter: Arc<Meter>,
@@ -89,7 +109,8 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let plane = Arc::new(ControlPlane::default());
     let settled = refresh(starter.ports.clone(), plane.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
-    let wanted = Layout { shards: options.shards, fronts: options.fronts };
+    let Options { shards, fronts, directories } = options;
+    let wanted = Layout { shards, fronts, directories };
     let layout = match answer(root.push(HOUSE, vec![RootAsk::Layout(wanted)], 64)).await {
         Ok(RootAnswer::Layout(layout)) => layout,
         Ok(_) | Err(_) => return Err(StartError::NoLayout),
@@ -106,14 +127,25 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         tails.insert(front, tail.clone());
         fronts.insert(front, FrontHandle { queue, tail, applied });
     }
+    let bells: Bells = (0..layout.shards).map(|no| (ShardNo(no), Bell::default())).collect();
+    let mut directories = BTreeMap::new();
+    for no in (0..layout.directories).map(DirectoryNo) {
+        let bells = bells.clone();
+        let settled: Settled = Box::new(move |_, _| bells.values().for_each(Bell::ring));
+        let (queue, _) = starter.lead(Directory(no), &BTreeMap::new(), settled).await?;
+        directories.insert(no, DirectoryHandle { queue });
+    }
     let mut shards = BTreeMap::new();
     let now = starter.ports.clock.monotonic();
     let dispatch = Arc::new(Dispatch::new((0..layout.shards).map(ShardNo), now));
-    for shard in (0..layout.shards).map(ShardNo) {
-        let offers = dispatch.clone();
-        let settled: Settled = Box::new(move |_, found| offers.offer(shard, found));
-        let (queue, applied) = starter.lead(Shard(shard), &tails, settled).await?;
-        shards.insert(shard, ShardHandle { queue, applied });
+    for (shard, bell) in bells {
+        let (heard, offers) = (bell.0.subscribe(), dispatch.clone());
+        let settled: Settled = Box::new(move |_, found| {
+            offers.offer(shard, found);
+            bell.ring();
+        });
+        let (queue, _) = starter.lead(Shard(shard), &tails, settled).await?;
+        shards.insert(shard, ShardHandle { queue, bell: heard });
     }
     let Starter { ports, meter, replayed, newest } = starter;
     let clock_behind_ms = behind_ms(newest, ports.clock.wall());
@@ -136,11 +168,12 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         layout,
         root,
         fronts,
+        directories,
         shards,
     });
     take_over(&core).await?;
     start_loops(&core);
-    let Layout { shards, fronts } = layout;
+    let Layout { shards, fronts, .. } = layout;
     let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };
     info!(replayed, shards, fronts, "node started");
     Ok((core, report))

@@ -2,8 +2,8 @@
 //! comment is a contract, held by the suite of the same name in `fantail-conformance` for every engine.
 //!
 //! Reading order follows a fact: it is appended to the `journal`, folded into the `store` (whose parts are
-//! `tables`, `lists` and `inbox`), copied to `blobs`. Messages leave by a `channel`. Names are sealed by the `keyring`. `clock`, `entropy` and
-//! `tasks` are the only ways to time, chance and concurrency.
+//! `tables`, `lists` and `inbox`), told to the `audit` log, copied to `blobs`. Messages leave by a `channel`. Names are
+//! sealed by the `keyring`. `clock`, `entropy` and `tasks` are the only ways to time, chance and concurrency.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,6 +15,8 @@ pub mod store;
 pub mod inbox;
 pub mod lists;
 pub mod tables;
+
+pub mod audit;
 
 pub mod blobs;
 pub mod channel;

@@ -193,6 +193,7 @@ hex_debug!(DeviceHash);
 pub enum PartitionId {
     Root,
     Front(FrontNo),
+    Directory(DirectoryNo),
     Shard(ShardNo),
 }
 
@@ -203,17 +204,19 @@ impl PartitionId {
         match self {
             Self::Root => 0,
             Self::Front(FrontNo(no)) => 0x4000 | no,
+            Self::Directory(DirectoryNo(no)) => 0x8000 | no,
             Self::Shard(ShardNo(no)) => 0xC000 | no,
         }
     }
 
-    /// The partition with this number. 0x8000 is kept for the directory machine.
+    /// The partition with this number.
     #[must_use]
     pub fn from_code(code: u16) -> Option<Self> {
         let no = code & 0x3FFF;
         match code & 0xC000 {
             0 if no == 0 => Some(Self::Root),
             0x4000 => Some(Self::Front(FrontNo(no))),
+            0x8000 => Some(Self::Directory(DirectoryNo(no))),
             0xC000 => Some(Self::Shard(ShardNo(no))),
             _ => None,
         }
@@ -225,6 +228,7 @@ impl fmt::Display for PartitionId {
         match self {
             Self::Root => write!(f, "root"),
             Self::Front(no) => write!(f, "front-{no}"),
+            Self::Directory(no) => write!(f, "directory-{no}"),
             Self::Shard(no) => write!(f, "shard-{no}"),
         }
     }
@@ -240,6 +244,7 @@ mod tests {
             PartitionId::Root,
             PartitionId::Front(FrontNo(0)),
             PartitionId::Front(FrontNo(1023)),
+            PartitionId::Directory(DirectoryNo(0)),
             PartitionId::Shard(ShardNo(0)),
             PartitionId::Shard(ShardNo(4095)),
         ];
@@ -247,7 +252,7 @@ mod tests {
             assert_eq!(PartitionId::from_code(partition.code()), Some(partition));
         }
         assert_eq!(PartitionId::from_code(7), None);
-        assert_eq!(PartitionId::from_code(0x8001), None);
+        assert_eq!(PartitionId::from_code(0x8001), Some(PartitionId::Directory(DirectoryNo(1))));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
 //! decisions in the order an event meets them: `believed_time`, `admit`, `tier` (and `cost`),
-//! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `endpoint`); and those that a delivery meets on its way out: `lanes`
+//! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `address`, `endpoint`, `suppression`); and those that a delivery meets on its way out: `lanes`
 //! (whose turn it is), `pacing` (how much may be sent now), `attempt` (what became of it), `retry` (when again).
 
 pub mod ids;
@@ -22,8 +22,10 @@ pub mod interval;
 pub mod marks;
 pub mod merge;
 
+pub mod address;
 pub mod channel_kind;
 pub mod endpoint;
+pub mod suppression;
 
 pub mod lanes;
 pub mod pacing;

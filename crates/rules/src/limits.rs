@@ -54,6 +54,11 @@ pub const ENDPOINTS_PER_USER_MAX: usize = 20;
 /// Endpoints in one record, each with its sealed address; and changes of state, which are a few bytes but touch a page.
 pub const ENDPOINTS_PER_RECORD_MAX: usize = 32;
 pub const ENDPOINT_STATES_PER_RECORD_MAX: usize = 64;
+/// Claims in one record of a directory: each costs a row or two.
+pub const CLAIMS_PER_RECORD_MAX: usize = 256;
+/// Endpoints that have to let go of one address before its owner may use it. They do within milliseconds; a token that
+/// more users claim in that time is nobody's for a moment longer.
+pub const RELEASING_MAX: usize = 16;
 /// A token or a web push subscription; the longest known are under a kilobyte.
 pub const ADDRESS_BYTES_MAX: usize = 4 << 10;
 pub const APP_VERSION_BYTES_MAX: usize = 64;
@@ -128,3 +133,15 @@ pub const TTL_S_MAX: u64 = 30 * 86_400;
 
 /// Recipients of one notification. More are a list, or a bulk send.
 pub const RECIPIENTS_MAX: usize = 1_000;
+
+/// What one audit entry says. Facts are small: names, numbers and hashes; a sealed proof of consent is the largest.
+pub const AUDIT_BODY_BYTES_MAX: usize = 4 << 10;
+/// Entries that one call appends with one sync, and their bytes: half of what the log's files take at once.
+pub const AUDIT_ENTRIES_PER_APPEND_MAX: usize = 16_384;
+pub const AUDIT_APPEND_BYTES_MAX: usize = 8 << 20;
+/// Names in audit entries: of an API key and of an action; what is acted on has a name like any other.
+pub const AUDIT_NAME_BYTES_MAX: usize = 64;
+/// Heads that one checkpoint lists, about 100 bytes each: ten partitions of every tenant there may be.
+pub const CHECKPOINT_HEADS_MAX: usize = 100_000;
+/// Findings that one verification lists; the rest is counted. Who sees so many looks at the first ones.
+pub const AUDIT_FINDINGS_MAX: usize = 1_000;

@@ -14,6 +14,7 @@ use fantail_node::start::Report;
 use fantail_ports::BoxFuture;
 use fantail_rules::believed_time::Jump;
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::Status;
 use fantail_wire::health::{Backup, Check};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -134,6 +135,10 @@ fn write_node(text: &mut Text, health: &Health) {
     ] {
         text.family(name, "counter", help);
         text.sample(name, &[], value);
+    }
+    text.family("fantail_endpoint_changes_total", "counter", "Endpoints that came to each status");
+    for (status, count) in Status::ALL.iter().zip(counters.endpoints) {
+        text.sample("fantail_endpoint_changes_total", &[("status", status.name())], count);
     }
     for (name, help, value) in [
         ("fantail_apply_worst_micros", "Longest plan and apply of one ask", counters.decide_worst_micros),

@@ -19,6 +19,8 @@ pub enum Invariant {
     Tenants = 14,
     /// 28: one accept per key and body.
     Idempotency = 28,
+    /// 31: an address belongs to one user at a time, and gates see it so.
+    OneOwner = 31,
     /// 34: after healing everything drains.
     Drains = 34,
     /// Replicas at equal positions have equal tables.

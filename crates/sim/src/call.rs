@@ -7,13 +7,17 @@ use crate::executor::Executor;
 use fantail_memory::clock::ManualClock;
 use fantail_node::Node;
 use fantail_node::ask::{
-    Accepted, AudienceAsk, ChannelSet, Counts, EdgeAsk, EdgeChange, EventAsk, InboxAsk, InboxFrom, InboxPage,
-    ListAsk, MarkAsk, MarkTarget, NotificationView, Priority, Refusal, Upserted, UserAsk, UserView,
+    Accepted, AudienceAsk, ChannelSet, Counts, DeviceAsk, EdgeAsk, EdgeChange, EventAsk, InboxAsk, InboxFrom,
+    InboxPage, ListAsk, MarkAsk, MarkTarget, NotificationView, Priority, ProfileAsk, Refusal, Registered,
+    SuppressionAsk, Upserted, UserAsk, UserView,
 };
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::Platform;
 use fantail_rules::ids::{Arrival, TenantId};
 use fantail_rules::marks::{Mark, State};
+use fantail_rules::suppression::Reason;
 use fantail_rules::ulid::Ulid;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -36,6 +40,19 @@ impl Who {
 #[must_use]
 pub fn user_name(user: u16) -> String {
     format!("u{user}")
+}
+
+/// A device of a user, and a token that any of them may come to have.
+pub type DeviceNo = u8;
+pub type Token = u8;
+
+#[must_use]
+pub fn device_name(device: DeviceNo) -> String {
+    format!("d{device}")
+}
+
+fn token_text(token: Token) -> String {
+    format!("stub:{token}")
 }
 
 /// A list by its number; actors below `ACTORS_WITH_USER` are users too.
@@ -150,6 +167,21 @@ pub enum Call {
         mark: Mark,
         target: Target,
     },
+    Register {
+        who: Who,
+        device: DeviceNo,
+        token: Token,
+    },
+    Unregister {
+        who: Who,
+        device: DeviceNo,
+    },
+    /// Nothing may be sent to a token, or it may again.
+    Suppress {
+        tenant: TenantId,
+        token: Token,
+        on: bool,
+    },
     ReadUser {
         who: Who,
     },
@@ -185,6 +217,9 @@ pub enum Answer {
     Posted(Vec<Result<Accepted, Refusal>>),
     Retracted(Result<(), Refusal>),
     Marked(Result<Counts, Refusal>),
+    Registered(Result<Registered, Refusal>),
+    Unregistered(Result<(), Refusal>),
+    Suppressed(Result<(), Refusal>),
     User(Result<UserView, Refusal>),
     Page(Result<InboxPage, Refusal>),
     Walked(Result<Vec<NotificationView>, Refusal>),
@@ -219,6 +254,20 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             };
             Answer::Marked(node.mark(who.tenant, MarkAsk { user: who.name(), mark, target }).await)
         }
+        Call::Register { who, device, token } => {
+            Answer::Registered(node.register_device(who.tenant, device_ask(who, device, token)).await)
+        }
+        Call::Unregister { who, device } => {
+            let (user, device) = (who.name(), device_name(device));
+            Answer::Unregistered(node.unregister_device(who.tenant, &user, &device).await)
+        }
+        Call::Suppress { tenant, token, on } => {
+            let ask = SuppressionAsk { kind: ChannelKind::Push, identity: token_text(token) };
+            Answer::Suppressed(match on {
+                true => node.suppress(tenant, &ask, Reason::Manual).await,
+                false => node.unsuppress(tenant, &ask).await,
+            })
+        }
         Call::ReadUser { who } => Answer::User(node.user(who.tenant, &who.name()).await),
         Call::Audit { who } => Answer::Page(page(&node, who, InboxFrom::Newest, WHOLE).await),
         Call::Poll { who, from, limit } => {
@@ -228,8 +277,20 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
     }
 }
 
+fn device_ask(who: Who, device: DeviceNo, token: Token) -> DeviceAsk {
+    DeviceAsk {
+        user: who.name(),
+        device: device_name(device),
+        kind: ChannelKind::Push,
+        platform: Platform::Ios,
+        address: token_text(token).into_bytes(),
+        identity: token_text(token),
+        meta: Vec::new(),
+    }
+}
+
 fn user_ask(user: u16, attribute: u64) -> UserAsk {
-    UserAsk { user: user_name(user), attributes: attributes(attribute) }
+    UserAsk { user: user_name(user), attributes: attributes(attribute), profile: ProfileAsk::default() }
 }
 
 #[must_use]

@@ -2,7 +2,7 @@
 //! a seed chooses, judged by an oracle that hears only what clients hear. Same seed, same bytes.
 //!
 //! Reading order: what runs (`executor`, `world`), who asks (`swarm`, `workload`, `call`), who judges (`oracle`,
-//! `broken`), how a run goes (`run`, `phases`, `trace`), and whether the judge is any good (`planted`).
+//! `owners`, `broken`), how a run goes (`run`, `phases`, `trace`), and whether the judge is any good (`planted`).
 
 pub mod chance;
 pub mod executor;
@@ -14,6 +14,7 @@ mod workload;
 
 pub mod broken;
 mod oracle;
+mod owners;
 
 mod phases;
 mod run;

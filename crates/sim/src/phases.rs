@@ -3,7 +3,7 @@
 use crate::broken::{Broken, Invariant};
 use crate::call::{Call, Who, page};
 use crate::executor::at_once;
-use crate::oracle::check_lists;
+use crate::oracle::{check_devices, check_lists};
 use crate::run::Sim;
 use crate::workload::Workload;
 use fantail_machine::records::Stamped;
@@ -12,6 +12,7 @@ use fantail_node::Node;
 use fantail_node::ask::{InboxFrom, TenantAsk, TenantPatch, TenantView};
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
+use fantail_rules::endpoint::Status;
 use fantail_rules::ids::PartitionId;
 use fantail_rules::limits::TIER_UP_MIN;
 use fantail_rules::tier::Tier;
@@ -135,6 +136,7 @@ impl Sim {
         let Some(node) = self.world.node.clone() else { return Ok(()) };
         for tenant in self.workload.tenants.clone() {
             check_lists(&self.oracle, &node, tenant, &Workload::lists())?;
+            check_devices(&self.oracle, &node, tenant)?;
         }
         Ok(())
     }
@@ -237,6 +239,9 @@ impl Sim {
         let Some(node) = self.world.node.clone() else { return Ok(()) };
         for who in self.oracle.everybody() {
             let Some(Ok(found)) = at_once(page(&node, who, InboxFrom::Newest, 10)) else { continue };
+            let devices = at_once(node.devices(who.tenant, &who.name())).and_then(Result::ok);
+            let used = devices.into_iter().flatten().find(|device| device.status == Status::Active);
+            Invariant::Time.holds(used.is_none(), || format!("{who:?} was silent for long: {used:?}"))?;
             let empty = found.notifications.is_empty() && (found.unread, found.unseen) == (0, 0);
             Invariant::Counts.holds(empty, || format!("{who:?} has {found:?} long after retention"))?;
         }

@@ -8,6 +8,7 @@ use crate::call::{Answer, Call, perform};
 use crate::chance::Chance;
 use crate::executor::at_once;
 use crate::oracle::{CallId, Doubt, Now, Oracle, Seen};
+use crate::owners;
 use crate::planted::Bug;
 use crate::swarm::Swarm;
 use crate::trace::Trace;
@@ -197,6 +198,9 @@ impl Sim {
         }
         if self.trace.step.is_multiple_of(4) && self.world.take_lag() == Some(0) {
             self.oracle.quiet(self.trace.step);
+        }
+        if self.trace.step.is_multiple_of(8) && self.swarm.devices {
+            owners::check(&self.world, &self.workload.tenants)?;
         }
         if self.trace.step.is_multiple_of(64) && !self.world.failing {
             let stopped = self.world.node.as_ref().and_then(|node| node.health().stopped);

@@ -6,6 +6,7 @@ use crate::chance::Chance;
 pub struct Swarm {
     pub shards: u16,
     pub fronts: u16,
+    pub directories: u16,
     /// Calls of the chaotic phase.
     pub calls: u32,
     pub in_flight_max: usize,
@@ -23,6 +24,7 @@ pub struct Swarm {
     pub retractions: bool,
     pub other_bodies: bool,
     pub marks: bool,
+    pub devices: bool,
     /// Also ask what production is known not to hold yet: one key with two bodies that go to different fronts.
     pub strict: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
@@ -53,6 +55,8 @@ impl Swarm {
             other_bodies: chance.percent(70),
             marks: chance.percent(85),
             flush_weight: chance.between(2, 40),
+            devices: chance.percent(75),
+            directories: one_of(&[1, 1, 2]),
         }
     }
 }

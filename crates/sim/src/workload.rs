@@ -20,6 +20,9 @@ const ACTORS: u16 = 4;
 const TOPICS: u16 = 2;
 /// The actor the crowd follows.
 const STAR: List = List::Actor(2);
+/// Devices of each user, and tokens that they come to have.
+const DEVICES: usize = 2;
+const TOKENS: usize = 4;
 /// How far back clients repeat, retract and mark.
 const RECENT: usize = 40;
 
@@ -97,6 +100,9 @@ impl Workload {
             5,
             8,
             2,
+            on(swarm.devices, 14),
+            on(swarm.devices, 3),
+            on(swarm.devices, 3),
         ];
         match self.chance.weighted(&weights) {
             0 => self.post(oracle),
@@ -114,7 +120,13 @@ impl Workload {
             9 => Call::Audit { who: self.anybody_at_all() },
             10 => Call::Walk { who: self.anybody(), limit: self.chance.index(5) + 1 },
             11 => self.poll(oracle),
-            _ => Call::ReadUser { who: self.anybody() },
+            12 => Call::ReadUser { who: self.anybody() },
+            13 => Call::Register { who: self.anybody(), device: self.device(), token: self.token() },
+            14 => Call::Unregister { who: self.anybody(), device: self.device() },
+            _ => {
+                let on = self.chance.percent(50);
+                Call::Suppress { tenant: self.tenant().1, token: self.token(), on }
+            }
         }
     }
 
@@ -133,6 +145,15 @@ impl Workload {
             return Who { tenant: self.tenants[0], user };
         }
         self.anybody()
+    }
+
+    fn device(&self) -> u8 {
+        self.chance.index(DEVICES) as u8
+    }
+
+    /// Few, so that they change hands all the time.
+    fn token(&self) -> u8 {
+        self.chance.index(TOKENS) as u8
     }
 
     fn list(&self) -> List {

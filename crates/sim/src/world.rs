@@ -22,7 +22,7 @@ use fantail_ports::clock::Clock;
 use fantail_ports::journal::{Journal, ReadLimit};
 use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
-use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo};
+use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::limits::CLOCK_JUMP_MS_MAX;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,7 +61,7 @@ impl World {
         Self {
             seed,
             bug,
-            options: Options { shards: swarm.shards, fronts: swarm.fronts },
+            options: Options { shards: swarm.shards, fronts: swarm.fronts, directories: swarm.directories },
             executor: Executor::new(clock.clone()),
             clock,
             journal: MemoryJournal::new(Durability::OnFlush),
@@ -209,7 +209,8 @@ impl World {
     pub fn partitions(&self) -> Vec<PartitionId> {
         let fronts = (0..self.options.fronts).map(|no| PartitionId::Front(FrontNo(no)));
         let shards = (0..self.options.shards).map(|no| PartitionId::Shard(ShardNo(no)));
-        [PartitionId::Root].into_iter().chain(fronts).chain(shards).collect()
+        let directories = (0..self.options.directories).map(|no| PartitionId::Directory(DirectoryNo(no)));
+        [PartitionId::Root].into_iter().chain(fronts).chain(directories).chain(shards).collect()
     }
 
     /// Position and digest of every partition's tables.

@@ -13,16 +13,26 @@ pub struct NotificationSend {
     /// Your name for it: sent again it is accepted once. The header `Idempotency-Key` if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notification_id: Option<String>,
-    /// What is told, the same for everybody and every channel.
-    pub content: Content,
+    /// What is told, the same on every channel. Either this or `templateId`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Content>,
+    /// The template that is rendered for every recipient, once, when this is accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_id: Option<String>,
+    /// The version in force if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_version: Option<u32>,
+    /// For the template; a recipient's own come before these.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub variables: Map<String, Value>,
     pub recipients: Vec<RecipientSend>,
-    /// `general` if left out.
+    /// The template's, or `general`, if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// By category if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// `inApp` if left out.
+    /// Those of the template, or `inApp`, if left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<Channel>,
     #[serde(default)]
@@ -36,6 +46,9 @@ pub struct RecipientSend {
     /// Instead of `content`, for this user alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
+    /// For the template.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub variables: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

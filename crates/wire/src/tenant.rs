@@ -71,6 +71,9 @@ pub enum Scope {
     TemplatesRead,
     #[serde(rename = "templates:write")]
     TemplatesWrite,
+    /// Register devices, and nothing else: for keys that apps carry.
+    #[serde(rename = "devices:write")]
+    DevicesWrite,
     /// Change the tenant's settings and its keys.
     #[serde(rename = "admin")]
     Admin,
@@ -87,6 +90,7 @@ impl Scope {
         Self::UsersWrite,
         Self::TemplatesRead,
         Self::TemplatesWrite,
+        Self::DevicesWrite,
         Self::Admin,
     ];
 
@@ -103,6 +107,7 @@ impl Scope {
             Self::UsersWrite => "users:write",
             Self::TemplatesRead => "templates:read",
             Self::TemplatesWrite => "templates:write",
+            Self::DevicesWrite => "devices:write",
             Self::Admin => "admin",
         }
     }

@@ -1,4 +1,5 @@
-//! The default engine: local files. One directory holds the journal, the tables and the keys of one node.
+//! The default engine: local files. One directory holds the journal, the tables, the audit log and
+//! the keys of one node.
 
 pub mod disk;
 pub mod journal;
@@ -6,6 +7,8 @@ pub mod journal;
 pub mod store;
 
 pub mod inbox;
+
+pub mod audit;
 
 pub mod blobs;
 pub mod keyring;

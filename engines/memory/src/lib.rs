@@ -4,6 +4,8 @@
 pub mod journal;
 pub mod store;
 
+pub mod audit;
+
 pub mod blobs;
 pub mod keyring;
 

@@ -2,6 +2,10 @@
 
 use super::Example;
 use fantail_wire::code::Code;
+use fantail_wire::device::{
+    Device, DeviceKind, DeviceRegister, DeviceRegistered, Devices, EndpointStatus, Platform, Suppression,
+    SuppressionPut, SuppressionReason,
+};
 use fantail_wire::event::{
     AcceptedStatus, Action, Audience, Channel, CloudEvent, Content, EventAccepted, EventData, EventResult,
     EventsAccepted, Priority,
@@ -16,7 +20,7 @@ use fantail_wire::problem::{FieldError, Problem};
 use fantail_wire::tenant::{
     Key, KeyCreate, KeyCreated, Keys, Scope, Tenant, TenantChange, TenantCreate, Tenants,
 };
-use fantail_wire::user::{User, UserItem, UserPut, UsersBatch, UsersPut};
+use fantail_wire::user::{User, UserChannel, UserItem, UserPut, UsersBatch, UsersPut};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -93,17 +97,67 @@ examples! {
             EventResult::Refused { code: Code::DuplicateNotification, detail: text("used for another event") },
         ],
     };
-    UserPut => UserPut { attributes: map(json!({"plan": "pro"})) };
+    UserPut => UserPut {
+        attributes: map(json!({"plan": "pro"})),
+        email: Some(text("bob@example.com")),
+        phone: Some(text("+436601234567")),
+        locale: Some(text("de-AT")),
+        timezone: Some(text("Europe/Vienna")),
+    };
     UsersBatch => UsersBatch {
-        users: vec![UserItem { user_id: text("bob"), attributes: map(json!({"plan": "free"})) }],
+        users: vec![UserItem {
+            user_id: text("bob"),
+            attributes: map(json!({"plan": "free"})),
+            email: Some(text("bob@example.com")),
+            phone: Some(text("+436601234567")),
+            locale: Some(text("de-AT")),
+            timezone: Some(text("Europe/Vienna")),
+        }],
     };
     User<'static> => User {
         user_id: "bob",
         attributes: raw(r#"{"plan":"pro"}"#),
+        email: Some("bob@example.com"),
+        phone: Some("+436601234567"),
+        locale: Some("de-AT"),
+        timezone: Some("Europe/Vienna"),
+        channels: vec![UserChannel { channel: text("email"), status: EndpointStatus::Active }],
         created_at: text(TIME),
         updated_at: text(TIME),
     };
     UsersPut => UsersPut { created: 1, updated: 2, errors: item_errors() };
+    DeviceRegister => DeviceRegister {
+        user_id: text("bob"),
+        device_id: text("bobs-phone"),
+        kind: DeviceKind::Push,
+        platform: Some(Platform::Ios),
+        token: Some(text("80ab…5f")),
+        url: Some(text("https://example.com/hook (webhooks only)")),
+        secret: Some(text("whsec_… (webhooks only)")),
+        app_version: Some(text("4.2.0")),
+    };
+    DeviceRegistered => DeviceRegistered {
+        device_id: text("bobs-phone"),
+        status: EndpointStatus::Pending,
+    };
+    Devices => Devices {
+        devices: vec![Device {
+            device_id: text("bobs-phone"),
+            kind: DeviceKind::Push,
+            platform: Some(Platform::Ios),
+            app_version: Some(text("4.2.0")),
+            status: EndpointStatus::Active,
+            registered_at: text(TIME),
+            last_seen_at: text(TIME),
+        }],
+    };
+    SuppressionPut => SuppressionPut { reason: SuppressionReason::HardBounce };
+    Suppression => Suppression {
+        channel: text("email"),
+        address: text("bob@example.com"),
+        reason: SuppressionReason::HardBounce,
+        since: text(TIME),
+    };
     FollowsBatch => FollowsBatch { follows: vec![Follow { user: text("bob"), actor: text("ann") }] };
     SubscribersBatch => SubscribersBatch { users: vec![text("bob")] };
     EdgesChanged => EdgesChanged { changed: 2, unchanged: 1, errors: item_errors() };

@@ -25,8 +25,15 @@ fn content(title: &str) -> Content {
 examples! {
     NotificationSend => NotificationSend {
         notification_id: Some(text("order-42-shipped")),
-        content: content("Your order has left"),
-        recipients: vec![RecipientSend { user_id: text("ann"), content: Some(content("Ann, your order has left")) }],
+        content: Some(content("Your order has left")),
+        template_id: None,
+        template_version: None,
+        variables: Default::default(),
+        recipients: vec![RecipientSend {
+            user_id: text("ann"),
+            content: Some(content("Ann, your order has left")),
+            variables: Default::default(),
+        }],
         category: Some(text("orders")),
         priority: Some(Priority::High),
         channels: vec![Channel::InApp, Channel::Push],

@@ -4,8 +4,11 @@ pub mod event_ask;
 pub mod events;
 
 pub mod deadletters;
+pub mod devices;
 pub mod notifications;
+mod rendering;
 mod story;
+pub mod suppressions;
 
 pub mod edges;
 pub mod follows;

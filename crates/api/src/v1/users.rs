@@ -6,12 +6,14 @@ use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
-use crate::v1::batch;
-use fantail_node::ask::{Upserted, UserAsk, UserView};
+use crate::v1::{batch, devices};
+use fantail_node::ask::{Channel, ContactAsk, ProfileAsk, Upserted, UserAsk, UserView};
+use fantail_rules::address::{self, Address};
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{ATTRIBUTES_BYTES_MAX, BATCH_ITEMS_MAX};
 use fantail_wire::code::Code;
-use fantail_wire::user::{User, UserPut, UsersBatch, UsersPut};
+use fantail_wire::user::{User, UserChannel, UserItem, UserPut, UsersBatch, UsersPut};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -19,9 +21,12 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let user = call.name("user")?.to_owned();
     let put: UserPut = call.json_or_default()?;
     let mut faults = Faults::default();
-    let attributes = attributes_of(&put.attributes, Pointer::ROOT.key("attributes"), &mut faults);
+    let root = Pointer::ROOT;
+    let attributes = attributes_of(&put.attributes, root.key("attributes"), &mut faults);
+    let UserPut { email, phone, locale, timezone, .. } = put;
+    let profile = profile_of(Given { email, phone, locale, timezone }, root, &mut faults);
     faults.into_result()?;
-    let ask = UserAsk { user: user.clone(), attributes };
+    let ask = UserAsk { user: user.clone(), attributes, profile };
     let result = call.node.put_users(tenant, vec![ask]).await.pop().expect("one result per user")?;
     let status = match result {
         Upserted::Created => 201,
@@ -70,10 +75,45 @@ fn asks_of(request: UsersBatch) -> Result<Vec<UserAsk>, Problem> {
         let at = list.index(index);
         faults.name(at.key("userId"), &item.user_id);
         let attributes = attributes_of(&item.attributes, at.key("attributes"), &mut faults);
-        asks.push(UserAsk { user: item.user_id, attributes });
+        let UserItem { user_id, email, phone, locale, timezone, .. } = item;
+        let profile = profile_of(Given { email, phone, locale, timezone }, at, &mut faults);
+        asks.push(UserAsk { user: user_id, attributes, profile });
     }
     faults.into_result()?;
     Ok(asks)
+}
+
+/// What a request says of a profile.
+struct Given {
+    email: Option<String>,
+    phone: Option<String>,
+    locale: Option<String>,
+    timezone: Option<String>,
+}
+
+fn profile_of(given: Given, at: Pointer<'_>, faults: &mut Faults) -> ProfileAsk {
+    let mut contacts = Vec::new();
+    let addresses = [
+        ("email", ChannelKind::Email, given.email.as_deref()),
+        ("phone", ChannelKind::Sms, given.phone.as_deref()),
+    ];
+    for (field, kind, text) in addresses {
+        match text.map(|text| address::read(kind, text)) {
+            None => {}
+            Some(Ok(Address { text, identity })) => {
+                contacts.push(ContactAsk { kind, address: text, identity });
+            }
+            Some(Err(fault)) => faults.add(at.key(field), fault),
+        }
+    }
+    if given.locale.as_deref().is_some_and(|locale| !address::is_locale(locale)) {
+        faults.add(at.key("locale"), "must be a language tag like pt-BR");
+    }
+    if given.timezone.as_deref().is_some_and(|zone| !address::is_zone(zone)) {
+        faults.add(at.key("timezone"), "must be the name of a time zone like Europe/Vienna");
+    }
+    let (locale, zone) = (given.locale.unwrap_or_default(), given.timezone.unwrap_or_default());
+    ProfileAsk { locale, zone, contacts }
 }
 
 fn attributes_of(attributes: &Map<String, Value>, at: Pointer<'_>, faults: &mut Faults) -> Vec<u8> {
@@ -84,6 +124,15 @@ fn attributes_of(attributes: &Map<String, Value>, at: Pointer<'_>, faults: &mut 
     bytes
 }
 
+fn address_of(user: &UserView, kind: ChannelKind) -> Option<&str> {
+    let of_kind = user.channels.iter().filter(|channel| channel.kind == kind);
+    of_kind.filter_map(|channel| channel.address.as_deref()).next()
+}
+
+fn channel_of(channel: &Channel) -> UserChannel {
+    UserChannel { channel: channel.kind.name().to_owned(), status: devices::status_of(channel.status) }
+}
+
 fn show(status: u16, user: &UserView) -> Result<Reply, Problem> {
     let stored = if user.attributes.is_empty() { b"{}" } else { user.attributes.as_slice() };
     let attributes: &RawValue = serde_json::from_slice(stored)
@@ -91,6 +140,11 @@ fn show(status: u16, user: &UserView) -> Result<Reply, Problem> {
     let shown = User {
         user_id: &user.user,
         attributes,
+        email: address_of(user, ChannelKind::Email),
+        phone: address_of(user, ChannelKind::Sms),
+        locale: Some(user.locale.as_str()).filter(|locale| !locale.is_empty()),
+        timezone: Some(user.zone.as_str()).filter(|zone| !zone.is_empty()),
+        channels: user.channels.iter().map(channel_of).collect(),
         created_at: time::text(user.created_at),
         updated_at: time::text(user.updated_at),
     };

@@ -126,7 +126,13 @@ fn random_commit(chance: &mut Chance, model: &Model) -> Commit {
         let intervals = lists.entry(list).or_default();
         let changed = if intervals.is_open() { intervals.close(at) } else { intervals.open(at) };
         assert!(changed, "an open stay closes and a closed one opens");
-        next.edits.push(ListEdit { key: ListKey { tenant, list }, user, intervals: intervals.clone(), at });
+        next.edits.push(ListEdit {
+            key: ListKey { tenant, list },
+            user,
+            intervals: intervals.clone(),
+            at,
+            floor: Arrival(u64::MAX),
+        });
     }
     for tenant in 0..TENANTS {
         let tenant = TenantId(tenant as u32);

@@ -135,7 +135,7 @@ impl World {
         let mut intervals = lists.and_then(|lists| lists.get(&LIST)).cloned().unwrap_or_default();
         change(&mut intervals, at);
         let key = ListKey { tenant: TENANT, list: LIST };
-        let edits = vec![ListEdit { key, user: UserNo(user), intervals, at }];
+        let edits = vec![ListEdit { key, user: UserNo(user), intervals, at, floor: Arrival(u64::MAX) }];
         self.say(Commit { edits, ..Commit::default() });
     }
 

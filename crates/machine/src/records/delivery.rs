@@ -5,7 +5,7 @@
 //! 21 Wake     parcel, round: varint, due, positions, words of verdict                    a later one
 //! 22 Outcome  parcel, round: varint, positions, words of standing, notes                 what came of it
 //! 23 Receipt  parcel, position: varint, standing, note                                   what was heard later
-//! 24 Redrive  parcel, positions, standing                                                what an operator wants
+//! 24 Redrive  parcel, positions, words of standing                                       what an operator wants
 //! 25 Closed   work, why: text                                                            the rest is not looked at
 //!
 //! work = tenant, arrival, channel: u8      parcel = work, first: user      positions = ascending
@@ -65,7 +65,7 @@ pub struct Receipt {
 pub struct Redrive {
     pub parcel: ParcelId,
     pub positions: Vec<u16>,
-    pub standing: Standing,
+    pub standings: Words<Standing>,
 }
 
 fn write_work(w: &mut Writer, work: WorkId) {
@@ -93,12 +93,18 @@ fn write_positions(w: &mut Writer, positions: &[u16]) {
 }
 
 fn read_positions(r: &mut Reader<'_>) -> Result<Vec<u16>, Malformed> {
-    let positions = r.ascending()?.into_iter().map(|one| u16::try_from(one));
+    let positions = r.ascending()?.into_iter().map(u16::try_from);
     positions.collect::<Result<_, _>>().map_err(|_| Malformed::Value("position"))
 }
 
 fn write_words(w: &mut Writer, words: &Words<Standing>) {
     words.write(w, |w, standing| standing.write(w));
+}
+
+/// As many as there are members that they are about.
+fn read_words(r: &mut Reader<'_>, count: usize) -> Result<Words<Standing>, Malformed> {
+    let words = Words::read(r, Standing::read)?;
+    if words.codes.len() == count { Ok(words) } else { Err(Malformed::Value("words")) }
 }
 
 impl Intend {
@@ -113,13 +119,10 @@ impl Intend {
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            work: read_work(r)?,
-            next: r.option(Reader::user)?,
-            unreached: r.varint()?,
-            members: Members::read(r)?,
-            verdicts: Words::read(r, Standing::read)?,
-        })
+        let (work, next, unreached) = (read_work(r)?, r.option(Reader::user)?, r.varint()?);
+        let members = Members::read(r)?;
+        let verdicts = read_words(r, members.count())?;
+        Ok(Self { work, next, unreached, members, verdicts })
     }
 }
 
@@ -132,13 +135,9 @@ impl Wake {
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            parcel: read_parcel(r)?,
-            round: r.u16()?,
-            due: r.millis()?,
-            positions: read_positions(r)?,
-            verdicts: Words::read(r, Standing::read)?,
-        })
+        let (parcel, round, due, positions) = (read_parcel(r)?, r.u16()?, r.millis()?, read_positions(r)?);
+        let verdicts = read_words(r, positions.len())?;
+        Ok(Self { parcel, round, due, positions, verdicts })
     }
 }
 
@@ -152,13 +151,14 @@ impl Outcome {
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            parcel: read_parcel(r)?,
-            round: r.u16()?,
-            positions: read_positions(r)?,
-            standings: Words::read(r, Standing::read)?,
-            notes: r.list(Note::read)?,
-        })
+        let (parcel, round, positions) = (read_parcel(r)?, r.u16()?, read_positions(r)?);
+        let standings = read_words(r, positions.len())?;
+        let notes = r.list(Note::read)?;
+        if notes.is_empty() || notes.len() == positions.len() {
+            Ok(Self { parcel, round, positions, standings, notes })
+        } else {
+            Err(Malformed::Value("notes"))
+        }
     }
 }
 
@@ -184,11 +184,13 @@ impl Redrive {
     pub(super) fn write(&self, w: &mut Writer) {
         write_parcel(w, self.parcel);
         write_positions(w, &self.positions);
-        self.standing.write(w);
+        write_words(w, &self.standings);
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { parcel: read_parcel(r)?, positions: read_positions(r)?, standing: Standing::read(r)? })
+        let (parcel, positions) = (read_parcel(r)?, read_positions(r)?);
+        let standings = read_words(r, positions.len())?;
+        Ok(Self { parcel, positions, standings })
     }
 }
 

@@ -10,6 +10,7 @@ use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::Millis;
 
 pub mod delivery;
+pub mod directory;
 pub mod endpoint;
 pub mod front;
 pub mod root;

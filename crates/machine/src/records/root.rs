@@ -1,7 +1,7 @@
 //! Facts of the control plane.
 //!
 //! ```text
-//! 1 Layout     shards: varint, fronts: varint
+//! 1 Layout     shards: varint, fronts: varint, directories: varint
 //! 2 TenantPut  tenant, slug: text, name: text, tierUp: varint, retentionDays: varint, created: millis
 //! 3 KeyPut     tenant, id: text, hash: 32, scopes: list of text, created, expires: option millis
 //! 4 KeyRevoked tenant, id: text
@@ -15,7 +15,7 @@ use fantail_rules::ids::{Millis, TenantId};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RootRecord {
-    /// How many shards and fronts there are. Written once, when the data directory is created.
+    /// How many shards, fronts and directories there are. Written once, when the data directory is created.
     Layout(Layout),
     TenantPut(Tenant),
     KeyPut(ApiKey),
@@ -35,6 +35,7 @@ pub enum RootRecord {
 pub struct Layout {
     pub shards: u16,
     pub fronts: u16,
+    pub directories: u16,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +56,16 @@ pub struct ApiKey {
     pub scopes: Vec<String>,
     pub created: Millis,
     pub expires: Option<Millis>,
+}
+
+impl Layout {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.varint(self.shards.into()).varint(self.fronts.into()).varint(self.directories.into());
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { shards: r.u16()?, fronts: r.u16()?, directories: r.u16()? })
+    }
 }
 
 impl Tenant {
@@ -114,7 +125,7 @@ impl Fact for RootRecord {
     fn write(&self, w: &mut Writer) {
         match self {
             Self::Layout(layout) => {
-                w.varint(layout.shards.into()).varint(layout.fronts.into());
+                layout.write(w);
             }
             Self::TenantPut(tenant) => tenant.write(w),
             Self::KeyPut(key) => key.write(w),
@@ -128,7 +139,7 @@ impl Fact for RootRecord {
 
     fn read(tag: u8, r: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match tag {
-            1 => Self::Layout(Layout { shards: r.u16()?, fronts: r.u16()? }),
+            1 => Self::Layout(Layout::read(r)?),
             2 => Self::TenantPut(Tenant::read(r)?),
             3 => Self::KeyPut(ApiKey::read(r)?),
             4 => Self::KeyRevoked { tenant: r.tenant()?, id: r.text()? },

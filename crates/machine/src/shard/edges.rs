@@ -11,7 +11,7 @@ use crate::tables::follow;
 use crate::tables::list::{self, ListRow};
 use crate::tables::progress::Progress;
 use crate::tables::todo::Todo;
-use crate::tables::{progress, put, user};
+use crate::tables::{progress, put, user, work};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::lists::{ListEdit, ListKey};
@@ -118,6 +118,7 @@ pub(super) fn apply(
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     let state = progress::find(view, tenant)?;
+    let floor = work::floor(view, tenant)?;
     for edge in edges {
         let mut intervals = follow::find(view, tenant, edge.user, edge.list)?;
         intervals.forget_through(state.horizon);
@@ -137,7 +138,7 @@ pub(super) fn apply(
         count_user(view, tenant, edge, change)?;
         count_list(view, tenant, edge, change)?;
         let key = ListKey { tenant, list: edge.list };
-        derived.edits.push(ListEdit { key, user: edge.user, intervals, at: state.last });
+        derived.edits.push(ListEdit { key, user: edge.user, intervals, at: state.last, floor });
     }
     Ok(())
 }
@@ -151,13 +152,14 @@ pub(super) fn apply_unlisted(
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     let at = progress::find(view, tenant)?.last;
+    let floor = work::floor(view, tenant)?;
     for list in lists {
         if follow::find(view, tenant, user, *list)?.is_open() {
             continue;
         }
         view.delete(follow::key(tenant, user, *list));
         let key = ListKey { tenant, list: *list };
-        derived.edits.push(ListEdit { key, user, intervals: Intervals::default(), at });
+        derived.edits.push(ListEdit { key, user, intervals: Intervals::default(), at, floor });
     }
     Ok(())
 }

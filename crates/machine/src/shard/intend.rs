@@ -157,23 +157,34 @@ impl Chunk<'_, '_> {
 
     /// The devices of each user. Whoever was named and has none is still told about.
     fn reach(&self, users: &[UserNo], to: To) -> Result<Vec<Vec<DeviceNo>>, TablesError> {
-        let WorkId { tenant, channel, .. } = self.work;
-        let mut reached = vec![Vec::new(); users.len()];
-        let mut crowded = Vec::new();
-        columns::visit_reach(self.view, tenant, users, &mut |at, reach| {
-            if reach.has_more() {
-                crowded.push(at);
-            }
-            reached[at] = devices(&reach, channel);
-        })?;
-        for at in crowded {
-            reached[at] = listed_devices(self.view, tenant, users[at], channel)?;
-        }
+        let mut reached = devices_of(self.view, self.work, users)?;
         if to == To::Given {
             reached.iter_mut().filter(|devices| devices.is_empty()).for_each(|none| none.push(DeviceNo(0)));
         }
         Ok(reached)
     }
+}
+
+/// The devices that can be reached of each of these users, who ascend: a row for every 64 of them, and one more for
+/// each who has many.
+pub(super) fn devices_of(
+    view: &View<'_>,
+    work: WorkId,
+    users: &[UserNo],
+) -> Result<Vec<Vec<DeviceNo>>, TablesError> {
+    let WorkId { tenant, channel, .. } = work;
+    let mut reached = vec![Vec::new(); users.len()];
+    let mut crowded = Vec::new();
+    columns::visit_reach(view, tenant, users, &mut |at, reach| {
+        if reach.has_more() {
+            crowded.push(at);
+        }
+        reached[at] = devices(&reach, channel);
+    })?;
+    for at in crowded {
+        reached[at] = listed_devices(view, tenant, users[at], channel)?;
+    }
+    Ok(reached)
 }
 
 fn devices(reach: &Reach, channel: ChannelKind) -> Vec<DeviceNo> {
@@ -195,22 +206,6 @@ fn listed_devices(
     Ok(devices)
 }
 
-/// Whether a device can still be reached.
-pub(super) fn is_reachable(
-    view: &View<'_>,
-    tenant: TenantId,
-    member: Member,
-    channel: ChannelKind,
-) -> Result<bool, TablesError> {
-    let mut found = None;
-    columns::visit_reach(view, tenant, &[member.user], &mut |_, reach| found = Some(reach))?;
-    let Some(reach) = found else { return Ok(false) };
-    if reach.has_more() {
-        return Ok(listed_devices(view, tenant, member.user, channel)?.contains(&member.device));
-    }
-    Ok(reach.endpoints(channel).any(|device| device == member.device))
-}
-
 fn judge(members: &Members, stop: Option<(Step, &'static str)>) -> Words<Standing> {
     let mut verdicts = Words::empty();
     for member in members.iter() {
@@ -221,7 +216,7 @@ fn judge(members: &Members, stop: Option<(Step, &'static str)>) -> Words<Standin
         };
         let state = next(State::Planned, step).expect("a member that was just planned can be decided about");
         let standing = Standing { state, retries: 0, resends: 0, due: Millis(0), code: code.to_owned() };
-        verdicts.push(standing, Standing::near);
+        verdicts.push(standing);
     }
     verdicts
 }

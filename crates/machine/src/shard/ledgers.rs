@@ -62,7 +62,7 @@ pub(super) fn change<'a>(
         let Some(old) = ledger.standings.of(at) else { continue };
         left.push(old.state);
         entered.push(standing.state);
-        ledger.standings.set(at, standing.clone(), Standing::near);
+        ledger.standings.set(at, standing.clone());
     }
     ledger.standings.compact();
     count(view, parcel, &ledger, &left, &entered)?;

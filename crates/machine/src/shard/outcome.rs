@@ -19,10 +19,10 @@ use fantail_ports::channel::{Answer, Proof, Refusal, Scope};
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, evidence_wait_ms, next};
 use fantail_rules::endpoint::News;
-use fantail_rules::ids::Millis;
+use fantail_rules::ids::{ClaimNo, Millis};
 use fantail_rules::pacing::Signal;
 use fantail_rules::retry::{self, Cause, Retry};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 pub const ORPHANED: &str = "leader_lost";
 /// Above so many different words about one parcel's members, times are told in minutes and codes are left out.
@@ -32,6 +32,8 @@ const WORDS_PLENTY: usize = 200;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Told {
     pub position: u16,
+    /// Which claim of the endpoint it was sent to, where that is known: the device may have a new address meanwhile.
+    pub claim: Option<ClaimNo>,
     pub said: Said,
     pub code: String,
     pub message: String,
@@ -103,7 +105,14 @@ impl Told {
         };
         let code = cut(code, CODE_BYTES_MAX);
         let message = cut(message, MESSAGE_BYTES_MAX);
-        Self { position, said, code, message, provider_id: cut(provider_id, MESSAGE_BYTES_MAX) }
+        let provider_id = cut(provider_id, MESSAGE_BYTES_MAX);
+        Self { position, claim: None, said, code, message, provider_id }
+    }
+
+    /// The same about this claim.
+    #[must_use]
+    pub fn about(self, claim: ClaimNo) -> Self {
+        Self { claim: Some(claim), ..self }
     }
 }
 
@@ -146,7 +155,7 @@ pub(super) fn plan(
             continue;
         }
         let mut after = follow(&ledger, parcel, standing, one, now, chance(random, one.position));
-        if standings.words.len() > WORDS_PLENTY {
+        if ledger.standings.words.len() + standings.words.len() > WORDS_PLENTY {
             after = coarse(after);
         }
         if ledger.is_tracked {
@@ -159,7 +168,7 @@ pub(super) fn plan(
             });
         }
         positions.push(one.position);
-        standings.push(after, Standing::near);
+        standings.push(after);
     }
     if positions.is_empty() {
         return Ok(Planned::nothing(ShardAnswer::Noted));
@@ -170,19 +179,21 @@ pub(super) fn plan(
     Ok(Planned { records, answer: ShardAnswer::Noted })
 }
 
-/// Endpoints that a provider calls dead are not used again.
+/// Endpoints that a provider calls dead are not used again, unless they are others by now.
 fn dead_endpoints(
     view: &View<'_>,
     parcel: ParcelId,
     ledger: &LedgerRow,
     told: &[Told],
 ) -> Result<Vec<ShardRecord>, TablesError> {
-    let dead: BTreeSet<u16> =
-        told.iter().filter(|one| one.said == Said::Dead).map(|one| one.position).collect();
+    let dead = told.iter().filter(|one| one.said == Said::Dead);
+    let dead: BTreeMap<u16, Option<ClaimNo>> = dead.map(|one| (one.position, one.claim)).collect();
     let mut states = Vec::new();
-    for (member, _) in ledger.members.iter().zip(0u16..).filter(|(_, at)| dead.contains(at)) {
+    for (member, at) in ledger.members.iter().zip(0u16..) {
+        let Some(claim) = dead.get(&at) else { continue };
         let Some(found) = endpoint::find(view, parcel.tenant, member.user, member.device)? else { continue };
-        let heard = Heard { user: member.user, device: member.device, claim: found.claim, news: News::Dead };
+        let claim = claim.unwrap_or(found.claim);
+        let heard = Heard { user: member.user, device: member.device, claim, news: News::Dead };
         states.extend(endpoints::state_after(view, parcel.tenant, heard)?);
     }
     Ok(endpoints::state_records(parcel.tenant, &states))
@@ -194,6 +205,7 @@ pub(super) fn plan_orphans(view: &View<'_>, parcel: ParcelId, now: Millis) -> Re
     let intents = ledger.standings.iter().zip(0u16..).filter(|(one, _)| one.state == State::Intent);
     let orphan = |(_, position)| Told {
         position,
+        claim: None,
         said: Said::Orphaned,
         code: ORPHANED.to_owned(),
         message: String::new(),

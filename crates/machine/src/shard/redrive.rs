@@ -6,6 +6,7 @@
 
 use super::{Derived, Plan, ShardAnswer, ledgers};
 use crate::Planned;
+use crate::parcel::Words;
 use crate::records::delivery::{Receipt, Redrive};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, ParcelId, Standing};
@@ -55,16 +56,21 @@ pub(super) fn plan(
     let members = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
     let dead =
         members.filter(|((member, standing), _)| standing.state == State::Dead && is_wanted(member.user));
-    let positions: Vec<u16> = dead.map(|(_, position)| position).collect();
+    let state = next(State::Dead, step).expect("dead letters can be redriven and dropped");
+    let due = if state == State::Deferred { now } else { Millis(0) };
+    let (mut positions, mut standings) = (Vec::new(), Words::empty());
+    for ((_, standing), position) in dead {
+        // Its retries begin again: whoever redrives believes that the cause is gone. Copies that may have arrived stay
+        // counted.
+        let resends = standing.resends;
+        positions.push(position);
+        standings.push(Standing { state, retries: 0, resends, due, code: code.to_owned() });
+    }
     if positions.is_empty() {
         return Ok(Planned::nothing(ShardAnswer::Redriven(0)));
     }
-    let state = next(State::Dead, step).expect("dead letters can be redriven and dropped");
-    // Its retries begin again: whoever redrives believes that the cause is gone.
-    let due = if state == State::Deferred { now } else { Millis(0) };
-    let standing = Standing { state, retries: 0, resends: 0, due, code: code.to_owned() };
     let count = positions.len() as u64;
-    let record = ShardRecord::Redrive(Redrive { parcel, positions, standing });
+    let record = ShardRecord::Redrive(Redrive { parcel, positions, standings });
     Ok(Planned::one(record, ShardAnswer::Redriven(count)))
 }
 
@@ -74,7 +80,7 @@ pub(super) fn apply(
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     let Some(ledger) = ledger::find(view, redrive.parcel)? else { return Ok(()) };
-    let changes = redrive.positions.iter().map(|position| (*position, &redrive.standing));
+    let changes = redrive.positions.iter().copied().zip(redrive.standings.iter());
     ledgers::change(view, redrive.parcel, ledger, changes, derived)
 }
 

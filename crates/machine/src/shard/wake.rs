@@ -7,7 +7,7 @@
 use super::intend::{self, Allowed, ENDPOINT_GONE};
 use super::{Derived, Plan, ShardAnswer, ledgers};
 use crate::Planned;
-use crate::parcel::{Member, Words};
+use crate::parcel::Words;
 use crate::records::delivery::Wake;
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
@@ -16,7 +16,7 @@ use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{self, Lookup, Resolution, State, Step, next, resolve_unknown};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::Millis;
+use fantail_rules::ids::{Millis, UserNo};
 
 /// Nothing was heard of it, and another copy would be worse.
 pub const UNCONFIRMED: &str = "unconfirmed";
@@ -35,21 +35,25 @@ pub(super) fn plan(
     let stop = intend::stopped(work::halted(view, parcel.tenant, parcel.arrival)?, ledger.terms, now);
     let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
     let (mut sends, mut more) = (Vec::new(), false);
-    for ((member, standing), position) in ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..) {
-        if standing.due == Millis(0) || standing.due > now {
-            continue;
-        }
+    let all = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
+    let is_due = |standing: &Standing| standing.due > Millis(0) && standing.due <= now;
+    let due_now: Vec<_> = all.filter(|((_, standing), _)| is_due(standing)).collect();
+    let mut users: Vec<UserNo> = due_now.iter().map(|((member, _), _)| member.user).collect();
+    users.dedup();
+    let reached = intend::devices_of(view, parcel.work(), &users)?;
+    for ((member, standing), position) in due_now {
         if sends.len() >= deliveries_max as usize {
             more = true;
             break;
         }
-        let verdict = decide(view, parcel, &ledger, member, standing, stop)?;
+        let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
+        let verdict = decide(&ledger, parcel.channel, standing, stop, reached[at].contains(&member.device));
         if verdict.state == State::Intent {
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
         }
         positions.push(position);
-        verdicts.push(verdict, Standing::near);
+        verdicts.push(verdict);
     }
     if positions.is_empty() {
         return Ok(Planned::nothing(nothing));
@@ -63,22 +67,21 @@ pub(super) fn plan(
 
 /// What becomes of one member.
 fn decide(
-    view: &View<'_>,
-    parcel: ParcelId,
     ledger: &LedgerRow,
-    member: Member,
+    channel: ChannelKind,
     standing: &Standing,
     stop: Option<(Step, &'static str)>,
-) -> Result<Standing, TablesError> {
+    is_reachable: bool,
+) -> Standing {
     let is_unknown = standing.state == State::Unknown;
     let (step, code) = match stop {
         Some(_) if is_unknown => (Step::GiveUp, UNCONFIRMED),
         Some(stopped) => stopped,
-        None if is_unknown => resolve(ledger, parcel.channel, standing),
+        None if is_unknown => resolve(ledger, channel, standing),
         None => (Step::Authorise, ""),
     };
     let allows = matches!(step, Step::Authorise | Step::Resend);
-    let is_gone = allows && !intend::is_reachable(view, parcel.tenant, member, parcel.channel)?;
+    let is_gone = allows && !is_reachable;
     let (step, code) = match (is_gone, is_unknown) {
         (false, _) => (step, code),
         (true, true) => (Step::GiveUp, UNCONFIRMED),
@@ -86,7 +89,7 @@ fn decide(
     };
     let state = next(standing.state, step).unwrap_or(standing.state);
     let resends = standing.resends + u8::from(step == Step::Resend);
-    Ok(Standing { state, retries: standing.retries, resends, due: Millis(0), code: code.to_owned() })
+    Standing { state, retries: standing.retries, resends, due: Millis(0), code: code.to_owned() }
 }
 
 fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> (Step, &'static str) {

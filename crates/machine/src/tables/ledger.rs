@@ -59,14 +59,6 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// How badly one stands for the other where a dictionary is full: the state must be right, the rest may be near.
-    #[must_use]
-    pub fn near(one: &Self, other: &Self) -> u64 {
-        let same = one.state == other.state && one.resends == other.resends;
-        let close = u64::from(one.retries.abs_diff(other.retries)) << 44;
-        if same { close + one.due.0.abs_diff(other.due.0).min(1 << 43) } else { u64::MAX }
-    }
-
     pub(crate) fn write(&self, w: &mut Writer) {
         w.u8(self.state as u8).u8(self.retries).u8(self.resends).millis(self.due).text(&self.code);
     }

@@ -19,6 +19,8 @@ pub mod event;
 pub mod idempotency;
 pub mod size;
 
+pub mod directory;
+
 pub mod endpoint;
 pub mod follow;
 pub mod list;
@@ -79,6 +81,8 @@ pub enum Family {
     Tally = 57,
     LaneTally = 58,
     Track = 59,
+    Address = 96,
+    DirectoryTodo = 97,
 }
 
 /// A key under construction.

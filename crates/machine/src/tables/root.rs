@@ -1,7 +1,7 @@
 //! Layout, tenants and API keys.
 //!
 //! ```text
-//! 1                 -> shards, fronts
+//! 1                 -> shards, fronts, directories
 //! 2 tenant          -> slug, name, tierUp, retentionDays, created
 //! 3 tenant id: text -> hash, scopes, created, expires, revoked: option millis
 //! ```
@@ -57,11 +57,11 @@ impl Row for Layout {
     const NAME: &'static str = "layout";
 
     fn write(&self, w: &mut Writer) {
-        w.varint(self.shards.into()).varint(self.fronts.into());
+        Self::write(self, w);
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { shards: r.u16()?, fronts: r.u16()? })
+        Self::read(r)
     }
 }
 

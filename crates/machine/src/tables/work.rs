@@ -94,6 +94,16 @@ pub fn all(
     })
 }
 
+/// Arrivals above this one are asked about when parcels are planned: the tenant's oldest work is the one after it.
+pub fn floor(tables: &dyn Tables, tenant: TenantId) -> Result<Arrival, TablesError> {
+    let prefix = Key::new(Family::Work, tenant);
+    let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
+    let oldest = collect(tables, range, Order::Ascending, 1, |key, _| {
+        WorkId::parse(key).ok_or_else(|| Malformed::Value("work key").in_row(WorkRow::NAME))
+    })?;
+    Ok(oldest.first().map_or(Arrival(u64::MAX), |work| Arrival(work.arrival.0.saturating_sub(1))))
+}
+
 /// Whether an event leaves the house, or did: it has work or ledgers.
 pub fn leaves(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result<bool, TablesError> {
     for family in [Family::Work, Family::Ledger] {

@@ -1,18 +1,28 @@
 //! What the largest legal records cost in rows: a leader folds nothing else while it folds one, so no request may
 //! make a record that touches more. Rows are counted, not time; the numbers are the arithmetic of each layout.
 
+use crate::deliveries::{by, told};
+use crate::endpoints::{hear, register, registration};
 use crate::harness::{DAY_MS, FRONT, Node, TENANT, list, lookup, put_of, sealed};
 use fantail_machine::front::FrontAsk;
 use fantail_machine::records::front::Size;
 use fantail_machine::records::shard::Change;
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::shard::edges::{AskEdge, Edit};
-use fantail_rules::ids::{PartitionId, TenantId, UserNo};
+use fantail_machine::shard::endpoints::Registration;
+use fantail_machine::shard::outcome::Said;
+use fantail_machine::shard::redrive::Wish;
+use fantail_machine::tables::ledger::ParcelId;
+use fantail_machine::tables::work::WorkId;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::News;
+use fantail_rules::ids::{Arrival, PartitionId, TenantId, UserNo};
 use fantail_rules::limits::{
     BATCH_ITEMS_MAX, EDGES_PER_RECORD_MAX, EXPLICIT_USERS_MAX, MARK_ROWS_PER_RECORD_MAX, RECORD_BYTES_MAX,
     TAKE_EVENTS_MAX, USERS_PER_RECORD_MAX,
 };
 use fantail_rules::marks::Mark;
+use fantail_rules::retry::Cause;
 
 /// Pages in one `Expired` record.
 const EXPIRED_PAGES: usize = 4;
@@ -177,4 +187,90 @@ fn front_records_are_bounded() {
     assert_eq!(node.rows_touched, [256]);
     node.post(list(2), true);
     assert_eq!(node.rows_touched, [4], "key, event, last id, and the new tier");
+}
+
+/// Everything a dense parcel can be told costs a handful of rows, not one per member.
+#[test]
+fn the_largest_parcel_of_a_list_costs_a_handful_of_rows() {
+    let mut node = Node::new();
+    users(&mut node, 0..1_000);
+    edges(&mut node, Change::Join, (0..1_000).map(|name| (name, 2)));
+    for name in 0..1_000 {
+        register(&mut node, name, Registration { address: sealed(name), ..registration(name, 1, 1) });
+        hear(&mut node, UserNo(name), 1, 1, News::Granted { suppressed: false });
+    }
+    node.delivery = Some(by(&[ChannelKind::Push]));
+    node.post(list(2), true);
+    node.take_all();
+    // As without deliveries, and one row of work.
+    assert_eq!(node.rows_touched, [6 + 1]);
+    let work = WorkId { tenant: TENANT, arrival: Arrival(1), channel: ChannelKind::Push };
+    let parcel = ParcelId::of(work, UserNo(0));
+    node.shard(ShardAsk::Intend { work, deliveries_max: 1_000 });
+    // The ledger, two tallies, the to-do row, and the work that is done.
+    assert_eq!(node.rows_touched, [5]);
+    let answer = |said: Said| (0..1_000).map(|at| told(at, said, "said")).collect();
+    let after = Said::NotTaken { cause: Cause::Scope, retry_after_ms: None };
+    node.shard(ShardAsk::Outcome { parcel, told: answer(after) });
+    // The ledger, two tallies, the to-do row, and timers: a second or two apart at most.
+    assert!(matches!(node.rows_touched[..], [5..=7]), "{:?}", node.rows_touched);
+    node.now = node.now.plus(10_000);
+    node.shard(ShardAsk::Wake { parcel, due: node.now, deliveries_max: 1_000 });
+    assert!(matches!(node.rows_touched[..], [5..=7]), "{:?}", node.rows_touched);
+    node.shard(ShardAsk::Outcome { parcel, told: answer(Said::Malformed) });
+    assert_eq!(node.rows_touched, [5], "and a row among the dead letters");
+    node.shard(ShardAsk::Redrive { parcel, wish: Wish::Drop, users: None });
+    assert_eq!(node.rows_touched, [4]);
+    let largest = node.journal[&PartitionId::Shard(node.at)].iter().map(Vec::len).max().unwrap();
+    assert!(largest < RECORD_BYTES_MAX, "{largest}");
+}
+
+/// Members who were named have a row each that tells of their attempts; a record is about so many.
+#[test]
+fn the_largest_parcel_of_names_costs_a_row_per_member_and_no_more() {
+    let mut node = Node::new();
+    let members: Vec<UserNo> = (0..1_000).map(UserNo).collect();
+    users(&mut node, 0..1_000);
+    for name in 0..1_000 {
+        register(&mut node, name, Registration { address: sealed(name), ..registration(name, 1, 1) });
+        hear(&mut node, UserNo(name), 1, 1, News::Granted { suppressed: false });
+    }
+    node.delivery = Some(by(&[ChannelKind::Push, ChannelKind::InApp]));
+    node.send(&members);
+    node.take_all();
+    // As without deliveries; the members, the work, and the ledger and two tallies of their inboxes.
+    assert_eq!(node.rows_touched, [4 + 2 + 3]);
+    let work = WorkId { tenant: TENANT, arrival: Arrival(1), channel: ChannelKind::Push };
+    node.shard(ShardAsk::Intend { work, deliveries_max: 1_000 });
+    assert_eq!(node.rows_touched, [5]);
+    let parcel = ParcelId::of(work, UserNo(0));
+    let told = (0..1_000).map(|at| told(at, Said::Accepted, "")).collect();
+    node.shard(ShardAsk::Outcome { parcel, told });
+    assert_eq!(node.rows_touched, [1_000 + 4]);
+}
+
+/// Planning reads the column, not the devices of each member.
+#[test]
+fn planning_for_a_dense_list_reads_few_rows() {
+    let mut node = Node::new();
+    users(&mut node, 0..1_000);
+    edges(&mut node, Change::Join, (0..1_000).map(|name| (name, 2)));
+    for name in 0..1_000 {
+        register(&mut node, name, Registration { address: sealed(name), ..registration(name, 1, 1) });
+        hear(&mut node, UserNo(name), 1, 1, News::Granted { suppressed: false });
+    }
+    node.delivery = Some(by(&[ChannelKind::Push]));
+    node.post(list(2), false);
+    node.take_all();
+    let work = WorkId { tenant: TENANT, arrival: Arrival(1), channel: ChannelKind::Push };
+    let parcel = ParcelId::of(work, UserNo(0));
+    let reads = node.reads_of(ShardAsk::Intend { work, deliveries_max: 1_000 });
+    assert!(reads <= 40, "{reads} rows to plan and fold the first round");
+    let after = Said::NotTaken { cause: Cause::Scope, retry_after_ms: None };
+    let told = (0..1_000).map(|at| told(at, after, "")).collect();
+    let reads = node.reads_of(ShardAsk::Outcome { parcel, told });
+    assert!(reads <= 10, "{reads} rows to write down what came of it");
+    node.now = node.now.plus(10_000);
+    let reads = node.reads_of(ShardAsk::Wake { parcel, due: node.now, deliveries_max: 1_000 });
+    assert!(reads <= 40, "{reads} rows to plan and fold another round");
 }

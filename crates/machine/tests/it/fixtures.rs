@@ -2,10 +2,16 @@
 //! are what released builds have on disk. A failure here means that such a disk can no longer be read: give the
 //! new layout a new version or tag, keep reading the old one, and add lines; never change one.
 
-use crate::endpoints::{hear, register, registration};
-use crate::harness::{DAY_MS, Node, SHARD, START, TENANT, list, sealed};
+use crate::courier::Courier;
+use crate::deliveries::{by, told};
+use crate::endpoints::{address, hear, register, registration};
+use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, sealed};
 use crate::templates;
-use fantail_machine::front::FrontAsk;
+use fantail_machine::directory::DirectoryAsk;
+use fantail_machine::front::{FrontAnswer, FrontAsk};
+use fantail_machine::parcel::{Collector, Words};
+use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
+use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
@@ -14,8 +20,14 @@ use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivat
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::RootAsk;
 use fantail_machine::root::template::Expect;
+use fantail_machine::shard::ShardAsk;
+use fantail_machine::shard::outcome::Said;
+use fantail_machine::tables::ledger::{ParcelId, Standing};
+use fantail_machine::tables::track::Note;
+use fantail_machine::tables::work::WorkId;
 use fantail_ports::tables::{KeyRange, Order};
 use fantail_rules::admit::Bucket;
+use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{News, Platform, Status};
 use fantail_rules::ids::{
@@ -23,6 +35,8 @@ use fantail_rules::ids::{
     Position, ShardNo, TenantId, UserNo,
 };
 use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::retry::Cause;
+use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeSet;
@@ -30,8 +44,8 @@ use std::fmt::{Debug, Write};
 use std::ops::ControlFlow;
 
 const RECORDS: &str = include_str!("fixtures/records.txt");
-/// Layout, the front's last id, and what was taken of each front belong to the partition itself.
-const OF_NO_TENANT: [u8; 3] = [1, 16, 33];
+/// Layout, the front's last id, what was taken of each front, and timers belong to the partition itself.
+const OF_NO_TENANT: [u8; 4] = [1, 16, 33, 54];
 const ROWS: &str = include_str!("fixtures/rows.txt");
 
 #[test]
@@ -39,6 +53,7 @@ fn record_bytes_are_the_released_ones() {
     let mut written = String::new();
     write_examples(&mut written, "root", &root_examples());
     write_examples(&mut written, "front", &front_examples());
+    write_examples(&mut written, "directory", &directory_examples());
     write_examples(&mut written, "shard", &shard_examples());
     assert_eq!(lines(RECORDS), lines(&written), "records are now written as\n{written}");
 }
@@ -47,14 +62,16 @@ fn record_bytes_are_the_released_ones() {
 fn released_records_are_still_read() {
     check_read("root", &root_examples());
     check_read("front", &front_examples());
+    check_read("directory", &directory_examples());
     check_read("shard", &shard_examples());
 }
 
 #[test]
 fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&root_examples()), (1..=7).collect());
-    assert_eq!(tags(&front_examples()), (1..=4).collect());
-    assert_eq!(tags(&shard_examples()), (1..=15).collect());
+    assert_eq!(tags(&front_examples()), (1..=6).collect());
+    assert_eq!(tags(&directory_examples()), (1..=5).collect());
+    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=25).collect());
 }
 
 // proves: TEN-01
@@ -63,7 +80,9 @@ fn every_record_kind_has_a_fixture() {
 fn row_bytes_are_the_released_ones() {
     let node = history();
     let (mut written, mut families) = (String::new(), BTreeSet::new());
-    for partition in [PartitionId::Root, PartitionId::Front(FrontNo(0)), PartitionId::Shard(SHARD)] {
+    let directory = PartitionId::Directory(DIRECTORY);
+    for partition in [PartitionId::Root, PartitionId::Front(FrontNo(0)), directory, PartitionId::Shard(SHARD)]
+    {
         node.read(partition, |state| {
             let everything = KeyRange { from: &[], to: &[0xff; 64] };
             let visit = &mut |key: &[u8], value: &[u8]| {
@@ -76,14 +95,15 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    assert_eq!(families, (1..=7).chain(16..=19).chain(32..=49).collect(), "every family has a row");
+    let expected = (1..=7).chain(16..=20).chain(32..=59).chain(96..=97);
+    assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
 
 /// Something of everything: both tiers, explicit users, marks, retractions, and to-do rows.
 fn history() -> Node {
     let mut node = Node::new();
-    node.root(RootAsk::Layout(Layout { shards: 4, fronts: 1 }));
+    node.root(RootAsk::Layout(Layout { shards: 4, fronts: 1, directories: 1 }));
     node.root(RootAsk::CreateTenant { slug: "default".into(), name: "Default".into() });
     node.root(RootAsk::CreateKey {
         tenant: TENANT,
@@ -120,15 +140,46 @@ fn history() -> Node {
     register(&mut node, 0, registration(0, 1, 5));
     register(&mut node, 0, registration(0, 2, 6));
     hear(&mut node, users[0], 1, 1, News::Granted { suppressed: false });
+    let suppress = |no| DirectoryAsk::Suppress { tenant: TENANT, address: address(no), reason: Reason::Stop };
+    Courier::default().settle(&mut node, &[SHARD]);
+    // A token changes hands, and the one who has it is still to hear that nothing may be sent to another.
+    register(&mut node, 1, registration(1, 1, 5));
+    assert!(Courier::default().step(&mut node, SHARD));
+    node.directory(suppress(6));
     register(&mut node, 16, registration(16, 1, 7));
     node.delete_user(16);
+    leave_the_house(&mut node, &users);
     node
+}
+
+/// Deliveries in every state that keeps rows: looked at in part, under way, due, dead, tracked, called off.
+fn leave_the_house(node: &mut Node, users: &[UserNo]) {
+    for name in 2..5 {
+        register(node, name, registration(name, 1, 8 + name));
+        hear(node, users[name as usize], 1, 1, News::Granted { suppressed: false });
+    }
+    node.delivery = Some(by(&[ChannelKind::InApp, ChannelKind::Push]));
+    node.send(&users[..4]);
+    let listed = node.post(list(2), false);
+    let cancelled = node.post(list(2), true);
+    node.take_all();
+    let work = |arrival| WorkId { tenant: TENANT, arrival: Arrival(arrival), channel: ChannelKind::Push };
+    node.shard(ShardAsk::Intend { work: work(5), deliveries_max: 1_000 });
+    let told = vec![
+        told(0, Said::Malformed, "bad_payload"),
+        told(2, Said::NotTaken { cause: Cause::Message, retry_after_ms: Some(9_000) }, "busy"),
+    ];
+    node.shard(ShardAsk::Outcome { parcel: ParcelId::of(work(5), UserNo(0)), told });
+    node.shard(ShardAsk::Intend { work: work(6), deliveries_max: 2 });
+    assert_eq!(node.front(FrontAsk::Cancel { tenant: TENANT, event: cancelled }), FrontAnswer::Cancelled);
+    node.take_all();
+    assert!(listed < cancelled);
 }
 
 fn root_examples() -> Vec<RootRecord> {
     let tenant = TenantId(300);
     vec![
-        RootRecord::Layout(Layout { shards: 4, fronts: 1 }),
+        RootRecord::Layout(Layout { shards: 4, fronts: 1, directories: 1 }),
         RootRecord::TenantPut(Tenant {
             id: tenant,
             slug: "acme".into(),
@@ -194,6 +245,7 @@ fn front_examples() -> Vec<FrontRecord> {
         admitted(Audience::Listed { list: list(2), tier: Tier::Pointer, turned: true }),
         admitted(Audience::Addressed(members)),
         FrontRecord::Retracted { tenant, event: Ulid(0x0102_0304) },
+        FrontRecord::Cancelled { tenant, event: Ulid(0x0102_0304) },
         FrontRecord::Counted {
             shard: ShardNo(3),
             sizes: vec![Size { tenant, list: list(2), members: 12_345 }],
@@ -261,6 +313,80 @@ fn shard_examples() -> Vec<ShardRecord> {
             }],
         },
         ShardRecord::EndpointGone { tenant, endpoints: vec![(user, DeviceNo(2)), (UserNo(7), DeviceNo(1))] },
+    ]
+    .into_iter()
+    .chain(delivery_examples())
+    .collect()
+}
+
+fn standing(state: State, due: u64, code: &str) -> Standing {
+    Standing { state, retries: 2, resends: 1, due: Millis(due), code: code.into() }
+}
+
+fn delivery_examples() -> Vec<ShardRecord> {
+    let work = WorkId { tenant: TenantId(300), arrival: Arrival(70_000), channel: ChannelKind::Push };
+    let parcel = ParcelId::of(work, UserNo(1_000));
+    let mut collector = Collector::default();
+    for (user, devices) in [(1_000, &[1, 2][..]), (1_001, &[1]), (1_300, &[1, 2]), (90_000, &[8_191])] {
+        let devices: Vec<DeviceNo> = devices.iter().copied().map(DeviceNo).collect();
+        collector.add(UserNo(user), &devices, 1_000);
+    }
+    let mut words = Words::all(standing(State::Intent, 0, ""), 5);
+    words.push(standing(State::Suppressed, 0, "no_endpoint"));
+    let mut standings = Words::all(standing(State::Accepted, 0, ""), 1);
+    standings.push(standing(State::Deferred, 1_750_000_060_000, "busy"));
+    standings.push(standing(State::Unknown, 1_750_000_005_000, "timeout"));
+    let note = Note {
+        at: Millis(1_750_000_000_500),
+        state: State::Accepted,
+        code: "200".into(),
+        message: "ok".into(),
+        provider_id: "p-1".into(),
+    };
+    let positions = vec![0, 2, 300];
+    vec![
+        ShardRecord::Intend(Intend {
+            work,
+            next: Some(UserNo(90_001)),
+            unreached: 12,
+            members: collector.finish(),
+            verdicts: words,
+        }),
+        ShardRecord::Wake(Wake {
+            parcel,
+            round: 2,
+            due: Millis(1_750_000_060_000),
+            positions: positions.clone(),
+            verdicts: standings.clone(),
+        }),
+        ShardRecord::Outcome(Outcome {
+            parcel,
+            round: 1,
+            positions: positions.clone(),
+            standings: standings.clone(),
+            notes: vec![note.clone(); 3],
+        }),
+        ShardRecord::Receipt(Receipt {
+            parcel,
+            position: 300,
+            standing: standing(State::Delivered, 0, "seen"),
+            note,
+        }),
+        ShardRecord::Redrive(Redrive { parcel, positions, standings }),
+        ShardRecord::Closed { work, code: "ttl_expired".into() },
+    ]
+}
+
+fn directory_examples() -> Vec<DirectoryRecord> {
+    let (tenant, address) = (TenantId(300), AddressHash([0x22; 16]));
+    let owner = Owner { shard: ShardNo(3), user: UserNo(1_000), device: DeviceNo(2), claim: ClaimNo(300) };
+    let claims = vec![Claim { address, owner }];
+    vec![
+        DirectoryRecord::Claimed { tenant, claims: claims.clone() },
+        DirectoryRecord::Released { tenant, claims },
+        DirectoryRecord::Told { tenant, addresses: vec![address] },
+        DirectoryRecord::Suppressed { tenant, address, reason: Reason::HardBounce },
+        DirectoryRecord::Unsuppressed { tenant, address },
     ]
 }
 

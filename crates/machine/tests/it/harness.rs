@@ -4,9 +4,11 @@
 //!
 //! Not here: durability and order between partitions that run at the same time; the simulator has those.
 
+use fantail_machine::directory::{self, DirectoryAnswer, DirectoryAsk};
 use fantail_machine::front::admit::{self, AskAudience};
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
+use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::{Delivery, FrontRecord};
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::{Change, ShardRecord};
@@ -23,17 +25,20 @@ use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::store::{Commit, Store, View as State};
-use fantail_ports::tables::{Changes, TablesError};
+use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError, Visit};
 use fantail_rules::ids::{
-    Arrival, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId, UserNo,
+    Arrival, DirectoryNo, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId,
+    UserNo,
 };
 use fantail_rules::marks::{Mark, State as Filter};
 use fantail_rules::merge::Direction;
 use fantail_rules::ulid::Ulid;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 pub const TENANT: TenantId = TenantId(1);
 pub const FRONT: FrontNo = FrontNo(0);
+pub const DIRECTORY: DirectoryNo = DirectoryNo(0);
 pub const SHARD: ShardNo = ShardNo(0);
 pub const DAY_MS: u64 = 86_400_000;
 /// A plausible time of day, so that varints and ULIDs have their usual lengths.
@@ -48,6 +53,8 @@ pub struct Node {
     pub at: ShardNo,
     /// How many rows each record of the last ask changed.
     pub rows_touched: Vec<usize>,
+    /// How many rows were read to plan and fold the last ask.
+    rows_read: usize,
     /// What the dispatcher would have heard.
     pub offers: Vec<Offer>,
     /// How the next posts leave the house.
@@ -71,6 +78,7 @@ impl Node {
             tenant: TENANT,
             at: SHARD,
             rows_touched: Vec::new(),
+            rows_read: 0,
             offers: Vec::new(),
             delivery: None,
             draws: 0,
@@ -102,6 +110,15 @@ impl Node {
         )
     }
 
+    pub fn directory(&mut self, ask: DirectoryAsk) -> DirectoryAnswer {
+        let now = self.now;
+        self.decide(
+            PartitionId::Directory(DIRECTORY),
+            |view| directory::plan(view, ask).map(|plan| (plan.records, plan.answer)),
+            |view, record: &DirectoryRecord, _| directory::apply(view, record, now),
+        )
+    }
+
     pub fn shard(&mut self, ask: ShardAsk) -> ShardAnswer {
         let facts = if let ShardAsk::Take { facts, .. } = &ask { facts.to_vec() } else { Vec::new() };
         let (now, no) = (self.now, self.at);
@@ -111,6 +128,12 @@ impl Node {
             |view| shard::plan(view, ask, no, moment).map(|plan| (plan.records, plan.answer)),
             |view, record: &ShardRecord, derived| shard::apply(view, record, now, &facts, derived),
         )
+    }
+
+    /// How many rows are read when the shard decides about this.
+    pub fn reads_of(&mut self, ask: ShardAsk) -> usize {
+        self.shard(ask);
+        self.rows_read
     }
 
     /// Plan, apply, append, commit. Facts travel through their bytes, so a lossy encoding shows.
@@ -123,24 +146,27 @@ impl Node {
         let (now, mut changes, mut derived) = (self.now, Changes::new(), Derived::default());
         let (mut plan, mut planned) = (Some(plan), None);
         let (mut encoded, mut rows_touched) = (Vec::new(), Vec::new());
+        let mut rows_read = 0;
         let read = self.store.read(partition, &mut |state| {
             let plan = plan.take().unwrap();
+            let tables = Counting { tables: state.tables(), reads: Cell::new(0) };
             let (records, answer) =
-                plan(&mut View::new(state.tables(), &[], &mut changes).with_lists(state.lists())).unwrap();
+                plan(&mut View::new(&tables, &[], &mut changes).with_lists(state.lists())).unwrap();
             for record in records {
                 let bytes = Stamped { at: now, record }.encode();
                 let record = Stamped::<R>::decode(&bytes).unwrap().record;
                 let mut touched = Changes::new();
-                apply(&mut View::new(state.tables(), &[&changes], &mut touched), &record, &mut derived)
-                    .unwrap();
+                apply(&mut View::new(&tables, &[&changes], &mut touched), &record, &mut derived).unwrap();
                 rows_touched.push(touched.len());
                 changes.append(&mut touched);
                 encoded.push(bytes);
             }
             planned = Some(answer);
+            rows_read = tables.reads.get();
         });
         read.unwrap();
         self.rows_touched = rows_touched;
+        self.rows_read = rows_read;
         if !encoded.is_empty() {
             let journal = self.journal.entry(partition).or_default();
             journal.append(&mut encoded);
@@ -160,6 +186,11 @@ impl Node {
 
     pub fn read_shard<T>(&self, with: impl FnOnce(&dyn State) -> T) -> T {
         self.read(PartitionId::Shard(self.at), with)
+    }
+
+    /// Facts so far, of all partitions.
+    pub fn records(&self) -> usize {
+        self.journal.values().map(Vec::len).sum()
     }
 
     /// What a shard can take of the front from a position on.
@@ -333,6 +364,26 @@ impl Node {
     pub fn events(&self, user: UserNo) -> Vec<Ulid> {
         let entries = self.pages(user, Direction::OldestFirst, Filter::All, 7);
         entries.into_iter().map(|entry| entry.event).collect()
+    }
+}
+
+/// Tables that count the rows which are read.
+struct Counting<'a> {
+    tables: &'a dyn Tables,
+    reads: Cell<usize>,
+}
+
+impl Tables for Counting<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
+        self.reads.set(self.reads.get() + 1);
+        self.tables.get(key)
+    }
+
+    fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {
+        self.tables.scan(range, order, &mut |key, value| {
+            self.reads.set(self.reads.get() + 1);
+            visit(key, value)
+        })
     }
 }
 

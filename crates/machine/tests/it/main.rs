@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod courier;
 mod harness;
 mod model;
 mod strategies;
@@ -12,6 +13,8 @@ mod records;
 mod tables;
 
 mod admit;
+mod deliveries;
+mod directory;
 mod endpoints;
 mod expire;
 mod follow;

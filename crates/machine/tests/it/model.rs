@@ -48,6 +48,7 @@ enum Said {
     List(Ulid, ListId),
     Members(Ulid, Vec<UserNo>),
     Retract(Ulid),
+    Cancel,
 }
 
 impl Model {
@@ -63,11 +64,16 @@ impl Model {
         self.waiting.push(Said::Retract(event));
     }
 
+    /// Of no concern to inboxes, but it takes its place in the front's order.
+    pub fn cancel(&mut self) {
+        self.waiting.push(Said::Cancel);
+    }
+
     /// Ids that were given out, taken or not.
     pub fn known(&self) -> Vec<Ulid> {
         let waiting = self.waiting.iter().filter_map(|said| match said {
             Said::List(event, _) | Said::Members(event, _) => Some(*event),
-            Said::Retract(_) => None,
+            Said::Retract(_) | Said::Cancel => None,
         });
         self.events.iter().map(|event| event.id).chain(waiting).collect()
     }
@@ -79,6 +85,7 @@ impl Model {
             match said {
                 Said::List(event, list) => self.arrive(event, now, |_, person| person.lists.contains(&list)),
                 Said::Members(event, members) => self.arrive(event, now, |user, _| members.contains(user)),
+                Said::Cancel => {}
                 Said::Retract(event) => {
                     let found = self.events.iter_mut().filter(|other| other.id == event);
                     found.for_each(|other| other.retracted = true);

@@ -1,6 +1,8 @@
 //! Random histories of one shard: whatever users, authors and time do, every count and every page equals that of
 //! the plain model.
 
+use crate::deliveries::{Act, act, audit, drive};
+use crate::endpoints::{register, registration};
 use crate::harness::{DAY_MS, Node, list};
 use crate::model::{Model, Person};
 use fantail_machine::front::FrontAnswer;
@@ -8,7 +10,7 @@ use fantail_machine::records::shard::Change;
 use fantail_machine::shard::edges::EdgeAnswer;
 use fantail_machine::tables::{follow, list as lists};
 use fantail_ports::lists::ListKey;
-use fantail_rules::ids::{Millis, UserNo};
+use fantail_rules::ids::{Millis, Position, UserNo};
 use fantail_rules::marks::Mark;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -33,6 +35,10 @@ pub enum Op {
     Expire,
     DeleteUser(u64),
     Errands,
+    Register(u64, u64, u64),
+    Unregister(u64, u64),
+    Suppress(u64, bool),
+    Deliver(Act),
 }
 
 pub fn op() -> impl Strategy<Value = Op> {
@@ -48,8 +54,12 @@ pub fn op() -> impl Strategy<Value = Op> {
         4 => (user.clone(), 0u8..8, any::<Index>()).prop_map(|(u, m, through)| Op::MarkAll(u, m, through)),
         3 => (1u64..40).prop_map(Op::Wait),
         2 => Just(Op::Expire),
-        1 => user.prop_map(Op::DeleteUser),
-        1 => Just(Op::Errands),
+        1 => user.clone().prop_map(Op::DeleteUser),
+        2 => Just(Op::Errands),
+        3 => (user.clone(), 0u64..3, 0u64..3).prop_map(|(user, no, token)| Op::Register(user, no, token)),
+        1 => (user.clone(), 0u64..3).prop_map(|(user, no)| Op::Unregister(user, no)),
+        1 => (0u64..3, any::<bool>()).prop_map(|(token, on)| Op::Suppress(token, on)),
+        12 => act().prop_map(Op::Deliver),
     ]
 }
 
@@ -108,6 +118,20 @@ impl World {
             Op::DeleteUser(name) => self.replace_user(*name),
             // Sizes go to the front as facts of no concern to the shard, but they take their place in its order.
             Op::Errands => self.node.run_errands(),
+            // Where somebody can be reached changes nothing of what they see.
+            Op::Register(name, no, token) => {
+                drop(register(&mut self.node, *name, registration(*name, *no, *token)));
+            }
+            Op::Unregister(..) | Op::Suppress(..) => {}
+            // What leaves the house changes nothing inside, and a cancelled event stays in its inboxes.
+            Op::Deliver(act) => {
+                let facts = |node: &Node| node.facts(Position::START).len();
+                let before = facts(&self.node);
+                drive(&mut self.node, act);
+                if facts(&self.node) > before {
+                    self.model.cancel();
+                }
+            }
         }
     }
 
@@ -188,6 +212,7 @@ proptest! {
         for op in &ops {
             world.run(op);
             world.model.check(&world.node, limit);
+            audit(&world.node);
         }
         world.check_lists();
     }

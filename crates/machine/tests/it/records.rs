@@ -1,7 +1,8 @@
 //! Records as bytes: what is written is what is read, and no bytes at all make a decoder panic.
 
-use crate::strategies::{front_record, millis, root_record, shard_record};
+use crate::strategies::{directory_record, front_record, millis, root_record, shard_record};
 use fantail_machine::codec::Malformed;
+use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::FrontRecord;
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::ShardRecord;
@@ -73,6 +74,16 @@ proptest! {
     }
 
     #[test]
+    fn directory_records_round_trip(at in millis(), record in directory_record()) {
+        check_round_trip(at, record)?;
+    }
+
+    #[test]
+    fn damaged_directory_records_never_panic(record in directory_record(), hits in hits(), cut: Index) {
+        check_mutated(record, &hits, cut)?;
+    }
+
+    #[test]
     fn damaged_root_records_never_panic(record in root_record(), hits in hits(), cut: Index) {
         check_mutated(record, &hits, cut)?;
     }
@@ -89,11 +100,12 @@ proptest! {
 
     /// Mostly with a tag and a version that let the bytes through to the body.
     #[test]
-    fn random_bytes_never_panic(tag in 0u8..20, version in 0u8..3, body in vec(any::<u8>(), 0..200)) {
+    fn random_bytes_never_panic(tag in 0u8..28, version in 0u8..3, body in vec(any::<u8>(), 0..200)) {
         let mut bytes = vec![tag, version];
         bytes.extend(body);
         check_bytes::<RootRecord>(&bytes)?;
         check_bytes::<FrontRecord>(&bytes)?;
+        check_bytes::<DirectoryRecord>(&bytes)?;
         check_bytes::<ShardRecord>(&bytes)?;
         prop_assert!(time_of(&bytes).is_ok() || Stamped::<ShardRecord>::decode(&bytes).is_err());
     }
@@ -103,7 +115,8 @@ proptest! {
 fn unknown_tags_and_versions_are_named() {
     let whole = |tag, version| [tag, version, 0];
     assert_eq!(Stamped::<RootRecord>::decode(&whole(99, VERSION)), Err(Malformed::Tag(99)));
-    assert_eq!(Stamped::<FrontRecord>::decode(&whole(5, VERSION)), Err(Malformed::Tag(5)));
+    assert_eq!(Stamped::<FrontRecord>::decode(&whole(7, VERSION)), Err(Malformed::Tag(7)));
+    assert_eq!(Stamped::<DirectoryRecord>::decode(&whole(6, VERSION)), Err(Malformed::Tag(6)));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(99, VERSION)), Err(Malformed::Tag(99)));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(1, 0)), Err(Malformed::Version(0)));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(1, VERSION + 1)), Err(Malformed::Version(VERSION + 1)));

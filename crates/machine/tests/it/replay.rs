@@ -1,20 +1,25 @@
 //! Replay equals the run: a journal folded again, in other batches, through crashes and sync points, gives the same
 //! rows, the same lists and the same inboxes. This is what lets another node take over.
 
-use crate::harness::{DAY_MS, FRONT, Node, list, walk};
+use crate::courier::Courier;
+use crate::deliveries;
+use crate::endpoints::{address, device, register, registration};
+use crate::harness::{DAY_MS, DIRECTORY, FRONT, Node, list, lookup, walk};
 use crate::model::STATES;
 use crate::random::{Op, mark_of, op};
 use crate::templates;
+use fantail_machine::directory::{self, DirectoryAsk};
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::front::{self, FrontAsk};
 use fantail_machine::records::Stamped;
+use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::FrontRecord;
 use fantail_machine::records::root::{Layout, RootRecord};
 use fantail_machine::records::shard::{Change, ShardRecord};
 use fantail_machine::root::{self, RootAsk};
 use fantail_machine::shard::inbox::FromTables;
 use fantail_machine::shard::inbox::{Counts, Entry, UserInbox};
-use fantail_machine::shard::{self, Derived};
+use fantail_machine::shard::{self, Derived, ShardAsk};
 use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
 use fantail_ports::lists::{ListKey, Member};
@@ -22,6 +27,7 @@ use fantail_ports::store::{Commit, Store};
 use fantail_ports::tables::Changes;
 use fantail_rules::ids::{PartitionId, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::merge::Direction;
+use fantail_rules::suppression::Reason;
 use fantail_rules::ulid::Ulid;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -32,11 +38,12 @@ use std::task::{Context, Poll, Waker};
 const SHARDS: [ShardNo; 2] = [ShardNo(0), ShardNo(1)];
 const TENANTS: [TenantId; 2] = [TenantId(1), TenantId(2)];
 const USERS: u64 = 3;
-const PARTITIONS: [PartitionId; 4] = [
+const PARTITIONS: [PartitionId; 5] = [
     PartitionId::Root,
     PartitionId::Front(FRONT),
     PartitionId::Shard(SHARDS[0]),
     PartitionId::Shard(SHARDS[1]),
+    PartitionId::Directory(DIRECTORY),
 ];
 
 type Journal = BTreeMap<PartitionId, Vec<Vec<u8>>>;
@@ -65,7 +72,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Runs a random history through two tenants and two shards of one front.
 fn run(ops: &[(usize, usize, Op)]) -> Node {
     let mut node = Node::new();
-    node.root(RootAsk::Layout(Layout { shards: 2, fronts: 1 }));
+    node.root(RootAsk::Layout(Layout { shards: 2, fronts: 1, directories: 1 }));
     let mut posted: BTreeMap<TenantId, Vec<Ulid>> = BTreeMap::new();
     for tenant in TENANTS {
         node.root(RootAsk::CreateTenant { slug: tenant.to_string(), name: String::new() });
@@ -117,7 +124,27 @@ fn drive(node: &mut Node, posted: &mut Vec<Ulid>, op: &Op) {
             node.delete_user(*name);
             node.user(*name);
         }
-        Op::Errands => node.run_errands(),
+        Op::Errands => {
+            node.run_errands();
+            Courier::default().settle(node, &SHARDS);
+        }
+        Op::Register(name, no, token) => {
+            drop(register(node, *name, registration(*name, *no, *token)));
+        }
+        Op::Unregister(name, no) => {
+            let (tenant, user, device) = (node.tenant, lookup(*name), device(*no));
+            drop(node.shard(ShardAsk::Unregister { tenant, user, device }));
+        }
+        Op::Deliver(act) => deliveries::drive(node, act),
+        Op::Suppress(token, on) => drop(node.directory(suppress(node.tenant, *token, *on))),
+    }
+}
+
+fn suppress(tenant: TenantId, token: u64, on: bool) -> DirectoryAsk {
+    let address = address(token);
+    match on {
+        true => DirectoryAsk::Suppress { tenant, address, reason: Reason::Complaint },
+        false => DirectoryAsk::Unsuppress { tenant, address },
     }
 }
 
@@ -195,6 +222,10 @@ impl<'a> Instance<'a> {
             PartitionId::Front(_) => {
                 let Stamped { at, record } = Stamped::<FrontRecord>::decode(record).unwrap();
                 front::apply(view, &record, at).unwrap();
+            }
+            PartitionId::Directory(_) => {
+                let Stamped { at, record } = Stamped::<DirectoryRecord>::decode(record).unwrap();
+                directory::apply(view, &record, at).unwrap();
             }
             PartitionId::Shard(_) => {
                 let Stamped { at, record } = Stamped::<ShardRecord>::decode(record).unwrap();

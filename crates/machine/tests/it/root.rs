@@ -17,9 +17,9 @@ fn key(id: &str, tenant: TenantId) -> RootAsk {
 #[test]
 fn the_layout_is_fixed_by_the_first() {
     let mut node = Node::new();
-    let first = Layout { shards: 4, fronts: 1 };
+    let first = Layout { shards: 4, fronts: 1, directories: 1 };
     assert_eq!(node.root(RootAsk::Layout(first)), RootAnswer::Layout(first));
-    let second = RootAsk::Layout(Layout { shards: 8, fronts: 2 });
+    let second = RootAsk::Layout(Layout { shards: 8, fronts: 2, directories: 1 });
     assert_eq!(node.root(second), RootAnswer::Layout(first));
     assert_eq!(node.journal[&PartitionId::Root].len(), 1);
 }

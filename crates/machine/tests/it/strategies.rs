@@ -1,14 +1,20 @@
 //! Any record that a writer of ours could write, small enough to be shrunk by hand.
 
+use fantail_machine::parcel::{Collector, Members, Words};
+use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
+use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
-use fantail_machine::tables::work::Terms;
+use fantail_machine::tables::directory::{AddressRow, Suppression};
+use fantail_machine::tables::ledger::{LedgerRow, ParcelId, Standing};
+use fantail_machine::tables::track::Note;
+use fantail_machine::tables::work::{Terms, WorkId};
 use fantail_ports::keyring::Sealed;
 use fantail_rules::admit::Bucket;
-use fantail_rules::attempt::Class;
+use fantail_rules::attempt::{Class, State};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::endpoint::{Platform, Status};
@@ -18,6 +24,7 @@ use fantail_rules::ids::{
 };
 use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::priority::Priority;
+use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
 use proptest::collection::{btree_map, btree_set, vec};
@@ -133,7 +140,9 @@ fn template_record() -> impl Strategy<Value = RootRecord> {
 
 pub fn root_record() -> impl Strategy<Value = RootRecord> {
     prop_oneof![
-        any::<(u16, u16)>().prop_map(|(shards, fronts)| RootRecord::Layout(Layout { shards, fronts })),
+        any::<(u16, u16, u16)>().prop_map(|(shards, fronts, directories)| {
+            RootRecord::Layout(Layout { shards, fronts, directories })
+        }),
         tenant_row().prop_map(RootRecord::TenantPut),
         api_key().prop_map(RootRecord::KeyPut),
         (tenant(), any::<String>()).prop_map(|(tenant, id)| RootRecord::KeyRevoked { tenant, id }),
@@ -192,6 +201,7 @@ pub fn front_record() -> impl Strategy<Value = FrontRecord> {
     prop_oneof![
         admitted().prop_map(FrontRecord::Admitted),
         (tenant(), ulid()).prop_map(|(tenant, event)| FrontRecord::Retracted { tenant, event }),
+        (tenant(), ulid()).prop_map(|(tenant, event)| FrontRecord::Cancelled { tenant, event }),
         (any::<u16>(), sizes())
             .prop_map(|(shard, sizes)| FrontRecord::Counted { shard: ShardNo(shard), sizes }),
         forgotten.prop_map(|(tenant, bucket, keys, events)| FrontRecord::Forgotten {
@@ -318,11 +328,166 @@ fn endpoint_record() -> impl Strategy<Value = ShardRecord> {
     ]
 }
 
+fn owner() -> impl Strategy<Value = Owner> {
+    (any::<u16>(), user(), device(), any::<u32>()).prop_map(|(shard, user, device, claim)| Owner {
+        shard: ShardNo(shard),
+        user,
+        device,
+        claim: ClaimNo(claim),
+    })
+}
+
+fn address() -> impl Strategy<Value = AddressHash> {
+    any::<[u8; 16]>().prop_map(AddressHash)
+}
+
+fn reason() -> impl Strategy<Value = Reason> {
+    any::<Index>().prop_map(|pick| *pick.get(&Reason::ALL))
+}
+
+pub fn address_row() -> impl Strategy<Value = AddressRow> {
+    let suppression = (reason(), millis()).prop_map(|(reason, since)| Suppression { reason, since });
+    (option::of(owner()), vec(owner(), 0..4), option::of(suppression))
+        .prop_map(|(owner, releasing, suppression)| AddressRow { owner, releasing, suppression })
+}
+
+pub fn directory_record() -> impl Strategy<Value = DirectoryRecord> {
+    let claims = || vec((address(), owner()).prop_map(|(address, owner)| Claim { address, owner }), 0..4);
+    prop_oneof![
+        (tenant(), claims()).prop_map(|(tenant, claims)| DirectoryRecord::Claimed { tenant, claims }),
+        (tenant(), claims()).prop_map(|(tenant, claims)| DirectoryRecord::Released { tenant, claims }),
+        (tenant(), vec(address(), 0..4))
+            .prop_map(|(tenant, addresses)| DirectoryRecord::Told { tenant, addresses }),
+        (tenant(), address(), reason()).prop_map(|(tenant, address, reason)| {
+            DirectoryRecord::Suppressed { tenant, address, reason }
+        }),
+        (tenant(), address()).prop_map(|(tenant, address)| DirectoryRecord::Unsuppressed { tenant, address }),
+    ]
+}
+
+pub fn work_id() -> impl Strategy<Value = WorkId> {
+    let channel = any::<Index>().prop_map(|pick| *pick.get(&ChannelKind::ALL));
+    (tenant(), arrival(), channel).prop_map(|(tenant, arrival, channel)| WorkId { tenant, arrival, channel })
+}
+
+pub fn parcel_id() -> impl Strategy<Value = ParcelId> {
+    (work_id(), user()).prop_map(|(work, first)| ParcelId::of(work, first))
+}
+
+fn state() -> impl Strategy<Value = State> {
+    any::<Index>().prop_map(|pick| *pick.get(&State::ALL))
+}
+
+fn standing() -> impl Strategy<Value = Standing> {
+    (state(), any::<u8>(), any::<u8>(), millis(), "[a-z_]{0,8}")
+        .prop_map(|(state, retries, resends, due, code)| Standing { state, retries, resends, due, code })
+}
+
+pub fn note() -> impl Strategy<Value = Note> {
+    (millis(), state(), any::<(String, String, String)>())
+        .prop_map(|(at, state, (code, message, provider_id))| Note { at, state, code, message, provider_id })
+}
+
+/// Users near each other and far apart, each with some devices.
+pub fn parcel_members() -> impl Strategy<Value = Members> {
+    let devices = btree_set(1..=DeviceNo::MAX.0, 1..4);
+    btree_map(prop_oneof![0u64..50, any::<u64>()], devices, 0..20).prop_map(|users| {
+        let mut collector = Collector::default();
+        for (user, devices) in users {
+            let devices: Vec<DeviceNo> = devices.into_iter().map(DeviceNo).collect();
+            assert!(collector.add(UserNo(user), &devices, 1_000));
+        }
+        collector.finish()
+    })
+}
+
+/// As many words as there are members.
+fn words(count: usize) -> impl Strategy<Value = Words<Standing>> {
+    (vec(standing(), 1..5), vec(any::<Index>(), count)).prop_map(|(some, picks)| {
+        let mut words = Words::empty();
+        picks.iter().for_each(|pick| words.push(pick.get(&some).clone()));
+        words
+    })
+}
+
+fn told() -> impl Strategy<Value = (Vec<u16>, Words<Standing>)> {
+    btree_set(0u16..1_000, 0..20).prop_flat_map(|positions| {
+        let count = positions.len();
+        (Just(positions.into_iter().collect()), words(count))
+    })
+}
+
+pub fn ledger_row() -> impl Strategy<Value = LedgerRow> {
+    let members = parcel_members().prop_flat_map(|members| {
+        let count = members.count();
+        (Just(members), words(count))
+    });
+    (ulid(), terms(), any::<bool>(), any::<u16>(), millis(), members).prop_map(
+        |(event, terms, is_tracked, round, begun, (members, standings))| LedgerRow {
+            event,
+            terms,
+            is_tracked,
+            round,
+            begun,
+            members,
+            standings,
+        },
+    )
+}
+
+fn intend() -> impl Strategy<Value = ShardRecord> {
+    let members = ledger_row().prop_map(|row| (row.members, row.standings));
+    (work_id(), option::of(user()), any::<u64>(), members).prop_map(
+        |(work, next, unreached, (members, verdicts))| {
+            ShardRecord::Intend(Intend { work, next, unreached, members, verdicts })
+        },
+    )
+}
+
+fn outcome() -> impl Strategy<Value = ShardRecord> {
+    (parcel_id(), any::<u16>(), told(), option::of(note())).prop_map(
+        |(parcel, round, (positions, standings), note)| {
+            let notes = note.map_or_else(Vec::new, |note| vec![note; positions.len()]);
+            ShardRecord::Outcome(Outcome { parcel, round, positions, standings, notes })
+        },
+    )
+}
+
+fn delivery_record() -> impl Strategy<Value = ShardRecord> {
+    prop_oneof![
+        intend(),
+        outcome(),
+        (parcel_id(), any::<u16>(), millis(), told()).prop_map(
+            |(parcel, round, due, (positions, verdicts))| ShardRecord::Wake(Wake {
+                parcel,
+                round,
+                due,
+                positions,
+                verdicts
+            })
+        ),
+        (parcel_id(), any::<u16>(), standing(), note()).prop_map(|(parcel, position, standing, note)| {
+            ShardRecord::Receipt(Receipt { parcel, position, standing, note })
+        }),
+        (parcel_id(), told()).prop_map(|(parcel, (positions, standings))| {
+            ShardRecord::Redrive(Redrive { parcel, positions, standings })
+        }),
+        (work_id(), any::<String>()).prop_map(|(work, code)| ShardRecord::Closed { work, code }),
+    ]
+}
+
 pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
+    prop_oneof![
+        6 => user_record(),
+        6 => delivery_record(),
+        3 => endpoint_record(),
+    ]
+}
+
+fn user_record() -> impl Strategy<Value = ShardRecord> {
     prop_oneof![
         (tenant(), vec(user_put(), 0..4)).prop_map(|(tenant, users)| ShardRecord::UserPut { tenant, users }),
         user_gone(),
-        endpoint_record(),
         edges(),
         take(),
         given(),

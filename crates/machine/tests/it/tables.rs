@@ -2,38 +2,49 @@
 //! Rows that only their own file can name are tested there.
 
 use crate::strategies::{
-    about, api_key, arrival, delivery, endpoint_put, list, millis, sealed, tenant, tenant_row, tier, ulid,
-    user,
+    about, address_row, api_key, arrival, delivery, endpoint_put, ledger_row, list, millis, note, parcel_id,
+    sealed, tenant, tenant_row, terms, tier, ulid, user, work_id,
 };
 use fantail_machine::columns;
+use fantail_machine::parcel::Member;
 use fantail_machine::records::endpoint::EndpointPut;
 use fantail_machine::records::root::{Layout, Tenant};
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::records::template::DefinitionBytes;
 use fantail_machine::shard::{self, Derived};
+use fantail_machine::tables::directory::{AddressRow, DirectoryTodo};
 use fantail_machine::tables::event::{EventRow, FrontState};
 use fantail_machine::tables::follow::Open;
+use fantail_machine::tables::ledger::{LedgerRow, ParcelId};
 use fantail_machine::tables::list::ListRow;
 use fantail_machine::tables::pointer::PointerList;
 use fantail_machine::tables::progress::Progress;
 use fantail_machine::tables::root::ApiKeyRow;
 use fantail_machine::tables::size::SizeRow;
 use fantail_machine::tables::taken::{Page, Reach, TakenEvent};
+use fantail_machine::tables::tally::{self, Tally};
 use fantail_machine::tables::template::{Floor, TemplateRow, VersionRow};
 use fantail_machine::tables::todo::Todo;
+use fantail_machine::tables::track::{self, TrackRow};
 use fantail_machine::tables::user::{UserRef, UserRow};
+use fantail_machine::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
 use fantail_machine::tables::{
-    Row, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, root, size, taken,
-    template, user as users,
+    Row, directory, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, root, size,
+    taken, template, user as users,
 };
 use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
 use fantail_ports::store::Store;
 use fantail_ports::tables::Changes;
 use fantail_rules::admit::{Bucket, Known};
-use fantail_rules::ids::{Arrival, DeviceNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::attempt::State;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{
+    AddressHash, Arrival, DeviceNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo,
+};
 use fantail_rules::interval::Intervals;
 use fantail_rules::marks::{Flags, Marks};
+use fantail_rules::priority::Priority;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -147,9 +158,9 @@ fn event_row() -> impl Strategy<Value = EventRow> {
 proptest! {
     #[test]
     fn root_rows_round_trip(
-        numbers: (u16, u16), tenant in tenant_row(), key in api_key(), revoked in option::of(millis()),
+        numbers: (u16, u16, u16), tenant in tenant_row(), key in api_key(), revoked in option::of(millis()),
     ) {
-        check(&Layout { shards: numbers.0, fronts: numbers.1 })?;
+        check(&Layout { shards: numbers.0, fronts: numbers.1, directories: numbers.2 })?;
         check(&tenant)?;
         check(&ApiKeyRow { key, revoked })?;
     }
@@ -198,6 +209,34 @@ proptest! {
     }
 
     #[test]
+    fn directory_rows_round_trip(row in address_row()) {
+        check(&row)?;
+    }
+
+    #[test]
+    fn delivery_rows_round_trip(
+        ledger in ledger_row(), event in ulid(), terms in terms(), next in user(), listed in option::of(list()),
+        members in btree_set(any::<u64>(), 0..20), counts in vec(any::<u64>(), 15), notes in vec(note(), 0..12),
+    ) {
+        check(&ledger)?;
+        check(&WorkRow { event, terms, next, to: listed.map_or(To::Given, To::List) })?;
+        let members = GivenMembers(members.into_iter().map(UserNo).collect());
+        prop_assert_eq!(GivenMembers::decode(&members.encode()).map(|row| row.0), Ok(members.0));
+        check(&Halt::Cancelled)?;
+        check(&Halt::Retracted)?;
+        let mut tally = Tally::default();
+        tally.unreached = counts[14];
+        State::ALL.into_iter().zip(&counts).for_each(|(state, count)| tally.enter(state, *count));
+        check(&tally)?;
+        let mut track = TrackRow::default();
+        notes.iter().for_each(|note| track.add(note.clone()));
+        check(&track)?;
+        prop_assert_eq!(track.notes.first(), notes.first());
+        prop_assert_eq!(track.notes.last(), notes.last());
+        prop_assert!(track.notes.len() <= 8);
+    }
+
+    #[test]
     fn damaged_rows_never_panic(bytes in vec(any::<u8>(), 0..120)) {
         check_bytes::<Layout>(&bytes)?;
         check_bytes::<Tenant>(&bytes)?;
@@ -217,6 +256,11 @@ proptest! {
         check_bytes::<Progress>(&bytes)?;
         check_bytes::<ListRow>(&bytes)?;
         check_bytes::<endpoint::Page>(&bytes)?;
+        check_bytes::<AddressRow>(&bytes)?;
+        check_bytes::<LedgerRow>(&bytes)?;
+        check_bytes::<WorkRow>(&bytes)?;
+        check_bytes::<Tally>(&bytes)?;
+        check_bytes::<TrackRow>(&bytes)?;
     }
 
     // proves: TEN-01
@@ -224,7 +268,7 @@ proptest! {
     #[test]
     fn keys_of_a_tenant_lie_together(
         id in 1u32..u32::MAX, user in user(), list in list(), arrival in arrival(), event in ulid(),
-        hash: [u8; 16], bucket: u32, name: String,
+        hash: [u8; 16], bucket: u32, name: String, work in work_id(), parcel in parcel_id(),
     ) {
         let keys = |tenant: TenantId| vec![
             root::tenant_key(tenant),
@@ -249,9 +293,20 @@ proptest! {
             mark::key(tenant, user),
             endpoint::key(tenant, user.0),
             columns::key(tenant, user.0),
+            directory::key(tenant, AddressHash(hash)),
+            DirectoryTodo::Tell { tenant, address: AddressHash(hash) }.key(),
             Todo::Claim { tenant, user, device: DeviceNo(bucket as u16) }.key(),
             Todo::Report { tenant, list }.key(),
             Todo::Shred { tenant, key: KeyNo(arrival.0) }.key(),
+            WorkId { tenant, ..work }.key(),
+            work::given_key(tenant, arrival),
+            work::halt_key(tenant, arrival),
+            ParcelId { tenant, ..parcel }.key(),
+            ParcelId { tenant, ..parcel }.under_way_key(),
+            ParcelId { tenant, ..parcel }.dead_key(),
+            tally::key(tenant, arrival, work.channel),
+            tally::lane_key(tenant, Priority::High),
+            track::key(ParcelId { tenant, ..parcel }, Member { user, device: DeviceNo(bucket as u16) }),
         ];
         for (family, own) in keys(TenantId(id)).into_iter().enumerate() {
             prop_assert_eq!(&own[1..5], &id.to_be_bytes()[..], "family {}", own[0]);
@@ -271,6 +326,13 @@ proptest! {
         prop_assert_eq!(event::key(tenant, x).cmp(&event::key(tenant, y)), x.cmp(&y));
         let by_front = (x.front(), x).cmp(&(y.front(), y));
         prop_assert_eq!(taken::index_key(tenant, x).cmp(&taken::index_key(tenant, y)), by_front);
+        let work = |arrival| WorkId { tenant, arrival, channel: ChannelKind::Sms };
+        prop_assert_eq!(work(first).key().cmp(&work(second).key()), order);
+        let parcel = |no| ParcelId::of(work(Arrival(7)), UserNo(no));
+        prop_assert_eq!(parcel(a).key().cmp(&parcel(b).key()), order);
+        prop_assert_eq!(parcel(a).under_way_key().cmp(&parcel(b).under_way_key()), order);
+        let due = |no| ParcelId::of(work(first), UserNo(1)).timer_key(Millis(no));
+        prop_assert_eq!(due(a).cmp(&due(b)), order);
         let (early, late) = (Bucket(a as u32), Bucket(b as u32));
         let hashes = (x.bytes(), y.bytes());
         prop_assert_eq!(

@@ -10,6 +10,7 @@ mod config;
 mod crash;
 mod crash_deliveries;
 mod deliveries;
+mod devices;
 mod events;
 mod inbox;
 mod life;

@@ -23,6 +23,9 @@ fn path_of(route: &Route, event: &str, slug: &str) -> String {
         ("{slug}", slug),
         ("{key}", "000000000000"),
         ("{page}", "forbidden"),
+        ("{device}", "phone"),
+        ("{channel}", "email"),
+        ("{address}", "bob@example.com"),
     ] {
         path = path.replace(param, value);
     }
@@ -125,6 +128,8 @@ fn ids_of_another_tenant_do_not_exist() {
         // These make something of the caller's own, or are lists that are empty for the caller.
         let harmless = [
             "putUser",
+            "putSuppression",
+            "deleteSuppression",
             "listFollowers",
             "listSubscribers",
             "subscribeMany",

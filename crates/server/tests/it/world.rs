@@ -119,6 +119,7 @@ pub const ALL_SCOPES: &[&str] = &[
     "inbox:write",
     "users:read",
     "users:write",
+    "devices:write",
     "templates:read",
     "templates:write",
     "admin",

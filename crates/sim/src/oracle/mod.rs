@@ -2,9 +2,10 @@
 //! own tables. A call whose answer was lost may have happened or not; what is read later decides, and from then on
 //! it holds.
 //!
-//! Reading order: `people` (users and their lists), `posts` (requests, repeats, retractions), `entries` (what marks
+//! Reading order: `people` (users and their lists), `devices`, `posts` (requests, repeats, retractions), `entries` (what marks
 //! mean), `marks`, `inboxes` (what each user must, may and must not see), `finale` (lists and names at the end).
 
+mod devices;
 mod entries;
 mod finale;
 mod inboxes;
@@ -13,7 +14,7 @@ mod people;
 mod posts;
 
 use crate::broken::{Broken, Invariant};
-use crate::call::{Answer, Call, List, Post, PostId, Who};
+use crate::call::{Answer, Call, List, Post, PostId, Token, Who};
 use entries::Entries;
 use fantail_node::ask::Refusal;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
@@ -22,6 +23,7 @@ use people::Person;
 use posts::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use devices::check_devices;
 pub use finale::check_lists;
 
 /// A moment of the run.
@@ -47,6 +49,8 @@ pub struct Oracle {
     events: BTreeMap<Ulid, PostId>,
     calls: BTreeMap<CallId, Open>,
     doubts: Vec<Doubt>,
+    /// Tokens that were once put on the suppression list: whether they are, if that is known.
+    suppressed: BTreeMap<(TenantId, Token), Option<bool>>,
     pub seen: Seen,
 }
 
@@ -61,6 +65,7 @@ pub struct Seen {
     pub audits: u64,
     pub walks: u64,
     pub refused: u64,
+    pub registered: u64,
 }
 
 /// A call under way.
@@ -123,6 +128,10 @@ impl Oracle {
                 open.absent = self.surely_absent(*who);
                 self.person(*who).readers += 1;
             }
+            Call::Register { who, .. } | Call::Unregister { who, .. } => self.invoke_device(*who),
+            Call::Suppress { tenant, token, .. } => {
+                self.suppressed.insert((*tenant, *token), None);
+            }
             Call::ReadUser { .. } | Call::Audit { .. } => {}
         }
         self.calls.insert(id, open);
@@ -163,6 +172,16 @@ impl Oracle {
             (Call::Mark { who, mark, target }, Answer::Marked(answer)) => {
                 self.heard_mark(who, mark, &target, open, sort(answer, failing)?)
             }
+            (Call::Register { who, device, token }, Answer::Registered(answer)) => {
+                self.heard_register(who, device, token, sort(answer, failing)?)
+            }
+            (Call::Unregister { who, device }, Answer::Unregistered(answer)) => {
+                self.heard_unregister(who, device, sort(answer, failing)?)
+            }
+            (Call::Suppress { tenant, token, on }, Answer::Suppressed(answer)) => {
+                self.heard_suppress(tenant, token, on, &sort(answer, failing)?);
+                Ok(())
+            }
             (Call::ReadUser { who }, Answer::User(answer)) => self.heard_user(who, sort(answer, failing)?),
             (Call::Audit { who }, Answer::Page(answer)) => self.heard_audit(who, sort(answer, failing)?, now),
             (Call::Poll { who, from, .. }, Answer::Page(answer)) => {
@@ -198,7 +217,10 @@ impl Oracle {
                 }
                 Call::Poll { who, .. } => self.person(who).polled(),
                 Call::Walk { who, .. } => self.person(who).readers -= 1,
-                Call::ReadUser { .. } | Call::Audit { .. } => {}
+                Call::Register { who, device, .. } | Call::Unregister { who, device } => {
+                    self.lose_device(who, device);
+                }
+                Call::Suppress { .. } | Call::ReadUser { .. } | Call::Audit { .. } => {}
             }
         }
     }
@@ -296,6 +318,14 @@ impl Oracle {
                 person.may_use() && person.exists
             }
             Call::Post { posts, .. } => posts.iter().all(|(post, _)| self.targets_are_judged(*post)),
+            Call::Register { who, .. } | Call::Unregister { who, .. } => {
+                let person = self.person(*who);
+                person.may_use() && person.exists && !person.devices.busy
+            }
+            // One at a time per token, so that the last answer says how it stands.
+            Call::Suppress { tenant, token, .. } => !self.calls.values().any(|open| {
+                matches!(open.call, Call::Suppress { tenant: t, token: o, .. } if (t, o) == (*tenant, *token))
+            }),
             Call::Retract { .. } | Call::ReadUser { .. } | Call::Audit { .. } => true,
         }
     }

@@ -4,6 +4,7 @@
 //! answer can be judged exactly. An edge keeps its changes with the moments between which each became true: what
 //! an event meets is decided from those.
 
+use super::devices::Devices;
 use super::posts::Record;
 use super::{Doubt, Heard, Oracle, Step, Who, entries::Entries};
 use crate::broken::{Broken, Invariant};
@@ -36,6 +37,7 @@ pub struct Person {
     /// Where the next poll goes on, and everything that polls have shown.
     pub polled_through: Arrival,
     pub polled: BTreeSet<PostId>,
+    pub devices: Devices,
 }
 
 /// A mark under way.

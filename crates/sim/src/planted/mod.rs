@@ -31,12 +31,14 @@ pub enum Bug {
     ForgetsFlags,
     /// A sync point does not name how far a front was taken.
     ForgetsTakes,
+    /// The directory does not remember whose an address is.
+    ForgetsOwners,
     /// Users are found by their name alone, without their tenant.
     MixesTenants,
 }
 
 impl Bug {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -45,6 +47,7 @@ impl Bug {
         Self::ForgetsKeys,
         Self::ForgetsFlags,
         Self::ForgetsTakes,
+        Self::ForgetsOwners,
         Self::MixesTenants,
     ];
 

@@ -38,6 +38,7 @@ impl Forgetful {
             Bug::ForgetsKeys => &[Family::Idempotency],
             Bug::ForgetsFlags => &[Family::Flags],
             Bug::ForgetsTakes => &[Family::TakenFrom],
+            Bug::ForgetsOwners => &[Family::Address],
             Bug::AcksBeforeDurable
             | Bug::TearsBatches
             | Bug::LosesListEdits

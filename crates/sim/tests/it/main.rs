@@ -16,7 +16,7 @@ fn sum(reports: &[Report], count: impl Fn(&Report) -> u64) -> u64 {
 }
 
 // Repeats are judged too, but DED-08 is not claimed as long as `--strict` runs break it.
-// proves: FAN-04, FAN-12, INB-02, INB-05, INB-06, INB-13, TEN-01
+// proves: DEV-02, DEV-03, FAN-04, FAN-12, INB-02, INB-05, INB-06, INB-13, TEN-01
 #[test]
 fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
     let reports: Vec<Report> =
@@ -35,6 +35,7 @@ fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
         ("retracts", sum(&reports, |report| report.seen.retracts)),
         ("lost calls", sum(&reports, |report| report.seen.lost_calls)),
         ("audits", sum(&reports, |report| report.seen.audits)),
+        ("devices registered", sum(&reports, |report| report.seen.registered)),
         ("walks", sum(&reports, |report| report.seen.walks)),
     ] {
         println!("{what}: {seen}");

@@ -39,7 +39,7 @@ mod damage;
 mod room;
 mod stats;
 mod verify;
-mod worker;
+pub(crate) mod worker;
 
 pub use options::{Drive, FailureCallback, JournalOptions, OpenReport, RoomOptions};
 pub use stats::{JournalStats, SYNC_BUCKETS};
@@ -127,7 +127,10 @@ impl LocalJournal {
             Drive::Threads => {
                 let thread = std::thread::Builder::new().name("journal-writer".to_owned());
                 let thread = thread.spawn(move || writer.run()).map_err(|error| place.failed(&error))?;
-                (Engine::Thread(thread), Worker::start().map_err(|error| place.failed(&error))?)
+                (
+                    Engine::Thread(thread),
+                    Worker::start("journal-reader").map_err(|error| place.failed(&error))?,
+                )
             }
         };
         Ok(Self { shared, engine: Mutex::new(engine), worker, report, _lock: lock })
@@ -172,6 +175,22 @@ impl LocalJournal {
             Engine::Manual(mut writer) => writer.seal(),
             Engine::Ended => Ok(()),
         }
+    }
+
+    /// With [`Drive::Manual`]: seals the segment that is being written, if it holds a record; the next append begins
+    /// another. So that what is there can be copied as files that never change again.
+    pub fn roll(&self) -> Result<(), JournalError> {
+        match &mut *held(&self.engine) {
+            Engine::Manual(writer) => writer.roll(),
+            Engine::Thread(_) | Engine::Ended => Ok(()),
+        }
+    }
+
+    /// The files that never change again, oldest first.
+    #[must_use]
+    pub fn sealed_segments(&self) -> Vec<PathBuf> {
+        let catalog = held(&self.shared.catalog);
+        catalog.segments.iter().filter(|segment| segment.sealed).map(|segment| segment.path.clone()).collect()
     }
 
     fn joined(&self, thread: JoinHandle<Result<(), JournalError>>) -> Result<(), JournalError> {

@@ -23,10 +23,9 @@ struct Running {
 }
 
 impl Worker {
-    pub fn start() -> io::Result<Self> {
+    pub fn start(name: &str) -> io::Result<Self> {
         let (jobs, waiting) = sync_channel(JOBS_WAITING_MAX);
-        let thread =
-            std::thread::Builder::new().name("journal-reader".to_owned()).spawn(move || work(&waiting))?;
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&waiting))?;
         Ok(Self { running: Mutex::new(Some(Running { jobs, thread })) })
     }
 

@@ -240,6 +240,23 @@ impl Writer {
         sealed.map_err(|error| Place::new(&self.shared.dir).failed(&error))
     }
 
+    /// Seals the active segment unless it is empty. A seal that fails leaves a file that nobody may go on with.
+    pub fn roll(&mut self) -> Result<(), JournalError> {
+        let holds_records = self.active.is_some()
+            && held(&self.shared.catalog)
+                .segments
+                .back()
+                .is_some_and(|last| !last.index.partitions.is_empty());
+        if !holds_records {
+            return Ok(());
+        }
+        let sealed = self.seal();
+        if let Err(error) = &sealed {
+            self.poison(Vec::new(), &error.to_string());
+        }
+        sealed
+    }
+
     /// Refuses the appends of a group and those behind them. Fences are tiny and may use the reserve: without them
     /// a full disk could not even be read by a new leader.
     fn refuse(&self, group: Vec<Pending>, refusal: &AppendError) -> Vec<Pending> {

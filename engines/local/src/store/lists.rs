@@ -98,7 +98,7 @@ impl<'a> Pages<'a> {
 
     /// What edits of one list, in ascending order and one per user, make of the pages they fall into: each is
     /// rewritten once. What ended at or before `horizon`, and when that began which did not, is forgotten on the
-    /// way, because every arrival up to there is materialised.
+    /// way, because every arrival up to there is materialised and delivered.
     pub fn edit(
         &self,
         list: ListKey,

@@ -101,8 +101,10 @@ impl Partition {
         sorted.sort_by_key(|edit| (edit.key, edit.user));
         for of_list in sorted.chunk_by(|one, other| one.key == other.key) {
             let list = of_list[0].key;
-            let horizon =
+            let materialised =
                 self.tenants.get(&list.tenant).map_or(Arrival::START, |one| one.materialised_through);
+            // What is still to be delivered asks the list, not the inbox.
+            let horizon = of_list.iter().map(|edit| edit.floor).fold(materialised, Arrival::min);
             let of_users = of_list.chunk_by(|one, other| one.user == other.user);
             let last: Vec<&ListEdit> = of_users.filter_map(|edits| edits.last().copied()).collect();
             pages.edit(list, &last, horizon, &mut edited)?;

@@ -117,7 +117,8 @@ fn to(users: &[u64]) -> Audience {
 }
 
 fn edit(user: u64, intervals: Intervals) -> Commit {
-    let edits = vec![ListEdit { key: LIST, user: UserNo(user), intervals, at: Arrival(0) }];
+    let edits =
+        vec![ListEdit { key: LIST, user: UserNo(user), intervals, at: Arrival(0), floor: Arrival(u64::MAX) }];
     Commit { edits, ..Commit::default() }
 }
 
@@ -253,7 +254,13 @@ fn slices_and_stripes_lose_nothing() {
         stays.open(Arrival(0));
         let users = (0..3_000u64).map(|user| user * 97);
         let edits: Vec<_> = users
-            .map(|user| ListEdit { key: LIST, user: UserNo(user), intervals: stays.clone(), at: Arrival(0) })
+            .map(|user| ListEdit {
+                key: LIST,
+                user: UserNo(user),
+                intervals: stays.clone(),
+                at: Arrival(0),
+                floor: Arrival(u64::MAX),
+            })
             .collect();
         bench.commit(Commit { edits, ..Commit::default() });
         let events = (1..=200).map(|arrival| {

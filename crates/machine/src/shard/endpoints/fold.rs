@@ -1,4 +1,7 @@
-//! Folds facts about endpoints into pages, the reach column and to-do rows.
+//! Folds facts about endpoints.
+//!
+//! Comes from: `EndpointPut`, `EndpointState`, `EndpointGone` and users who go. Does: keeps pages and the reach column
+//! in step. Goes to: those two, and to-do rows for the directory.
 //!
 //! What must never happen: an endpoint that gives up its address, for whatever reason, without a row that tells the
 //! directory; the address would belong to nobody who can be asked to release it.

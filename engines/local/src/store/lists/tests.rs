@@ -69,7 +69,8 @@ fn random_edits(chance: &mut Chance, list: ListKey, at: u64) -> BTreeMap<UserNo,
         if chance.once_in(4) {
             intervals.close(Arrival(at));
         }
-        edits.insert(user, ListEdit { key: list, user, intervals, at: Arrival(at) });
+        edits
+            .insert(user, ListEdit { key: list, user, intervals, at: Arrival(at), floor: Arrival(u64::MAX) });
     }
     edits
 }
@@ -100,7 +101,13 @@ fn streamed_and_visited_lists_equal_a_map_whatever_layer_holds_them() {
             check_all(&layers, list, &model, horizon, seed);
             check_stretch(&mut chance, &layers, list, &model, horizon, seed);
         }
-        let gone = |user| ListEdit { key: list, user, intervals: Intervals::default(), at: Arrival(NEWEST) };
+        let gone = |user| ListEdit {
+            key: list,
+            user,
+            intervals: Intervals::default(),
+            at: Arrival(NEWEST),
+            floor: Arrival(u64::MAX),
+        };
         layers.edit(list, &model.keys().map(|user| gone(*user)).collect::<Vec<_>>(), horizon);
         assert_eq!(layers.pages().members(list, None, 1).expect("a healthy database reads"), []);
     }

@@ -15,7 +15,7 @@ type Plain = BTreeMap<UserNo, Vec<Interval>>;
 
 fn edit(user: u64, stays: &[Interval], at: u64) -> ListEdit {
     let intervals = Intervals::from_stored(stays).expect("the tests have ordered stays");
-    ListEdit { key: LIST, user: UserNo(user), intervals, at: Arrival(at) }
+    ListEdit { key: LIST, user: UserNo(user), intervals, at: Arrival(at), floor: Arrival(u64::MAX) }
 }
 
 fn stay(from: u64, until: Option<u64>) -> Interval {

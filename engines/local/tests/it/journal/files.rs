@@ -3,7 +3,7 @@
 use super::rig::{DIR, RealRig, append, fence, image, open, open_real, read_all, small};
 use fantail_conformance::block_on;
 use fantail_conformance::journal::{FRONT, NO_LIMIT, SHARD};
-use fantail_local::disk::{Disk, FaultDisk};
+use fantail_local::disk::{Disk, FaultDisk, Survival};
 use fantail_local::journal::{Drive, DumpKind, dump, verify};
 use fantail_ports::journal::{Journal, JournalError};
 use fantail_rules::ids::{Epoch, Position};
@@ -73,6 +73,32 @@ fn trimming_removes_whole_old_segments_and_outlives_a_restart() {
     assert_eq!(journal.bounds(SHARD).unwrap(), bounds);
     assert_eq!(journal.bounds(FRONT).unwrap(), front_bounds, "positions outlive their records");
     append(&journal, FRONT, front, &[b"and its epoch too"]).unwrap();
+    assert_eq!(verify(&disk, Path::new(DIR)).damage, None);
+}
+
+#[test]
+fn a_rolled_segment_never_changes_again() {
+    let disk = FaultDisk::new(1);
+    let journal = open(&disk, small(Drive::Manual)).unwrap();
+    let shard = fence(&journal, SHARD);
+    journal.roll().unwrap();
+    assert_eq!(journal.sealed_segments(), [] as [PathBuf; 0], "there was no record yet");
+    append(&journal, SHARD, shard, &[b"one"]).unwrap();
+    journal.roll().unwrap();
+    journal.roll().unwrap();
+    let sealed = journal.sealed_segments();
+    assert_eq!(sealed, segments(&disk)[..1]);
+    let before = disk.contents(&sealed[0]);
+    append(&journal, SHARD, shard, &[b"two"]).unwrap();
+    assert_eq!(disk.contents(&sealed[0]), before);
+    assert_eq!(read_all(&journal, SHARD).unwrap(), [b"one", b"two"]);
+    disk.fail_syncs(1);
+    assert!(journal.roll().is_err());
+    assert!(append(&journal, SHARD, shard, &[b"three"]).is_err(), "nobody goes on behind a seal that failed");
+    disk.power_cut(Survival::Chance);
+    drop(journal);
+    let journal = open(&disk, small(Drive::Manual)).unwrap();
+    assert_eq!(read_all(&journal, SHARD).unwrap(), [b"one", b"two"]);
     assert_eq!(verify(&disk, Path::new(DIR)).damage, None);
 }
 

@@ -1,0 +1,197 @@
+//! Devices of users: register, list, forget.
+
+use crate::call::Call;
+use crate::check::{Faults, name_fault};
+use crate::pointer::Pointer;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::time;
+use fantail_node::ask::{DeviceAsk, DeviceView};
+use fantail_rules::address;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::{self, Status};
+use fantail_rules::ids::TenantId;
+use fantail_rules::limits::{APP_VERSION_BYTES_MAX, NAME_BYTES_MAX};
+use fantail_wire::device::{
+    Device, DeviceKind, DeviceRegister, DeviceRegistered, Devices, EndpointStatus, Platform,
+};
+use serde_json::{Map, Value, json};
+
+pub async fn register(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let ask = ask_of(call.json()?)?;
+    let device_id = ask.device.clone();
+    let registered = call.node.register_device(tenant, ask).await?;
+    let answer = DeviceRegistered { device_id, status: status_of(registered.status) };
+    Ok(Reply::json(if registered.created { 201 } else { 200 }, &answer))
+}
+
+pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let user = call.query.get("userId").unwrap_or_default();
+    if let Some(fault) = name_fault(user) {
+        return Err(Problem::field("/userId", fault));
+    }
+    let devices = call.node.devices(tenant, user).await?;
+    Ok(Reply::json(200, &Devices { devices: devices.into_iter().map(shown).collect() }))
+}
+
+pub async fn unregister(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    call.node.unregister_device(tenant, call.name("user")?, call.name("device")?).await?;
+    Ok(Reply::no_content())
+}
+
+fn ask_of(request: DeviceRegister) -> Result<DeviceAsk, Problem> {
+    let root = Pointer::ROOT;
+    let mut faults = Faults::default();
+    faults.name(root.key("userId"), &request.user_id);
+    faults.name(root.key("deviceId"), &request.device_id);
+    if let Some(version) = &request.app_version {
+        faults.text(root.key("appVersion"), version, APP_VERSION_BYTES_MAX);
+    }
+    let target = target_of(&request, &mut faults);
+    faults.into_result()?;
+    let Target { kind, platform, address, identity } = target;
+    let mut meta = Map::new();
+    if let Some(version) = request.app_version {
+        meta.insert("appVersion".to_owned(), Value::String(version));
+    }
+    let meta = if meta.is_empty() {
+        Vec::new()
+    } else {
+        serde_json::to_vec(&meta).expect("a JSON object serializes")
+    };
+    let (user, device) = (request.user_id, request.device_id);
+    Ok(DeviceAsk { user, device, kind, platform, address, identity, meta })
+}
+
+/// Where something is sent, as its channel needs it.
+struct Target {
+    kind: ChannelKind,
+    platform: endpoint::Platform,
+    address: Vec<u8>,
+    identity: String,
+}
+
+fn target_of(request: &DeviceRegister, faults: &mut Faults) -> Target {
+    let root = Pointer::ROOT;
+    let (kind, field, given) = match request.kind {
+        DeviceKind::Push => (ChannelKind::Push, "token", &request.token),
+        DeviceKind::Webhook => (ChannelKind::Webhook, "url", &request.url),
+    };
+    let read = match given {
+        None => Err("is needed for this kind"),
+        Some(given) => address::read(kind, given),
+    };
+    let (text, identity) = match read {
+        Ok(read) => (read.text, read.identity),
+        Err(fault) => {
+            faults.add(root.key(field), fault);
+            Default::default()
+        }
+    };
+    match request.kind {
+        DeviceKind::Push => {
+            if request.platform.is_none() {
+                faults.add(root.key("platform"), "is needed for push");
+            }
+            for (field, given) in [("url", &request.url), ("secret", &request.secret)] {
+                refuse_other(faults, field, given.as_deref());
+            }
+            let platform = request.platform.map_or_else(Default::default, stored_platform);
+            Target { kind, platform, address: text.into_bytes(), identity }
+        }
+        DeviceKind::Webhook => {
+            refuse_other(faults, "token", request.token.as_deref());
+            if request.platform.is_some() {
+                faults.add(root.key("platform"), "does not go with this kind");
+            }
+            if let Some(secret) = &request.secret {
+                faults.text(root.key("secret"), secret, NAME_BYTES_MAX);
+            }
+            let address = json!({"url": text, "secret": request.secret}).to_string().into_bytes();
+            Target { kind, platform: endpoint::Platform::None, address, identity }
+        }
+    }
+}
+
+fn refuse_other(faults: &mut Faults, field: &str, given: Option<&str>) {
+    if given.is_some() {
+        faults.add(Pointer::ROOT.key(field), "does not go with this kind");
+    }
+}
+
+fn stored_platform(platform: Platform) -> endpoint::Platform {
+    match platform {
+        Platform::Ios => endpoint::Platform::Ios,
+        Platform::Android => endpoint::Platform::Android,
+        Platform::Web => endpoint::Platform::Web,
+    }
+}
+
+pub fn status_of(status: Status) -> EndpointStatus {
+    match status {
+        Status::Pending => EndpointStatus::Pending,
+        Status::Active => EndpointStatus::Active,
+        Status::Stale => EndpointStatus::Stale,
+        Status::Expired => EndpointStatus::Expired,
+        Status::Dead => EndpointStatus::Dead,
+        Status::Released => EndpointStatus::Released,
+        Status::Suppressed => EndpointStatus::Suppressed,
+    }
+}
+
+fn shown(device: DeviceView) -> Device {
+    let meta: Map<String, Value> = serde_json::from_slice(&device.meta).unwrap_or_default();
+    Device {
+        device_id: device.device,
+        kind: if device.kind == ChannelKind::Webhook { DeviceKind::Webhook } else { DeviceKind::Push },
+        platform: match device.platform {
+            endpoint::Platform::None => None,
+            endpoint::Platform::Ios => Some(Platform::Ios),
+            endpoint::Platform::Android => Some(Platform::Android),
+            endpoint::Platform::Web => Some(Platform::Web),
+        },
+        app_version: meta.get("appVersion").and_then(Value::as_str).map(str::to_owned),
+        status: status_of(device.status),
+        registered_at: time::text(device.registered_at),
+        last_seen_at: time::text(device.last_seen_at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: Value, faults: &[&str]) {
+        let request: DeviceRegister = serde_json::from_value(body.clone()).expect("the shape fits");
+        let found = match ask_of(request) {
+            Ok(_) => Vec::new(),
+            Err(problem) => problem.errors.into_iter().map(|error| error.pointer).collect(),
+        };
+        assert_eq!(found, faults, "{body}");
+    }
+
+    // proves: DEV-01
+    #[test]
+    fn registrations_are_checked_as_a_whole() {
+        let with = |more: Value| {
+            let mut body = json!({"userId": "ann", "deviceId": "phone"});
+            let more = more.as_object().cloned().unwrap_or_default();
+            body.as_object_mut().expect("an object").extend(more);
+            body
+        };
+        check(with(json!({"platform": "ios", "token": "stub:ok", "appVersion": "1.2"})), &[]);
+        check(with(json!({"kind": "webhook", "url": "https://a.b/c", "secret": "whsec_x"})), &[]);
+        check(with(json!({})), &["/token", "/platform"]);
+        check(with(json!({"platform": "web", "token": "a b"})), &["/token"]);
+        check(with(json!({"platform": "web", "token": "t", "url": "https://a.b"})), &["/url"]);
+        check(
+            with(json!({"kind": "webhook", "platform": "web", "token": "t"})),
+            &["/url", "/token", "/platform"],
+        );
+        check(
+            json!({"userId": "", "deviceId": "", "platform": "ios", "token": "t"}),
+            &["/userId", "/deviceId"],
+        );
+        check(with(json!({"platform": "ios", "token": "t", "appVersion": "x".repeat(65)})), &["/appVersion"]);
+    }
+}

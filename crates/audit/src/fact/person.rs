@@ -1,0 +1,77 @@
+//! What concerns one person, who is a pseudonym here. What a person said or signed is sealed under their key, so that
+//! erasing them makes it unreadable without touching the chain.
+//!
+//! ```text
+//! erased   pseudonym [16] | key number u64 | receipt [32]
+//! consent  pseudonym [16] | channel u8 | given u8 (0 or 1) | version u64 | sealed
+//! sealed   key number u64 | nonce [12] | length u16 and bytes
+//! ```
+
+use super::{EncodeError, check_length};
+use crate::bytes::{Malformed, Reader, Writer};
+use crate::member::{ConsentVersion, Pseudonym};
+use fantail_ports::audit::Digest;
+use fantail_ports::keyring::Sealed;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::KeyNo;
+
+/// A person was erased: the key is destroyed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Erased {
+    pub pseudonym: Pseudonym,
+    pub key: KeyNo,
+    /// The hash of the receipt that lists what was reached.
+    pub receipt: Digest,
+}
+
+/// Consent for a channel was given or withdrawn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Consent {
+    pub pseudonym: Pseudonym,
+    pub channel: ChannelKind,
+    pub given: bool,
+    /// The version that verdicts name from here on.
+    pub version: ConsentVersion,
+    /// The proof, under the person's key: the wording agreed to, source, address. May be empty.
+    pub proof: Sealed,
+}
+
+/// Room for a wording's hash, a source and an address, not for documents: those are blobs, named here by their hash.
+const PROOF_BYTES_MAX: usize = 2_048;
+
+impl Erased {
+    pub(super) fn write(&self, body: &mut Writer) {
+        body.bytes(&self.pseudonym.0).u64(self.key.0).bytes(&self.receipt.0);
+    }
+
+    pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            pseudonym: Pseudonym(body.array()?),
+            key: KeyNo(body.u64()?),
+            receipt: Digest(body.array()?),
+        })
+    }
+}
+
+impl Consent {
+    pub(super) fn check_lengths(&self) -> Result<(), EncodeError> {
+        check_length("proof of consent", self.proof.bytes.len(), PROOF_BYTES_MAX)
+    }
+
+    pub(super) fn write(&self, body: &mut Writer) {
+        body.bytes(&self.pseudonym.0).u8(self.channel as u8).u8(u8::from(self.given)).u64(self.version.0);
+        body.u64(self.proof.key.0).bytes(&self.proof.nonce).counted(&self.proof.bytes);
+    }
+
+    pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (pseudonym, channel) = (Pseudonym(body.array()?), body.channel()?);
+        let given = match body.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(Malformed),
+        };
+        let version = ConsentVersion(body.u64()?);
+        let (key, nonce, bytes) = (KeyNo(body.u64()?), body.array()?, body.counted()?.to_vec());
+        Ok(Self { pseudonym, channel, given, version, proof: Sealed { key, nonce, bytes } })
+    }
+}

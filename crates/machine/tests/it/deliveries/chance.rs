@@ -1,0 +1,193 @@
+//! Deliveries in no order that makes sense. Shared with the random histories and with replay.
+
+use super::audit::ledgers;
+use super::*;
+use crate::endpoints::device;
+use crate::harness::{list, lookup};
+use fantail_machine::front::FrontAsk;
+use fantail_machine::shard::redrive::{Heard, Wish};
+use fantail_machine::tables::work as works;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+#[derive(Clone, Debug)]
+pub enum Act {
+    Register(u64, u64),
+    Unregister(u64, u64),
+    /// How posts leave from now on: channels as bits, lane, class.
+    Leave(u8, u8, u8),
+    Intend(Index, u32),
+    /// Some members of a parcel are answered.
+    Answer(Index, u8, u64),
+    Wake(Index, u32),
+    Orphans(Index),
+    Redrive(Index, bool, Option<u64>),
+    Receipt(Index, u64, u16, bool),
+    Cancel(Index),
+}
+
+pub fn act() -> impl Strategy<Value = Act> {
+    let user = 0u64..3;
+    prop_oneof![
+        3 => (user.clone(), 1u64..8).prop_map(|(user, name)| Act::Register(user, name)),
+        1 => (user.clone(), 1u64..8).prop_map(|(user, name)| Act::Unregister(user, name)),
+        3 => (0u8..32, 0u8..4, 0u8..3).prop_map(|(channels, lane, class)| Act::Leave(channels, lane, class)),
+        8 => (any::<Index>(), 1u32..6).prop_map(|(pick, most)| Act::Intend(pick, most)),
+        10 => (any::<Index>(), 0u8..8, any::<u64>()).prop_map(|(pick, said, bits)| Act::Answer(pick, said, bits)),
+        6 => (any::<Index>(), 1u32..6).prop_map(|(pick, most)| Act::Wake(pick, most)),
+        1 => any::<Index>().prop_map(Act::Orphans),
+        2 => (any::<Index>(), any::<bool>(), proptest::option::of(user.clone()))
+            .prop_map(|(pick, drop, user)| Act::Redrive(pick, drop, user)),
+        2 => (any::<Index>(), user, 0u16..8, any::<bool>()).prop_map(|(p, u, d, f)| Act::Receipt(p, u, d, f)),
+        1 => any::<Index>().prop_map(Act::Cancel),
+    ]
+}
+
+const SAID: [Said; 8] = [
+    Said::Accepted,
+    Said::Accepted,
+    Said::Rejected,
+    Said::Dead,
+    Said::Malformed,
+    Said::NotTaken { cause: Cause::Message, retry_after_ms: None },
+    Said::NotTaken { cause: Cause::Scope, retry_after_ms: Some(5_000) },
+    Said::Unanswered,
+];
+
+fn parcels(node: &Node) -> Vec<(ParcelId, LedgerRow)> {
+    node.read_shard(|state| ledgers(state.tables()))
+}
+
+fn pick<T: Clone>(pick: &Index, all: &[T]) -> Option<T> {
+    (!all.is_empty()).then(|| pick.get(all).clone())
+}
+
+/// Does it, if there is anything to do it to.
+pub fn drive(node: &mut Node, act: &Act) {
+    match act {
+        Act::Register(name, device) => enrol(node, *name, *device),
+        Act::Unregister(name, no) => {
+            let (tenant, user, device) = (node.tenant, lookup(*name), device(*no));
+            node.shard(ShardAsk::Unregister { tenant, user, device });
+        }
+        Act::Leave(channels, lane, class) => {
+            let class = [Class::Critical, Class::Transactional, Class::Bulk][usize::from(*class)];
+            let channels = ChannelSet::from_stored(*channels);
+            let expires_at = node.now.plus(DAY_MS / 2);
+            let terms = Terms { lane: Priority::from_stored(*lane), class, expires_at };
+            node.delivery = (!channels.is_empty()).then_some(Delivery { channels, terms });
+        }
+        Act::Intend(at, most) => {
+            let works = node.read_shard(|state| works::all(state.tables(), None, 50).unwrap());
+            let Some((work, _)) = pick(at, &works) else { return };
+            node.shard(ShardAsk::Intend { work, deliveries_max: *most });
+        }
+        Act::Answer(at, said, bits) => answer(node, at, SAID[usize::from(*said)], *bits),
+        Act::Wake(at, most) => {
+            let Some(timer) = pick(at, &timers(node)) else { return };
+            node.now = node.now.max(timer.due);
+            let Timer { due, parcel, .. } = timer;
+            node.shard(ShardAsk::Wake { parcel, due, deliveries_max: *most });
+        }
+        Act::Orphans(at) => {
+            let Some((parcel, _)) = pick(at, &parcels(node)) else { return };
+            node.shard(ShardAsk::Orphans { parcel });
+        }
+        Act::Redrive(at, is_drop, name) => {
+            let Some((parcel, _)) = pick(at, &parcels(node)) else { return };
+            let wish = if *is_drop { Wish::Drop } else { Wish::Redrive };
+            let users = name.map(|name| node.number(name).into_iter().collect());
+            node.shard(ShardAsk::Redrive { parcel, wish, users });
+        }
+        Act::Receipt(at, name, device, delivered) => {
+            let Some((parcel, _)) = pick(at, &parcels(node)) else { return };
+            let Some(user) = node.number(*name) else { return };
+            let (device, code, message) = (DeviceNo(*device), "receipt".to_owned(), String::new());
+            let heard = Heard { user, device, delivered: *delivered, code, message };
+            node.shard(ShardAsk::Receipt { parcel, heard });
+        }
+        Act::Cancel(at) => {
+            let Some((parcel, row)) = pick(at, &parcels(node)) else { return };
+            node.front(FrontAsk::Cancel { tenant: parcel.tenant, event: row.event });
+        }
+    }
+}
+
+/// Registers a device and has its claim granted.
+fn enrol(node: &mut Node, name: u64, device: u64) {
+    let mut registration = registration(name, device, device);
+    registration.kind = ChannelKind::ALL[1 + device as usize % 4];
+    let answer = register(node, name, registration);
+    let (ShardAnswer::Registered { device, .. }, Some(user)) = (answer, node.number(name)) else { return };
+    let tenant = node.tenant;
+    let found = node.read_shard(|state| {
+        fantail_machine::tables::endpoint::find(state.tables(), tenant, user, device).unwrap()
+    });
+    let claim = found.expect("it was registered").claim;
+    hear(node, user, device.0, claim.0, News::Granted { suppressed: false });
+}
+
+fn answer(node: &mut Node, at: &Index, said: Said, bits: u64) {
+    let Some((parcel, row)) = pick(at, &parcels(node)) else { return };
+    let answered = (0..row.members.count() as u16).filter(|at| bits & (1 << (at % 64)) != 0);
+    // One beyond the end: none of ours.
+    let told = answered.chain([row.members.count() as u16]).map(|at| told(at, said, "said")).collect();
+    node.shard(ShardAsk::Outcome { parcel, told });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    // proves: DEL-14
+    /// The counters equal a full scan after every step (invariant 32), and what hangs on ledgers is what they say.
+    #[test]
+    fn whatever_happens_the_books_are_right(acts in vec((act(), 0u8..12), 1..80)) {
+        let mut node = Node::new();
+        for name in 0..3 {
+            user_with(&mut node, name, name);
+            node.join(name, list(0));
+        }
+        node.delivery = Some(by(&[PUSH, ChannelKind::InApp]));
+        for (act, post) in &acts {
+            match post {
+                0 | 1 => drop(node.post(list(0), *post == 1)),
+                2 => {
+                    let users: Vec<UserNo> = (0..3).filter_map(|name| node.number(name)).collect();
+                    node.send(&users);
+                }
+                _ => {}
+            }
+            node.take_all();
+            drive(&mut node, act);
+            audit(&node);
+        }
+        // Everything ends, whatever was said before.
+        finish(&mut node);
+        for (parcel, row) in parcels(&node) {
+            prop_assert!(row.standings.iter().all(|one| one.state.is_terminal()), "{:?} {:?}", parcel, row);
+        }
+    }
+}
+
+/// A new leader without a provider: orphans first, then everything that is open or due, answered by nobody.
+fn finish(node: &mut Node) {
+    for _ in 0..200 {
+        for (parcel, _) in parcels(node) {
+            node.shard(ShardAsk::Orphans { parcel });
+        }
+        let works = node.read_shard(|state| works::all(state.tables(), None, 50).unwrap());
+        for (work, _) in &works {
+            node.shard(ShardAsk::Intend { work: *work, deliveries_max: 1_000 });
+        }
+        let timer = next_timer(node);
+        if let Some(Timer { due, parcel, .. }) = timer {
+            node.shard(ShardAsk::Wake { parcel, due, deliveries_max: 1_000 });
+        }
+        audit(node);
+        if works.is_empty() && timer.is_none() {
+            return;
+        }
+    }
+    panic!("deliveries do not end");
+}

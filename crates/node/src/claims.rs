@@ -1,0 +1,180 @@
+//! Claims: a shard and the directories agree whose an address is.
+//!
+//! Comes from: to-do rows on both sides, done by the shard's one errand loop, one after the other. So what the loop has
+//! read of its shard is not overtaken by a release that it does not know of.
+//! Does: lets the shard release what others claimed, tells directories what was given up, asks for what is wanted.
+//! Every step is durable on one side before the next one is asked of the other; a crash in between does it again,
+//! which changes nothing.
+//! Goes to: `machine::directory`, and `shard::endpoints` with what was heard.
+
+use crate::ask::Refusal;
+use crate::core::{Core, answer, stopped};
+use crate::take::HOUSE;
+use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk, Errand, Tell, Verdict, errands};
+use fantail_machine::records::directory::{Claim, Owner};
+use fantail_machine::shard::ShardAsk;
+use fantail_machine::shard::endpoints::Heard;
+use fantail_machine::tables::endpoint;
+use fantail_machine::tables::todo::{Release, Todo};
+use fantail_ports::tables::{Tables, TablesError};
+use fantail_rules::endpoint::News;
+use fantail_rules::ids::{DirectoryNo, PartitionId, ShardNo, TenantId};
+use std::collections::BTreeMap;
+
+/// Errands of a directory that are done together.
+const ERRANDS_MAX: usize = 256;
+/// What one claim weighs in a queue.
+const CLAIM_BYTES: usize = 48;
+
+/// Does what the directories want of this shard; says whether there was anything.
+pub async fn serve(core: &Core, shard: ShardNo) -> Result<bool, Refusal> {
+    let mut any = false;
+    for no in core.directories.keys() {
+        let partition = PartitionId::Directory(*no);
+        let errands = core.read(partition, |view| errands(view.tables(), shard, ERRANDS_MAX))?;
+        any |= !errands.is_empty();
+        for (tenant, errands) in by_tenant(errands.into_iter().map(|errand| (tenant_of(&errand), errand))) {
+            hear(core, shard, tenant, errands.iter().map(heard_of).collect()).await?;
+            let released: Vec<Claim> = errands.iter().filter_map(released_of).collect();
+            let told: Vec<Tell> = errands.iter().filter_map(told_of).collect();
+            tell(core, *no, DirectoryAsk::Released { tenant, claims: released }).await?;
+            tell(core, *no, DirectoryAsk::Told { tenant, told }).await?;
+        }
+    }
+    Ok(any)
+}
+
+/// Tells the directories which claims are over, then the shard that they know.
+pub async fn release(core: &Core, shard: ShardNo, releases: Vec<Release>) -> Result<(), Refusal> {
+    for (tenant, releases) in by_tenant(releases.into_iter().map(|release| (release.tenant, release))) {
+        let claims = releases.iter().map(|release| claim_of(shard, release));
+        for (no, claims) in by_directory(core, claims) {
+            tell(core, no, DirectoryAsk::Released { tenant, claims }).await?;
+        }
+        let over = |release: &Release| heard(claim_of(shard, release).owner, News::Released);
+        hear(core, shard, tenant, releases.iter().map(over).collect()).await?;
+    }
+    Ok(())
+}
+
+/// Asks the directories for addresses, then tells the shard what came of it.
+pub async fn claim(core: &Core, shard: ShardNo, wanted: Vec<(TenantId, Claim)>) -> Result<(), Refusal> {
+    let mut crowded = false;
+    for (tenant, claims) in by_tenant(wanted.into_iter()) {
+        let mut news = Vec::with_capacity(claims.len());
+        for (no, claims) in by_directory(core, claims.into_iter()) {
+            let ask = DirectoryAsk::Claim { tenant, claims: claims.clone() };
+            let bytes = claims.len() * CLAIM_BYTES;
+            let verdicts = match answer(core.directory(no).queue.push(HOUSE, vec![ask], bytes)).await? {
+                DirectoryAnswer::Claims(verdicts) => verdicts,
+                DirectoryAnswer::Noted
+                | DirectoryAnswer::Suppressed
+                | DirectoryAnswer::Unsuppressed
+                | DirectoryAnswer::NotSuppressed => {
+                    return Err(stopped("the directory answered something else"));
+                }
+            };
+            crowded |= verdicts.contains(&Verdict::Crowded);
+            let answered = claims.iter().zip(verdicts);
+            news.extend(answered.filter_map(|(claim, verdict)| Some(heard(claim.owner, news_of(verdict)?))));
+        }
+        hear(core, shard, tenant, news).await?;
+    }
+    // Others let go within moments: come back then.
+    if crowded { Err(Refusal::Busy { retry_after_ms: 200 }) } else { Ok(()) }
+}
+
+/// The claims that to-do rows ask for.
+pub fn wanted(
+    tables: &dyn Tables,
+    shard: ShardNo,
+    todos: &[Todo],
+) -> Result<Vec<(TenantId, Claim)>, TablesError> {
+    let mut wanted = Vec::new();
+    for todo in todos {
+        if let Todo::Claim { tenant, user, device } = *todo
+            && let Some(found) = endpoint::find(tables, tenant, user, device)?
+        {
+            let owner = Owner { shard, user, device, claim: found.claim };
+            wanted.push((tenant, Claim { address: found.address_hash, owner }));
+        }
+    }
+    Ok(wanted)
+}
+
+fn news_of(verdict: Verdict) -> Option<News> {
+    match verdict {
+        Verdict::Granted { suppressed } => Some(News::Granted { suppressed }),
+        Verdict::Queued => Some(News::Queued),
+        Verdict::Refused => Some(News::Released),
+        Verdict::Crowded => None,
+    }
+}
+
+async fn hear(core: &Core, shard: ShardNo, tenant: TenantId, heard: Vec<Heard>) -> Result<(), Refusal> {
+    let bytes = heard.len() * CLAIM_BYTES;
+    let ask = ShardAsk::Hear { tenant, heard };
+    answer(core.shard(shard).queue.push(HOUSE, vec![ask], bytes)).await?;
+    Ok(())
+}
+
+async fn tell(core: &Core, no: DirectoryNo, ask: DirectoryAsk) -> Result<(), Refusal> {
+    let count = match &ask {
+        DirectoryAsk::Released { claims, .. } | DirectoryAsk::Claim { claims, .. } => claims.len(),
+        DirectoryAsk::Told { told, .. } => told.len(),
+        DirectoryAsk::Suppress { .. } | DirectoryAsk::Unsuppress { .. } => 1,
+    };
+    if count > 0 {
+        answer(core.directory(no).queue.push(HOUSE, vec![ask], count * CLAIM_BYTES)).await?;
+    }
+    Ok(())
+}
+
+fn by_tenant<T>(items: impl Iterator<Item = (TenantId, T)>) -> BTreeMap<TenantId, Vec<T>> {
+    let mut grouped: BTreeMap<TenantId, Vec<T>> = BTreeMap::new();
+    items.for_each(|(tenant, item)| grouped.entry(tenant).or_default().push(item));
+    grouped
+}
+
+fn by_directory(core: &Core, claims: impl Iterator<Item = Claim>) -> BTreeMap<DirectoryNo, Vec<Claim>> {
+    let mut grouped: BTreeMap<DirectoryNo, Vec<Claim>> = BTreeMap::new();
+    claims.for_each(|claim| grouped.entry(core.directory_of(claim.address)).or_default().push(claim));
+    grouped
+}
+
+fn heard(owner: Owner, news: News) -> Heard {
+    Heard { user: owner.user, device: owner.device, claim: owner.claim, news }
+}
+
+fn claim_of(shard: ShardNo, release: &Release) -> Claim {
+    let Release { user, device, claim, address, .. } = *release;
+    Claim { address, owner: Owner { shard, user, device, claim } }
+}
+
+fn tenant_of(errand: &Errand) -> TenantId {
+    match errand {
+        Errand::Release { tenant, .. } | Errand::Tell { tenant, .. } => *tenant,
+    }
+}
+
+fn heard_of(errand: &Errand) -> Heard {
+    let news = match errand {
+        Errand::Release { .. } => News::Released,
+        Errand::Tell { tell, .. } => News::Told { suppressed: tell.suppressed },
+    };
+    heard(errand.claim().owner, news)
+}
+
+fn released_of(errand: &Errand) -> Option<Claim> {
+    match errand {
+        Errand::Release { claim, .. } => Some(*claim),
+        Errand::Tell { .. } => None,
+    }
+}
+
+fn told_of(errand: &Errand) -> Option<Tell> {
+    match errand {
+        Errand::Release { .. } => None,
+        Errand::Tell { tell, .. } => Some(*tell),
+    }
+}

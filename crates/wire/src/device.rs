@@ -1,0 +1,124 @@
+//! Devices of users, and addresses that nothing is sent to.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A device, or a webhook of a user. Registering it again under the same `deviceId` replaces its token.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeviceRegister {
+    pub user_id: String,
+    /// The producer's name for the device; stable across tokens.
+    pub device_id: String,
+    #[serde(default)]
+    pub kind: DeviceKind,
+    /// Needed for push.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    /// What the push service gave the app. One that begins with `stub:` goes to the stub provider, for tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// Where a webhook is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// With what its calls are signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_version: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum DeviceKind {
+    #[default]
+    Push,
+    Webhook,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Platform {
+    Ios,
+    Android,
+    Web,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum EndpointStatus {
+    /// Stored; used as soon as whoever had the address before has let go of it, usually within milliseconds.
+    Pending,
+    Active,
+    /// Silent for 30 days: nothing is sent there until it registers again.
+    Stale,
+    /// Silent for 270 days.
+    Expired,
+    /// The provider says that nobody is there.
+    Dead,
+    /// The address belongs to another user now.
+    Released,
+    /// The address is on the suppression list.
+    Suppressed,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceRegistered {
+    pub device_id: String,
+    pub status: EndpointStatus,
+}
+
+/// A registered device. Tokens, URLs and secrets are not shown again.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Device {
+    pub device_id: String,
+    pub kind: DeviceKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_version: Option<String>,
+    pub status: EndpointStatus,
+    #[schemars(extend("format" = "date-time"))]
+    pub registered_at: String,
+    #[schemars(extend("format" = "date-time"))]
+    pub last_seen_at: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Devices {
+    pub devices: Vec<Device>,
+}
+
+/// Why nothing is sent to an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SuppressionReason {
+    DeadEndpoint,
+    HardBounce,
+    Complaint,
+    Stop,
+    #[default]
+    Manual,
+}
+
+/// The body of `PUT suppressions/{channel}/{address}`. An empty body is an empty object.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SuppressionPut {
+    #[serde(default)]
+    pub reason: SuppressionReason,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Suppression {
+    pub channel: String,
+    /// As it is written down, which may differ from how it was asked for.
+    pub address: String,
+    pub reason: SuppressionReason,
+    #[schemars(extend("format" = "date-time"))]
+    pub since: String,
+}
