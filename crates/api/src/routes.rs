@@ -1,6 +1,7 @@
 //! The table of all routes. Whatever is not here does not exist.
 
 mod endpoints;
+mod inbox;
 mod templates;
 
 use crate::openapi::Shape;
@@ -9,16 +10,12 @@ use crate::route::Handle::{Open, Scoped, ServerAdmin, TenantAdmin};
 use crate::route::Method::{Delete, Get, Patch, Post, Put};
 use crate::route::Route;
 use crate::telemetry::Text;
-use crate::v1::{
-    backups, deadletters, events, follows, inbox, keys, marks, notifications, tenants, topics, users,
-};
+use crate::v1::{backups, deadletters, events, follows, keys, notifications, tenants, topics, users};
 use endpoints::ENDPOINTS;
 use fantail_node::ask::EdgeChange::{Join, Leave};
-use fantail_rules::marks::Mark;
 use fantail_wire::code::Code;
 use fantail_wire::event::{EventAccepted, EventsAccepted};
 use fantail_wire::health::{Backup, Readiness};
-use fantail_wire::inbox::{Counts, Inbox, Marks, Notification, Snooze, Unsnooze};
 use fantail_wire::list::{
     EdgesChanged, FollowState, Followers, Follows, FollowsBatch, Subscribers, SubscribersBatch,
 };
@@ -27,21 +24,20 @@ use fantail_wire::notification::{
     NotificationStatus,
 };
 use fantail_wire::tenant::Scope::{
-    EventsWrite, InboxRead, InboxWrite, NotificationsRead, NotificationsWrite, UsersRead, UsersWrite,
+    EventsWrite, NotificationsRead, NotificationsWrite, UsersRead, UsersWrite,
 };
 use fantail_wire::tenant::{KeyCreate, KeyCreated, Keys, Tenant, TenantChange, TenantCreate, Tenants};
 use fantail_wire::user::{User, UserPut, UsersBatch, UsersPut};
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const NO_USER: &[Code] = &[Code::UserNotFound];
-const NO_NOTIFICATION: &[Code] = &[Code::UserNotFound, Code::NotificationNotFound];
 const PAGE: &[&str] = &["limit", "cursor"];
 
 /// All of them: tables by subject, one behind the other.
 pub static ROUTES: &[Route] = &ALL;
 
-const ALL: [Route; CORE.len() + ENDPOINTS.len() + templates::ROUTES.len()] =
-    joined(&[CORE, &ENDPOINTS, templates::ROUTES]);
+const ALL: [Route; CORE.len() + ENDPOINTS.len() + inbox::ROUTES.len() + templates::ROUTES.len()] =
+    joined(&[CORE, &ENDPOINTS, inbox::ROUTES, templates::ROUTES]);
 
 const fn joined<const COUNT: usize>(tables: &[&[Route]]) -> [Route; COUNT] {
     let mut all = [CORE[0]; COUNT];
@@ -298,94 +294,6 @@ const CORE: &[Route] = &[
     )
     .takes(Shape::of::<SubscribersBatch>())
     .gives(200, Shape::of::<EdgesChanged>()),
-    // --- inbox ---
-    Route::new(
-        "listNotifications",
-        Get,
-        "/api/v1/users/{user}/notifications",
-        "Read a page of a user's inbox",
-        Scoped(InboxRead, |tenant, call| Box::pin(inbox::page(tenant, call))),
-    )
-    .query(&["limit", "cursor", "since", "state"])
-    .gives(200, Shape::of::<Inbox<'static>>())
-    .refuses(NO_USER),
-    Route::new(
-        "getNotification",
-        Get,
-        "/api/v1/users/{user}/notifications/{notification}",
-        "Read one notification",
-        Scoped(InboxRead, |tenant, call| Box::pin(inbox::get(tenant, call))),
-    )
-    .gives(200, Shape::of::<Notification<'static>>())
-    .refuses(NO_NOTIFICATION),
-    Route::new(
-        "deleteNotification",
-        Delete,
-        "/api/v1/users/{user}/notifications/{notification}",
-        "Delete one notification from a user's inbox",
-        Scoped(InboxWrite, |tenant, call| Box::pin(marks::delete(tenant, call))),
-    )
-    .gives_nothing(204)
-    .refuses(NO_NOTIFICATION),
-    Route::new(
-        "getUnread",
-        Get,
-        "/api/v1/users/{user}/unread",
-        "Count a user's unread and unseen notifications",
-        Scoped(InboxRead, |tenant, call| Box::pin(inbox::counts(tenant, call))),
-    )
-    .gives(200, Shape::of::<Counts>())
-    .refuses(NO_USER),
-    mark_route(
-        "markRead",
-        "/api/v1/users/{user}/notifications/read",
-        "Mark notifications as read",
-        Scoped(InboxWrite, |tenant, call| Box::pin(marks::mark(tenant, call, Mark::Read))),
-    ),
-    mark_route(
-        "markUnread",
-        "/api/v1/users/{user}/notifications/unread",
-        "Mark notifications as unread",
-        Scoped(InboxWrite, |tenant, call| Box::pin(marks::mark(tenant, call, Mark::Unread))),
-    ),
-    mark_route(
-        "markSeen",
-        "/api/v1/users/{user}/notifications/seen",
-        "Mark notifications as seen",
-        Scoped(InboxWrite, |tenant, call| Box::pin(marks::mark(tenant, call, Mark::Seen))),
-    ),
-    mark_route(
-        "archive",
-        "/api/v1/users/{user}/notifications/archive",
-        "Archive notifications",
-        Scoped(InboxWrite, |tenant, call| Box::pin(marks::mark(tenant, call, Mark::Archive))),
-    ),
-    mark_route(
-        "unarchive",
-        "/api/v1/users/{user}/notifications/unarchive",
-        "Bring notifications back from the archive",
-        Scoped(InboxWrite, |tenant, call| Box::pin(marks::mark(tenant, call, Mark::Unarchive))),
-    ),
-    Route::new(
-        "snooze",
-        Post,
-        "/api/v1/users/{user}/notifications/snooze",
-        "Hide notifications until a time",
-        Scoped(InboxWrite, |tenant, call| Box::pin(marks::snooze(tenant, call))),
-    )
-    .takes(Shape::of::<Snooze>())
-    .gives(200, Shape::of::<Counts>())
-    .refuses(&[Code::UserNotFound, Code::NotificationNotFound, Code::LimitReached]),
-    Route::new(
-        "unsnooze",
-        Post,
-        "/api/v1/users/{user}/notifications/unsnooze",
-        "Bring snoozed notifications back now",
-        Scoped(InboxWrite, |tenant, call| Box::pin(marks::unsnooze(tenant, call))),
-    )
-    .takes(Shape::of::<Unsnooze>())
-    .gives(200, Shape::of::<Counts>())
-    .refuses(NO_NOTIFICATION),
     // --- tenants and keys ---
     Route::new(
         "createTenant",
@@ -472,18 +380,6 @@ const CORE: &[Route] = &[
         .gives_text(200, "text/markdown; charset=utf-8")
         .refuses(&[Code::RouteNotFound]),
 ];
-
-const fn mark_route(
-    id: &'static str,
-    path: &'static str,
-    summary: &'static str,
-    handle: crate::route::Handle,
-) -> Route {
-    Route::new(id, Post, path, summary, handle)
-        .takes(Shape::of::<Marks>())
-        .gives(200, Shape::of::<Counts>())
-        .refuses(NO_NOTIFICATION)
-}
 
 #[cfg(test)]
 mod tests {

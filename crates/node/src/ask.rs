@@ -1,17 +1,24 @@
 //! What callers may ask of the node, what they get, and why they are refused. Plain values: HTTP, JSON and
 //! problem documents are `api`'s; sealing, hashing and sharding are `accept`'s.
 
+mod deliveries;
 pub mod templates;
+mod tenants;
+
+pub use deliveries::{
+    ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, RecipientPage,
+    RecipientStatus,
+};
+pub use tenants::{KeyAsk, KeyView, TenantAsk, TenantPatch, TenantView};
 
 pub use crate::deliveries::{Place, Which};
 pub use fantail_machine::shard::redrive::Wish;
 pub use fantail_machine::tables::ledger::ParcelId;
-use fantail_machine::tables::track::Note;
 pub use fantail_machine::tables::work::Halt;
 pub use fantail_rules::attempt::{Class, State as DeliveryState};
 pub use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::endpoint::{Platform, Status};
-use fantail_rules::ids::{Arrival, KeyNo, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, KeyNo, Millis, ShardNo, UserNo};
 use fantail_rules::marks::{Mark, State};
 pub use fantail_rules::priority::Priority;
 use fantail_rules::suppression::Reason;
@@ -289,156 +296,6 @@ pub enum MarkTarget {
 pub struct Counts {
     pub unread: u64,
     pub unseen: u64,
-}
-
-#[derive(Clone, Debug)]
-pub struct TenantAsk {
-    pub slug: String,
-    pub name: String,
-}
-
-/// Fields that are `None` stay as they are.
-#[derive(Clone, Debug, Default)]
-pub struct TenantPatch {
-    pub name: Option<String>,
-    /// Followers from which events become pointers.
-    pub tier_up: Option<u32>,
-    pub retention_days: Option<u32>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TenantView {
-    pub id: TenantId,
-    pub slug: String,
-    pub name: String,
-    pub tier_up: u32,
-    pub retention_days: u32,
-    pub created_at: Millis,
-}
-
-#[derive(Clone, Debug)]
-pub struct KeyAsk {
-    /// Public part of the key, chosen by the caller (random).
-    pub id: String,
-    /// Hash of the secret part. The secret itself never enters the node.
-    pub secret_hash: [u8; 32],
-    pub scopes: Vec<String>,
-    pub expires_at: Option<Millis>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeyView {
-    pub tenant: TenantId,
-    pub id: String,
-    pub secret_hash: [u8; 32],
-    pub scopes: Vec<String>,
-    pub created_at: Millis,
-    pub expires_at: Option<Millis>,
-    pub revoked_at: Option<Millis>,
-}
-
-/// What became of a notification, in sums.
-#[derive(Clone, Debug)]
-pub struct NotificationStatus {
-    pub event: Ulid,
-    pub created_at: Millis,
-    pub category: String,
-    pub is_cancelled: bool,
-    pub is_retracted: bool,
-    /// How many were named; 0 for a list.
-    pub recipients: u64,
-    pub channels: Vec<ChannelStatus>,
-}
-
-#[derive(Clone, Debug)]
-pub struct ChannelStatus {
-    pub channel: ChannelKind,
-    pub counts: Vec<(DeliveryState, u64)>,
-    /// Members of the list who have no endpoint there.
-    pub unreached: u64,
-    /// Nothing more will happen, other than receipts and redrives.
-    pub is_done: bool,
-}
-
-#[derive(Clone, Debug)]
-pub struct RecipientPage {
-    pub recipients: Vec<RecipientStatus>,
-    pub next: Option<Place>,
-}
-
-/// One delivery.
-#[derive(Clone, Debug)]
-pub struct RecipientStatus {
-    pub place: Place,
-    /// Empty if the user is gone.
-    pub user: String,
-    pub device: u16,
-    pub state: DeliveryState,
-    pub code: String,
-    pub attempts: u8,
-    pub begun_at: Millis,
-}
-
-/// Everything that is known about one recipient of an event.
-#[derive(Clone, Debug)]
-pub struct Explanation {
-    pub event: Ulid,
-    pub user: String,
-    pub accepted_at: Millis,
-    pub category: String,
-    pub priority: Priority,
-    pub channels: ChannelSet,
-    pub expires_at: Option<Millis>,
-    pub class: Option<Class>,
-    /// `None`: the user's shard has not taken it, or it is not for anybody there.
-    pub arrival: Option<Arrival>,
-    pub is_in_inbox: bool,
-    pub halted: Option<Halt>,
-    pub deliveries: Vec<(ChannelKind, Vec<DeliveryView>)>,
-}
-
-#[derive(Clone, Debug)]
-pub struct DeliveryView {
-    pub device: u16,
-    pub state: DeliveryState,
-    pub code: String,
-    pub retries: u8,
-    pub resends: u8,
-    pub due: Millis,
-    pub parcel_first: UserNo,
-    pub position: u16,
-    pub round: u16,
-    pub begun_at: Millis,
-    /// For direct sends: what happened, in order.
-    pub notes: Vec<DeliveryNote>,
-}
-
-#[derive(Clone, Debug)]
-pub struct DeliveryNote {
-    pub at: Millis,
-    pub state: DeliveryState,
-    pub code: String,
-    pub message: String,
-    pub provider_id: String,
-}
-
-impl DeliveryNote {
-    pub(crate) fn of(note: Note) -> Self {
-        let Note { at, state, code, message, provider_id } = note;
-        Self { at, state, code, message, provider_id }
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct DeadLetter {
-    pub event: Ulid,
-    pub channel: ChannelKind,
-    pub lane: Priority,
-    pub user: String,
-    pub device: u16,
-    pub code: String,
-    pub attempts: u8,
-    pub begun_at: Millis,
 }
 
 /// Why an ask was not done. `api` turns each into one problem document.

@@ -30,8 +30,11 @@ const TEMPLATE_GROWTH: usize = 10;
 pub struct Known {
     pages: Mutex<Kept<(ShardNo, TenantId, Arrival), Arc<Page>>>,
     events: Mutex<Events>,
-    templates: Mutex<Kept<(TenantId, [u8; 32]), Arc<Compiled>>>,
+    templates: Mutex<Templates>,
 }
+
+/// By the hash of the definition.
+type Templates = Kept<(TenantId, [u8; 32]), Arc<Compiled>>;
 
 #[derive(Default)]
 struct Events {

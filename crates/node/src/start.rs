@@ -117,16 +117,8 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     };
     // What was recovered is the control plane until the root's next batch.
     refresh(starter.ports.clone(), plane.clone())(&[], &[]);
-    let mut tails = BTreeMap::new();
-    let mut fronts = BTreeMap::new();
-    for front in (0..layout.fronts).map(FrontNo) {
-        let tail = Arc::new(Tail::new(front, starter.ports.journal.clone()));
-        let feed = tail.clone();
-        let settled: Settled = Box::new(move |facts, _| feed.extend(facts));
-        let (queue, applied) = starter.lead(Front::new(front), &BTreeMap::new(), settled).await?;
-        tails.insert(front, tail.clone());
-        fronts.insert(front, FrontHandle { queue, tail, applied });
-    }
+    let fronts = starter.lead_fronts(layout).await?;
+    let tails = fronts.iter().map(|(no, front)| (*no, front.tail.clone())).collect();
     let bells: Bells = (0..layout.shards).map(|no| (ShardNo(no), Bell::default())).collect();
     let mut directories = BTreeMap::new();
     for no in (0..layout.directories).map(DirectoryNo) {
@@ -227,6 +219,18 @@ fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>) -> Settled {
 }
 
 impl Starter {
+    async fn lead_fronts(&mut self, layout: Layout) -> Result<BTreeMap<FrontNo, FrontHandle>, StartError> {
+        let mut fronts = BTreeMap::new();
+        for front in (0..layout.fronts).map(FrontNo) {
+            let tail = Arc::new(Tail::new(front, self.ports.journal.clone()));
+            let feed = tail.clone();
+            let settled: Settled = Box::new(move |facts, _| feed.extend(facts));
+            let (queue, applied) = self.lead(Front::new(front), &BTreeMap::new(), settled).await?;
+            fronts.insert(front, FrontHandle { queue, tail, applied });
+        }
+        Ok(fronts)
+    }
+
     async fn lead<M: Machine>(
         &mut self,
         machine: M,

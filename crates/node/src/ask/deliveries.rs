@@ -1,0 +1,110 @@
+//! What became of notifications, as callers see it.
+
+use super::{ChannelKind, ChannelSet, Class, DeliveryState, Halt, Place, Priority};
+use fantail_machine::tables::track::Note;
+use fantail_rules::ids::{Arrival, Millis, UserNo};
+use fantail_rules::ulid::Ulid;
+
+/// What became of a notification, in sums.
+#[derive(Clone, Debug)]
+pub struct NotificationStatus {
+    pub event: Ulid,
+    pub created_at: Millis,
+    pub category: String,
+    pub is_cancelled: bool,
+    pub is_retracted: bool,
+    /// How many were named; 0 for a list.
+    pub recipients: u64,
+    pub channels: Vec<ChannelStatus>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ChannelStatus {
+    pub channel: ChannelKind,
+    pub counts: Vec<(DeliveryState, u64)>,
+    /// Members of the list who have no endpoint there.
+    pub unreached: u64,
+    /// Nothing more will happen, other than receipts and redrives.
+    pub is_done: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct RecipientPage {
+    pub recipients: Vec<RecipientStatus>,
+    pub next: Option<Place>,
+}
+
+/// One delivery.
+#[derive(Clone, Debug)]
+pub struct RecipientStatus {
+    pub place: Place,
+    /// Empty if the user is gone.
+    pub user: String,
+    pub device: u16,
+    pub state: DeliveryState,
+    pub code: String,
+    pub attempts: u8,
+    pub begun_at: Millis,
+}
+
+/// Everything that is known about one recipient of an event.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    pub event: Ulid,
+    pub user: String,
+    pub accepted_at: Millis,
+    pub category: String,
+    pub priority: Priority,
+    pub channels: ChannelSet,
+    pub expires_at: Option<Millis>,
+    pub class: Option<Class>,
+    /// `None`: the user's shard has not taken it, or it is not for anybody there.
+    pub arrival: Option<Arrival>,
+    pub is_in_inbox: bool,
+    pub halted: Option<Halt>,
+    pub deliveries: Vec<(ChannelKind, Vec<DeliveryView>)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeliveryView {
+    pub device: u16,
+    pub state: DeliveryState,
+    pub code: String,
+    pub retries: u8,
+    pub resends: u8,
+    pub due: Millis,
+    pub parcel_first: UserNo,
+    pub position: u16,
+    pub round: u16,
+    pub begun_at: Millis,
+    /// For direct sends: what happened, in order.
+    pub notes: Vec<DeliveryNote>,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeliveryNote {
+    pub at: Millis,
+    pub state: DeliveryState,
+    pub code: String,
+    pub message: String,
+    pub provider_id: String,
+}
+
+impl DeliveryNote {
+    pub(crate) fn of(note: Note) -> Self {
+        let Note { at, state, code, message, provider_id } = note;
+        Self { at, state, code, message, provider_id }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct DeadLetter {
+    pub event: Ulid,
+    pub channel: ChannelKind,
+    pub lane: Priority,
+    pub user: String,
+    pub device: u16,
+    pub code: String,
+    pub attempts: u8,
+    pub begun_at: Millis,
+}
