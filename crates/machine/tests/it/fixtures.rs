@@ -13,7 +13,7 @@ use fantail_machine::parcel::{Collector, Words};
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
-use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Size};
+use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Personal, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
@@ -159,6 +159,7 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
         hear(node, users[name as usize], 1, 1, News::Granted { suppressed: false });
     }
     node.delivery = Some(by(&[ChannelKind::InApp, ChannelKind::Push]));
+    node.personal = vec![Personal { shard: SHARD, user: users[2], content: sealed(4) }];
     node.send(&users[..4]);
     let listed = node.post(list(2), false);
     let cancelled = node.post(list(2), true);
@@ -167,6 +168,7 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
     node.shard(ShardAsk::Intend { work: work(5), deliveries_max: 1_000 });
     let told = vec![
         told(0, Said::Malformed, "bad_payload"),
+        told(1, Said::NotTaken { cause: Cause::Message, retry_after_ms: Some(9_000) }, "busy"),
         told(2, Said::NotTaken { cause: Cause::Message, retry_after_ms: Some(9_000) }, "busy"),
     ];
     node.shard(ShardAsk::Outcome { parcel: ParcelId::of(work(5), UserNo(0)), told });
@@ -244,6 +246,11 @@ fn front_examples() -> Vec<FrontRecord> {
     vec![
         admitted(Audience::Listed { list: list(2), tier: Tier::Pointer, turned: true }),
         admitted(Audience::Addressed(members)),
+        FrontRecord::Part {
+            tenant,
+            event: Ulid(0x0102_0304),
+            contents: vec![Personal { shard: ShardNo(3), user: UserNo(500), content: sealed(7) }],
+        },
         FrontRecord::Retracted { tenant, event: Ulid(0x0102_0304) },
         FrontRecord::Cancelled { tenant, event: Ulid(0x0102_0304) },
         FrontRecord::Counted {

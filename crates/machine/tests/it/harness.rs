@@ -9,7 +9,7 @@ use fantail_machine::front::admit::{self, AskAudience};
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
 use fantail_machine::records::directory::DirectoryRecord;
-use fantail_machine::records::front::{Delivery, FrontRecord};
+use fantail_machine::records::front::{Delivery, FrontRecord, Personal};
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::{Change, ShardRecord};
 use fantail_machine::records::{Fact, Stamped};
@@ -59,6 +59,8 @@ pub struct Node {
     pub offers: Vec<Offer>,
     /// How the next posts leave the house.
     pub delivery: Option<Delivery>,
+    /// What recipients of the next post alone are told.
+    pub personal: Vec<Personal>,
     draws: u64,
 }
 
@@ -81,6 +83,7 @@ impl Node {
             rows_read: 0,
             offers: Vec::new(),
             delivery: None,
+            personal: Vec::new(),
             draws: 0,
         }
     }
@@ -228,7 +231,7 @@ impl Node {
             actor: Some(sealed(1)),
             content: sealed(2),
             delivery: self.delivery,
-            personal: Vec::new(),
+            personal: std::mem::take(&mut self.personal),
             audience: post.audience,
             tier_up: post.tier_up,
         };
