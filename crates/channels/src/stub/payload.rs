@@ -1,5 +1,6 @@
 //! What an endpoint asks the stub to do: text such as `stub:ok`, `stub:429=2` or `stub:fail=20`.
 //!
+//! A name behind a slash tells endpoints apart (`stub:ok/ann`), since an address belongs to one user, and means nothing else.
 //! Nothing is allocated here: on the way of a fan-out these few bytes are compared a million times a second.
 
 /// What the endpoint wishes for.
@@ -42,9 +43,10 @@ const AFTER_S_MAX: u64 = 86_400;
 #[must_use]
 pub fn wish(endpoint: &[u8]) -> Option<Wish> {
     let rest = endpoint.strip_prefix(SCHEME)?;
-    if rest == b"ok" {
+    if rest == b"ok" || rest.starts_with(b"ok/") {
         return Some(Wish::Ok);
     }
+    let rest = rest.split(|byte| *byte == b'/').next()?;
     match split(rest) {
         (b"slow", Some(number)) => up_to(number, SLOW_MS_MAX).map(|ms| Wish::Slow { ms }),
         (b"429", None) => Some(Wish::Busy { after_s: None }),
@@ -95,6 +97,9 @@ mod tests {
     #[test]
     fn endpoints_are_wishes() {
         check("stub:ok", Some(Wish::Ok));
+        check("stub:ok/ann", Some(Wish::Ok));
+        check("stub:429=2/ann", Some(Wish::Busy { after_s: Some(2) }));
+        check("stub:okay", None);
         check("stub:slow=50", Some(Wish::Slow { ms: 50 }));
         check("stub:429", Some(Wish::Busy { after_s: None }));
         check("stub:429=2", Some(Wish::Busy { after_s: Some(2) }));

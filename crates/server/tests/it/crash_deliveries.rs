@@ -62,7 +62,7 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
         let mut client = server.client();
         for user in ["ann", "bob"] {
             put_user(&mut client, user);
-            register(&mut client, user, "phone", &format!("stub:ok {user}"));
+            register(&mut client, user, "phone", &format!("stub:ok/{user}"));
         }
         server.stop();
     }

@@ -94,8 +94,8 @@ fn every_device_gets_it_exactly_once_and_the_story_is_told() {
     let mut client = server.client();
     for user in ["ann", "bob", "cleo"] {
         put_user(&mut client, user);
-        register(&mut client, user, "phone", &format!("stub:ok {user} phone"));
-        register(&mut client, user, "tablet", &format!("stub:ok {user} tablet"));
+        register(&mut client, user, "phone", &format!("stub:ok/{user}-phone"));
+        register(&mut client, user, "tablet", &format!("stub:ok/{user}-tablet"));
     }
     put_user(&mut client, "dan");
     let body = notification("n1", &["ann", "bob", "cleo", "dan"], json!({"channels": ["push", "inApp"]}));
@@ -173,7 +173,7 @@ fn followers_are_reached_in_parcels_and_the_unreachable_are_counted() {
         follow(&mut client, &format!("u{no}"), "star");
     }
     for no in 0..20 {
-        register(&mut client, &format!("u{no}"), "phone", &format!("stub:ok {no}"));
+        register(&mut client, &format!("u{no}"), "phone", &format!("stub:ok/{no}"));
     }
     let event = json!({
         "specversion": "1.0", "id": "e1", "source": "/test", "type": "post",
