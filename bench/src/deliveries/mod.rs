@@ -136,7 +136,7 @@ impl Deliver {
         let tenant = house.tenant().await?;
         let mut import = Import::new(&house, tenant).await?;
         import.users(self.users).await?;
-        import.follow("dense", (0..self.users).filter(|no| spread(*no) % 10 == 0)).await?;
+        import.follow("dense", (0..self.users).filter(|no| spread(*no).is_multiple_of(10))).await?;
         for list in 0..self.sparse_lists() {
             let members = (0..SPARSE_MEMBERS).map(|at| spread(list << 32 | at) % self.users);
             import.follow(&sparse_name(list), members).await?;

@@ -31,9 +31,9 @@ const LEDGERS_MAX: usize = 16;
 /// The sums over all shards.
 pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<NotificationStatus, Refusal> {
     let row = row_of(core, tenant, event)?;
-    let mut channels: BTreeMap<ChannelKind, (Tally, bool)> = BTreeMap::new();
     let asked = row.delivery.map(|delivery| delivery.channels).unwrap_or_default();
-    asked.iter().for_each(|kind| drop(channels.insert(kind, Default::default())));
+    let mut channels: BTreeMap<ChannelKind, (Tally, bool)> =
+        asked.iter().map(|kind| (kind, Default::default())).collect();
     let (mut named, mut is_everywhere) = (0, true);
     for shard in core.shards.keys() {
         let found = core.read(PartitionId::Shard(*shard), |view| {

@@ -20,6 +20,7 @@ use fantail_rules::ids::{AddressHash, Millis, ShardNo, TenantId};
 use fantail_rules::limits::{CLAIMS_PER_RECORD_MAX, RELEASING_MAX};
 use fantail_rules::suppression::Reason;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 #[derive(Clone, Debug)]
 pub enum DirectoryAsk {
@@ -154,8 +155,8 @@ fn plan_claims(view: &View<'_>, tenant: TenantId, claims: &[Claim]) -> Result<Pl
     let mut rows: BTreeMap<AddressHash, AddressRow> = BTreeMap::new();
     let (mut new, mut verdicts) = (Vec::new(), Vec::with_capacity(claims.len()));
     for claim in claims {
-        if !rows.contains_key(&claim.address) {
-            rows.insert(claim.address, directory::find(view, tenant, claim.address)?);
+        if let Entry::Vacant(place) = rows.entry(claim.address) {
+            place.insert(directory::find(view, tenant, claim.address)?);
         }
         let row = rows.get_mut(&claim.address).expect("it was put there if it was not");
         let verdict = judge(row, claim.owner);

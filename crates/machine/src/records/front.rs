@@ -23,6 +23,7 @@ use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are the large one")]
 pub enum FrontRecord {
     Admitted(Admitted),
     Retracted {

@@ -85,7 +85,7 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
     }
     let server = post.start(&[]);
     let mut client = server.client();
-    let (mut sent, mut resent, mut unconfirmed) = (0, 0, 0);
+    let (mut sent, mut resent) = (0, 0);
     for (id, class) in &acknowledged {
         let found = eventually("every delivery ends", || {
             let found = status(&mut client, id);
@@ -95,7 +95,7 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
             let attempts = delivery["attempts"].as_u64().expect("a number");
             match delivery["state"].as_str().expect("a state") {
                 "sent" => sent += 1,
-                "unconfirmed" => unconfirmed += 1,
+                "unconfirmed" => {}
                 other => panic!("{class} ended {other}: {found}"),
             }
             assert!(*class != "bulk" || attempts == 1, "bulk is never sent twice: {found}");
@@ -104,12 +104,7 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
         assert_eq!(found["deliveries"].as_array().expect("deliveries").len(), 2, "{found}");
     }
     let arrived = post.arrived();
-    let (copies, extra) =
-        (arrived.values().sum::<u64>(), arrived.values().map(|copies| copies - 1).sum::<u64>());
+    let extra: u64 = arrived.values().map(|copies| copies - 1).sum();
     assert!(extra <= resent, "{extra} copies too many, {resent} were resent on purpose");
     assert!(arrived.len() as u64 >= sent, "whatever counts as sent arrived: {} of {sent}", arrived.len());
-    println!(
-        "{} notifications, {copies} arrivals, {extra} copies too many, {resent} resent, {unconfirmed} unconfirmed",
-        acknowledged.len()
-    );
 }
