@@ -72,7 +72,8 @@ fn examples_are_what_the_schemas_describe() {
 #[test]
 fn full_examples_have_every_property() {
     let document = the_document();
-    let skipped = ["Marks"];
+    // These have fields that exclude each other.
+    let skipped = ["Marks", "NotificationSend"];
     for route in ROUTES {
         let operation = &document["paths"][route.path][route.method.text().to_ascii_lowercase()];
         let media = &operation["requestBody"]["content"][JSON];

@@ -61,7 +61,9 @@ impl Courier {
     /// Until nobody has anything to do.
     pub fn settle(&mut self, node: &mut Node, shards: &[ShardNo]) {
         for _ in 0..10_000 {
-            if !shards.iter().fold(false, |any, who| self.step(node, *who) || any) {
+            let mut any = false;
+            shards.iter().for_each(|who| any |= self.step(node, *who));
+            if !any {
                 return;
             }
         }
