@@ -21,10 +21,15 @@ impl Post {
     }
 
     pub fn start(&self, environment: &[(&str, &str)]) -> Server {
+        self.try_start(environment).unwrap_or_else(|banner| panic!("the server did not start: {banner:?}"))
+    }
+
+    /// Or what the server said before it died.
+    pub fn try_start(&self, environment: &[(&str, &str)]) -> Result<Server, Vec<String>> {
         let file = self.arrivals.to_str().expect("a path").to_owned();
         let mut all = vec![("FANTAIL_DELIVERY_STUB_ARRIVALS", file.as_str())];
         all.extend_from_slice(environment);
-        Server::start_in(&self.directory.path("data"), &[], &all)
+        Server::try_start_in(&self.directory.path("data"), &[], &all)
     }
 
     /// How often each delivery arrived.

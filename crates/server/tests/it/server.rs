@@ -73,6 +73,18 @@ impl Server {
 
     /// Starts on a data directory that the caller keeps.
     pub fn start_in(data: &Path, args: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::try_start_in(data, args, environment).unwrap_or_else(|banner| {
+            let log = fs::read_to_string(data.with_extension("log")).unwrap_or_default();
+            panic!("the server did not start: {banner:?}\n{log}");
+        })
+    }
+
+    /// As `start_in`, or what it said before it died.
+    pub fn try_start_in(
+        data: &Path,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self, Vec<String>> {
         let log = data.with_extension("log");
         let file = fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
         let mut command = fantail();
@@ -82,10 +94,10 @@ impl Server {
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let banner = read_banner(&mut stdout);
         let Some(address) = banner.iter().find_map(|line| address_in(line)) else {
-            let log = fs::read_to_string(&log).unwrap_or_default();
-            panic!("the server did not start: {banner:?}\n{log}");
+            child.wait().expect("it ends");
+            return Err(banner);
         };
-        Self { child, address, banner, data: data.to_owned(), log, _stdout: stdout, directory: None }
+        Ok(Self { child, address, banner, data: data.to_owned(), log, _stdout: stdout, directory: None })
     }
 
     /// A client with the key of the tenant `default`.

@@ -9,7 +9,7 @@ use fantail_sim::{Options, Report, run, run_with};
 
 const SEEDS: u64 = 50;
 /// Within so many seeds every planted bug must show.
-const SEEDS_PER_BUG: u64 = 30;
+const SEEDS_PER_BUG: u64 = 100;
 
 fn sum(reports: &[Report], count: impl Fn(&Report) -> u64) -> u64 {
     reports.iter().map(count).sum()

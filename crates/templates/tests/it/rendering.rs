@@ -214,7 +214,7 @@ fn lists_are_rendered_without_a_user_if_nothing_needs_one() {
         "webhook": {"contentType": "text/plain", "body": "{{ n|time(zone='UTC') }} {{ tenant.id }}"},
     }));
     let needs: Vec<bool> = Channel::ALL.iter().map(|channel| compiled.needs_user(*channel)).collect();
-    assert_eq!(needs, [false, false, true, true, false]);
+    assert_eq!(needs, [true, false, false, true, false], "{:?}", Channel::ALL);
     let nobody =
         |channel| Ask { with_user: false, ..Ask::new(channel) }.render(&compiled, json!({"v": "x", "n": 0}));
     nobody(Channel::Push).expect("renders");
