@@ -8,6 +8,7 @@ CARGO ?= cargo
 PROFILE ?= dev
 SIM_SEEDS ?= 5000
 CRASH_ROUNDS ?= 500
+DELIVERY_CRASH_ROUNDS ?= 50
 HISTORIES ?= 1000
 ARGS ?=
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -63,7 +64,8 @@ bench-instructions:
 nightly: test
 	$(CARGO) run --locked --release -p fantail-sim -- --seeds $(SIM_SEEDS)
 	FANTAIL_HISTORIES=$(HISTORIES) $(CARGO) test --locked -p fantail-local --test it store
-	FANTAIL_CRASH_ROUNDS=$(CRASH_ROUNDS) $(CARGO) test --locked -p fantail-server --test it crash -- --nocapture
+	FANTAIL_CRASH_ROUNDS=$(CRASH_ROUNDS) FANTAIL_DELIVERY_CRASH_ROUNDS=$(DELIVERY_CRASH_ROUNDS) \
+		$(CARGO) test --locked -p fantail-server --test it crash -- --nocapture
 
 deny:
 	$(CARGO) deny --locked check
