@@ -179,11 +179,13 @@ fn a_hand_over_survives_a_crash() {
         let server = Server::start_in(&data, &[], &[]);
         let mut client = server.client();
         eventually("it is settled", || {
-            let found =
-                [&from, &to].map(|user| status(&mut client, user, "phone").expect("it was acknowledged"));
-            let active = found.iter().filter(|status| *status == "active").count();
-            assert!(active <= 1, "{found:?}");
-            (active == 1 && !found.iter().any(|status| status == "pending")).then_some(())
+            // Three answers of different moments: only if the first user has it before and after, both have it at once.
+            let found = [&from, &to, &from]
+                .map(|user| status(&mut client, user, "phone").expect("it was acknowledged"));
+            assert!(found.iter().any(|status| status != "active"), "{found:?}");
+            let now = &found[1..];
+            let active = now.iter().filter(|status| *status == "active").count();
+            (active == 1 && !now.iter().any(|status| status == "pending")).then_some(())
         });
         server.stop();
     }
