@@ -97,7 +97,7 @@ impl Sizes {
             window_events: 4_096,
             power_law_lists: 250_000,
             power_law_mean: 200,
-            power_law_entries: 100_000_000,
+            power_law_entries: 400_000_000,
             explicit_entries: 5_000_000,
             follows: 10_000_000,
             large: [1_000_000, 10_000_000, 100_000_000],
