@@ -3,26 +3,11 @@
 
 use crate::deliveries::{Post, notification, register, status};
 use crate::world::{eventually, expect, put_user};
+use fantail_node::ports::Points;
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// In the order in which a notification meets them; the node has the same list.
-const POINTS: &[&str] = &[
-    "accept.sealed",
-    "lead.planned",
-    "lead.durable",
-    "lead.folded",
-    "lead.settled",
-    "take.proposed",
-    "dispatch.started",
-    "deliver.allowed",
-    "deliver.packed",
-    "deliver.answered",
-    "deliver.sent",
-    "deliver.settling",
-    "deliver.settled",
-];
 const ROUNDS_DEFAULT: u64 = 2;
 const CLASSES: [(&str, &str); 3] = [("critical", "critical"), ("normal", "transactional"), ("low", "bulk")];
 /// Requests to a server that is to die; it must have died by then.
@@ -67,7 +52,7 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
         server.stop();
     }
     for round in 0..rounds {
-        for point in POINTS {
+        for point in Points::ALL {
             let die_at = format!("{point}:{}", 2 + round % 7);
             // What waits from before may bring it to the point while it starts.
             let Ok(mut server) = post.try_start(&[("FANTAIL_DELIVERY_DIE_AT", &die_at)]) else { continue };
