@@ -10,7 +10,7 @@
 use crate::ask::Refusal;
 use crate::content::pick;
 use crate::core::{Core, answer};
-use crate::dispatch::{Job, Start, What};
+use crate::dispatch::{Came, Job, Start, What};
 use crate::inbox;
 use fantail_machine::shard::intend::{Allowed, Send};
 use fantail_machine::shard::outcome::{Said, Told};
@@ -27,8 +27,8 @@ use fantail_rules::reference::Reference;
 use fantail_rules::retry::Cause;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use tracing::warn;
 
@@ -54,12 +54,13 @@ pub async fn run(core: Arc<Core>, start: Start) {
         // No journal, no Intent, no send: it waits.
         Err(_) => {
             pause(&core).await;
-            core.dispatch.planned(start, 0, true);
+            core.dispatch.planned(start, Came { sends: 0, more: true, is_idle: false });
             return;
         }
     };
     let sends = allowed.as_ref().map_or(0, |allowed| allowed.sends.len());
-    let permits = core.dispatch.planned(start, u32::try_from(sends).unwrap_or(u32::MAX), more);
+    let sends = u32::try_from(sends).unwrap_or(u32::MAX);
+    let permits = core.dispatch.planned(start, Came { sends, more, is_idle: allowed.is_none() });
     let Some(allowed) = allowed.filter(|allowed| !allowed.sends.is_empty()) else { return };
     core.ports.points.reach("deliver.allowed");
     let began = core.ports.clock.monotonic();
@@ -108,31 +109,33 @@ impl Parcel<'_> {
         };
         self.core.ports.points.reach("deliver.packed");
         self.settle(packed.unsendable).await;
-        let told = Mutex::new(Vec::new());
-        let calls = Mutex::new(Vec::with_capacity(packed.positions.len()));
-        let report = |index: usize, answer: Answer| {
-            let Some((position, claim)) = packed.positions.get(index).copied() else { return };
-            self.core.ports.points.reach("deliver.answered");
-            let signal = outcome::signal(&answer);
-            calls.lock().unwrap_or_else(PoisonError::into_inner).push(Call { began, signal });
-            told.lock().unwrap_or_else(PoisonError::into_inner).push(Told::of(position, answer).about(claim));
-        };
         let Some(provider) = self.core.ports.channels.get(&self.channel) else {
             let told = packed.positions.iter().map(|(position, _)| no_provider(*position)).collect();
             self.settle(told).await;
             return Vec::new();
+        };
+        let answers = Answers::new(packed.positions.len());
+        let report = |index: usize, answer: Answer| {
+            let Some((position, claim)) = packed.positions.get(index).copied() else { return };
+            self.core.ports.points.reach("deliver.answered");
+            let call = Call { began, signal: outcome::signal(&answer) };
+            answers.hear(index, call, Told::of(position, answer).about(claim));
         };
         let mut sending = provider.send(&packed.shipment, &report);
         let mut is_over = packed.positions.is_empty();
         while !is_over {
             let later = self.core.ports.clock.monotonic().plus(PORTION_MS);
             is_over = until(&mut sending, self.core.ports.tasks.sleep_until(later)).await;
-            let portion = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
-            self.settle(portion).await;
+            let settling = self.settle(answers.take());
+            is_over = beside(&mut sending, is_over, settling).await;
         }
         self.core.ports.points.reach("deliver.sent");
         drop(sending);
-        calls.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let (calls, left) = answers.finish();
+        let silent = packed.positions.iter().zip(&left.is_heard).filter(|(_, is_heard)| !**is_heard);
+        let silent = silent.map(|((position, _), _)| unreported(*position));
+        self.settle(left.told.into_iter().chain(silent).collect()).await;
+        calls
     }
 
     /// Opens addresses and content.
@@ -225,6 +228,43 @@ impl Parcel<'_> {
     }
 }
 
+/// What a channel has said so far.
+struct Answers(Mutex<Heard>);
+
+struct Heard {
+    calls: Vec<Call>,
+    told: Vec<Told>,
+    /// By message: a channel that says nothing about one leaves it unknown, not under way for ever.
+    is_heard: Vec<bool>,
+}
+
+impl Answers {
+    fn new(messages: usize) -> Self {
+        let (calls, told) = (Vec::with_capacity(messages), Vec::new());
+        Self(Mutex::new(Heard { calls, told, is_heard: vec![false; messages] }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, Heard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hear(&self, index: usize, call: Call, told: Told) {
+        let mut heard = self.state();
+        heard.is_heard[index] = true;
+        heard.calls.push(call);
+        heard.told.push(told);
+    }
+
+    fn take(&self) -> Vec<Told> {
+        std::mem::take(&mut self.state().told)
+    }
+
+    fn finish(self) -> (Vec<Call>, Heard) {
+        let mut heard = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (std::mem::take(&mut heard.calls), heard)
+    }
+}
+
 /// The key under which references of a tenant are sealed.
 pub fn reference_key(core: &Core, tenant: TenantId) -> Result<[u8; 16], Refusal> {
     core.ports.keyring.digest(tenant, b"delivery reference").map_err(crate::core::locked)
@@ -237,6 +277,20 @@ async fn until(sending: &mut BoxFuture<'_, ()>, mut later: BoxFuture<'static, ()
             return Poll::Ready(true);
         }
         Pin::new(&mut later).poll(context).map(|()| false)
+    })
+    .await
+}
+
+/// Waits for the second while the first goes on; says whether the first has ended.
+async fn beside(
+    sending: &mut BoxFuture<'_, ()>,
+    mut is_over: bool,
+    settling: impl Future<Output = ()>,
+) -> bool {
+    let mut settling = pin!(settling);
+    poll_fn(|context| {
+        is_over = is_over || sending.as_mut().poll(context).is_ready();
+        settling.as_mut().poll(context).map(|()| is_over)
     })
     .await
 }
@@ -254,11 +308,16 @@ fn no_provider(position: u16) -> Told {
     told(position, Said::Rejected, "no_provider")
 }
 
+fn unreported(position: u16) -> Told {
+    told(position, Said::Unanswered, "no_answer")
+}
+
 fn not_started(position: u16) -> Told {
     told(position, Said::NotTaken { cause: Cause::Ours, retry_after_ms: None }, "not_started")
 }
 
-/// Before anything is sent: what an earlier leader may have sent is not known to have arrived.
+/// Before anything is sent: what an earlier leader may have sent is not known to have arrived. A journal that has no
+/// room is asked again, so that a node with a full disk starts and serves; only a stopped leader ends it.
 pub async fn take_over(core: &Core, shard: ShardNo) -> Result<u64, Refusal> {
     const AT_ONCE: usize = 256;
     let mut count = 0;
@@ -269,9 +328,12 @@ pub async fn take_over(core: &Core, shard: ShardNo) -> Result<u64, Refusal> {
         if found.is_empty() {
             return Ok(count);
         }
-        count += found.len() as u64;
-        let asks: Vec<ShardAsk> = found.into_iter().map(|(parcel, _)| ShardAsk::Orphans { parcel }).collect();
-        let bytes = asks.len() * 64;
-        crate::core::answers(core.shard(shard).queue.push(DELIVERIES, asks, bytes)).await?;
+        let (asked, bytes) = (found.len() as u64, found.len() * 64);
+        let asks = found.into_iter().map(|(parcel, _)| ShardAsk::Orphans { parcel }).collect();
+        match crate::core::answers(core.shard(shard).queue.push(DELIVERIES, asks, bytes)).await {
+            Ok(_) => count += asked,
+            Err(stopped @ Refusal::Stopped { .. }) => return Err(stopped),
+            Err(_) => pause(core).await,
+        }
     }
 }

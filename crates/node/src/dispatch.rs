@@ -4,15 +4,16 @@
 //! start. Does: asks each channel's pace for permits first, then lanes and tenants for whose turn it is, and starts the
 //! parcel. Goes to: `deliver`, and back with what was used.
 //!
-//! What must never happen: a parcel without permits; work that is forgotten because a queue in memory was full. What
-//! does not fit is found again in the tables.
+//! What must never happen: a parcel without permits; work or a timer that is forgotten because a queue in memory was
+//! full, or because it was looked at too early. What was not begun is found again in the tables, page by page, so that
+//! a provider that takes nothing hides nobody else's.
 
 use crate::bell::Bell;
 use crate::core::Core;
 use crate::deliver;
 use fantail_machine::shard::Offer;
-use fantail_machine::tables::ledger::{self, ParcelId};
-use fantail_machine::tables::work::{self, WorkId};
+use fantail_machine::tables::ledger::{self, ParcelId, Timer};
+use fantail_machine::tables::work::{self, WorkId, WorkRow};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::lanes::{Lanes, Offered, Permits, Rest, Turn};
@@ -25,6 +26,8 @@ use tracing::{info, warn};
 
 /// Rows that are read at once.
 const FOUND_MAX: usize = 1_024;
+/// What did not fit is looked for again after this.
+const LOOK_AGAIN_MS: u64 = 50;
 /// What one channel may have in flight, to begin with and at most.
 const CONCURRENCY: Concurrency = Concurrency { start: 4_000, ceiling: 16_000 };
 /// Rates are the providers' business; until one has its own, none is near this.
@@ -61,17 +64,31 @@ struct Way {
     lanes: Lanes<Job>,
     pace: Pace,
     in_flight: u32,
+    /// The last turn was refused for want of permits, not of work.
+    is_held_back: bool,
 }
 
-/// What waits in the tables of a shard.
+/// What waits in the tables of a shard. Times are wall times.
 #[derive(Default)]
 struct Waiting {
-    /// Look for work that was not offered.
-    has_more_work: bool,
-    /// The earliest timer that nobody was woken by.
+    /// When to look for work that was not offered, and behind which.
+    look_at: Option<Millis>,
+    work: Option<WorkId>,
+    /// The earliest timer that nobody was woken by, or when to look again; and behind which to go on.
     due: Option<Millis>,
+    timer: Option<Timer>,
     /// Timers that were offered and are not done.
     woken: BTreeSet<(Millis, ParcelId)>,
+}
+
+impl Waiting {
+    fn is_due(&mut self, at: Millis) {
+        self.due = earlier(self.due, Some(at));
+    }
+
+    fn is_missed(&mut self, at: Millis) {
+        self.look_at = earlier(self.look_at, Some(at));
+    }
 }
 
 /// A parcel to plan, with its permits.
@@ -82,9 +99,13 @@ pub struct Start {
 
 impl Dispatch {
     pub fn new(shards: impl Iterator<Item = ShardNo>, now: Millis) -> Self {
-        let way = || Way { lanes: Lanes::new(), pace: Pace::new(RATE, CONCURRENCY, now), in_flight: 0 };
+        let way = || {
+            let pace = Pace::new(RATE, CONCURRENCY, now);
+            Way { lanes: Lanes::new(), pace, in_flight: 0, is_held_back: false }
+        };
         let kinds = ChannelKind::ALL.into_iter().filter(|kind| *kind != ChannelKind::InApp);
-        let waiting = || Waiting { has_more_work: true, due: Some(Millis(0)), ..Waiting::default() };
+        let at_once = Some(Millis(0));
+        let waiting = || Waiting { look_at: at_once, due: at_once, ..Waiting::default() };
         let state = State {
             channels: kinds.map(|kind| (kind, way())).collect(),
             shards: shards.map(|shard| (shard, waiting())).collect(),
@@ -105,26 +126,28 @@ impl Dispatch {
         for offer in offers {
             match *offer {
                 Offer::Work { work, lane } => state.offer_work(shard, work, lane),
-                Offer::Timer(timer) => {
-                    let waiting = state.shards.entry(shard).or_default();
-                    waiting.due = Some(waiting.due.map_or(timer.due, |due| due.min(timer.due)));
-                }
+                Offer::Timer(timer) => state.shards.entry(shard).or_default().is_due(timer.due),
             }
         }
         drop(state);
         self.bell.ring();
     }
 
-    /// A turn was planned: so many deliveries were allowed.
-    pub fn planned(&self, start: Start, sends: u32, more: bool) -> u32 {
+    /// A turn was planned.
+    pub fn planned(&self, start: Start, came: Came) -> u32 {
         let Start { channel, turn } = start;
         let (job, most) = (turn.key, turn.deliveries_max);
+        let Came { sends, more, is_idle } = came;
         let mut state = self.state();
         if let What::Wake { parcel, due } = job.what
             && !more
             && let Some(waiting) = state.shards.get_mut(&job.shard)
         {
             waiting.woken.remove(&(due, parcel));
+            // Somebody else was faster, or it is too early: by the leader's time it is not due yet.
+            if is_idle {
+                waiting.is_due(due);
+            }
         }
         let way = state.channels.get_mut(&channel).expect("a turn comes from a channel");
         let used = sends.min(most);
@@ -167,30 +190,51 @@ impl Dispatch {
             while let Some(turn) = way.next(now) {
                 starts.push(Start { channel: *channel, turn });
             }
-            let ready_at = way.pace.ready_at(now).filter(|_| way.has_work());
+            // If it is not the pace that holds work back, turns that are out come back and say so.
+            let ready_at = way.pace.ready_at(now).filter(|_| way.is_held_back);
             again = earlier(again, ready_at.map(|at| at.max(now.plus(1))));
         }
         for waiting in state.shards.values() {
-            again = earlier(again, waiting.due.map(|due| now.plus(due.since(wall).max(1))));
+            let at = earlier(waiting.due, waiting.look_at);
+            again = earlier(again, at.map(|at| now.plus(at.since(wall).max(1))));
         }
         (starts, again)
     }
 
-    /// Shards whose tables should be looked at.
-    fn due(&self, wall: Millis) -> Vec<(ShardNo, bool)> {
+    /// Shards whose tables should be looked at, for what and from where on.
+    fn due(&self, wall: Millis) -> Vec<(ShardNo, Look)> {
         let mut state = self.state();
         let mut found = Vec::new();
-        let has_room = state.channels.values().all(|way| way.lanes.len() < FOUND_MAX);
+        // What is offered while the tables are read is not forgotten: it says again when to look.
+        let is_now = |at: &mut Option<Millis>| at.take_if(|at| *at <= wall).is_some();
         for (shard, waiting) in &mut state.shards {
-            let is_due = waiting.due.is_some_and(|due| due <= wall);
-            let wants_work = waiting.has_more_work && has_room;
-            if is_due || wants_work {
-                waiting.has_more_work &= !wants_work;
-                found.push((*shard, wants_work));
+            let look = Look {
+                work: is_now(&mut waiting.look_at).then_some(waiting.work),
+                timers: is_now(&mut waiting.due).then_some(waiting.timer),
+            };
+            if look.work.is_some() || look.timers.is_some() {
+                found.push((*shard, look));
             }
         }
         found
     }
+}
+
+/// What came of planning a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Came {
+    /// So many deliveries were allowed.
+    pub sends: u32,
+    pub more: bool,
+    /// There was nothing to decide about.
+    pub is_idle: bool,
+}
+
+/// What is wanted of a shard's tables, if anything, and behind which row.
+#[derive(Clone, Copy)]
+struct Look {
+    work: Option<Option<WorkId>>,
+    timers: Option<Option<Timer>>,
 }
 
 fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
@@ -202,12 +246,62 @@ fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
 
 impl State {
     fn offer_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) {
-        let job = Job { arrival: work.arrival, shard, what: What::Work(work) };
-        if self.put(work.channel, lane, work.tenant, job) == Offered::Full
-            && let Some(waiting) = self.shards.get_mut(&shard)
-        {
-            waiting.has_more_work = true;
+        if self.put_work(shard, work, lane) == Offered::Full {
+            self.shards.entry(shard).or_default().is_missed(Millis(0));
         }
+    }
+
+    fn put_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) -> Offered {
+        let job = Job { arrival: work.arrival, shard, what: What::Work(work) };
+        self.put(work.channel, lane, work.tenant, job)
+    }
+
+    /// A timer whose time has come.
+    fn put_timer(&mut self, shard: ShardNo, timer: Timer) -> Offered {
+        let Timer { due, parcel, lane } = timer;
+        if !self.shards.entry(shard).or_default().woken.insert((due, parcel)) {
+            return Offered::Known;
+        }
+        let job = Job { arrival: parcel.arrival, shard, what: What::Wake { parcel, due } };
+        let offered = self.put(parcel.channel, lane, parcel.tenant, job);
+        if offered == Offered::Full {
+            self.shards.entry(shard).or_default().woken.remove(&(due, parcel));
+        }
+        offered
+    }
+
+    /// What was found of work: a whole page means that there is more.
+    fn found_work(&mut self, shard: ShardNo, works: &[(WorkId, WorkRow)], wall: Millis) {
+        let mut is_full = false;
+        for (work, row) in works {
+            is_full |= self.put_work(shard, *work, row.terms.lane) == Offered::Full;
+        }
+        let last = works.last().filter(|_| works.len() == FOUND_MAX).map(|(work, _)| *work);
+        let waiting = self.shards.entry(shard).or_default();
+        waiting.work = last;
+        let again = match (is_full, last) {
+            (true, _) => Some(wall.plus(LOOK_AGAIN_MS)),
+            (false, Some(_)) => Some(wall),
+            (false, None) => None,
+        };
+        waiting.look_at = earlier(waiting.look_at, again);
+    }
+
+    /// What was found of timers that are due, and the next one that is not.
+    fn found_timers(&mut self, shard: ShardNo, due: &[Timer], later: Option<Timer>, wall: Millis) {
+        let mut is_full = false;
+        for timer in due {
+            is_full |= self.put_timer(shard, *timer) == Offered::Full;
+        }
+        let last = due.last().filter(|_| due.len() == FOUND_MAX).copied();
+        let waiting = self.shards.entry(shard).or_default();
+        waiting.timer = last;
+        let again = match (is_full, last) {
+            (true, _) => Some(wall.plus(LOOK_AGAIN_MS)),
+            (false, Some(_)) => Some(wall),
+            (false, None) => later.map(|timer| timer.due),
+        };
+        waiting.due = earlier(waiting.due, again);
     }
 
     fn put(&mut self, channel: ChannelKind, lane: Priority, tenant: TenantId, job: Job) -> Offered {
@@ -225,10 +319,12 @@ impl Way {
 
     /// Permits first, then whose turn it is.
     fn next(&mut self, now: Millis) -> Option<Turn<Job>> {
+        self.is_held_back = false;
         if !self.has_work() {
             return None;
         }
         let free = self.pace.permits(now, PARCEL_MEMBERS_MAX);
+        self.is_held_back = free == 0;
         let places = self.pace.concurrency();
         let open = places.saturating_sub(places / RESERVED_SHARE).saturating_sub(self.in_flight);
         let reserved = free - free.min(open);
@@ -243,8 +339,18 @@ impl Way {
     }
 }
 
-/// Starts parcels until the node stops.
+/// Starts parcels until the node stops. First of all, what an earlier leader may have sent becomes unknown.
 pub async fn run(core: Arc<Core>) {
+    for shard in core.shards.keys() {
+        match deliver::take_over(&core, *shard).await {
+            Ok(0) => {}
+            Ok(parcels) => {
+                warn!(%shard, parcels, "parcels were under way, what came of them is unknown");
+            }
+            // The leader has stopped: nothing will be sent.
+            Err(_) => return,
+        }
+    }
     while !core.root.is_closed() {
         look(&core);
         let (starts, again) = core.dispatch.next(core.ports.clock.wall(), core.ports.clock.monotonic());
@@ -261,36 +367,24 @@ pub async fn run(core: Arc<Core>) {
 /// Brings what is due, and work that was not offered, out of the tables.
 fn look(core: &Core) {
     let wall = core.ports.clock.wall();
-    for (shard, wants_work) in core.dispatch.due(wall) {
+    for (shard, Look { work, timers }) in core.dispatch.due(wall) {
         let found = core.read(PartitionId::Shard(shard), |view| {
-            let works = if wants_work { work::all(view.tables(), None, FOUND_MAX)? } else { Vec::new() };
-            let due = ledger::timers(view.tables(), Millis(0), wall, FOUND_MAX)?;
-            let later = ledger::timers(view.tables(), wall, Millis(u64::MAX - 1), 1)?;
-            Ok((works, due, later))
+            let tables = view.tables();
+            let works = work.map(|behind| work::all(tables, behind, FOUND_MAX)).transpose()?;
+            let due = timers.map(|behind| ledger::timers_due(tables, behind, wall, FOUND_MAX)).transpose()?;
+            let later = ledger::timers(tables, wall, Millis(u64::MAX - 1), 1)?;
+            Ok((works, due, later.first().copied()))
         });
         let Ok((works, due, later)) = found else { return };
         let mut state = core.dispatch.state();
-        let has_all = due.len() < FOUND_MAX;
-        for timer in due {
-            let is_new = {
-                let waiting = state.shards.entry(shard).or_default();
-                waiting.woken.insert((timer.due, timer.parcel))
-            };
-            let parcel = timer.parcel;
-            let job = Job { arrival: parcel.arrival, shard, what: What::Wake { parcel, due: timer.due } };
-            if is_new && state.put(parcel.channel, timer.lane, parcel.tenant, job) == Offered::Full {
-                let waiting = state.shards.entry(shard).or_default();
-                waiting.woken.remove(&(timer.due, parcel));
-            }
+        if let Some(works) = works {
+            state.found_work(shard, &works, wall);
         }
-        let has_more_work = works.len() == FOUND_MAX;
-        for (work, row) in works {
-            state.offer_work(shard, work, row.terms.lane);
+        if let Some(due) = due {
+            state.found_timers(shard, &due, later, wall);
         }
-        let waiting = state.shards.entry(shard).or_default();
-        waiting.has_more_work |= has_more_work;
-        let next = later.first().map(|timer| timer.due);
-        // What did not fit is looked for again in a moment.
-        waiting.due = if has_all { next } else { Some(wall.plus(50)) };
     }
 }
+
+#[cfg(test)]
+mod tests;

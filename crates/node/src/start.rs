@@ -1,11 +1,9 @@
 //! Start: fence, recover, lead. Root first, as it knows the layout; fronts and directories before the
 //! shards that take from them.
 
-use crate::ask::Refusal;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
-use crate::deliver;
 use crate::dispatch::{self, Dispatch};
 use crate::errands::ErrandLoop;
 use crate::housekeeping::{retention_loop, sync_loop};
@@ -69,8 +67,6 @@ pub enum StartError {
     Keyring(#[from] KeyringError),
     #[error("the root did not answer")]
     NoLayout,
-    #[error("what was under way could not be taken over: {0}")]
-    TakeOver(#[from] Refusal),
 }
 
 type MachineQueue<M> = Queue<<M as Machine>::Ask, <M as Machine>::Answer>;
@@ -163,23 +159,11 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         directories,
         shards,
     });
-    take_over(&core).await?;
     start_loops(&core);
     let Layout { shards, fronts, .. } = layout;
     let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };
     info!(replayed, shards, fronts, "node started");
     Ok((core, report))
-}
-
-/// What an earlier leader may have sent is unknown from now on, before anything else is sent.
-async fn take_over(core: &Core) -> Result<(), StartError> {
-    for shard in core.shards.keys() {
-        let parcels = deliver::take_over(core, *shard).await?;
-        if parcels > 0 {
-            warn!(shard = %shard, parcels, "parcels were under way, what came of them is unknown");
-        }
-    }
-    Ok(())
 }
 
 fn start_loops(core: &Arc<Core>) {

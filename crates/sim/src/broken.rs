@@ -5,8 +5,18 @@ use thiserror::Error;
 /// What must never happen, with the numbers of the reliability reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Invariant {
+    /// 1: every delivery has one end, and whoever was to have one has.
+    Terminal = 1,
     /// 2: acknowledged survives; unacknowledged exists whole or not at all.
     Survives = 2,
+    /// 5: no more copies than were counted, and one at most of what nobody waits for.
+    Copies = 5,
+    /// 6: what is told as accepted was taken in, what is told as not sent was not.
+    NoPhantom = 6,
+    /// 7: no call of a provider without a durable Intent of its own.
+    FailClosed = 7,
+    /// 8: a delivery is in one parcel, and only what is under way is changed by answers.
+    OneLife = 8,
     /// 9: what an author says is shown in the order it was accepted.
     AuthorOrder = 9,
     /// 10 and 11: exactly the events inside the follow intervals, once, whatever their tier.
@@ -17,10 +27,18 @@ pub enum Invariant {
     Counts = 13,
     /// 14: nothing crosses tenants.
     Tenants = 14,
+    /// 19: nothing is sent that was called off before.
+    CalledOff = 19,
+    /// 24: nothing is sent to an endpoint that is known to be dead.
+    Endpoints = 24,
     /// 28: one accept per key and body.
     Idempotency = 28,
+    /// 29: nothing is sent after its time.
+    TimeToLive = 29,
     /// 31: an address belongs to one user at a time, and gates see it so.
     OneOwner = 31,
+    /// 32: what was planned has ended or is in flight; counters equal a scan, and both equal the journal.
+    Conservation = 32,
     /// 34: after healing everything drains.
     Drains = 34,
     /// Replicas at equal positions have equal tables.

@@ -1,18 +1,22 @@
 //! The simulator: the production node on the memory engines, in one thread, with an order, a clock and faults that
 //! a seed chooses, judged by an oracle that hears only what clients hear. Same seed, same bytes.
 //!
-//! Reading order: what runs (`executor`, `world`), who asks (`swarm`, `workload`, `call`), who judges (`oracle`,
-//! `owners`, `broken`), how a run goes (`run`, `phases`, `trace`), and whether the judge is any good (`planted`).
+//! Reading order: what runs (`executor`, `world`, `provider`), who asks (`swarm`, `workload`, `call`, `perform`), who
+//! judges (`oracle`, `owners`, `deliveries`, `broken`), how a run goes (`run`, `phases`, `trace`), and whether the judge
+//! is any good (`planted`).
 
 pub mod chance;
 pub mod executor;
+pub mod provider;
 mod world;
 
 mod call;
+mod perform;
 mod swarm;
 mod workload;
 
 pub mod broken;
+mod deliveries;
 mod oracle;
 mod owners;
 

@@ -1,9 +1,11 @@
 //! The phases of a run: opening, chaos, healing, the full look, a replica from the journal alone, and old age.
 
 use crate::broken::{Broken, Invariant};
-use crate::call::{Call, Who, page};
+use crate::call::{Call, Who};
+use crate::deliveries::Meant;
 use crate::executor::at_once;
-use crate::oracle::{check_devices, check_lists};
+use crate::oracle::{Due, check_devices, check_lists};
+use crate::perform::page;
 use crate::run::Sim;
 use crate::workload::Workload;
 use fantail_machine::records::Stamped;
@@ -11,7 +13,9 @@ use fantail_machine::records::front::{Audience, FrontRecord};
 use fantail_node::Node;
 use fantail_node::ask::{InboxFrom, TenantAsk, TenantPatch, TenantView};
 use fantail_ports::clock::Clock;
+use fantail_ports::keyring::Keyring;
 use fantail_ports::tasks::Tasks;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::PartitionId;
 use fantail_rules::limits::TIER_UP_MIN;
@@ -22,16 +26,21 @@ const TENANTS: usize = 2;
 /// Steps that healing may take; runs need a few thousand.
 const DRAIN_STEPS_MAX: u64 = 400_000;
 const DAY_MS: u64 = 86_400_000;
+/// Longer than most timers, and than the longest step of a clock in a few.
+const SOON_MS: u64 = 20_000;
+const LATER_MS: u64 = 900_000;
 
 impl Sim {
     pub(crate) fn whole_run(&mut self) -> Result<(), Broken> {
         self.trace.note("swarm", &self.swarm.clone());
         self.open()?;
         (self.chaos, self.calls_left) = (true, self.swarm.calls);
+        self.world.provider.set_moody(self.swarm.moods);
         while self.calls_left > 0 {
             self.step()?;
         }
         self.heal()?;
+        self.deliver_everything()?;
         self.look_at_everything()?;
         self.fold_journal();
         self.replicate()?;
@@ -95,7 +104,38 @@ impl Sim {
         self.chaos = false;
         self.trace.note("heal", &());
         self.world.set_full(false);
+        self.world.provider.set_moody(false);
         self.drain()
+    }
+
+    /// Time passes until nothing is left to be sent, tried again or waited for. A clock that stepped back holds timers
+    /// up for as long.
+    fn deliver_everything(&mut self) -> Result<(), Broken> {
+        let spans = [SOON_MS; 60].into_iter().chain([LATER_MS; 140]);
+        for span in spans {
+            if self.deliveries.is_done() {
+                return self.check_deliveries();
+            }
+            self.trace.note("wait", &span);
+            self.world.pass(span);
+            self.drain()?;
+        }
+        Invariant::Drains.broken("deliveries do not end".to_owned())
+    }
+
+    fn check_deliveries(&mut self) -> Result<(), Broken> {
+        let world = &self.world;
+        self.deliveries.check_end(&*world.store, &world.provider, &*world.keyring)?;
+        for due in self.oracle.dues() {
+            let Due { who, event, channel, address } = due;
+            if world.provider.is_dead(address.text(who).as_bytes()) {
+                continue;
+            }
+            let Ok(lookup) = world.keyring.lookup_user(who.tenant, &who.name()) else { continue };
+            let shard = lookup.shard(self.swarm.shards);
+            self.deliveries.check_meant(&Meant { tenant: who.tenant, event, shard, lookup, channel })?;
+        }
+        Ok(())
     }
 
     /// Runs until nothing is under way any more and stays so.
@@ -159,7 +199,7 @@ impl Sim {
         self.invoke(call);
         while self.oracle.in_flight() > 0 {
             self.trace.step += 1;
-            self.run_one();
+            self.run_one()?;
             self.after_step()?;
         }
         Ok(())
@@ -203,6 +243,7 @@ impl Sim {
             Invariant::Replicas.holds(one == other, || format!("{one:?} against {other:?}"))?;
         }
         self.drain()?;
+        self.check_deliveries()?;
         self.look_at_everything()
     }
 
@@ -216,6 +257,7 @@ impl Sim {
             self.step()?;
         }
         self.drain()?;
+        self.deliver_everything()?;
         self.look_at_everything()?;
         self.let_days_pass(45)?;
         let retained = self.ask(|node| async move { node.retain().await })?;
@@ -240,7 +282,9 @@ impl Sim {
         for who in self.oracle.everybody() {
             let Some(Ok(found)) = at_once(page(&node, who, InboxFrom::Newest, 10)) else { continue };
             let devices = at_once(node.devices(who.tenant, &who.name())).and_then(Result::ok);
-            let used = devices.into_iter().flatten().find(|device| device.status == Status::Active);
+            // Only apps fall silent; a webhook is where it was.
+            let mut pushed = devices.into_iter().flatten().filter(|device| device.kind == ChannelKind::Push);
+            let used = pushed.find(|device| device.status == Status::Active);
             Invariant::Time.holds(used.is_none(), || format!("{who:?} was silent for long: {used:?}"))?;
             let empty = found.notifications.is_empty() && (found.unread, found.unseen) == (0, 0);
             Invariant::Counts.holds(empty, || format!("{who:?} has {found:?} long after retention"))?;

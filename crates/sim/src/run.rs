@@ -4,18 +4,22 @@
 //! something), each chosen by the seed. After every step the oracle hears the answers that came.
 
 use crate::broken::{Broken, Invariant, Violation};
-use crate::call::{Answer, Call, perform};
+use crate::call::{Answer, Call};
 use crate::chance::Chance;
+use crate::deliveries::Deliveries;
 use crate::executor::at_once;
 use crate::oracle::{CallId, Doubt, Now, Oracle, Seen};
 use crate::owners;
+use crate::perform::perform;
 use crate::planted::Bug;
+use crate::provider;
 use crate::swarm::Swarm;
 use crate::trace::Trace;
 use crate::workload::Workload;
 use crate::world::World;
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
+use fantail_rules::attempt::State;
 use fantail_rules::ids::TenantId;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +40,14 @@ pub struct Report {
     pub pointers: u64,
     pub written: u64,
     pub virtual_ms: u64,
+    pub outages: u64,
+    /// Deliveries, and how some of them ended; and copies that were sent because nobody knew of the first.
+    pub deliveries: u64,
+    pub accepted: u64,
+    pub unconfirmed: u64,
+    pub dead_letters: u64,
+    pub resends: u64,
+    pub sent: provider::Seen,
     pub seen: Seen,
 }
 
@@ -44,6 +56,7 @@ type Answers = Arc<Mutex<VecDeque<(CallId, Answer)>>>;
 pub struct Sim {
     pub(crate) world: World,
     pub(crate) oracle: Oracle,
+    pub(crate) deliveries: Deliveries,
     pub(crate) workload: Workload,
     pub(crate) trace: Trace,
     pub(crate) swarm: Swarm,
@@ -82,6 +95,7 @@ pub fn run_with(seed: u64, options: Options) -> Result<Report, Violation> {
     sim.report.trace = sim.trace.hash();
     sim.report.steps = sim.trace.step;
     sim.report.seen = sim.oracle.seen;
+    sim.count_deliveries();
     done.map(|()| sim.report).map_err(|broken| Violation { seed, step: sim.trace.step, broken })
 }
 
@@ -91,6 +105,7 @@ impl Sim {
         Self {
             world: World::new(seed, &swarm, bug),
             oracle: Oracle::default(),
+            deliveries: Deliveries::default(),
             workload: Workload::new(seed, &swarm, Vec::new()),
             trace,
             report: Report::default(),
@@ -189,6 +204,7 @@ impl Sim {
 
     /// Hears the answers, and notices when all shards have caught up.
     pub(crate) fn after_step(&mut self) -> Result<(), Broken> {
+        self.judge_calls()?;
         loop {
             let heard = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some((id, answer)) = heard else { break };
@@ -209,8 +225,31 @@ impl Sim {
         Ok(())
     }
 
-    pub(crate) fn run_one(&mut self) {
+    pub(crate) fn run_one(&mut self) -> Result<(), Broken> {
         self.world.executor.run_one(&self.order);
+        self.judge_calls()
+    }
+
+    /// Every call of the provider, held against what is durable at this very moment.
+    pub(crate) fn judge_calls(&mut self) -> Result<(), Broken> {
+        let partitions = self.world.partitions();
+        self.deliveries.follow(&self.world.journal, &partitions)?;
+        for sent in self.world.provider.take_calls() {
+            self.trace.note("sent", &sent);
+            self.deliveries.called(&sent, &*self.world.keyring)?;
+            self.oracle.judge_call(&sent)?;
+        }
+        Ok(())
+    }
+
+    fn count_deliveries(&mut self) {
+        let (report, deliveries) = (&mut self.report, &self.deliveries);
+        report.deliveries = deliveries.count(None);
+        report.accepted = deliveries.count(Some(State::Accepted));
+        report.unconfirmed = deliveries.count(Some(State::Unconfirmed));
+        report.dead_letters = deliveries.count(Some(State::Dead));
+        report.resends = deliveries.resends();
+        report.sent = self.world.provider.seen();
     }
 
     /// The node dies with nothing under way.
@@ -233,6 +272,7 @@ impl Sim {
             on(swarm.full_disks, if self.world.full { 20 } else { 4 }),
             on(swarm.clock_steps, 4),
             on(swarm.rebuilds, 4),
+            on(swarm.deliveries && swarm.moods, 2),
         ];
         match self.faults.weighted(&weights) {
             1 => self.crash_and_restart(),
@@ -264,6 +304,12 @@ impl Sim {
             5 => {
                 self.trace.note("snapshot", &());
                 self.world.snapshot();
+                Ok(())
+            }
+            6 => {
+                let is_down = self.world.provider.turn();
+                self.trace.note("provider down", &is_down);
+                self.report.outages += u64::from(is_down);
                 Ok(())
             }
             _ => Ok(()),
@@ -319,6 +365,7 @@ impl Sim {
             if self.world.executor.run_one(&self.order).is_none() {
                 self.world.journal.flush_next();
             }
+            self.judge_calls()?;
             meanwhile(self)?;
         }
         Invariant::Drains.broken("the node never starts".to_owned())

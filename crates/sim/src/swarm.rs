@@ -27,6 +27,10 @@ pub struct Swarm {
     pub devices: bool,
     /// Also ask what production is known not to hold yet: one key with two bodies that go to different fronts.
     pub strict: bool,
+    /// Events leave the house.
+    pub deliveries: bool,
+    /// The provider refuses, loses answers, is slow or down.
+    pub moods: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
     pub flush_weight: u64,
 }
@@ -57,6 +61,8 @@ impl Swarm {
             flush_weight: chance.between(2, 40),
             devices: chance.percent(75),
             directories: one_of(&[1, 1, 2]),
+            deliveries: chance.percent(80),
+            moods: chance.percent(75),
         }
     }
 }

@@ -3,11 +3,12 @@
 //! Comes from: the driver, whenever there is room for another call. Decides: what somebody asks next, knowing only
 //! what clients know (their own requests and what they were told). Goes to: `call`, through the driver.
 
-use crate::call::{Audience, Call, List, Post, PostId, Target, Who};
+use crate::call::{Address, Audience, Call, List, Post, PostId, Target, Who};
 use crate::chance::Chance;
 use crate::oracle::Oracle;
+use crate::provider::KINDS;
 use crate::swarm::Swarm;
-use fantail_node::ask::EdgeChange;
+use fantail_node::ask::{ChannelKind, ChannelSet, EdgeChange, Priority};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::marks::Mark;
 
@@ -33,6 +34,8 @@ pub struct Workload {
     /// The next key of each tenant: the same keys in every one.
     keys: Vec<u32>,
     attribute: u64,
+    /// Addresses that devices have had so far.
+    generation: u32,
     /// Requests before this one are past the idempotency window.
     pub oldest_repeat: usize,
 }
@@ -42,7 +45,7 @@ impl Workload {
     pub fn new(seed: u64, swarm: &Swarm, tenants: Vec<TenantId>) -> Self {
         let keys = vec![0; tenants.len()];
         let chance = Chance::of(seed, "workload");
-        Self { chance, swarm: swarm.clone(), tenants, keys, attribute: 0, oldest_repeat: 0 }
+        Self { chance, swarm: swarm.clone(), tenants, keys, attribute: 0, generation: 0, oldest_repeat: 0 }
     }
 
     #[must_use]
@@ -69,6 +72,24 @@ impl Workload {
             let mut edges: Vec<(u16, List)> = self.crowd().map(|user| (user, STAR)).collect();
             edges.truncate(self.chance.index(edges.len()));
             calls.push(Call::Edit { tenant, change: EdgeChange::Join, edges });
+        }
+        if self.swarm.deliveries {
+            calls.extend(self.first_devices());
+        }
+        calls
+    }
+
+    fn first_devices(&self) -> Vec<Call> {
+        let mut calls = Vec::new();
+        let active = self.tenants.iter().flat_map(|tenant| (0..ACTIVE).map(|user| (*tenant, user)));
+        let crowd = self.crowd().map(|user| (self.tenants[0], user));
+        for (tenant, user) in active.chain(crowd) {
+            for kind in KINDS {
+                if self.chance.percent(if user < CROWD_FIRST { 50 } else { 8 }) {
+                    let who = Who { tenant, user };
+                    calls.push(Call::Enrol { who, address: Address { kind, generation: 0 } });
+                }
+            }
         }
         calls
     }
@@ -103,6 +124,8 @@ impl Workload {
             on(swarm.devices, 14),
             on(swarm.devices, 3),
             on(swarm.devices, 3),
+            on(swarm.deliveries, 6),
+            on(swarm.deliveries, 3),
         ];
         match self.chance.weighted(&weights) {
             0 => self.post(oracle),
@@ -123,10 +146,12 @@ impl Workload {
             12 => Call::ReadUser { who: self.anybody() },
             13 => Call::Register { who: self.anybody(), device: self.device(), token: self.token() },
             14 => Call::Unregister { who: self.anybody(), device: self.device() },
-            _ => {
+            15 => {
                 let on = self.chance.percent(50);
                 Call::Suppress { tenant: self.tenant().1, token: self.token(), on }
             }
+            16 => self.enrol(),
+            _ => self.cancel(oracle),
         }
     }
 
@@ -167,13 +192,43 @@ impl Workload {
         for _ in 0..count {
             self.keys[index] += 1;
             let (actor, audience) = self.audience();
-            let post = Post { tenant, key: self.keys[index], body: 0, actor, audience };
+            let (channels, priority) = self.leaves();
+            let key = self.keys[index];
+            let post = Post { tenant, key, body: 0, actor, audience, channels, priority };
             posts.push((oracle.write_down(post.clone()), post));
         }
         if self.chance.percent(5) {
             posts.extend(posts.last().cloned());
         }
         Call::Post { tenant, posts }
+    }
+
+    /// By which channels an event leaves the house, and how urgent it is.
+    fn leaves(&self) -> (ChannelSet, Priority) {
+        let mut channels = ChannelSet::EMPTY;
+        if self.swarm.deliveries && self.chance.percent(50) {
+            for kind in [ChannelKind::InApp, ChannelKind::Push, ChannelKind::Webhook] {
+                if self.chance.percent(60) {
+                    channels = channels.with(kind);
+                }
+            }
+        }
+        (channels, Priority::from_stored(self.chance.index(4) as u8))
+    }
+
+    /// A device comes, or has another address.
+    fn enrol(&mut self) -> Call {
+        self.generation += 1;
+        let kind = *self.chance.pick(&KINDS).unwrap_or(&ChannelKind::Push);
+        let generation = if self.chance.percent(50) { self.generation } else { 0 };
+        Call::Enrol { who: self.anybody(), address: Address { kind, generation } }
+    }
+
+    fn cancel(&mut self, oracle: &mut Oracle) -> Call {
+        match self.retract(oracle) {
+            Call::Retract { tenant, post, event } => Call::Cancel { tenant, post, event },
+            other => other,
+        }
     }
 
     fn audience(&self) -> (Option<u16>, Audience) {

@@ -8,6 +8,7 @@ use crate::broken::{Broken, Invariant};
 use crate::chance::{Chance, stream};
 use crate::executor::{Executor, at_once};
 use crate::planted::Bug;
+use crate::provider::Provider;
 use crate::swarm::Swarm;
 use fantail_memory::blobs::MemoryBlobs;
 use fantail_memory::clock::ManualClock;
@@ -24,7 +25,6 @@ use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::limits::CLOCK_JUMP_MS_MAX;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Some day in 2024.
@@ -42,7 +42,8 @@ pub struct World {
     pub journal: MemoryJournal,
     pub store: Arc<MemoryStore>,
     blobs: Arc<MemoryBlobs>,
-    keyring: Arc<MemoryKeyring>,
+    pub keyring: Arc<MemoryKeyring>,
+    pub provider: Arc<Provider>,
     starts: u32,
     starting: Option<Started>,
     pub node: Option<Node>,
@@ -58,11 +59,13 @@ impl World {
     #[must_use]
     pub fn new(seed: u64, swarm: &Swarm, bug: Option<Bug>) -> Self {
         let clock = Arc::new(ManualClock::new(EPOCH));
+        let executor = Executor::new(clock.clone());
         Self {
             seed,
             bug,
             options: Options { shards: swarm.shards, fronts: swarm.fronts, directories: swarm.directories },
-            executor: Executor::new(clock.clone()),
+            provider: Provider::new(seed, executor.clone(), clock.clone()),
+            executor,
             clock,
             journal: MemoryJournal::new(Durability::OnFlush),
             store: Arc::new(MemoryStore::new()),
@@ -96,7 +99,7 @@ impl World {
             clock: self.clock.clone(),
             entropy: Arc::new(entropy),
             tasks: Arc::new(self.executor.clone()),
-            channels: BTreeMap::new(),
+            channels: Bug::channels(self.bug, &self.provider),
             stop: Stop::default(),
             points: Points::default(),
         };

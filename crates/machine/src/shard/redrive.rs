@@ -57,7 +57,8 @@ pub(super) fn plan(
     let dead =
         members.filter(|((member, standing), _)| standing.state == State::Dead && is_wanted(member.user));
     let state = next(State::Dead, step).expect("dead letters can be redriven and dropped");
-    let due = if state == State::Deferred { now } else { Millis(0) };
+    // In a moment, as all timers: one that is due already could be the one that was just done.
+    let due = if state == State::Deferred { now.plus(1) } else { Millis(0) };
     let (mut positions, mut standings) = (Vec::new(), Words::empty());
     for ((_, standing), position) in dead {
         // Its retries begin again: whoever redrives believes that the cause is gone. Copies that may have arrived stay

@@ -170,8 +170,31 @@ pub fn timers(
     limit: usize,
 ) -> Result<Vec<Timer>, TablesError> {
     let from = Key::of_partition(Family::Timer).u64(after.0.saturating_add(1)).finish();
+    timers_from(tables, &from, through, limit)
+}
+
+/// Timers up to a time, of all tenants, in order; those behind one if it is given.
+pub fn timers_due(
+    tables: &dyn Tables,
+    behind: Option<Timer>,
+    through: Millis,
+    limit: usize,
+) -> Result<Vec<Timer>, TablesError> {
+    let from = match behind {
+        None => Key::of_partition(Family::Timer).finish(),
+        Some(timer) => [timer.parcel.timer_key(timer.due), vec![0]].concat(),
+    };
+    timers_from(tables, &from, through, limit)
+}
+
+fn timers_from(
+    tables: &dyn Tables,
+    from: &[u8],
+    through: Millis,
+    limit: usize,
+) -> Result<Vec<Timer>, TablesError> {
     let to = Key::of_partition(Family::Timer).u64(through.0.saturating_add(1)).finish();
-    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, value| {
+    collect(tables, KeyRange { from, to: &to }, Order::Ascending, limit, |key, value| {
         let due = key.get(1..9).and_then(|due| due.try_into().ok()).map(u64::from_be_bytes);
         let due = due.ok_or_else(|| Malformed::Short.in_row("timer"))?;
         Ok(Timer { due: Millis(due), parcel: parcel(key)?, lane: lane_of(value) })

@@ -3,7 +3,8 @@
 //! it holds.
 //!
 //! Reading order: `people` (users and their lists), `devices`, `posts` (requests, repeats, retractions), `entries` (what marks
-//! mean), `marks`, `inboxes` (what each user must, may and must not see), `finale` (lists and names at the end).
+//! mean), `marks`, `inboxes` (what each user must, may and must not see), `sends` (what leaves the house), `finale`
+//! (lists and names at the end).
 
 mod devices;
 mod entries;
@@ -12,6 +13,7 @@ mod inboxes;
 mod marks;
 mod people;
 mod posts;
+mod sends;
 
 use crate::broken::{Broken, Invariant};
 use crate::call::{Answer, Call, List, Post, PostId, Token, Who};
@@ -25,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use devices::check_devices;
 pub use finale::check_lists;
+pub use sends::Due;
 
 /// A moment of the run.
 pub type Step = u64;
@@ -66,6 +69,8 @@ pub struct Seen {
     pub walks: u64,
     pub refused: u64,
     pub registered: u64,
+    pub cancels: u64,
+    pub enrolments: u64,
 }
 
 /// A call under way.
@@ -119,6 +124,8 @@ impl Oracle {
             Call::Edit { tenant, change, edges } => self.invoke_edges(*tenant, *change, edges, step),
             Call::Post { posts, .. } => posts.iter().for_each(|(post, _)| self.invoke_post(*post, step)),
             Call::Retract { post, .. } => self.records[post.0].retraction.in_flight += 1,
+            Call::Cancel { post, .. } => self.records[post.0].may_be_cancelled = true,
+            Call::Enrol { who, .. } => self.person(*who).readers += 1,
             Call::Mark { who, mark, target } => self.invoke_mark(*who, *mark, target, &mut open),
             Call::Poll { who, .. } => {
                 let person = self.person(*who);
@@ -169,6 +176,12 @@ impl Oracle {
             (Call::Retract { tenant, post, .. }, Answer::Retracted(answer)) => {
                 self.heard_retract(tenant, post, sort(answer, failing)?, now.step)
             }
+            (Call::Cancel { tenant, post, .. }, Answer::Cancelled(answer)) => {
+                self.heard_cancel(tenant, post, sort(answer, failing)?)
+            }
+            (Call::Enrol { who, address }, Answer::Enrolled(answer)) => {
+                self.heard_enrol(who, address, sort(answer, failing)?, now.step)
+            }
             (Call::Mark { who, mark, target }, Answer::Marked(answer)) => {
                 self.heard_mark(who, mark, &target, open, sort(answer, failing)?)
             }
@@ -211,6 +224,8 @@ impl Oracle {
                 }
                 Call::Post { posts, .. } => posts.iter().for_each(|(post, _)| self.lose_post(*post)),
                 Call::Retract { post, .. } => self.records[post.0].retraction.lose(),
+                Call::Cancel { .. } => {}
+                Call::Enrol { who, address } => self.lose_enrol(who, address),
                 Call::Mark { who, mark, target } => {
                     self.mark_latecomers(who, mark, &target, &open.before);
                     self.person(who).marked();
@@ -317,6 +332,10 @@ impl Oracle {
                 let person = self.person(*who);
                 person.may_use() && person.exists
             }
+            Call::Enrol { who, .. } => {
+                let person = self.person(*who);
+                person.may_use() && person.exists
+            }
             Call::Post { posts, .. } => posts.iter().all(|(post, _)| self.targets_are_judged(*post)),
             Call::Register { who, .. } | Call::Unregister { who, .. } => {
                 let person = self.person(*who);
@@ -326,7 +345,7 @@ impl Oracle {
             Call::Suppress { tenant, token, .. } => !self.calls.values().any(|open| {
                 matches!(open.call, Call::Suppress { tenant: t, token: o, .. } if (t, o) == (*tenant, *token))
             }),
-            Call::Retract { .. } | Call::ReadUser { .. } | Call::Audit { .. } => true,
+            Call::Cancel { .. } | Call::Retract { .. } | Call::ReadUser { .. } | Call::Audit { .. } => true,
         }
     }
 

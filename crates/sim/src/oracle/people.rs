@@ -8,8 +8,8 @@ use super::devices::Devices;
 use super::posts::Record;
 use super::{Doubt, Heard, Oracle, Step, Who, entries::Entries};
 use crate::broken::{Broken, Invariant};
-use crate::call::{List, PostId, attributes};
-use fantail_node::ask::{EdgeChange, Refusal, Upserted, UserView};
+use crate::call::{Address, List, PostId, attributes};
+use fantail_node::ask::{ChannelKind, EdgeChange, Refusal, Upserted, UserView};
 use fantail_rules::ids::{Arrival, TenantId};
 use fantail_rules::marks::Mark;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +31,7 @@ pub struct Person {
     pub marking: Option<Marking>,
     pub polling: bool,
     pub edges: BTreeMap<List, Edge>,
+    pub enrolled: BTreeMap<ChannelKind, Enrolled>,
     pub entries: BTreeMap<PostId, Entries>,
     /// Where entries were seen; they must stay there.
     pub arrivals: BTreeMap<PostId, Arrival>,
@@ -38,6 +39,15 @@ pub struct Person {
     pub polled_through: Arrival,
     pub polled: BTreeSet<PostId>,
     pub devices: Devices,
+}
+
+/// A device with an address that is nobody else's.
+#[derive(Clone, Copy)]
+pub struct Enrolled {
+    pub address: Address,
+    pub since: Step,
+    /// It has had one address, and was told so.
+    pub surely: bool,
 }
 
 /// A mark under way.

@@ -27,6 +27,8 @@ pub struct Record {
     /// All shards have taken it since this moment; for a lost one: if it ever happened.
     settled: Option<Step>,
     pub retraction: Retraction,
+    /// Somebody asked for it to be called off.
+    pub may_be_cancelled: bool,
     /// For explicit users: whom the request meant.
     targets: BTreeMap<u16, Meant>,
 }
@@ -110,6 +112,7 @@ impl Record {
             first_answers: 0,
             settled: None,
             retraction: Retraction::default(),
+            may_be_cancelled: false,
             targets: BTreeMap::new(),
         }
     }

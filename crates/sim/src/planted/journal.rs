@@ -6,6 +6,9 @@ use fantail_ports::BoxFuture;
 use fantail_ports::journal::{Append, AppendError, Bounds, Journal, JournalError, ReadLimit, Record};
 use fantail_rules::ids::{Epoch, PartitionId, Position};
 
+/// The tags of `Intend` and `Wake`.
+const ALLOW: [u8; 2] = [20, 21];
+
 pub struct Lying {
     pub bug: Bug,
     pub journal: MemoryJournal,
@@ -18,11 +21,18 @@ impl Journal for Lying {
 
     fn append(&self, mut append: Append) -> BoxFuture<'static, Result<Position, AppendError>> {
         let last = Position(append.first.0 + append.records.len() as u64 - 1);
-        if self.bug == Bug::AcksBeforeDurable {
+        let allows = append.records.iter().any(|record| ALLOW.iter().any(|tag| record.first() == Some(tag)));
+        let is_shard = matches!(append.partition, PartitionId::Shard(_));
+        let is_early = match self.bug {
+            Bug::AcksBeforeDurable => true,
+            Bug::SendsBeforeDurable => allows && is_shard,
+            _ => false,
+        };
+        if is_early {
             drop(self.journal.append(append));
             return Box::pin(async move { Ok(last) });
         }
-        if append.records.len() == 1 {
+        if append.records.len() == 1 || self.bug != Bug::TearsBatches {
             return self.journal.append(append);
         }
         let torn = append.records.split_off(append.records.len() - 1);

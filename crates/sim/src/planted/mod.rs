@@ -1,16 +1,21 @@
 //! Planted bugs: ports that break their contract in one way. The simulator must catch each of them, which shows that
 //! the oracle looks where it should. Nothing of production is touched.
 
+mod channel;
 mod journal;
 mod keyring;
 mod store;
 
+use crate::provider::{KINDS, Provider, Way};
 use fantail_memory::journal::MemoryJournal;
 use fantail_memory::keyring::MemoryKeyring;
 use fantail_memory::store::MemoryStore;
+use fantail_ports::channel::Channel;
 use fantail_ports::journal::Journal;
 use fantail_ports::keyring::Keyring;
 use fantail_ports::store::Store;
+use fantail_rules::channel_kind::ChannelKind;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,10 +40,20 @@ pub enum Bug {
     ForgetsOwners,
     /// Users are found by their name alone, without their tenant.
     MixesTenants,
+    /// What may be sent is sent before that is durable.
+    SendsBeforeDurable,
+    /// What an earlier leader may have sent is taken for not sent.
+    TrustsOrphans,
+    /// A message that was taken in is told as refused for now.
+    RetriesAccepted,
+    /// Now and then what came of a parcel is not remembered.
+    ForgetsOutcomes,
+    /// Now and then a parcel is planned, and the work is as before.
+    RepeatsWork,
 }
 
 impl Bug {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 15] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -49,11 +64,16 @@ impl Bug {
         Self::ForgetsTakes,
         Self::ForgetsOwners,
         Self::MixesTenants,
+        Self::SendsBeforeDurable,
+        Self::TrustsOrphans,
+        Self::RetriesAccepted,
+        Self::ForgetsOutcomes,
+        Self::RepeatsWork,
     ];
 
     pub(crate) fn journal(bug: Option<Self>, journal: MemoryJournal) -> Arc<dyn Journal> {
         match bug {
-            Some(bug @ (Self::AcksBeforeDurable | Self::TearsBatches)) => {
+            Some(bug @ (Self::AcksBeforeDurable | Self::TearsBatches | Self::SendsBeforeDurable)) => {
                 Arc::new(journal::Lying { bug, journal })
             }
             _ => Arc::new(journal),
@@ -62,9 +82,27 @@ impl Bug {
 
     pub(crate) fn store(bug: Option<Self>, store: Arc<MemoryStore>) -> Arc<dyn Store> {
         match bug {
-            None | Some(Self::AcksBeforeDurable | Self::TearsBatches) => store,
+            None
+            | Some(
+                Self::AcksBeforeDurable
+                | Self::TearsBatches
+                | Self::SendsBeforeDurable
+                | Self::RetriesAccepted,
+            ) => store,
             Some(bug) => Arc::new(store::Forgetful::new(bug, store)),
         }
+    }
+
+    /// The ways out of the house.
+    pub(crate) fn channels(
+        bug: Option<Self>,
+        provider: &Arc<Provider>,
+    ) -> BTreeMap<ChannelKind, Arc<dyn Channel>> {
+        let way = |kind| -> Arc<dyn Channel> {
+            let way = Way { kind, provider: provider.clone() };
+            if bug == Some(Self::RetriesAccepted) { Arc::new(channel::Deaf::new(way)) } else { Arc::new(way) }
+        };
+        KINDS.into_iter().map(|kind| (kind, way(kind))).collect()
     }
 
     pub(crate) fn keyring(bug: Option<Self>, keyring: Arc<MemoryKeyring>) -> Arc<dyn Keyring> {

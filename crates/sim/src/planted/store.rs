@@ -1,7 +1,11 @@
 //! Stores that drop a part of what they are given, or mix tenants up.
 
 use super::Bug;
-use fantail_machine::tables::Family;
+use fantail_machine::shard::outcome::ORPHANED;
+use fantail_machine::tables::ledger::{LedgerRow, Standing};
+use fantail_machine::tables::tally::Tally;
+use fantail_machine::tables::work::WorkRow;
+use fantail_machine::tables::{Family, Row};
 use fantail_memory::store::MemoryStore;
 use fantail_ports::BoxFuture;
 use fantail_ports::blobs::Blobs;
@@ -9,7 +13,8 @@ use fantail_ports::inbox::Inbox;
 use fantail_ports::lists::Lists;
 use fantail_ports::store::{Commit, Gauges, Store, StoreError, Synced, Tended, View};
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError, Visit};
-use fantail_rules::ids::{PartitionId, Position};
+use fantail_rules::attempt::State;
+use fantail_rules::ids::{PartitionId, Position, UserNo};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +48,12 @@ impl Forgetful {
             | Bug::TearsBatches
             | Bug::LosesListEdits
             | Bug::LosesWindows
-            | Bug::MixesTenants => &[],
+            | Bug::MixesTenants
+            | Bug::SendsBeforeDurable
+            | Bug::TrustsOrphans
+            | Bug::RetriesAccepted
+            | Bug::ForgetsOutcomes
+            | Bug::RepeatsWork => &[],
         };
         families.iter().any(|family| key.first() == Some(&(*family as u8)))
     }
@@ -59,6 +69,13 @@ impl Store for Forgetful {
         match self.bug {
             Bug::LosesListEdits => commit.edits.clear(),
             Bug::LosesWindows if !commit.windows.is_empty() && self.is_turn() => commit.windows.clear(),
+            Bug::TrustsOrphans => trust_orphans(&mut commit.changes),
+            Bug::ForgetsOutcomes if ends_parcel(&commit.changes) && self.is_turn() => {
+                commit.changes.retain(|key, _| !is_of(key, &BOOKS));
+            }
+            Bug::RepeatsWork if is_moved(&commit.changes) && self.is_turn() => {
+                commit.changes.retain(|key, to| !is_of(key, &[Family::Work]) || is_new(to.as_deref()));
+            }
             Bug::MixesTenants => {
                 let changes = std::mem::take(&mut commit.changes);
                 commit.changes =
@@ -93,6 +110,53 @@ impl Store for Forgetful {
     fn gauges(&self) -> Gauges {
         self.store.gauges()
     }
+}
+
+/// Everything that says what became of a delivery.
+const BOOKS: [Family; 6] =
+    [Family::Ledger, Family::Timer, Family::UnderWay, Family::Dead, Family::Tally, Family::LaneTally];
+
+fn is_of(key: &[u8], families: &[Family]) -> bool {
+    families.iter().any(|family| key.first() == Some(&(*family as u8)))
+}
+
+fn ends_parcel(changes: &Changes) -> bool {
+    changes.iter().any(|(key, to)| to.is_none() && is_of(key, &[Family::UnderWay]))
+}
+
+fn is_new(to: Option<&[u8]>) -> bool {
+    to.and_then(|to| WorkRow::decode(to).ok()).is_some_and(|row| row.next == UserNo(0))
+}
+
+fn is_moved(changes: &Changes) -> bool {
+    changes.iter().any(|(key, to)| is_of(key, &[Family::Work]) && !is_new(to.as_deref()))
+}
+
+/// What an earlier leader may have sent becomes what was certainly not sent, in the ledger and in the counters.
+fn trust_orphans(changes: &mut Changes) {
+    let (mut ledgers, mut tallies) = (Changes::new(), BTreeMap::<Vec<u8>, u64>::new());
+    let rows = changes.iter().filter(|(key, _)| is_of(key, &[Family::Ledger]));
+    for (key, mut row) in rows.filter_map(|(key, to)| Some((key, LedgerRow::decode(to.as_ref()?).ok()?))) {
+        let is_orphan = |one: &Standing| one.state == State::Unknown && one.code == ORPHANED;
+        let orphans = row.standings.iter().filter(|one| is_orphan(one)).count() as u64;
+        for one in row.standings.words.iter_mut().filter(|one| is_orphan(one)) {
+            (one.state, one.code) = (State::Deferred, "not_sent".to_owned());
+        }
+        let of_event = [&[Family::Tally as u8], &key[1..14]].concat();
+        let of_lane = [&[Family::LaneTally as u8], &key[1..5], &[row.terms.lane as u8]].concat();
+        *tallies.entry(of_event).or_default() += orphans;
+        *tallies.entry(of_lane).or_default() += orphans;
+        ledgers.insert(key.clone(), Some(row.encode()));
+    }
+    for (key, orphans) in tallies {
+        let tally = changes.get_mut(&key).and_then(|to| to.as_mut());
+        if let Some((to, mut tally)) = tally.and_then(|to| Tally::decode(to).ok().map(|tally| (to, tally))) {
+            tally.leave(State::Unknown, orphans);
+            tally.enter(State::Deferred, orphans);
+            *to = tally.encode();
+        }
+    }
+    changes.extend(ledgers);
 }
 
 /// Keys that find a user by name lose their tenant.

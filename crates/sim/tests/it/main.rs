@@ -17,6 +17,7 @@ fn sum(reports: &[Report], count: impl Fn(&Report) -> u64) -> u64 {
 
 // Repeats are judged too, but DED-08 is not claimed as long as `--strict` runs break it.
 // proves: DEV-02, DEV-03, FAN-04, FAN-12, INB-02, INB-05, INB-06, INB-13, TEN-01
+// proves: DED-01, DED-03, DED-04, DED-05, DED-06, DEL-14, DEL-15, DEL-19
 #[test]
 fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
     let reports: Vec<Report> =
@@ -37,6 +38,19 @@ fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
         ("audits", sum(&reports, |report| report.seen.audits)),
         ("devices registered", sum(&reports, |report| report.seen.registered)),
         ("walks", sum(&reports, |report| report.seen.walks)),
+        ("outages of the provider", sum(&reports, |report| report.outages)),
+        ("enrolments", sum(&reports, |report| report.seen.enrolments)),
+        ("cancels", sum(&reports, |report| report.seen.cancels)),
+        ("deliveries", sum(&reports, |report| report.deliveries)),
+        ("accepted deliveries", sum(&reports, |report| report.accepted)),
+        ("unconfirmed deliveries", sum(&reports, |report| report.unconfirmed)),
+        ("dead letters", sum(&reports, |report| report.dead_letters)),
+        ("resends", sum(&reports, |report| report.resends)),
+        ("copies taken in", sum(&reports, |report| report.sent.taken)),
+        ("refusals", sum(&reports, |report| report.sent.refused)),
+        ("proofs of not being sent", sum(&reports, |report| report.sent.not_sent)),
+        ("lost answers", sum(&reports, |report| report.sent.silent)),
+        ("dead endpoints", sum(&reports, |report| report.sent.dead)),
     ] {
         println!("{what}: {seen}");
         assert!(seen > 0, "no {what} in {SEEDS} seeds");

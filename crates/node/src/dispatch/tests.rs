@@ -1,0 +1,140 @@
+//! Nothing that waits in the tables is forgotten, whatever happens in memory.
+
+use super::*;
+use fantail_rules::ids::{TenantId, UserNo};
+use fantail_rules::limits::WORK_PER_TENANT_MAX;
+
+const SHARD: ShardNo = ShardNo(0);
+const NOW: Millis = Millis(1_000);
+
+fn dispatch() -> Dispatch {
+    let dispatch = Dispatch::new([SHARD].into_iter(), NOW);
+    dispatch.due(NOW);
+    dispatch
+}
+
+fn work(arrival: u64) -> WorkId {
+    WorkId { tenant: TenantId(1), arrival: Arrival(arrival), channel: ChannelKind::Push }
+}
+
+fn timer(due: u64, arrival: u64) -> Timer {
+    Timer { due: Millis(due), parcel: ParcelId::of(work(arrival), UserNo(0)), lane: Priority::Normal }
+}
+
+fn offer_work(dispatch: &Dispatch, arrival: u64) {
+    dispatch.offer(SHARD, &[Offer::Work { work: work(arrival), lane: Priority::Normal }]);
+}
+
+fn found(dispatch: &Dispatch, due: &[Timer], later: Option<Timer>) {
+    dispatch.state().found_timers(SHARD, due, later, NOW);
+}
+
+fn wants_timers(dispatch: &Dispatch, wall: u64) -> bool {
+    dispatch.due(Millis(wall)).iter().any(|(_, look)| look.timers.is_some())
+}
+
+fn start(dispatch: &Dispatch) -> Start {
+    let (mut starts, _) = dispatch.next(NOW, NOW);
+    assert_eq!(starts.len(), 1, "a tenant has one turn at a time");
+    starts.remove(0)
+}
+
+#[test]
+fn a_new_dispatcher_looks_at_everything() {
+    let dispatch = Dispatch::new([SHARD].into_iter(), NOW);
+    let looks = dispatch.due(NOW);
+    assert!(matches!(looks[..], [(SHARD, Look { work: Some(None), timers: Some(None) })]));
+    assert!(dispatch.due(NOW).is_empty(), "and does not look twice");
+}
+
+#[test]
+fn what_does_not_fit_is_looked_for_again() {
+    let dispatch = dispatch();
+    (0..=WORK_PER_TENANT_MAX as u64).for_each(|arrival| offer_work(&dispatch, arrival));
+    let looks = dispatch.due(NOW);
+    assert!(matches!(looks[..], [(_, Look { work: Some(None), timers: None })]));
+    let row = WorkRow {
+        event: fantail_rules::ulid::Ulid(1),
+        terms: work::Terms {
+            lane: Priority::Normal,
+            class: fantail_rules::attempt::Class::Bulk,
+            expires_at: Millis(u64::MAX),
+        },
+        next: UserNo(0),
+        to: work::To::Given,
+    };
+    dispatch.state().found_work(SHARD, &[(work(WORK_PER_TENANT_MAX as u64), row)], NOW);
+    assert!(dispatch.due(NOW).is_empty(), "not at once: nothing has left meanwhile");
+    let again = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
+    assert!(matches!(again[..], [(_, Look { work: Some(None), .. })]));
+    found(&dispatch, &[timer(900, 1)], None);
+    assert!(!wants_timers(&dispatch, 1_000) && wants_timers(&dispatch, 1_050), "timers likewise");
+}
+
+#[test]
+fn a_timer_that_the_leader_finds_too_early_is_not_lost() {
+    let dispatch = dispatch();
+    found(&dispatch, &[timer(900, 1)], None);
+    assert!(!wants_timers(&dispatch, 2_000), "it is on its way");
+    dispatch.planned(start(&dispatch), Came { sends: 0, more: false, is_idle: true });
+    assert!(!wants_timers(&dispatch, 899) && wants_timers(&dispatch, 900));
+    found(&dispatch, &[timer(900, 1)], None);
+    dispatch.planned(start(&dispatch), Came { sends: 1, more: false, is_idle: false });
+    assert!(!wants_timers(&dispatch, 2_000), "it is done");
+}
+
+#[test]
+fn a_timer_that_comes_while_the_tables_are_read_is_not_lost() {
+    let dispatch = dispatch();
+    dispatch.offer(SHARD, &[Offer::Timer(timer(900, 1))]);
+    assert!(wants_timers(&dispatch, 1_000));
+    dispatch.offer(SHARD, &[Offer::Timer(timer(950, 2))]);
+    found(&dispatch, &[timer(900, 1)], Some(timer(5_000, 3)));
+    assert!(wants_timers(&dispatch, 1_000), "what was read may not have it");
+    found(&dispatch, &[], Some(timer(5_000, 3)));
+    assert!(!wants_timers(&dispatch, 4_999) && wants_timers(&dispatch, 5_000));
+}
+
+/// A provider that takes nothing has pages of timers; those behind them are of others.
+#[test]
+fn whole_pages_are_walked_on_from_and_begun_anew() {
+    let dispatch = dispatch();
+    let page: Vec<Timer> = (0..FOUND_MAX as u64).map(|arrival| timer(900, arrival)).collect();
+    found(&dispatch, &page, None);
+    let behind = dispatch.due(NOW);
+    let last = page.last().copied();
+    assert!(matches!(behind[..], [(_, Look { timers: Some(behind), .. })] if behind == last));
+    found(&dispatch, &page[..1], None);
+    dispatch.offer(SHARD, &[Offer::Timer(timer(950, 1))]);
+    let anew = dispatch.due(NOW);
+    assert!(matches!(anew[..], [(_, Look { timers: Some(None), .. })]));
+}
+
+/// Whoever waits for a turn to come back hears the bell; there is no need to look every millisecond.
+#[test]
+fn work_that_waits_for_its_turn_sets_no_alarm() {
+    let dispatch = dispatch();
+    offer_work(&dispatch, 1);
+    offer_work(&dispatch, 2);
+    let (starts, again) = dispatch.next(NOW, NOW);
+    assert_eq!((starts.len(), again), (1, None));
+    for start in starts {
+        dispatch.planned(start, Came { sends: 0, more: true, is_idle: false });
+    }
+    assert_eq!(dispatch.next(NOW, NOW).0.len(), 1);
+}
+
+/// Every permit comes back, whether it was used or not.
+#[test]
+fn permits_are_given_back() {
+    let dispatch = dispatch();
+    offer_work(&dispatch, 1);
+    let start = start(&dispatch);
+    let most = start.turn.deliveries_max;
+    assert_eq!(dispatch.in_flight()[0], (ChannelKind::Push, most));
+    let used = dispatch.planned(start, Came { sends: 7, more: false, is_idle: false });
+    assert_eq!((used, dispatch.in_flight()[0].1), (7, 7));
+    let call = Call { began: NOW, signal: fantail_rules::pacing::Signal::Works };
+    dispatch.ended(ChannelKind::Push, NOW, &[call; 7]);
+    assert_eq!(dispatch.in_flight()[0].1, 0);
+}

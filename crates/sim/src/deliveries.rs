@@ -1,0 +1,129 @@
+//! Deliveries as the durable journal tells them, folded a second time and beside the tables: who was allowed to be sent
+//! what, and what came of it. Every call of the provider is held against it, and at the end the tables are too.
+//!
+//! `fold` reads records and says which of them must not be; `check` is about calls and about the end.
+
+mod check;
+mod fold;
+
+use fantail_machine::records::front::{Delivery as Leaving, FrontRecord};
+use fantail_machine::tables::ledger::ParcelId;
+use fantail_machine::tables::work::{Terms, WorkId};
+use fantail_rules::attempt::State;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{
+    Arrival, ClaimNo, DeviceNo, FrontNo, Lookup, PartitionId, Position, ShardNo, TenantId, UserNo,
+};
+use fantail_rules::reference::Reference;
+use fantail_rules::ulid::Ulid;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use check::Meant;
+
+/// One delivery, among all. In the order of the ledgers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Key {
+    pub shard: ShardNo,
+    pub tenant: TenantId,
+    pub arrival: Arrival,
+    pub channel: ChannelKind,
+    pub user: UserNo,
+    pub device: DeviceNo,
+}
+
+impl Key {
+    fn of(reference: &Reference) -> Self {
+        let Reference { tenant, shard, arrival, channel, user, device } = *reference;
+        Self { shard, tenant, arrival, channel, user, device }
+    }
+
+    fn reference(self) -> Reference {
+        let Self { tenant, shard, arrival, channel, user, device } = self;
+        Reference { tenant, shard, arrival, channel, user, device }
+    }
+
+    fn work(self) -> WorkId {
+        WorkId { tenant: self.tenant, arrival: self.arrival, channel: self.channel }
+    }
+}
+
+/// Where it stands, and how often it could and did leave.
+#[derive(Clone, Debug)]
+struct Delivery {
+    state: State,
+    terms: Terms,
+    resends: u8,
+    /// Times that a durable record allowed it to be sent.
+    intents: u64,
+    /// Times that the provider was called.
+    calls: u64,
+}
+
+/// An event of one shard.
+#[derive(Clone, Debug)]
+struct Event {
+    leaving: Option<Leaving>,
+    /// Who was named; nobody for lists.
+    named: Vec<UserNo>,
+    is_halted: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Endpoint {
+    kind: ChannelKind,
+    claim: ClaimNo,
+    status: Status,
+    /// The last event that arrived before it came to be as it is.
+    since: Arrival,
+}
+
+impl Endpoint {
+    fn is_used(&self) -> bool {
+        self.status == Status::Active
+    }
+}
+
+#[derive(Default)]
+struct Shard {
+    last: BTreeMap<TenantId, Arrival>,
+    events: BTreeMap<(TenantId, Arrival), Event>,
+    arrivals: BTreeMap<(TenantId, Ulid), Arrival>,
+    users: BTreeMap<(TenantId, Lookup), UserNo>,
+    endpoints: BTreeMap<(TenantId, UserNo, DeviceNo), Endpoint>,
+    /// Work that is open, and where its next parcel begins.
+    works: BTreeMap<WorkId, UserNo>,
+    /// Work that was closed before everybody was looked at.
+    closed: BTreeSet<WorkId>,
+    parcels: BTreeMap<ParcelId, Vec<Key>>,
+}
+
+/// What the journal says.
+#[derive(Default)]
+pub struct Deliveries {
+    read: BTreeMap<PartitionId, Position>,
+    fronts: BTreeMap<(FrontNo, Position), FrontRecord>,
+    shards: BTreeMap<ShardNo, Shard>,
+    all: BTreeMap<Key, Delivery>,
+}
+
+impl Deliveries {
+    /// Nothing is left to be looked at, tried or waited for.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.shards.values().all(|shard| shard.works.is_empty())
+            && self.all.values().all(|delivery| delivery.state.is_terminal())
+    }
+
+    /// How many there are, and how many ended so.
+    #[must_use]
+    pub fn count(&self, state: Option<State>) -> u64 {
+        self.all.values().filter(|one| state.is_none_or(|state| one.state == state)).count() as u64
+    }
+
+    /// Copies that were sent because nobody knew of the first.
+    #[must_use]
+    pub fn resends(&self) -> u64 {
+        self.all.values().map(|one| u64::from(one.resends)).sum()
+    }
+}

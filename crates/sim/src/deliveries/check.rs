@@ -1,0 +1,214 @@
+//! Calls of the provider, and the books at the end.
+
+use super::{Deliveries, Delivery, Endpoint, Key};
+use crate::broken::{Broken, Invariant};
+use crate::provider::{Provider, Sent};
+use fantail_machine::tables::ledger::{self, ParcelId};
+use fantail_machine::tables::tally::{self, Tally};
+use fantail_machine::tables::work;
+use fantail_ports::keyring::Keyring;
+use fantail_ports::store::Store;
+use fantail_ports::tables::{Tables, TablesError};
+use fantail_rules::attempt::{Class, State};
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Arrival, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::reference::Reference;
+use fantail_rules::ulid::Ulid;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Somebody whom an event surely reached, and by which channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Meant {
+    pub tenant: TenantId,
+    pub event: Ulid,
+    pub shard: ShardNo,
+    pub lookup: Lookup,
+    pub channel: ChannelKind,
+}
+
+fn key_of(keyring: &dyn Keyring, tenant: TenantId) -> Option<[u8; 16]> {
+    keyring.digest(tenant, b"delivery reference").ok()
+}
+
+impl Deliveries {
+    /// A call needs an Intent that is durable and was not used yet, and copies are counted.
+    pub fn called(&mut self, sent: &Sent, keyring: &dyn Keyring) -> Result<(), Broken> {
+        let reference = Reference::read(&sent.reference, |tenant| key_of(keyring, tenant));
+        let Some(reference) =
+            reference.filter(|one| (one.tenant, one.channel) == (sent.tenant, sent.channel))
+        else {
+            return Invariant::FailClosed.broken(format!("{sent:?} carries a reference that is not its own"));
+        };
+        let key = Key::of(&reference);
+        let Some(delivery) = self.all.get_mut(&key) else {
+            return Invariant::FailClosed.broken(format!("{key:?} is sent, but no durable record knows it"));
+        };
+        delivery.calls += 1;
+        let is_allowed = delivery.state == State::Intent && delivery.calls <= delivery.intents;
+        let told = format!("{key:?} is sent as {delivery:?}");
+        Invariant::FailClosed.holds(is_allowed, || told.clone())?;
+        let most = if delivery.terms.class == Class::Bulk { 1 } else { 1 + u64::from(delivery.resends) };
+        Invariant::Copies.holds(sent.copies <= most, || format!("{told}: {} copies arrived", sent.copies))
+    }
+
+    /// Everything has ended, as it must, and the tables say so too.
+    pub fn check_end(
+        &self,
+        store: &dyn Store,
+        provider: &Provider,
+        keyring: &dyn Keyring,
+    ) -> Result<(), Broken> {
+        for (key, delivery) in &self.all {
+            let ended = delivery.state.is_terminal();
+            Invariant::Terminal.holds(ended, || format!("{key:?} has not ended: {delivery:?}"))?;
+            if key.channel != ChannelKind::InApp {
+                let reference = key_of(keyring, key.tenant).map(|seal| key.reference().write(&seal));
+                let copies = reference.map_or(0, |reference| provider.copies(&reference));
+                check_copies(*key, delivery, copies)?;
+            }
+        }
+        self.check_named()?;
+        for shard in self.shards.keys() {
+            let mut found = Ok(Ok(()));
+            let read = store.read(PartitionId::Shard(*shard), &mut |view| {
+                found = self.check_tables(*shard, view.tables());
+            });
+            match (read, found) {
+                (Ok(()), Ok(checked)) => checked?,
+                (Err(failed), _) => return Invariant::Serves.broken(failed.to_string()),
+                (_, Err(failed)) => return Invariant::Serves.broken(failed.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever was named has a delivery by every channel, whatever became of it.
+    fn check_named(&self) -> Result<(), Broken> {
+        for (no, shard) in &self.shards {
+            for ((tenant, arrival), event) in shard.events.iter().filter(|(_, event)| !event.named.is_empty())
+            {
+                for channel in event.leaving.iter().flat_map(|leaving| leaving.channels.iter()) {
+                    let told = self.users(*no, *tenant, *arrival, channel);
+                    let all = event.named.iter().all(|user| told.contains(user));
+                    Invariant::Terminal.holds(all && told.len() == event.named.len(), || {
+                        format!("{no} {tenant} {arrival} {channel:?} named {:?}, told {told:?}", event.named)
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn users(
+        &self,
+        shard: ShardNo,
+        tenant: TenantId,
+        arrival: Arrival,
+        channel: ChannelKind,
+    ) -> BTreeSet<UserNo> {
+        let of_event = |key: &&Key| {
+            (key.shard, key.tenant, key.arrival, key.channel) == (shard, tenant, arrival, channel)
+        };
+        self.all.keys().filter(of_event).map(|key| key.user).collect()
+    }
+
+    /// An event that somebody surely has, and who surely could be reached, was not left out.
+    pub fn check_meant(&self, meant: &Meant) -> Result<(), Broken> {
+        let Some(shard) = self.shards.get(&meant.shard) else { return Ok(()) };
+        let user = shard.users.get(&(meant.tenant, meant.lookup));
+        let arrival = shard.arrivals.get(&(meant.tenant, meant.event));
+        let (Some(user), Some(arrival)) = (user, arrival) else {
+            return Invariant::Terminal.broken(format!("{meant:?} is not in the journal"));
+        };
+        let work = work::WorkId { tenant: meant.tenant, arrival: *arrival, channel: meant.channel };
+        let is_halted = shard.events.get(&(meant.tenant, *arrival)).is_none_or(|event| event.is_halted);
+        if is_halted || shard.closed.contains(&work) || shard.works.contains_key(&work) {
+            return Ok(());
+        }
+        let of_user = shard.endpoints.range((meant.tenant, *user, Default::default())..);
+        let mut of_user =
+            of_user.take_while(|((tenant, owner, _), _)| (*tenant, *owner) == (meant.tenant, *user));
+        // One that was used all the time since.
+        let is_used = |one: &Endpoint| one.is_used() && one.kind == meant.channel && one.since < *arrival;
+        if !of_user.any(|(_, one)| is_used(one)) {
+            return Ok(());
+        }
+        let told =
+            self.all.keys().any(|key| key.shard == meant.shard && key.work() == work && key.user == *user);
+        Invariant::Terminal.holds(told, || format!("{meant:?}: {user} has no delivery of {arrival}"))
+    }
+
+    /// Ledgers and counters equal what the journal says.
+    fn check_tables(&self, shard: ShardNo, tables: &dyn Tables) -> Result<Result<(), Broken>, TablesError> {
+        let open = work::all(tables, None, 10)?.len();
+        let timers = ledger::timers(tables, Millis(0), Millis(u64::MAX - 1), 10)?.len();
+        let under_way = ledger::under_way(tables, None, 10)?.len();
+        let mut told = Invariant::Terminal.holds((open, timers, under_way) == (0, 0, 0), || {
+            format!("{shard} has {open} open works, {timers} timers and {under_way} parcels under way")
+        });
+        let mut lanes: BTreeMap<(TenantId, u8), Tally> = BTreeMap::new();
+        for (work, counted) in self.counted(shard, &mut lanes) {
+            let kept = tally::find(tables, &tally::key(work.tenant, work.arrival, work.channel))?;
+            let scanned = scanned(tables, work)?;
+            for (what, other) in [("kept", &kept), ("scanned", &scanned)] {
+                told = told.and_then(|()| is_same(&counted, other, || format!("{shard} {work:?} {what}")));
+            }
+        }
+        for ((tenant, lane), counted) in lanes {
+            let lane = fantail_rules::priority::Priority::from_stored(lane);
+            let kept = tally::find(tables, &tally::lane_key(tenant, lane))?;
+            told = told.and_then(|()| is_same(&counted, &kept, || format!("{shard} {tenant} {lane:?}")));
+        }
+        Ok(told)
+    }
+
+    fn counted(
+        &self,
+        shard: ShardNo,
+        lanes: &mut BTreeMap<(TenantId, u8), Tally>,
+    ) -> BTreeMap<work::WorkId, Tally> {
+        let mut works: BTreeMap<work::WorkId, Tally> = BTreeMap::new();
+        for (key, delivery) in self.all.iter().filter(|(key, _)| key.shard == shard) {
+            works.entry(key.work()).or_default().enter(delivery.state, 1);
+            let lane = (key.tenant, delivery.terms.lane as u8);
+            lanes.entry(lane).or_default().enter(delivery.state, 1);
+        }
+        works
+    }
+}
+
+fn check_copies(key: Key, delivery: &Delivery, copies: u64) -> Result<(), Broken> {
+    let told = || format!("{key:?} ended as {delivery:?}, and {copies} copies arrived");
+    let most = if delivery.terms.class == Class::Bulk { 1 } else { 1 + u64::from(delivery.resends) };
+    Invariant::Copies.holds(copies <= most, told)?;
+    let is_phantom = delivery.state == State::Accepted && copies == 0;
+    Invariant::NoPhantom.holds(!is_phantom, told)?;
+    let is_hidden = copies > 0
+        && matches!(
+            delivery.state,
+            State::Suppressed | State::Expired | State::Cancelled | State::Dead | State::Failed
+        )
+        && delivery.resends == 0;
+    Invariant::NoPhantom.holds(!is_hidden, told)
+}
+
+/// A full scan of the ledgers of an event and channel.
+fn scanned(tables: &dyn Tables, work: work::WorkId) -> Result<Tally, TablesError> {
+    let mut tally = Tally::default();
+    let from = ParcelId::of(work, UserNo(0));
+    for (parcel, row) in ledger::of_event(tables, from, usize::MAX)? {
+        if parcel.work() == work {
+            row.standings.iter().for_each(|standing| tally.enter(standing.state, 1));
+        }
+    }
+    Ok(tally)
+}
+
+fn is_same(counted: &Tally, other: &Tally, what: impl Fn() -> String) -> Result<(), Broken> {
+    let differs = State::ALL.into_iter().find(|state| counted.of(*state) != other.of(*state));
+    Invariant::Conservation.holds(differs.is_none(), || {
+        let state = differs.unwrap_or(State::Planned);
+        let (own, other) = (counted.of(state), other.of(state));
+        format!("{}: {other} are {state:?}, the journal says {own}", what())
+    })
+}

@@ -1,0 +1,133 @@
+//! What leaves the house: who may get it, and who must.
+//!
+//! Whether it may leave at all, and how often, is in the journal; see `deliveries`. Here are only things that clients
+//! know: whose device it is, who was meant, and what was said.
+
+use super::people::{Enrolled, Known};
+use super::posts::Fate;
+use super::{Heard, Oracle, Step, Who};
+use crate::broken::{Broken, Invariant};
+use crate::call::{Address, PostId};
+use crate::provider::Sent;
+use fantail_node::ask::{ChannelKind, Refusal};
+use fantail_rules::ids::TenantId;
+use fantail_rules::ulid::Ulid;
+
+/// An event that must have a delivery.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    pub who: Who,
+    pub event: Ulid,
+    pub channel: ChannelKind,
+    pub address: Address,
+}
+
+impl Oracle {
+    /// A provider was called: with something that was posted, for somebody who was meant.
+    pub fn judge_call(&self, sent: &Sent) -> Result<(), Broken> {
+        let told = || format!("{sent:?} for {:?}", String::from_utf8_lossy(&sent.endpoint));
+        let Some(post) = self.contents.get(&sent.content) else {
+            return Invariant::Survives.broken(format!("nobody said {}", told()));
+        };
+        let record = &self.records[post.0];
+        // Tokens that go from hand to hand name nobody; `owners` watches over them.
+        let owner = Address::owner(&sent.endpoint);
+        let own = owner.is_none_or(|owner| owner.tenant == sent.tenant) && record.post.tenant == sent.tenant;
+        Invariant::Tenants.holds(own, || format!("{} of {:?}", told(), record.post))?;
+        let wanted = record.post.channels.contains(sent.channel);
+        Invariant::ExactlyOnce
+            .holds(wanted, || format!("{:?} does not leave like {}", record.post, told()))?;
+        let happened = !matches!(record.fate, Fate::Never | Fate::Beaten);
+        Invariant::Survives.holds(happened, || format!("{:?} was not accepted: {}", record.post, told()))?;
+        let Some(owner) = owner else { return Ok(()) };
+        let Some(person) = self.people.get(&owner) else {
+            return Invariant::ExactlyOnce.broken(format!("nobody is {owner:?}"));
+        };
+        // Of somebody who is deleted, or was, too little is known.
+        let is_meant = person.may_be_erased() || self.covers(owner, *post) != Known::No;
+        Invariant::ExactlyOnce.holds(is_meant, || format!("{owner:?} was not meant by {:?}", record.post))
+    }
+
+    /// Everybody who surely has an event, and surely had a device when it was posted.
+    #[must_use]
+    pub fn dues(&self) -> Vec<Due> {
+        let mut dues = Vec::new();
+        for (record, id) in self.records.iter().zip(0..) {
+            let Some(event) = record.event.filter(|_| record.is_settled_event()) else { continue };
+            if record.may_be_cancelled || record.retraction.known() != Known::No {
+                continue;
+            }
+            for (who, person) in self.people.iter().filter(|(who, _)| who.tenant == record.post.tenant) {
+                if person.retired || !person.exists || self.covers(*who, PostId(id)) != Known::Yes {
+                    continue;
+                }
+                let known = person.enrolled.iter().filter(|(kind, _)| record.post.channels.contains(**kind));
+                let known = known.filter(|(_, device)| device.surely && device.since < record.first_invoked);
+                let due = known.map(|(kind, device)| Due {
+                    who: *who,
+                    event,
+                    channel: *kind,
+                    address: device.address,
+                });
+                dues.extend(due);
+            }
+        }
+        dues
+    }
+
+    pub(super) fn heard_enrol(
+        &mut self,
+        who: Who,
+        address: Address,
+        heard: Heard<()>,
+        step: Step,
+    ) -> Result<(), Broken> {
+        let person = self.person(who);
+        match heard {
+            Heard::Unknown => self.lose_enrol(who, address),
+            Heard::Yes(()) => {
+                person.readers -= 1;
+                Invariant::Survives
+                    .holds(person.exists, || format!("{who:?} has a device but never existed"))?;
+                let known = person.enrolled.get(&address.kind).copied();
+                let surely = known.is_none_or(|known| known.surely && known.address == address);
+                let since = known.map_or(step, |known| known.since);
+                person.enrolled.insert(address.kind, Enrolled { address, since, surely });
+                self.seen.enrolments += 1;
+            }
+            Heard::No(Refusal::UnknownUser { .. }) => {
+                person.readers -= 1;
+                Invariant::Survives.holds(!person.exists, || format!("{who:?} exists but has no devices"))?;
+            }
+            Heard::No(_) => self.lose_enrol(who, address),
+        }
+        Ok(())
+    }
+
+    /// It may have happened, or half of it.
+    pub(super) fn lose_enrol(&mut self, who: Who, address: Address) {
+        let person = self.person(who);
+        person.readers -= 1;
+        person.enrolled.insert(address.kind, Enrolled { address, since: Step::MAX, surely: false });
+    }
+
+    pub(super) fn heard_cancel(
+        &mut self,
+        tenant: TenantId,
+        id: PostId,
+        heard: Heard<()>,
+    ) -> Result<(), Broken> {
+        let own = self.records[id.0].post.tenant == tenant;
+        let told = format!("{:?} cancelled by tenant {tenant}", self.records[id.0].post);
+        match heard {
+            Heard::Yes(()) => {
+                self.seen.cancels += 1;
+                Invariant::Tenants.holds(own, || told)
+            }
+            Heard::No(Refusal::UnknownEvent { .. }) => {
+                Invariant::Survives.holds(!own, || format!("{told}: unknown event"))
+            }
+            Heard::No(_) | Heard::Unknown => Ok(()),
+        }
+    }
+}

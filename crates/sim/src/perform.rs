@@ -1,0 +1,178 @@
+//! A call becomes requests on the node's public surface, nothing else.
+
+use crate::call::{
+    Address, Answer, Call, DeviceNo, List, Target, Token, Who, attributes, device_name, token_text, user_name,
+};
+use crate::executor::Executor;
+use fantail_memory::clock::ManualClock;
+use fantail_node::Node;
+use fantail_node::ask::{
+    DeviceAsk, EdgeAsk, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget, NotificationView, ProfileAsk,
+    Refusal, SuppressionAsk, UserAsk,
+};
+use fantail_ports::clock::Clock;
+use fantail_ports::tasks::Tasks;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::{Platform, Status};
+use fantail_rules::marks::State;
+use fantail_rules::suppression::Reason;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+
+/// More than any simulated inbox holds.
+pub const WHOLE: usize = 100_000;
+/// A directory that has not answered by then is not waited for.
+const ENROL_LOOKS_MAX: usize = 200;
+
+pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualClock>) -> Answer {
+    match call {
+        Call::PutUsers { tenant, users } => {
+            let asks = users.iter().map(|(user, attribute)| user_ask(*user, *attribute)).collect();
+            Answer::Users(node.put_users(tenant, asks).await)
+        }
+        Call::DeleteUser { who } => Answer::Deleted(node.delete_user(who.tenant, &who.name()).await),
+        Call::Duel { who, attribute, delete_first } => duel(&node, who, attribute, delete_first).await,
+        Call::Edit { tenant, change, edges } => {
+            let ask = |(user, list): &(u16, List)| EdgeAsk { user: user_name(*user), list: list.ask() };
+            Answer::Edges(node.edit_lists(tenant, change, edges.iter().map(ask).collect()).await)
+        }
+        Call::Post { tenant, posts } => {
+            let asks = posts.iter().map(|(_, post)| post.ask()).collect();
+            Answer::Posted(node.post_events(tenant, asks).await)
+        }
+        Call::Retract { tenant, event, .. } => Answer::Retracted(node.retract(tenant, event).await),
+        Call::Cancel { tenant, event, .. } => Answer::Cancelled(node.cancel(tenant, event).await),
+        Call::Enrol { who, address } => Answer::Enrolled(enrol(&node, who, address, (tasks, clock)).await),
+        Call::Mark { who, mark, target } => {
+            let target = match target {
+                Target::Some(posts) => {
+                    MarkTarget::Events(posts.into_iter().map(|(_, event)| event).collect())
+                }
+                Target::All { through } => MarkTarget::All { through },
+            };
+            Answer::Marked(node.mark(who.tenant, MarkAsk { user: who.name(), mark, target }).await)
+        }
+        Call::Register { who, device, token } => {
+            Answer::Registered(node.register_device(who.tenant, device_ask(who, device, token)).await)
+        }
+        Call::Unregister { who, device } => {
+            let (user, device) = (who.name(), device_name(device));
+            Answer::Unregistered(node.unregister_device(who.tenant, &user, &device).await)
+        }
+        Call::Suppress { tenant, token, on } => {
+            let ask = SuppressionAsk { kind: ChannelKind::Push, identity: token_text(token) };
+            Answer::Suppressed(match on {
+                true => node.suppress(tenant, &ask, Reason::Manual).await,
+                false => node.unsuppress(tenant, &ask).await,
+            })
+        }
+        Call::ReadUser { who } => Answer::User(node.user(who.tenant, &who.name()).await),
+        Call::Audit { who } => Answer::Page(page(&node, who, InboxFrom::Newest, WHOLE).await),
+        Call::Poll { who, from, limit } => {
+            Answer::Page(page(&node, who, InboxFrom::Since(from), limit).await)
+        }
+        Call::Walk { who, limit } => Answer::Walked(walk(&node, who, limit, &tasks, &clock).await),
+    }
+}
+
+fn device_ask(who: Who, device: DeviceNo, token: Token) -> DeviceAsk {
+    DeviceAsk {
+        user: who.name(),
+        device: device_name(device),
+        kind: ChannelKind::Push,
+        platform: Platform::Ios,
+        address: token_text(token).into_bytes(),
+        identity: token_text(token),
+        meta: Vec::new(),
+    }
+}
+
+/// Registers an address that nobody else has, and waits until it is used.
+async fn enrol(
+    node: &Node,
+    who: Who,
+    address: Address,
+    (tasks, clock): (Executor, Arc<ManualClock>),
+) -> Result<(), Refusal> {
+    let (device, text) = (address.kind.name().to_owned(), address.text(who));
+    let ask = DeviceAsk {
+        user: who.name(),
+        device: device.clone(),
+        kind: address.kind,
+        platform: Platform::None,
+        address: text.clone().into_bytes(),
+        identity: text,
+        meta: Vec::new(),
+    };
+    node.register_device(who.tenant, ask).await?;
+    for _ in 0..ENROL_LOOKS_MAX {
+        let found = node.devices(who.tenant, &who.name()).await?;
+        if found.iter().any(|view| view.device == device && view.status == Status::Active) {
+            return Ok(());
+        }
+        tasks.sleep_until(clock.monotonic().plus(10)).await;
+    }
+    Err(Refusal::Busy { retry_after_ms: 10 })
+}
+
+fn user_ask(user: u16, attribute: u64) -> UserAsk {
+    UserAsk { user: user_name(user), attributes: attributes(attribute), profile: ProfileAsk::default() }
+}
+
+pub async fn page(node: &Node, who: Who, from: InboxFrom, limit: usize) -> Result<InboxPage, Refusal> {
+    node.inbox(who.tenant, InboxAsk { user: who.name(), limit, from, state: State::All }).await
+}
+
+async fn walk(
+    node: &Node,
+    who: Who,
+    limit: usize,
+    tasks: &Executor,
+    clock: &ManualClock,
+) -> Result<Vec<NotificationView>, Refusal> {
+    let (mut seen, mut from) = (Vec::new(), InboxFrom::Newest);
+    loop {
+        let page = page(node, who, from, limit).await?;
+        seen.extend(page.notifications);
+        match page.next {
+            Some(next) => from = next,
+            None => return Ok(seen),
+        }
+        tasks.sleep_until(clock.monotonic().plus(1)).await;
+    }
+}
+
+async fn duel(node: &Node, who: Who, attribute: u64, delete_first: bool) -> Answer {
+    let name = who.name();
+    let mut put = Box::pin(node.put_users(who.tenant, vec![user_ask(who.user, attribute)]));
+    let mut delete = Box::pin(node.delete_user(who.tenant, &name));
+    let (mut put_answer, mut delete_answer) = (None, None);
+    poll_fn(|context| {
+        for turn in [delete_first, !delete_first] {
+            if turn
+                && delete_answer.is_none()
+                && let Poll::Ready(answer) = delete.as_mut().poll(context)
+            {
+                delete_answer = Some(answer);
+            }
+            if !turn
+                && put_answer.is_none()
+                && let Poll::Ready(answer) = put.as_mut().poll(context)
+            {
+                put_answer = Some(answer);
+            }
+        }
+        match (put_answer.take(), delete_answer.take()) {
+            (Some(mut put), Some(delete)) => {
+                let put = put.pop().unwrap_or(Err(Refusal::UnknownTenant));
+                Poll::Ready(Answer::Duel { put, delete })
+            }
+            (put, delete) => {
+                (put_answer, delete_answer) = (put, delete);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
