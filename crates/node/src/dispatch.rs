@@ -306,7 +306,7 @@ impl State {
 
     fn put(&mut self, channel: ChannelKind, lane: Priority, tenant: TenantId, job: Job) -> Offered {
         match self.channels.get_mut(&channel) {
-            Some(way) => way.lanes.offer(lane, tenant, job),
+            Some(way) => way.lanes.offer(lane, tenant, job.shard.0, job),
             None => Offered::Known,
         }
     }

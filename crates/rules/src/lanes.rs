@@ -5,13 +5,16 @@
 //!
 //! ```text
 //! critical ── whenever it waits; some permits are kept for it ─┐        tenants, in a ring:
-//! high ─── 8 of 13 ─┐                                          ├─ turn  front ─► one turn ─► back, when its quantum
-//! normal ─ 4 of 13 ─┼─ by what each has used ──────────────────┘        of deliveries is used, else front again
+//! high ─── 8 of 13 ─┐                                          ├─ turn  front ─► turns ─► back, when its quantum of
+//! normal ─ 4 of 13 ─┼─ by what each has used ──────────────────┘        deliveries is used, else front again
 //! low ──── 1 of 13 ─┘
 //! ```
-//! What must never happen: critical work behind other work; a lane or tenant that waits for ever; two turns of one tenant
-//! in one lane at the same time (its work starts in order). Not here: how many permits there are (`pacing`), and what a
-//! work item is: keys are served smallest first.
+//! A tenant's work lies in streams, one per shard. One turn of a stream is out at a time, so that its work starts in
+//! order; several streams may be out at once, and what they use together beyond the quantum is owed in the next round.
+//!
+//! What must never happen: critical work behind other work; a lane or tenant that waits for ever; two turns of one
+//! stream of a tenant in one lane at the same time. Not here: how many permits there are (`pacing`), and what a work
+//! item is: keys are served smallest first.
 
 use crate::ids::TenantId;
 use crate::limits::{PARCEL_MEMBERS_MAX, WORK_MAX, WORK_PER_TENANT_MAX};
@@ -26,6 +29,9 @@ const ARREARS_MAX: u64 = PARCEL_MEMBERS_MAX as u64 * 8;
 /// In the order of their numbers.
 const ALL: [Priority; LANES] = [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
 
+/// What starts in order among itself: the work of one shard.
+pub type Stream = u16;
+
 /// Work that waits in one channel. Memory is bounded: `WORK_MAX` keys, and one more for each tenant and lane.
 #[derive(Clone, Debug)]
 pub struct Lanes<K> {
@@ -34,11 +40,13 @@ pub struct Lanes<K> {
     held: usize,
     /// What the lane that was served last had paid before: where a lane begins that saved nothing up.
     floor: u64,
+    /// Deliveries of one tenant before it is the next one's turn, as the channel said last.
+    quantum: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Lane<K> {
-    /// Tenants that wait for a turn, in order. Each is in `tenants` and has work; those with a turn out are not here.
+    /// Tenants with a stream that is ready, in order.
     ring: VecDeque<TenantId>,
     tenants: BTreeMap<TenantId, Queue<K>>,
     /// What the lane has paid; the lane that paid least is next.
@@ -47,9 +55,17 @@ struct Lane<K> {
 
 #[derive(Clone, Debug)]
 struct Queue<K> {
+    streams: BTreeMap<Stream, Waiting<K>>,
+    /// Keys in all streams.
+    held: usize,
+    /// Deliveries that are left of the quantum; what is owed if negative.
+    deficit: i64,
+    is_in_ring: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting<K> {
     work: BTreeSet<K>,
-    /// Deliveries that are left of the quantum.
-    deficit: u32,
     /// Whether a turn is out.
     is_out: bool,
 }
@@ -66,10 +82,11 @@ pub struct Permits {
 
 /// One work item to serve. It is out until it comes back by [`Lanes::charge`].
 #[derive(PartialEq, Eq, Debug)]
-#[must_use = "a turn that never comes back stops its tenant"]
+#[must_use = "a turn that never comes back stops its stream"]
 pub struct Turn<K> {
     pub lane: Priority,
     pub tenant: TenantId,
+    pub stream: Stream,
     pub key: K,
     /// How many deliveries may be started, at least one.
     pub deliveries_max: u32,
@@ -93,19 +110,70 @@ pub enum Rest {
     Done,
 }
 
+impl<K: Ord> Queue<K> {
+    /// The stream whose first key is the smallest, among those that have work and no turn out.
+    fn ready(&self) -> Option<Stream> {
+        let ready = self.streams.iter().filter(|(_, waiting)| !waiting.is_out);
+        let first = ready.filter_map(|(stream, waiting)| Some((waiting.work.first()?, *stream)));
+        first.min().map(|(_, stream)| stream)
+    }
+
+    /// Forgets a stream without work. `true` if nothing is left of the tenant.
+    fn tidy(&mut self, stream: Stream) -> bool {
+        let is_idle = |waiting: &Waiting<K>| waiting.work.is_empty() && !waiting.is_out;
+        if self.streams.get(&stream).is_some_and(is_idle) {
+            self.streams.remove(&stream);
+        }
+        self.streams.is_empty()
+    }
+}
+
+impl<K: Ord> Lane<K> {
+    /// Gives a tenant whose streams may have become ready its place in the ring. Whoever has used the quantum up waits
+    /// for a round; the others go on.
+    fn line_up(&mut self, tenant: TenantId, quantum: u32) {
+        let Some(queue) = self.tenants.get_mut(&tenant) else { return };
+        if queue.is_in_ring || queue.ready().is_none() {
+            return;
+        }
+        queue.is_in_ring = true;
+        if queue.deficit > 0 {
+            self.ring.push_front(tenant);
+        } else {
+            queue.deficit += i64::from(quantum);
+            self.ring.push_back(tenant);
+        }
+    }
+
+    /// The tenant at the front that owes nothing; it leaves the ring.
+    fn pop(&mut self, quantum: u32) -> Option<TenantId> {
+        loop {
+            let tenant = self.ring.pop_front()?;
+            let queue = self.tenants.get_mut(&tenant).expect("who is in the ring has a queue");
+            if queue.deficit > 0 {
+                queue.deficit = queue.deficit.min(quantum.into());
+                queue.is_in_ring = false;
+                return Some(tenant);
+            }
+            queue.deficit += i64::from(quantum);
+            self.ring.push_back(tenant);
+        }
+    }
+}
+
 impl<K: Ord> Lanes<K> {
     #[must_use]
     pub fn new() -> Self {
         let lane = || Lane { ring: VecDeque::new(), tenants: BTreeMap::new(), paid: 0 };
-        Self { lanes: [lane(), lane(), lane(), lane()], held: 0, floor: 0 }
+        Self { lanes: [lane(), lane(), lane(), lane()], held: 0, floor: 0, quantum: PARCEL_MEMBERS_MAX }
     }
 
     /// Work that can be served. Work whose turn is out may be offered again; it will then be served again.
-    pub fn offer(&mut self, lane: Priority, tenant: TenantId, key: K) -> Offered {
+    pub fn offer(&mut self, lane: Priority, tenant: TenantId, stream: Stream, key: K) -> Offered {
         let held = self.held(lane, tenant);
-        let floor = self.floor;
         let lane = &mut self.lanes[lane as usize];
-        if lane.tenants.get(&tenant).is_some_and(|queue| queue.work.contains(&key)) {
+        let waiting = lane.tenants.get(&tenant).and_then(|queue| queue.streams.get(&stream));
+        if waiting.is_some_and(|waiting| waiting.work.contains(&key)) {
             return Offered::Known;
         }
         // Whoever has nothing waiting gets a place, however much others have.
@@ -113,14 +181,19 @@ impl<K: Ord> Lanes<K> {
             return Offered::Full;
         }
         if lane.tenants.is_empty() {
-            lane.paid = lane.paid.max(floor);
+            lane.paid = lane.paid.max(self.floor);
         }
-        let queue = lane.tenants.entry(tenant).or_insert_with(|| {
-            lane.ring.push_back(tenant);
-            Queue { work: BTreeSet::new(), deficit: 0, is_out: false }
+        let queue = lane.tenants.entry(tenant).or_insert_with(|| Queue {
+            streams: BTreeMap::new(),
+            held: 0,
+            deficit: 0,
+            is_in_ring: false,
         });
-        queue.work.insert(key);
+        let waiting = queue.streams.entry(stream);
+        waiting.or_insert_with(|| Waiting { work: BTreeSet::new(), is_out: false }).work.insert(key);
+        queue.held += 1;
         self.held += 1;
+        lane.line_up(tenant, self.quantum);
         Offered::Taken
     }
 
@@ -137,20 +210,23 @@ impl<K: Ord> Lanes<K> {
         if free == 0 {
             return None;
         }
+        self.quantum = permits.quantum.clamp(1, PARCEL_MEMBERS_MAX);
         let lane = &mut self.lanes[index];
-        let tenant = lane.ring.pop_front().expect("a lane that waits has a tenant");
+        let tenant = lane.pop(self.quantum).expect("a lane that waits has a tenant");
         let queue = lane.tenants.get_mut(&tenant).expect("who is in the ring has a queue");
-        if queue.deficit == 0 {
-            queue.deficit = permits.quantum.clamp(1, PARCEL_MEMBERS_MAX);
-        }
-        queue.is_out = true;
-        let key = queue.work.pop_first().expect("who is in the ring has work");
+        let stream = queue.ready().expect("who is in the ring is ready");
+        let waiting = queue.streams.get_mut(&stream).expect("a stream that is ready is there");
+        waiting.is_out = true;
+        let key = waiting.work.pop_first().expect("a stream that is ready has work");
+        queue.held -= 1;
         self.held -= 1;
-        let deliveries_max = queue.deficit.min(free);
+        let left = u32::try_from(queue.deficit).expect("who was popped owes nothing");
+        let deliveries_max = left.min(free);
         self.floor = if index == 0 { self.floor } else { self.floor.max(lane.paid) };
         // Paid in advance, so that several turns that are out at a time come from the right lanes.
         lane.paid += u64::from(deliveries_max) * PRICES[index];
-        Some(Turn { lane: ALL[index], tenant, key, deliveries_max })
+        lane.line_up(tenant, self.quantum);
+        Some(Turn { lane: ALL[index], tenant, stream, key, deliveries_max })
     }
 
     /// A turn comes back, with what it used. A turn that used nothing loses its place, so that work that cannot be
@@ -163,33 +239,40 @@ impl<K: Ord> Lanes<K> {
         // What a lane missed while all its turns were out is made good up to a parcel, not for ever.
         lane.paid = lane.paid.max(self.floor.saturating_sub(ARREARS_MAX));
         let queue = lane.tenants.get_mut(&turn.tenant).expect("a queue stays while its turn is out");
-        queue.is_out = false;
-        queue.deficit -= used;
-        if rest == Rest::More && queue.work.insert(turn.key) {
+        queue.deficit -= i64::from(used);
+        if used == 0 && rest == Rest::More {
+            queue.deficit = queue.deficit.min(0);
+        }
+        let waiting = queue.streams.get_mut(&turn.stream).expect("a stream stays while its turn is out");
+        waiting.is_out = false;
+        if rest == Rest::More && waiting.work.insert(turn.key) {
+            queue.held += 1;
             self.held += 1;
         }
-        let idle = used == 0 && rest == Rest::More;
-        if queue.work.is_empty() {
+        if queue.tidy(turn.stream) {
             lane.tenants.remove(&turn.tenant);
-        } else if queue.deficit == 0 || idle {
-            queue.deficit = 0;
-            lane.ring.push_back(turn.tenant);
         } else {
-            lane.ring.push_front(turn.tenant);
+            lane.line_up(turn.tenant, self.quantum);
         }
     }
 
     /// Work that is not to be served any more: cancelled, paused, or no longer ours. `false` if it does not wait here.
-    pub fn retire(&mut self, lane: Priority, tenant: TenantId, key: &K) -> bool {
+    pub fn retire(&mut self, lane: Priority, tenant: TenantId, stream: Stream, key: &K) -> bool {
         let lane = &mut self.lanes[lane as usize];
         let Some(queue) = lane.tenants.get_mut(&tenant) else { return false };
-        if !queue.work.remove(key) {
+        let Some(waiting) = queue.streams.get_mut(&stream) else { return false };
+        if !waiting.work.remove(key) {
             return false;
         }
+        queue.held -= 1;
         self.held -= 1;
-        if queue.work.is_empty() && !queue.is_out {
-            lane.tenants.remove(&tenant);
+        let is_gone = queue.tidy(stream);
+        if queue.is_in_ring && queue.ready().is_none() {
+            queue.is_in_ring = false;
             lane.ring.retain(|waiting| *waiting != tenant);
+        }
+        if is_gone {
+            lane.tenants.remove(&tenant);
         }
         true
     }
@@ -204,7 +287,7 @@ impl<K: Ord> Lanes<K> {
     /// How many keys of a tenant wait in a lane.
     #[must_use]
     pub fn held(&self, lane: Priority, tenant: TenantId) -> usize {
-        self.lanes[lane as usize].tenants.get(&tenant).map_or(0, |queue| queue.work.len())
+        self.lanes[lane as usize].tenants.get(&tenant).map_or(0, |queue| queue.held)
     }
 }
 
@@ -221,12 +304,13 @@ mod tests {
 
     const A: TenantId = TenantId(1);
     const B: TenantId = TenantId(2);
+    const S: Stream = 0;
     const PLENTY: Permits = Permits { free: 100_000, reserved: 0, quantum: 100 };
 
     fn lanes(work: &[(Priority, TenantId, u32)]) -> Lanes<u32> {
         let mut lanes = Lanes::new();
         for (lane, tenant, key) in work {
-            assert_eq!(lanes.offer(*lane, *tenant, *key), Offered::Taken);
+            assert_eq!(lanes.offer(*lane, *tenant, S, *key), Offered::Taken);
         }
         lanes
     }
@@ -248,8 +332,8 @@ mod tests {
         let second = lanes.next(PLENTY).expect("work waits");
         assert_eq!((second.tenant, second.key), (B, 1));
         assert_eq!(lanes.next(PLENTY), None, "both have a turn out");
-        assert_eq!(lanes.offer(Priority::Normal, A, 3), Offered::Taken, "there is new work under its key");
-        assert_eq!(lanes.offer(Priority::Normal, A, 7), Offered::Known);
+        assert_eq!(lanes.offer(Priority::Normal, A, S, 3), Offered::Taken, "there is new work under its key");
+        assert_eq!(lanes.offer(Priority::Normal, A, S, 7), Offered::Known);
         lanes.charge(second, 1, Rest::Done);
         lanes.charge(first, 40, Rest::Done);
         let third = lanes.next(PLENTY).expect("work waits");
@@ -269,10 +353,10 @@ mod tests {
             assert_eq!(turn.tenant, tenant);
             lanes.charge(turn, 0, Rest::More);
         }
-        assert!(lanes.retire(Priority::High, A, &1));
-        assert!(!lanes.retire(Priority::High, A, &1));
+        assert!(lanes.retire(Priority::High, A, S, &1));
+        assert!(!lanes.retire(Priority::High, A, S, &1));
         assert_eq!(serve(&mut lanes, PLENTY).map(|(_, tenant, _)| tenant), Some(B));
-        assert!(lanes.retire(Priority::High, B, &1));
+        assert!(lanes.retire(Priority::High, B, S, &1));
         assert_eq!(lanes.next(PLENTY), None);
     }
 
@@ -281,7 +365,7 @@ mod tests {
         let mut lanes = Lanes::new();
         let mut fill = |tenant: u32| {
             let offers =
-                (0..=WORK_PER_TENANT_MAX).map(|key| lanes.offer(Priority::Low, TenantId(tenant), key));
+                (0..=WORK_PER_TENANT_MAX).map(|key| lanes.offer(Priority::Low, TenantId(tenant), S, key));
             offers.filter(|offered| *offered == Offered::Taken).count()
         };
         let flooding = WORK_MAX / WORK_PER_TENANT_MAX;
@@ -289,8 +373,8 @@ mod tests {
             assert_eq!(fill(u32::try_from(tenant).expect("few")), WORK_PER_TENANT_MAX);
         }
         assert_eq!(fill(1_000_000), 1, "a place for everybody");
-        assert_eq!(lanes.offer(Priority::Critical, TenantId(0), 0), Offered::Taken);
-        assert_eq!(lanes.offer(Priority::Critical, TenantId(0), 1), Offered::Full);
+        assert_eq!(lanes.offer(Priority::Critical, TenantId(0), S, 0), Offered::Taken);
+        assert_eq!(lanes.offer(Priority::Critical, TenantId(0), S, 1), Offered::Full);
         assert_eq!(lanes.held(Priority::Low, TenantId(0)), WORK_PER_TENANT_MAX);
     }
 
@@ -301,7 +385,7 @@ mod tests {
         let mut lanes = lanes(&[(Priority::High, A, 1)]);
         assert_eq!(lanes.next(tight), None);
         assert_eq!(serve(&mut lanes, Permits { free: 5, ..tight }), Some((Priority::High, A, 2)));
-        lanes.offer(Priority::Critical, B, 1);
+        lanes.offer(Priority::Critical, B, S, 1);
         assert_eq!(serve(&mut lanes, tight), Some((Priority::Critical, B, 3)));
         assert_eq!(lanes.next(Permits { free: 0, ..tight }), None);
     }
@@ -312,15 +396,37 @@ mod tests {
         for _ in 0..10_000 {
             serve(&mut lanes, PLENTY);
         }
-        assert!(lanes.retire(Priority::High, A, &1));
-        lanes.offer(Priority::Low, B, 1);
-        lanes.offer(Priority::High, A, 1);
+        assert!(lanes.retire(Priority::High, A, S, &1));
+        lanes.offer(Priority::Low, B, S, 1);
+        lanes.offer(Priority::High, A, S, 1);
         let mut served = [0; LANES];
         for _ in 0..9 {
             let (lane, _, deliveries) = serve(&mut lanes, PLENTY).expect("work waits");
             served[lane as usize] += deliveries;
         }
         assert_eq!(served, [0, 800, 0, 100]);
+    }
+
+    #[test]
+    fn streams_go_side_by_side_and_what_they_use_is_owed() {
+        let mut lanes = lanes(&[(Priority::Normal, A, 1)]);
+        lanes.offer(Priority::Normal, A, 1, 1);
+        lanes.offer(Priority::Normal, A, 2, 1);
+        let turns: Vec<_> = (0..3).filter_map(|_| lanes.next(PLENTY)).collect();
+        assert_eq!(turns.iter().map(|turn| turn.stream).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(lanes.next(PLENTY), None, "each stream has a turn out");
+        turns.into_iter().for_each(|turn| lanes.charge(turn, 100, Rest::More));
+        lanes.offer(Priority::Normal, B, S, 1);
+        let mut served = BTreeMap::new();
+        for _ in 0..4 {
+            let (_, tenant, deliveries) = serve(&mut lanes, PLENTY).expect("work waits");
+            *served.entry(tenant).or_insert(0) += deliveries;
+        }
+        assert!(served[&B] >= 200, "two quanta too many are waited for: {served:?}");
+    }
+
+    fn stream_of(key: u32) -> Stream {
+        if key.is_multiple_of(2) { 0 } else { 1 }
     }
 
     fn permits() -> impl Strategy<Value = Permits> {
@@ -364,10 +470,10 @@ mod tests {
             let permits = Permits { free, reserved: 0, quantum };
             let mut lanes = Lanes::new();
             for (tenant, key) in (0..flooding).flat_map(|tenant| (0..100).map(move |key| (tenant, key))) {
-                lanes.offer(Priority::Normal, TenantId(100 + tenant), key);
+                lanes.offer(Priority::Normal, TenantId(100 + tenant), S, key);
             }
             (0..before).for_each(|_| { serve(&mut lanes, permits); });
-            lanes.offer(Priority::Normal, A, 1);
+            lanes.offer(Priority::Normal, A, S, 1);
             let mut waited = 0;
             while let Some((_, tenant, deliveries)) = serve(&mut lanes, permits) && tenant != A {
                 waited += deliveries;
@@ -384,23 +490,26 @@ mod tests {
             let (mut waiting, mut out) = (BTreeSet::new(), Vec::<Turn<u32>>::new());
             for (what, lane, tenant, key, permits) in steps {
                 let (lane, tenant) = (Priority::from_stored(lane), TenantId(tenant));
-                let item = (lane as u8, tenant, key);
+                let (stream, item) = (stream_of(key), (lane as u8, tenant, key));
                 match what {
                     0..=2 => {
                         let expected = if waiting.insert(item) { Offered::Taken } else { Offered::Known };
-                        prop_assert_eq!(lanes.offer(lane, tenant, key), expected);
+                        prop_assert_eq!(lanes.offer(lane, tenant, stream, key), expected);
                     }
-                    3 => prop_assert_eq!(lanes.retire(lane, tenant, &key), waiting.remove(&item)),
+                    3 => prop_assert_eq!(lanes.retire(lane, tenant, stream, &key), waiting.remove(&item)),
                     4..=5 => {
-                        let is_out = |lane: u8, tenant| out.iter().any(|turn| (turn.lane as u8, turn.tenant) == (lane, tenant));
-                        let free = waiting.iter().find(|(lane, tenant, _)| !is_out(*lane, *tenant));
+                        let is_out = |lane: u8, tenant, key| {
+                            let place = (lane, tenant, stream_of(key));
+                            out.iter().any(|turn| (turn.lane as u8, turn.tenant, turn.stream) == place)
+                        };
+                        let free = waiting.iter().find(|(lane, tenant, key)| !is_out(*lane, *tenant, *key));
                         let turn = lanes.next(permits);
                         prop_assert_eq!(turn.is_some(), free.is_some());
                         if let Some(turn) = turn {
                             prop_assert!((1..=permits.free).contains(&turn.deliveries_max));
                             let critical = free.is_some_and(|(lane, ..)| *lane == 0);
                             prop_assert_eq!(critical, turn.lane == Priority::Critical);
-                            prop_assert!(!is_out(turn.lane as u8, turn.tenant));
+                            prop_assert!(!is_out(turn.lane as u8, turn.tenant, turn.key));
                             prop_assert!(waiting.remove(&(turn.lane as u8, turn.tenant, turn.key)));
                             out.push(turn);
                         }

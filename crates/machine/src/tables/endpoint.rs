@@ -1,8 +1,9 @@
 //! The endpoints of users, those of sixteen users in one row, so that a dense parcel reads few rows.
 //!
 //! ```text
-//! 48 tenant page: u64 -> list of (slot: u8, devices: varint, claims: varint, list of endpoint)
-//!    user = page * 16 + slot, slots ascend; devices and claims = how many were ever handed out
+//! 48 tenant page: u64 -> list of (slot: u8, length-prefixed: devices: varint, claims: varint, list of endpoint)
+//!    user = page * 16 + slot, slots ascend, and one is found without decoding the others;
+//!    devices and claims = how many were ever handed out
 //!    endpoint = device, claim, status: u8, kind: u8, platform: u8, name hash: 16, name: option sealed,
 //!               address hash: 16, address: sealed, meta: option sealed, registered: millis, last seen: millis
 //! ```
@@ -158,7 +159,8 @@ pub fn pages_from(
 
 /// A user's endpoints and the numbers handed out so far.
 pub fn state_of(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<UserEndpoints, TablesError> {
-    Ok(page(tables, tenant, page_of(user))?.of(user).cloned().unwrap_or_default())
+    let row = tables.get(&key(tenant, page_of(user)))?;
+    Ok(one_of(row.as_deref(), user)?.unwrap_or_default())
 }
 
 /// All endpoints of a user, whatever their status, ascending by device.
@@ -167,23 +169,42 @@ pub fn of_user(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<Ve
 }
 
 /// Visits the endpoints of each of these users, with its place in `users`. Each page is read once as long as users of
-/// one page are neighbours.
+/// one page are neighbours; nobody else on it is decoded.
 pub fn of_users(
     tables: &dyn Tables,
     tenant: TenantId,
     users: &[UserNo],
     visit: &mut dyn FnMut(usize, &[Endpoint]),
 ) -> Result<(), TablesError> {
-    let mut open: Option<(u64, Page)> = None;
+    let mut open: Option<(u64, Option<Vec<u8>>)> = None;
     for (place, user) in users.iter().enumerate() {
         let no = page_of(*user);
-        if open.as_ref().is_none_or(|(opened, _)| *opened != no) {
-            open = Some((no, page(tables, tenant, no)?));
-        }
-        let found = open.as_ref().and_then(|(_, page)| page.of(*user));
-        visit(place, found.map_or(&[], |user| user.endpoints.as_slice()));
+        let row = match open.take() {
+            Some((opened, row)) if opened == no => row,
+            _ => tables.get(&key(tenant, no))?,
+        };
+        let found = one_of(row.as_deref(), *user)?;
+        visit(place, found.as_ref().map_or(&[], |user| user.endpoints.as_slice()));
+        open = Some((no, row));
     }
     Ok(())
+}
+
+/// One user of a page.
+fn one_of(row: Option<&[u8]>, user: UserNo) -> Result<Option<UserEndpoints>, TablesError> {
+    let Some(row) = row else { return Ok(None) };
+    find_slot(row, slot_of(user)).map_err(|malformed| malformed.in_row(Page::NAME))
+}
+
+fn find_slot(row: &[u8], wanted: u8) -> Result<Option<UserEndpoints>, Malformed> {
+    let mut r = Reader::new(row);
+    for _ in 0..r.varint()? {
+        let (slot, user) = (r.u8()?, r.bytes()?);
+        if slot == wanted {
+            return UserEndpoints::read(user).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 pub fn find(
@@ -192,7 +213,7 @@ pub fn find(
     user: UserNo,
     device: DeviceNo,
 ) -> Result<Option<Endpoint>, TablesError> {
-    Ok(page(tables, tenant, page_of(user))?.of(user).and_then(|user| user.find(device)).cloned())
+    Ok(state_of(tables, tenant, user)?.find(device).cloned())
 }
 
 impl Endpoint {
@@ -224,28 +245,39 @@ impl Endpoint {
     }
 }
 
+impl UserEndpoints {
+    fn bytes(&self) -> Vec<u8> {
+        let mut w = Writer::default();
+        w.varint(self.devices.into()).varint(self.claims.into());
+        w.list(self.endpoints.iter(), |w, endpoint| endpoint.write(w));
+        w.finish()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        let user = Self { devices: r.u16()?, claims: r.u32()?, endpoints: r.list(Endpoint::read)? };
+        r.end()?;
+        let ascending = user.endpoints.is_sorted_by(|a, b| a.device < b.device);
+        let known = user.devices <= DeviceNo::MAX.0 && ascending;
+        if known { Ok(user) } else { Err(Malformed::Value("endpoints")) }
+    }
+}
+
 impl Row for Page {
     const NAME: &'static str = "endpoint page";
 
     fn write(&self, w: &mut Writer) {
         w.list(self.0.iter(), |w, (slot, user)| {
-            w.u8(*slot).varint(user.devices.into()).varint(user.claims.into());
-            w.list(user.endpoints.iter(), |w, endpoint| endpoint.write(w));
+            w.u8(*slot).bytes(&user.bytes());
         });
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let users = r.list(|r| {
-            let slot = r.u8()?;
-            let user =
-                UserEndpoints { devices: r.u16()?, claims: r.u32()?, endpoints: r.list(Endpoint::read)? };
-            let ascending = user.endpoints.is_sorted_by(|a, b| a.device < b.device);
-            let known = slot < 1 << PAGE_BITS && user.devices <= DeviceNo::MAX.0 && ascending;
-            if known { Ok((slot, user)) } else { Err(Malformed::Value("endpoints")) }
-        })?;
+        let users = r.list(|r| Ok((r.u8()?, UserEndpoints::read(r.bytes()?)?)))?;
         let count = users.len();
         let ascending = users.is_sorted_by(|a, b| a.0 < b.0);
+        let known = users.iter().all(|(slot, _)| *slot < 1 << PAGE_BITS);
         let page = Self(users.into_iter().collect());
-        if ascending && page.0.len() == count { Ok(page) } else { Err(Malformed::Value("slot")) }
+        if known && ascending && page.0.len() == count { Ok(page) } else { Err(Malformed::Value("slot")) }
     }
 }
