@@ -8,7 +8,7 @@ use fantail_local::disk::RealDisk;
 use fantail_local::journal::{JournalOptions, LocalJournal};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions};
-use fantail_machine::records::endpoint::EndpointPut;
+use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::shard::{Change, Edge, ShardRecord, UserPut};
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::shard::{self, Derived};
@@ -156,8 +156,7 @@ impl<'a> Import<'a> {
                     user,
                     device: DeviceNo(device),
                     claim: ClaimNo(device.into()),
-                    // As if the directory had granted every address.
-                    status: Status::Active,
+                    status: Status::Pending,
                     kind: ChannelKind::Push,
                     platform: Platform::Android,
                     name_hash: DeviceHash(hash),
@@ -180,8 +179,17 @@ impl<'a> Import<'a> {
 
     async fn put(&mut self, home: usize, users: Vec<UserPut>, endpoints: Vec<EndpointPut>) -> Result<()> {
         let tenant = self.tenant;
+        // As if the directory had granted every address.
+        let granted = |put: &EndpointPut| EndpointState {
+            user: put.user,
+            device: put.device,
+            claim: put.claim,
+            status: Status::Active,
+        };
+        let states = endpoints.iter().map(granted).collect();
         self.shards[home].waiting.push(ShardRecord::UserPut { tenant, users });
         self.shards[home].waiting.push(ShardRecord::EndpointPut { tenant, endpoints });
+        self.shards[home].waiting.push(ShardRecord::EndpointState { tenant, states });
         if self.shards[home].waiting.len() >= RECORDS_PER_APPEND { self.land(home).await } else { Ok(()) }
     }
 
