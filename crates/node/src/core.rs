@@ -9,6 +9,7 @@ use crate::meter::Meter;
 use crate::ports::Ports;
 use crate::queue::Queue;
 use crate::tail::Tail;
+use crate::todos::Todos;
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::root::Layout;
@@ -59,8 +60,9 @@ pub struct DirectoryHandle {
 
 pub struct ShardHandle {
     pub queue: Arc<ShardQueue>,
-    /// Rings when there may be an errand: the shard or a directory moved.
+    /// Rings when there may be an errand: the shard has one more, or a directory moved.
     pub bell: watch::Receiver<u64>,
+    pub todos: Arc<Todos>,
 }
 
 impl Core {

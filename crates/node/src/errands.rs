@@ -9,10 +9,12 @@ use crate::ask::Refusal;
 use crate::claims;
 use crate::core::{Core, answer, locked};
 use crate::take::HOUSE;
+use crate::todos::{Found, REMEMBERED_MAX};
 use fantail_machine::front::FrontAsk;
 use fantail_machine::records::front::Size;
 use fantail_machine::shard::{ShardAsk, report};
 use fantail_machine::tables::todo::{self, Release, Todo};
+use fantail_ports::store::View;
 use fantail_rules::ids::{KeyNo, PartitionId, ShardNo, TenantId};
 use std::sync::Arc;
 use tracing::warn;
@@ -34,6 +36,7 @@ impl ErrandLoop {
                 Ok(false) => {}
                 Err(Refusal::Stopped { .. }) => return,
                 Err(refusal) => {
+                    self.core.shard(self.shard).todos.miss();
                     warn!(shard = %self.shard, %refusal, "errand put off");
                     let deadline = self.core.ports.clock.monotonic().plus(200);
                     self.core.ports.tasks.sleep_until(deadline).await;
@@ -52,8 +55,19 @@ impl ErrandLoop {
         if claims::serve(&self.core, self.shard).await? {
             return Ok(true);
         }
-        let (todos, sizes, wanted) = self.core.read(PartitionId::Shard(self.shard), |view| {
-            let todos = todo::waiting(view.tables(), TODOS_MAX)?;
+        let remembered = &self.core.shard(self.shard).todos;
+        let partition = PartitionId::Shard(self.shard);
+        let taken = match remembered.take(TODOS_MAX) {
+            Found::Here(todos) if todos.is_empty() => return Ok(false),
+            Found::Here(todos) => todos,
+            Found::InTables => {
+                let walk = |view: &dyn View| todo::waiting(view.tables(), REMEMBERED_MAX);
+                remembered.found(self.core.read(partition, walk)?);
+                return Ok(true);
+            }
+        };
+        let (todos, sizes, wanted) = self.core.read(partition, |view| {
+            let todos = todo::still_waiting(view.tables(), taken)?;
             let sizes = report::sizes_to_report(view.tables(), &todos)?;
             let wanted = claims::wanted(view.tables(), self.shard, &todos)?;
             Ok((todos, sizes, wanted))
@@ -68,7 +82,7 @@ impl ErrandLoop {
         }
         claims::release(&self.core, self.shard, releases).await?;
         claims::claim(&self.core, self.shard, wanted).await?;
-        Ok(!todos.is_empty())
+        Ok(true)
     }
 
     /// Every front hears every size: a topic's events come through any of them.

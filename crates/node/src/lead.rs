@@ -15,6 +15,7 @@ use crate::queue::{Item, Queue};
 use fantail_machine::front::Moment;
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::shard::Offer;
+use fantail_machine::tables::todo;
 use fantail_machine::view::View;
 use fantail_ports::BoxFuture;
 use fantail_ports::journal::{Append, AppendError};
@@ -154,7 +155,8 @@ impl<M: Machine> Leader<M> {
         self.ports.points.reach("lead.planned");
         self.meter.planned(count, batch.bytes as u64);
         self.meter.endpoints(&batch.endpoints);
-        let derived = batch.derived;
+        let mut derived = batch.derived;
+        derived.offers.extend(todo::among(&changes).map(Offer::Todo));
         let commit = Commit {
             through,
             changes,

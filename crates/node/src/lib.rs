@@ -19,6 +19,7 @@ mod machines;
 mod queue;
 mod tail;
 mod take;
+mod todos;
 
 mod bell;
 pub mod content;

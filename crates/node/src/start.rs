@@ -16,6 +16,7 @@ use crate::queue::Queue;
 use crate::recover::{RecoverError, Recovered, recover};
 use crate::tail::Tail;
 use crate::take::{HOUSE, TakeLoop};
+use crate::todos::Todos;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
 use fantail_ports::journal::JournalError;
@@ -128,12 +129,16 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let dispatch = Arc::new(Dispatch::new((0..layout.shards).map(ShardNo), now));
     for (shard, bell) in bells {
         let (heard, offers) = (bell.0.subscribe(), dispatch.clone());
+        let todos: Arc<Todos> = Arc::default();
+        let remembered = todos.clone();
         let settled: Settled = Box::new(move |_, found| {
             offers.offer(shard, found);
-            bell.ring();
+            if remembered.offer(found) {
+                bell.ring();
+            }
         });
         let (queue, _) = starter.lead(Shard(shard), &tails, settled).await?;
-        shards.insert(shard, ShardHandle { queue, bell: heard });
+        shards.insert(shard, ShardHandle { queue, bell: heard, todos });
     }
     let Starter { ports, meter, replayed, newest } = starter;
     let clock_behind_ms = behind_ms(newest, ports.clock.wall());

@@ -27,6 +27,7 @@ use crate::front::fact::FrontFact;
 use crate::records::front::Size;
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{ParcelId, Timer};
+use crate::tables::todo::Todo;
 use crate::tables::work::WorkId;
 use crate::view::View;
 use fantail_ports::inbox::{Forget, Window};
@@ -202,11 +203,12 @@ pub struct Derived {
     pub offers: Vec<Offer>,
 }
 
-/// Something to send. Nothing is lost if nobody hears of it: its row tells a new leader.
+/// Something to send or to do. Nothing is lost if nobody hears of it: its row tells a new leader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {
     Work { work: WorkId, lane: Priority },
     Timer(Timer),
+    Todo(Todo),
 }
 
 /// Folds a record. `facts` are the front's facts that a `Take` refers to, all of them, in order; others need none.

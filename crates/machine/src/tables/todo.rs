@@ -10,7 +10,7 @@
 
 use super::{Family, Key, collect};
 use crate::codec::Malformed;
-use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceNo, KeyNo, ListId, TenantId, UserNo};
 
 const REPORT: u8 = 1;
@@ -94,6 +94,19 @@ fn split_device(tail: &[u8]) -> Option<(UserNo, DeviceNo, &[u8])> {
     Some((UserNo(u64::from_be_bytes(*user)), DeviceNo(u16::from_be_bytes(*device)), tail))
 }
 
+/// What a batch has put among the rows.
+pub fn among(changes: &Changes) -> impl Iterator<Item = Todo> {
+    let prefix = Key::of_partition(Family::Todo);
+    let rows = changes.range(prefix.clone().finish()..prefix.end());
+    rows.filter_map(|(key, value)| Todo::parse(key, value.as_deref()?))
+}
+
+/// Those whose rows are still there.
+pub fn still_waiting(tables: &dyn Tables, todos: Vec<Todo>) -> Result<Vec<Todo>, TablesError> {
+    let waits = |todo: &Todo| tables.get(&todo.key()).map(|row| row.is_some());
+    todos.into_iter().filter_map(|todo| waits(&todo).map(|waits| waits.then_some(todo)).transpose()).collect()
+}
+
 /// What waits to be done, of all tenants.
 pub fn waiting(tables: &dyn Tables, limit: usize) -> Result<Vec<Todo>, TablesError> {
     let prefix = Key::of_partition(Family::Todo);
@@ -108,7 +121,6 @@ mod tests {
     use super::*;
     use crate::view::View;
     use crate::view::tests::Plain;
-    use fantail_ports::tables::Changes;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -139,6 +151,7 @@ mod tests {
             let mut view = View::new(&base, &[], &mut changes);
             todos.iter().for_each(|todo| view.put(todo.key(), todo.value()));
             let found = waiting(&view, usize::MAX).expect("plain");
+            prop_assert_eq!(among(&changes).collect::<Vec<_>>(), found.clone());
             let keys: BTreeSet<Vec<u8>> = todos.iter().map(|todo| todo.key()).collect();
             prop_assert_eq!(found.iter().map(|todo| todo.key()).collect::<BTreeSet<_>>(), keys);
             prop_assert!(found.iter().all(|todo| todos.contains(todo)));

@@ -1,0 +1,109 @@
+//! What a shard has to do, remembered beside its to-do rows.
+//!
+//! Comes from: the shard's batches, as offers, once they are durable. Goes to: `errands`. A table whose rows come and go
+//! is slow to walk, as what is gone lies about for a while; so the rows are only walked after a start, after more came
+//! than is remembered here, and after an errand failed.
+
+use fantail_machine::shard::Offer;
+use fantail_machine::tables::todo::Todo;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is held at most, and read at once.
+pub const REMEMBERED_MAX: usize = 16_384;
+
+pub struct Todos(Mutex<State>);
+
+struct State {
+    waiting: VecDeque<Todo>,
+    /// Rows may exist that are not here.
+    is_missed: bool,
+}
+
+/// Where to find what is to be done next.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Found {
+    Here(Vec<Todo>),
+    InTables,
+}
+
+impl Default for Todos {
+    fn default() -> Self {
+        Self(Mutex::new(State { waiting: VecDeque::new(), is_missed: true }))
+    }
+}
+
+impl Todos {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what a batch brought; says whether there was anything.
+    pub fn offer(&self, offers: &[Offer]) -> bool {
+        let mut todos = offers.iter().filter_map(|offer| match offer {
+            Offer::Todo(todo) => Some(*todo),
+            Offer::Work { .. } | Offer::Timer(_) => None,
+        });
+        let Some(first) = todos.next() else { return false };
+        let mut state = self.state();
+        for todo in std::iter::once(first).chain(todos) {
+            if state.waiting.len() < REMEMBERED_MAX {
+                state.waiting.push_back(todo);
+            } else {
+                state.is_missed = true;
+            }
+        }
+        true
+    }
+
+    pub fn take(&self, limit: usize) -> Found {
+        let mut state = self.state();
+        if state.waiting.is_empty() && std::mem::take(&mut state.is_missed) {
+            return Found::InTables;
+        }
+        let count = state.waiting.len().min(limit);
+        Found::Here(state.waiting.drain(..count).collect())
+    }
+
+    /// What the rows say: all of them, if they are fewer than are read at once.
+    pub fn found(&self, todos: Vec<Todo>) {
+        let mut state = self.state();
+        state.is_missed |= todos.len() >= REMEMBERED_MAX;
+        state.waiting.extend(todos);
+    }
+
+    /// What was taken is not done.
+    pub fn miss(&self) {
+        self.state().is_missed = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fantail_rules::ids::{KeyNo, TenantId};
+
+    fn todo(key: u64) -> Todo {
+        Todo::Shred { tenant: TenantId(1), key: KeyNo(key) }
+    }
+
+    #[test]
+    fn rows_are_walked_only_when_something_may_be_missed() {
+        let todos = Todos::default();
+        assert_eq!(todos.take(2), Found::InTables, "after a start");
+        todos.found(vec![todo(9)]);
+        assert_eq!(todos.take(2), Found::Here(vec![todo(9)]));
+        assert_eq!(todos.take(2), Found::Here(Vec::new()));
+        assert!(!todos.offer(&[]));
+        assert!(todos.offer(&[Offer::Todo(todo(1)), Offer::Todo(todo(2)), Offer::Todo(todo(3))]));
+        assert_eq!(todos.take(2), Found::Here(vec![todo(1), todo(2)]));
+        todos.miss();
+        assert_eq!(todos.take(2), Found::Here(vec![todo(3)]));
+        assert_eq!(todos.take(2), Found::InTables, "an errand failed");
+        assert_eq!(todos.take(2), Found::Here(Vec::new()));
+        let many: Vec<Offer> = (0..=REMEMBERED_MAX as u64).map(|key| Offer::Todo(todo(key))).collect();
+        todos.offer(&many);
+        assert!(matches!(todos.take(REMEMBERED_MAX), Found::Here(_)));
+        assert_eq!(todos.take(2), Found::InTables, "too many to remember");
+    }
+}
