@@ -12,7 +12,7 @@ use crate::bell::Bell;
 use crate::core::Core;
 use crate::deliver;
 use fantail_machine::shard::Offer;
-use fantail_machine::tables::ledger::{self, ParcelId, Timer};
+use fantail_machine::tables::ledger::{self, ParcelId, Timer, TimersFrom};
 use fantail_machine::tables::work::{self, WorkId, WorkRow};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
@@ -77,6 +77,9 @@ struct Waiting {
     /// The earliest timer that nobody was woken by, or when to look again; and behind which to go on.
     due: Option<Millis>,
     timer: Option<Timer>,
+    /// No timer before this waits that is not in `woken`. What is done lies about in the tables for a while: it is not
+    /// walked over again and again.
+    floor: Millis,
     /// Timers that were offered and are not done.
     woken: BTreeSet<(Millis, ParcelId)>,
 }
@@ -84,6 +87,11 @@ struct Waiting {
 impl Waiting {
     fn is_due(&mut self, at: Millis) {
         self.due = earlier(self.due, Some(at));
+        self.floor = self.floor.min(at);
+    }
+
+    fn timers_from(&self) -> TimersFrom {
+        self.timer.map_or(TimersFrom::Due(self.floor), TimersFrom::Behind)
     }
 
     fn is_missed(&mut self, at: Millis) {
@@ -212,7 +220,7 @@ impl Dispatch {
         for (shard, waiting) in &mut state.shards {
             let look = Look {
                 work: is_now(&mut waiting.look_at).then_some(waiting.work),
-                timers: is_now(&mut waiting.due).then_some(waiting.timer),
+                timers: is_now(&mut waiting.due).then(|| waiting.timers_from()),
             };
             if look.work.is_some() || look.timers.is_some() {
                 found.push((*shard, look));
@@ -236,7 +244,7 @@ pub struct Came {
 #[derive(Clone, Copy)]
 struct Look {
     work: Option<Option<WorkId>>,
-    timers: Option<Option<Timer>>,
+    timers: Option<TimersFrom>,
 }
 
 fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
@@ -303,6 +311,12 @@ impl State {
             (false, Some(_)) => Some(wall),
             (false, None) => later.map(|timer| timer.due),
         };
+        // What was offered meanwhile says itself when it is due.
+        let offered = waiting.due.unwrap_or(Millis(u64::MAX));
+        if !is_full && last.is_none() {
+            let woken = waiting.woken.first().map_or(Millis(u64::MAX), |(due, _)| *due);
+            waiting.floor = wall.plus(1).min(woken).min(offered);
+        }
         waiting.due = earlier(waiting.due, again);
     }
 
@@ -373,7 +387,7 @@ fn look(core: &Core) {
         let found = core.read(PartitionId::Shard(shard), |view| {
             let tables = view.tables();
             let works = work.map(|behind| work::all(tables, behind, FOUND_MAX)).transpose()?;
-            let due = timers.map(|behind| ledger::timers_due(tables, behind, wall, FOUND_MAX)).transpose()?;
+            let due = timers.map(|from| ledger::timers_due(tables, from, wall, FOUND_MAX)).transpose()?;
             let later = ledger::timers(tables, wall, Millis(u64::MAX - 1), 1)?;
             Ok((works, due, later.first().copied()))
         });

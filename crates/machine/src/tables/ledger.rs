@@ -173,16 +173,23 @@ pub fn timers(
     timers_from(tables, &from, through, limit)
 }
 
-/// Timers up to a time, of all tenants, in order; those behind one if it is given.
+/// Where to begin among the timers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimersFrom {
+    Due(Millis),
+    Behind(Timer),
+}
+
+/// Timers from a place up to a time, of all tenants, in order.
 pub fn timers_due(
     tables: &dyn Tables,
-    behind: Option<Timer>,
+    from: TimersFrom,
     through: Millis,
     limit: usize,
 ) -> Result<Vec<Timer>, TablesError> {
-    let from = match behind {
-        None => Key::of_partition(Family::Timer).finish(),
-        Some(timer) => [timer.parcel.timer_key(timer.due), vec![0]].concat(),
+    let from = match from {
+        TimersFrom::Due(due) => Key::of_partition(Family::Timer).u64(due.0).finish(),
+        TimersFrom::Behind(timer) => [timer.parcel.timer_key(timer.due), vec![0]].concat(),
     };
     timers_from(tables, &from, through, limit)
 }

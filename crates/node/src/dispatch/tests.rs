@@ -43,7 +43,10 @@ fn start(dispatch: &Dispatch) -> Start {
 fn a_new_dispatcher_looks_at_everything() {
     let dispatch = Dispatch::new([SHARD].into_iter(), NOW);
     let looks = dispatch.due(NOW);
-    assert!(matches!(looks[..], [(SHARD, Look { work: Some(None), timers: Some(None) })]));
+    assert!(matches!(
+        looks[..],
+        [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))) })]
+    ));
     assert!(dispatch.due(NOW).is_empty(), "and does not look twice");
 }
 
@@ -102,12 +105,27 @@ fn whole_pages_are_walked_on_from_and_begun_anew() {
     let page: Vec<Timer> = (0..FOUND_MAX as u64).map(|arrival| timer(900, arrival)).collect();
     found(&dispatch, &page, None);
     let behind = dispatch.due(NOW);
-    let last = page.last().copied();
-    assert!(matches!(behind[..], [(_, Look { timers: Some(behind), .. })] if behind == last));
+    let last = page.last().copied().map(TimersFrom::Behind);
+    assert!(matches!(behind[..], [(_, Look { timers: behind, .. })] if behind == last));
     found(&dispatch, &page[..1], None);
     dispatch.offer(SHARD, &[Offer::Timer(timer(950, 1))]);
     let anew = dispatch.due(NOW);
-    assert!(matches!(anew[..], [(_, Look { timers: Some(None), .. })]));
+    assert!(matches!(anew[..], [(_, Look { timers: Some(TimersFrom::Due(Millis(900))), .. })]));
+}
+
+/// What is over is not walked over again; what is not, however old, is found.
+#[test]
+fn timers_are_looked_for_where_the_first_one_waits() {
+    let dispatch = dispatch();
+    let from = |wall: u64| dispatch.due(Millis(wall)).first().and_then(|(_, look)| look.timers);
+    found(&dispatch, &[], Some(timer(1_500, 1)));
+    assert_eq!(from(1_500), Some(TimersFrom::Due(NOW.plus(1))));
+    dispatch.offer(SHARD, &[Offer::Timer(timer(600, 2))]);
+    assert_eq!(from(1_500), Some(TimersFrom::Due(Millis(600))), "one that is due already came");
+    found(&dispatch, &[timer(600, 2)], None);
+    let start = start(&dispatch);
+    dispatch.planned(start, Came { sends: 0, more: false, is_idle: true });
+    assert_eq!(from(1_500), Some(TimersFrom::Due(Millis(600))), "it was not done");
 }
 
 /// Whoever waits for a turn to come back hears the bell; there is no need to look every millisecond.
