@@ -19,6 +19,7 @@ use fantail_node::ask::{
 };
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Channel, Report, Shipment};
+use fantail_ports::clock::Clock;
 use fantail_rules::ids::TenantId;
 use house::{House, Import, user_name};
 use serde::{Deserialize, Serialize};
@@ -118,7 +119,9 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
 
 impl Deliver {
     pub fn work(&self) -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let threads = fantail_server::serve::threads();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
         runtime.block_on(async {
             match self.tenant {
                 None => self.import().await,
@@ -154,7 +157,8 @@ impl Deliver {
         let _is_cold = std::fs::write("/proc/sys/vm/drop_caches", "3");
         let push = Arc::new(Timed { stub: house.stub()?, arrived: AtomicU64::new(0) });
         let node = house.start(push.clone()).await?;
-        let work = Work { node: &node, tenant, push: &push };
+        let run = house.clock.wall().0;
+        let work = Work { node: &node, tenant, push: &push, run };
         let critical_idle = work.critical(self.critical, 0).await?;
         let (before, journal_before) = (work.sent(), node.health().counters.record_bytes);
         let meter = Meter::begin()?;
@@ -200,6 +204,8 @@ struct Work<'a> {
     node: &'a Node,
     tenant: TenantId,
     push: &'a Timed,
+    /// In every id, so that the same data can be measured again.
+    run: u64,
 }
 
 impl Work<'_> {
@@ -230,7 +236,7 @@ impl Work<'_> {
 
     async fn post(&self, actor: &str, id: &str) -> Result<()> {
         let ask = EventAsk {
-            source: id.to_owned(),
+            source: format!("{id}-{}", self.run),
             id: actor.to_owned(),
             kind: "post".to_owned(),
             actor: Some(actor.to_owned()),
@@ -248,9 +254,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn ask(&self, id: String, priority: Priority) -> NotifyAsk {
+    fn ask(&self, id: &str, priority: Priority) -> NotifyAsk {
         NotifyAsk {
-            id,
+            id: format!("{id}-{}", self.run),
             kind: "notification".to_owned(),
             category: "bench".to_owned(),
             priority,
@@ -269,7 +275,7 @@ impl Work<'_> {
             let recipients = self.node.recipients(self.tenant, &[user_name(no)]).map_err(refused)?;
             let before = self.push.arrived.load(Ordering::Relaxed);
             let began = Instant::now();
-            let mut ask = self.ask(format!("critical-{series}-{no}"), Priority::Critical);
+            let mut ask = self.ask(&format!("critical-{series}-{no}"), Priority::Critical);
             ask.recipients = recipients.into_iter().map(|one| (one, None)).collect();
             self.node.notify(self.tenant, ask).await.map_err(refused)?;
             while self.push.arrived.load(Ordering::Relaxed) < before + DEVICES {
@@ -287,7 +293,7 @@ impl Work<'_> {
         let mut waiting = Vec::new();
         for no in 0..requests {
             let (node, tenant) = (self.node.clone(), self.tenant);
-            let ask = self.ask(format!("direct-{no}"), Priority::Normal);
+            let ask = self.ask(&format!("direct-{no}"), Priority::Normal);
             waiting.push(tokio::spawn(async move {
                 let names: Vec<String> = (0..1_000).map(|at| user_name((no * 1_000 + at) % users)).collect();
                 let recipients = node.recipients(tenant, &names).map_err(refused)?;

@@ -12,6 +12,10 @@ pub trait Tables {
     fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError>;
 }
 
+/// Keys with this first byte are columns: a few bytes of each of many users, read for every member of a parcel. There
+/// are not many of them, and engines that find rows on disk keep them in memory.
+pub const COLUMNS: u8 = 49;
+
 /// Called with key and value of each row.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 

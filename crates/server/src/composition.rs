@@ -44,6 +44,7 @@ fn store_options(data: &Path, config: &Config) -> StoreOptions {
     let memory = config.memory;
     StoreOptions {
         cache_bytes: memory.cache_bytes,
+        column_bytes: memory.column_bytes,
         window_events_min: memory.window_events,
         transpose_pairs_max: memory.transpose_bytes / PAIR_BYTES,
         hot_bytes: memory.hot_bytes,

@@ -24,8 +24,16 @@ use tracing::{error, info};
 pub fn run(flags: &Flags) -> Result<()> {
     let config = config::load(flags)?;
     logging::start(config.log);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build()?;
     runtime.block_on(serve(config))
+}
+
+/// Whoever reads a row that is not in memory holds up its thread until the disk has answered: more threads than cores
+/// keep the cores busy and ask the disk several things at once.
+#[must_use]
+pub fn threads() -> usize {
+    4 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 async fn serve(config: Config) -> Result<()> {

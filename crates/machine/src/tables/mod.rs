@@ -8,7 +8,7 @@
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::view::View;
-use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_ports::tables::{COLUMNS, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::TenantId;
 use std::ops::ControlFlow;
 
@@ -70,7 +70,7 @@ pub enum Family {
     Marks = 46,
     Todo = 47,
     EndpointPage = 48,
-    Reach = 49,
+    Reach = COLUMNS,
     Work = 50,
     WorkMembers = 51,
     Halted = 52,

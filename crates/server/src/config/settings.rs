@@ -47,6 +47,11 @@ pub const SETTINGS: &[Setting] = &[
         "Memory for blocks of the tables that were read. Takes effect as they are read, not at the start.",
     ),
     number(
+        "storage.columns_mib",
+        "256",
+        "Memory for what gates ask of every recipient, as it is read: about 18 bytes for each user.",
+    ),
+    number(
         "inbox.window_events",
         "4096",
         "Events of a shard that wait in memory, found through the lists of whoever reads, before they are written to \

@@ -23,6 +23,7 @@ mod partition;
 
 mod overlay;
 
+mod columns;
 mod kept;
 mod lists;
 mod page;
@@ -59,6 +60,8 @@ pub struct StoreOptions {
     pub directory: PathBuf,
     /// Blocks of the database that are kept in memory.
     pub cache_bytes: u64,
+    /// Memory for the columns of users, once they were read: about 18 bytes each.
+    pub column_bytes: usize,
     /// Memory for the lists that fan-out goes through most.
     pub kept_list_bytes: usize,
     /// Recent events of a partition that make a run worth writing. Fewer are found through the lists, which costs
@@ -87,6 +90,7 @@ impl StoreOptions {
         Self {
             directory: directory.into(),
             cache_bytes: 64 << 20,
+            column_bytes: 256 << 20,
             kept_list_bytes: 32 << 20,
             window_events_min: 4_096,
             window_pairs_min: 131_072,

@@ -3,6 +3,7 @@
 //! Readers look into the active overlay, then into the one a running sync is writing (frozen), then into the
 //! database. So it makes no difference to them when exactly the write of a sync lands.
 
+use super::columns::is_column;
 use super::keys::{self, Family, PageKey};
 use super::rows::{Rows, read_error, taken};
 use fantail_ports::tables::{Changes, KeyRange, Order, TablesError, Visit};
@@ -70,8 +71,23 @@ impl MergedTables<'_> {
         if let Some(row) = recent {
             return Ok(row.clone());
         }
+        if is_column(key) { self.column(key) } else { self.stored(key) }
+    }
+
+    fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
         let stored = self.rows.main.get(keys::table(self.partition, key));
         stored.map(|found| found.map(|value| value.to_vec())).map_err(|cause| read_error(&cause))
+    }
+
+    fn column(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
+        if let Some(row) = self.rows.columns.get(self.partition, key) {
+            return Ok(Some(row.to_vec()));
+        }
+        let stored = self.stored(key)?;
+        if let (Some(row), None) = (&stored, self.frozen) {
+            self.rows.columns.take_in(self.partition, key, row);
+        }
+        Ok(stored)
     }
 
     pub fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {

@@ -197,6 +197,7 @@ impl Partition {
     pub fn thaw(&mut self, rows: &Rows) -> Option<Arc<Overlay>> {
         let frozen = self.frozen.take()?;
         rows.kept.forget(self.id, lists_of(&frozen.pages));
+        rows.columns.forget(self.id, frozen.tables.keys());
         Some(frozen)
     }
 

@@ -5,6 +5,7 @@
 //! an earlier batch (durable later) replaced. So [`Rows::write_durable`] makes the log durable first.
 
 use super::StoreOptions;
+use super::columns::Columns;
 use super::kept::KeptLists;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
@@ -31,6 +32,7 @@ pub struct Rows {
     database: Database,
     pub main: Keyspace,
     pub kept: KeptLists,
+    pub columns: Columns,
     ingest_rows_min: usize,
 }
 
@@ -61,7 +63,8 @@ impl Rows {
             })
             .map_err(|cause| open_error(&format!("{what}: main"), &cause))?;
         let kept = KeptLists::new(options.kept_list_bytes);
-        Ok(Self { database: opened, main, kept, ingest_rows_min: options.ingest_rows_min })
+        let columns = Columns::new(options.column_bytes);
+        Ok(Self { database: opened, main, kept, columns, ingest_rows_min: options.ingest_rows_min })
     }
 
     /// Writes rows with ascending keys, all or nothing; they, and every write before, are durable on return.
