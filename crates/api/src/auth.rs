@@ -161,6 +161,7 @@ mod tests {
             created_at: Millis(0),
             expires_at: expires_at.map(Millis),
             revoked_at: revoked_at.map(Millis),
+            rate: None,
         }
     }
 

@@ -112,6 +112,10 @@ impl From<Refusal> for Problem {
             Refusal::TooManyFollows { .. }
             | Refusal::TooManyEndpoints { .. }
             | Refusal::TooManySnoozed { .. } => Self::new(Code::LimitReached, detail),
+            Refusal::TooFast { retry_after_ms } => {
+                Self::new(Code::RateLimited, "the tenant or the key asks faster than it may")
+                    .retry_after_s(retry_after_ms.div_ceil(1000).max(1))
+            }
             Refusal::Busy { retry_after_ms } => {
                 Self::new(Code::QueueFull, "too much is waiting to be stored")
                     .retry_after_s(retry_after_ms.div_ceil(1000).max(1))

@@ -65,7 +65,7 @@ const CORE: &[Route] = &[
     .takes_events()
     .gives(202, Shape::of::<EventAccepted>())
     .gives(202, Shape::of::<EventsAccepted>())
-    .refuses(&[Code::DuplicateNotification, Code::InvalidRecipient]),
+    .refuses(&[Code::DuplicateNotification, Code::InvalidRecipient, Code::RateLimited]),
     Route::new(
         "retractEvent",
         Delete,
@@ -85,7 +85,7 @@ const CORE: &[Route] = &[
     )
     .takes(Shape::of::<NotificationSend>())
     .gives(202, Shape::of::<NotificationAccepted>())
-    .refuses(&[Code::DuplicateNotification, Code::InvalidRecipient]),
+    .refuses(&[Code::DuplicateNotification, Code::InvalidRecipient, Code::RateLimited]),
     Route::new(
         "getNotificationStatus",
         Get,

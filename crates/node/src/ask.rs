@@ -9,7 +9,7 @@ pub use deliveries::{
     ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, RecipientPage,
     RecipientStatus,
 };
-pub use tenants::{KeyAsk, KeyView, TenantAsk, TenantPatch, TenantView};
+pub use tenants::{KeyAsk, KeyView, Rate, TenantAsk, TenantPatch, TenantView};
 
 pub use crate::deliveries::{Place, Which};
 pub use fantail_machine::shard::redrive::Wish;
@@ -342,6 +342,9 @@ pub enum Refusal {
     NotSuppressed,
     #[error("{limit} notifications are snoozed, the most there can be")]
     TooManySnoozed { limit: usize },
+    /// The producer asks faster than it may.
+    #[error("more is asked for than may be, try again in {retry_after_ms} ms")]
+    TooFast { retry_after_ms: u64 },
     /// Try again: queues are full.
     #[error("busy, try again in {retry_after_ms} ms")]
     Busy { retry_after_ms: u64 },

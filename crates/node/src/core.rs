@@ -7,6 +7,7 @@ use crate::dispatch::Dispatch;
 use crate::known::Known;
 use crate::meter::Meter;
 use crate::ports::Ports;
+use crate::producers::Producers;
 use crate::queue::Queue;
 use crate::tail::Tail;
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk};
@@ -37,6 +38,7 @@ pub struct Core {
     pub meter: Arc<Meter>,
     pub known: Known,
     pub dispatch: Arc<Dispatch>,
+    pub producers: Producers,
     /// Fan-out has so much before it that no more events are accepted; told by the sync loop.
     pub is_crowded: AtomicBool,
     pub control: Arc<ControlPlane>,

@@ -11,7 +11,7 @@ use crate::ask::{
 use crate::core::Core;
 use crate::deliveries::DeadPlace;
 use crate::meter::Reading;
-use crate::{accept, deliveries, devices, housekeeping, inbox, notify, people, start, tenants};
+use crate::{accept, deliveries, devices, housekeeping, inbox, notify, people, producers, start, tenants};
 use fantail_ports::store::{Gauges, StoreError, Tended};
 use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
@@ -179,6 +179,11 @@ impl Node {
     #[must_use]
     pub fn key_by_id(&self, id: &str) -> Option<Arc<KeyView>> {
         self.core.control.now().key(id)
+    }
+
+    /// Charges a request to its tenant and its key; refused if they ask faster than they may.
+    pub fn spend(&self, tenant: TenantId, key: Option<&KeyView>, cost: u32) -> Result<(), Refusal> {
+        producers::spend(&self.core, tenant, key, cost)
     }
 
     /// One result per event, in order. `Ok` only after it is durable.

@@ -14,6 +14,7 @@ use crate::lead::{Leader, Settled};
 use crate::machines::{Directory, Front, Machine, Root, Shard};
 use crate::meter::Meter;
 use crate::ports::Ports;
+use crate::producers::{Defaults, Producers};
 use crate::queue::Queue;
 use crate::recover::{RecoverError, Recovered, recover};
 use crate::tail::Tail;
@@ -39,11 +40,13 @@ pub struct Options {
     pub shards: u16,
     pub fronts: u16,
     pub directories: u16,
+    /// How fast producers may ask.
+    pub producers: Defaults,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { shards: 4, fronts: 1, directories: 1 }
+        Self { shards: 4, fronts: 1, directories: 1, producers: Defaults::default() }
     }
 }
 
@@ -109,7 +112,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let plane = Arc::new(ControlPlane::default());
     let settled = refresh(starter.ports.clone(), plane.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
-    let Options { shards, fronts, directories } = options;
+    let Options { shards, fronts, directories, producers } = options;
     let wanted = Layout { shards, fronts, directories };
     let layout = match answer(root.push(HOUSE, vec![RootAsk::Layout(wanted)], 64)).await {
         Ok(RootAnswer::Layout(layout)) => layout,
@@ -155,6 +158,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         meter,
         known: Known::default(),
         dispatch,
+        producers: Producers::new(producers),
         is_crowded: AtomicBool::new(false),
         control: plane,
         layout,

@@ -118,6 +118,11 @@ pub const RETENTION_DAYS_DEFAULT: u32 = 90;
 /// A larger jump of the wall clock is alarmed, not adopted.
 pub const CLOCK_JUMP_MS_MAX: u64 = 60_000;
 
+/// Producers whose use is remembered: tenants and keys with a rate. Above it those that used nothing lately are
+/// forgotten.
+pub const ALLOWANCES_MAX: usize = 20_000;
+/// Rates above this are none.
+pub const PRODUCER_RATE_MAX: u32 = 10_000_000;
 pub const TENANTS_MAX: usize = 10_000;
 pub const KEYS_PER_TENANT_MAX: usize = 100;
 /// Templates are kinds of notifications, not notifications.

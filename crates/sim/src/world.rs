@@ -61,7 +61,12 @@ impl World {
         Self {
             seed,
             bug,
-            options: Options { shards: swarm.shards, fronts: swarm.fronts, directories: swarm.directories },
+            options: Options {
+                shards: swarm.shards,
+                fronts: swarm.fronts,
+                directories: swarm.directories,
+                ..Options::default()
+            },
             executor: Executor::new(clock.clone()),
             clock,
             journal: MemoryJournal::new(Durability::OnFlush),

@@ -18,7 +18,7 @@ use fantail_wire::list::{
 };
 use fantail_wire::problem::{FieldError, Problem};
 use fantail_wire::tenant::{
-    Key, KeyCreate, KeyCreated, Keys, Scope, Tenant, TenantChange, TenantCreate, Tenants,
+    Key, KeyCreate, KeyCreated, Keys, RateLimit, Scope, Tenant, TenantChange, TenantCreate, Tenants,
 };
 use fantail_wire::user::{User, UserChannel, UserItem, UserPut, UsersBatch, UsersPut};
 use serde_json::value::RawValue;
@@ -27,6 +27,7 @@ use serde_json::{Map, Value, json};
 const EVENT: &str = "01KG9V7W0R0000000000000001";
 const REQUEST: &str = "01KG9V7W0R00000000000000RQ";
 const TIME: &str = "2026-01-31T12:00:00.000Z";
+const RATE: RateLimit = RateLimit { per_second: 100, burst: Some(500) };
 const CURSOR: &str = "AQIk3w8AAAAAAAAABw";
 
 pub(super) fn text(text: &str) -> String {
@@ -194,18 +195,21 @@ examples! {
         name: Some(text("Acme")),
         celebrity_threshold: Some(10_000),
         retention_days: Some(90),
+        rate_limit: Some(RATE),
     };
     Tenant => Tenant {
         slug: text("acme"),
         name: text("Acme"),
         celebrity_threshold: 10_000,
         retention_days: 90,
+        rate_limit: Some(RATE),
         created_at: text(TIME),
     };
     Tenants => Tenants { tenants: vec![Tenant::example()] };
     KeyCreate => KeyCreate {
         scopes: vec![Scope::EventsWrite, Scope::InboxRead],
         expires_at: Some(text(TIME)),
+        rate_limit: Some(RATE),
     };
     KeyCreated => KeyCreated {
         key_id: text("3mBqZ81kXw0P"),
@@ -213,6 +217,7 @@ examples! {
         scopes: vec![text("events:write"), text("inbox:read")],
         created_at: text(TIME),
         expires_at: Some(text(TIME)),
+        rate_limit: Some(RATE),
     };
     Keys => Keys {
         keys: vec![Key {
@@ -221,6 +226,7 @@ examples! {
             created_at: text(TIME),
             expires_at: Some(text(TIME)),
             revoked_at: Some(text(TIME)),
+            rate_limit: Some(RATE),
         }],
     };
     Readiness => Readiness {

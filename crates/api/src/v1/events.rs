@@ -12,7 +12,7 @@ use crate::reply::Reply;
 use crate::v1::batch;
 use crate::v1::event_ask::ask_of;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use fantail_node::ask::{Accepted, EventAsk, Refusal};
+use fantail_node::ask::{Accepted, AudienceAsk, EventAsk, Refusal};
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::EVENTS_PER_REQUEST_MAX;
 use fantail_wire::code::Code;
@@ -103,6 +103,7 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
     let mut faults = Faults::default();
     let ask = ask_of(event, Pointer::ROOT, &mut faults);
     faults.into_result()?;
+    call.spend(tenant, cost_of(&ask))?;
     let mut results = call.node.post_events(tenant, vec![ask]).await;
     let accepted = results.pop().expect("one result per event")?;
     count(call, tenant, &[Ok(accepted)]);
@@ -120,6 +121,7 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
 
 async fn many(tenant: TenantId, call: &Call, events: Vec<CloudEvent>) -> Result<Reply, Problem> {
     let asks = check_all(events)?;
+    call.spend(tenant, asks.iter().map(cost_of).sum())?;
     let results = call.node.post_events(tenant, asks).await;
     count(call, tenant, &results);
     if let Some(problem) = batch::refused_as_one(&results) {
@@ -127,6 +129,14 @@ async fn many(tenant: TenantId, call: &Call, events: Vec<CloudEvent>) -> Result<
     }
     let events = results.into_iter().map(result_of).collect();
     Ok(Reply::json(202, &EventsAccepted { request_id: call.request_id.clone(), events }))
+}
+
+/// What an event costs its producer.
+fn cost_of(ask: &EventAsk) -> usize {
+    match &ask.audience {
+        AudienceAsk::Users(users) => users.len(),
+        AudienceAsk::FollowersOf(_) | AudienceAsk::Topic(_) => 1,
+    }
 }
 
 fn check_all(events: Vec<CloudEvent>) -> Result<Vec<EventAsk>, Problem> {

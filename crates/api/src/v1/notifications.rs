@@ -38,6 +38,7 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let mut draft = Draft::of(&call, request)?;
     let template = draft.choose_template(tenant, &call)?;
     let count = draft.users.len() as u64;
+    call.spend(tenant, draft.users.len())?;
     let accepted = match call.node.recipients(tenant, &draft.users) {
         Ok(recipients) => {
             let recipients = match template {

@@ -35,6 +35,7 @@ use fantail_rules::ids::{
     Position, ShardNo, TenantId, UserNo,
 };
 use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::pacing::Rate;
 use fantail_rules::retry::Cause;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
@@ -111,6 +112,7 @@ fn history() -> Node {
         secret_hash: [3; 32],
         scopes: vec!["inbox:read".into()],
         expires: Some(Millis(START.0 + DAY_MS)),
+        rate: Some(Rate { per_second: 100, burst: 500 }),
     });
     node.root(RootAsk::RevokeKey { tenant: TENANT, id: "k1".into() });
     templates::put(&mut node, "welcome", Expect::Absent, 1);
@@ -189,6 +191,7 @@ fn root_examples() -> Vec<RootRecord> {
             tier_up: 10_000,
             retention_days: 90,
             created: Millis(1_750_000_000_000),
+            rate: Some(Rate { per_second: 1_000, burst: 5_000 }),
         }),
         RootRecord::KeyPut(ApiKey {
             tenant,
@@ -197,6 +200,7 @@ fn root_examples() -> Vec<RootRecord> {
             scopes: vec!["events:write".into(), "admin".into()],
             created: Millis(1_750_000_000_000),
             expires: Some(Millis(1_760_000_000_000)),
+            rate: None,
         }),
         RootRecord::KeyRevoked { tenant, id: "k1".into() },
         RootRecord::TemplatePut(Box::new(TemplatePut {

@@ -23,6 +23,7 @@ use fantail_rules::ids::{
     ShardNo, TenantId, UserNo,
 };
 use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::pacing::Rate;
 use fantail_rules::priority::Priority;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
@@ -82,31 +83,35 @@ fn sizes() -> impl Strategy<Value = Vec<Size>> {
     vec(size, 0..8)
 }
 
+fn rate() -> impl Strategy<Value = Rate> {
+    any::<(u32, u32)>().prop_map(|(per_second, burst)| Rate { per_second, burst })
+}
+
 pub fn tenant_row() -> impl Strategy<Value = Tenant> {
-    (tenant(), any::<String>(), any::<String>(), any::<u32>(), any::<u32>(), millis()).prop_map(
-        |(id, slug, name, tier_up, retention_days, created)| Tenant {
+    (tenant(), any::<String>(), any::<String>(), any::<u32>(), any::<u32>(), millis(), option::of(rate()))
+        .prop_map(|(id, slug, name, tier_up, retention_days, created, rate)| Tenant {
             id,
             slug,
             name,
             tier_up,
             retention_days,
             created,
-        },
-    )
+            rate,
+        })
 }
 
 pub fn api_key() -> impl Strategy<Value = ApiKey> {
     let scopes = vec(any::<String>(), 0..5);
-    (tenant(), any::<String>(), any::<[u8; 32]>(), scopes, millis(), option::of(millis())).prop_map(
-        |(tenant, id, secret_hash, scopes, created, expires)| ApiKey {
+    (tenant(), any::<String>(), any::<[u8; 32]>(), scopes, millis(), option::of(millis()), option::of(rate()))
+        .prop_map(|(tenant, id, secret_hash, scopes, created, expires, rate)| ApiKey {
             tenant,
             id,
             secret_hash,
             scopes,
             created,
             expires,
-        },
-    )
+            rate,
+        })
 }
 
 pub fn about() -> impl Strategy<Value = About> {

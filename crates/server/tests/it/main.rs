@@ -18,6 +18,7 @@ mod marks;
 mod matrix;
 mod people;
 mod problems;
+mod producers;
 mod recovery;
 mod templates;
 mod tenants;
