@@ -71,6 +71,9 @@ pub enum Scope {
     /// Send and cancel notifications, redrive and drop dead letters.
     #[serde(rename = "notifications:write")]
     NotificationsWrite,
+    /// Say that something is critical, beside the scope to send it at all: it passes quiet hours and preferences.
+    #[serde(rename = "send:critical")]
+    SendCritical,
     /// Read what became of notifications.
     #[serde(rename = "notifications:read")]
     NotificationsRead,
@@ -101,6 +104,7 @@ impl Scope {
     pub const ALL: &[Self] = &[
         Self::EventsWrite,
         Self::NotificationsWrite,
+        Self::SendCritical,
         Self::NotificationsRead,
         Self::InboxRead,
         Self::InboxWrite,
@@ -118,6 +122,7 @@ impl Scope {
         match self {
             Self::EventsWrite => "events:write",
             Self::NotificationsWrite => "notifications:write",
+            Self::SendCritical => "send:critical",
             Self::NotificationsRead => "notifications:read",
             Self::InboxRead => "inbox:read",
             Self::InboxWrite => "inbox:write",

@@ -3,6 +3,7 @@
 //! Comes from: `pipeline`. Decides: which of the three CloudEvents forms this is, and that all of it is well formed.
 //! Goes to: `Node::post_events`. A batch is accepted only if every event in it is valid.
 
+use crate::auth;
 use crate::body;
 use crate::call::Call;
 use crate::check::Faults;
@@ -103,6 +104,7 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
     let mut faults = Faults::default();
     let ask = ask_of(event, Pointer::ROOT, &mut faults);
     faults.into_result()?;
+    auth::require_priority(&call.caller, ask.priority)?;
     call.spend(tenant, cost_of(&ask))?;
     let mut results = call.node.post_events(tenant, vec![ask]).await;
     let accepted = results.pop().expect("one result per event")?;
@@ -121,6 +123,7 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
 
 async fn many(tenant: TenantId, call: &Call, events: Vec<CloudEvent>) -> Result<Reply, Problem> {
     let asks = check_all(events)?;
+    asks.iter().try_for_each(|ask| auth::require_priority(&call.caller, ask.priority))?;
     call.spend(tenant, asks.iter().map(cost_of).sum())?;
     let results = call.node.post_events(tenant, asks).await;
     count(call, tenant, &results);

@@ -4,6 +4,7 @@
 //! what became of it.
 
 use crate::aside;
+use crate::auth;
 use crate::call::Call;
 use crate::check::Faults;
 use crate::cursor::{self, Owner};
@@ -37,6 +38,7 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: NotificationSend = call.json()?;
     let mut draft = Draft::of(&call, request)?;
     let template = draft.choose_template(tenant, &call)?;
+    auth::require_priority(&call.caller, draft.ask.priority)?;
     let count = draft.users.len() as u64;
     call.spend(tenant, draft.users.len())?;
     let accepted = match call.node.recipients(tenant, &draft.users) {

@@ -71,3 +71,40 @@ fn a_key_has_a_rate_of_its_own_and_the_server_has_a_default() {
     let wrong = json!({"scopes": SENDER, "rateLimit": {"perSecond": 5, "burst": 0}});
     refused(admin.post("/api/v1/tenants/default/keys", &wrong), "INVALID_REQUEST");
 }
+
+// proves: DEL-18, PRI-03, API-05
+#[test]
+fn only_keys_with_the_scope_send_what_is_critical() {
+    let server = Server::start();
+    let mut admin = server.admin();
+    let mut own = server.client();
+    put_user(&mut own, "ann");
+    let template = json!({
+        "category": "security",
+        "channels": {"inApp": {"title": "Code"}},
+    });
+    expect(own.json("PUT", "/api/v1/templates/code", &template), 201);
+    let mut plain = server.with_key(&key_of(&mut admin, "default", SENDER));
+    let mut scoped = server.with_key(&key_of(&mut admin, "default", &[SENDER, &["send:critical"]].concat()));
+    let send = |id: &str, more: Value| {
+        let mut body = notification(id, &["ann"]);
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        body
+    };
+    let mut rendered = send("t", json!({"templateId": "code"}));
+    rendered.as_object_mut().expect("an object").remove("content");
+    let path = "/api/v1/notifications";
+    for body in
+        [send("p", json!({"priority": "critical"})), send("c", json!({"category": "transaction"})), rendered]
+    {
+        let problem = refused(plain.post(path, &body), "FORBIDDEN");
+        assert!(problem["detail"].as_str().is_some_and(|text| text.contains("send:critical")), "{problem}");
+        expect(scoped.post(path, &body), 202);
+    }
+    expect(plain.post(path, &send("d", json!({"category": "transaction", "priority": "high"}))), 202);
+    let mut event = event("e", &json!({"users": ["ann"]}));
+    event["data"]["category"] = json!("security");
+    refused(plain.post("/api/v1/events", &event), "FORBIDDEN");
+    refused(plain.post("/api/v1/events", &json!([event])), "FORBIDDEN");
+    expect(scoped.post("/api/v1/events", &event), 202);
+}
