@@ -20,8 +20,8 @@ use fantail_wire::list::{
     EdgesChanged, FollowState, Followers, Follows, FollowsBatch, Subscribers, SubscribersBatch,
 };
 use fantail_wire::notification::{
-    DeadLetterChoice, DeadLetters, DeadLettersChanged, Explanation, NotificationAccepted, NotificationSend,
-    NotificationStatus,
+    CancelByKey, CancelledByKey, DeadLetterChoice, DeadLetters, DeadLettersChanged, Explanation,
+    NotificationAccepted, NotificationSend, NotificationStatus,
 };
 use fantail_wire::tenant::Scope::{
     EventsWrite, NotificationsRead, NotificationsWrite, UsersRead, UsersWrite,
@@ -115,6 +115,15 @@ const CORE: &[Route] = &[
     )
     .gives_nothing(204)
     .refuses(&[Code::EventNotFound]),
+    Route::new(
+        "cancelNotificationsByKey",
+        Post,
+        "/api/v1/notifications/cancel",
+        "Stop everything that was sent with a cancellation key, as far as it is not too late",
+        Scoped(NotificationsWrite, |tenant, call| Box::pin(notifications::cancel_by_key(tenant, call))),
+    )
+    .takes(Shape::of::<CancelByKey>())
+    .gives(200, Shape::of::<CancelledByKey>()),
     // --- dead letters ---
     Route::new(
         "listDeadLetters",

@@ -8,7 +8,7 @@ use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
 use crate::core::{Core, answer, answers, locked, stopped};
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
-use fantail_machine::records::front::Delivery;
+use fantail_machine::records::front::{Delivery, Options};
 use fantail_machine::tables::user;
 use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::{Context, Sealed};
@@ -90,6 +90,7 @@ fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted,
         | FrontAnswer::Cancelled
         | FrontAnswer::UnknownEvent
         | FrontAnswer::Counted
+        | FrontAnswer::Released { .. }
         | FrontAnswer::Forgot { .. } => Err(stopped("the front answered something else")),
     }
 }
@@ -172,6 +173,7 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         content,
         delivery,
         personal: Vec::new(),
+        options: Options::default(),
         audience,
         tier_up,
     };

@@ -2,13 +2,15 @@
 //! problem documents are `api`'s; sealing, hashing and sharding are `accept`'s.
 
 mod deliveries;
+mod options;
 pub mod templates;
 mod tenants;
 
 pub use deliveries::{
-    ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, RecipientPage,
-    RecipientStatus,
+    ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Phase,
+    RecipientPage, RecipientStatus,
 };
+pub use options::{Called, OptionsAsk};
 pub use tenants::{KeyAsk, KeyView, Rate, TenantAsk, TenantPatch, TenantView};
 
 pub use crate::deliveries::{Place, Which};
@@ -78,6 +80,7 @@ pub struct NotifyAsk {
     pub content: Vec<u8>,
     /// Each with what it alone is told.
     pub recipients: Vec<(Recipient, Option<Vec<u8>>)>,
+    pub options: OptionsAsk,
     pub body_hash: [u8; 16],
 }
 
@@ -274,6 +277,9 @@ pub struct EventView {
     pub content: Vec<u8>,
     /// Some recipients have content of their own instead.
     pub is_personal: bool,
+    pub collapse_key: Option<String>,
+    /// Channels carry a generic text.
+    pub is_sensitive: bool,
 }
 
 #[derive(Clone, Debug)]

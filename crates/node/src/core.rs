@@ -1,6 +1,7 @@
 //! What all parts of a running node share: the ports, the queues of the leaders, the layout.
 
 use crate::ask::{ListAsk, Refusal};
+use crate::bell::Bell;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::dispatch::Dispatch;
@@ -52,6 +53,8 @@ pub struct Core {
 pub struct FrontHandle {
     pub queue: Arc<FrontQueue>,
     pub tail: Arc<Tail>,
+    /// Rings when something was scheduled.
+    pub scheduled: Arc<Bell>,
     pub applied: watch::Receiver<Position>,
 }
 

@@ -4,8 +4,8 @@
 //! names for those who may read them. Goes to: `machine::shard::redrive` for what an operator wants.
 
 use crate::ask::{
-    ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, RecipientPage,
-    RecipientStatus, Refusal,
+    ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Phase,
+    RecipientPage, RecipientStatus, Refusal,
 };
 use crate::core::{Core, answer};
 use crate::inbox;
@@ -57,11 +57,18 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
     }
     // An event for a list is taken by every shard, one for named users where they live.
     let is_taken = if row.recipients == 0 { is_everywhere } else { named == row.recipients };
+    let is_stillborn = row.is_stillborn();
     let channel = |(kind, (tally, is_open)): (ChannelKind, (Tally, bool))| ChannelStatus {
         channel: kind,
         counts: State::ALL.into_iter().map(|state| (state, tally.of(state))).collect(),
         unreached: tally.unreached,
-        is_done: is_taken && !is_open && tally.in_flight() == 0,
+        is_done: is_stillborn || (is_taken && !is_open && tally.in_flight() == 0),
+    };
+    let channels: Vec<ChannelStatus> = channels.into_iter().map(channel).collect();
+    let phase = match row.held_until() {
+        Some(_) => Phase::Scheduled,
+        None if channels.iter().all(|channel| channel.is_done) => Phase::Done,
+        None => Phase::Sending,
     };
     Ok(NotificationStatus {
         event,
@@ -70,7 +77,10 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
         is_cancelled: row.cancelled,
         is_retracted: row.retracted,
         recipients: row.recipients,
-        channels: channels.into_iter().map(channel).collect(),
+        phase,
+        never_released: is_stillborn,
+        due: row.options.due,
+        channels,
     })
 }
 
@@ -200,6 +210,8 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, user: &str) -> Result
         Ok((Some(arrival), work::halted(tables, tenant, arrival)?, found))
     })?;
     let inbox = inbox::entry(core, tenant, user, event).ok();
+    let view = inbox::event(core, tenant, event)?;
+    let phase = status(core, tenant, event)?.phase;
     Ok(Explanation {
         event,
         user: user.to_owned(),
@@ -211,6 +223,10 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, user: &str) -> Result
         class: row.delivery.map(|delivery| delivery.terms.class),
         arrival,
         is_in_inbox: inbox.is_some(),
+        due: row.options.due,
+        phase,
+        collapse_key: view.collapse_key.clone(),
+        is_sensitive: view.is_sensitive,
         halted,
         deliveries: found,
     })

@@ -2,7 +2,7 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`producers`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`dispatch`, `deliver`), everything
+//! (`producers`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`, `dispatch`, `deliver`), everything
 //! else (`people`, `devices`, `templates`, `tenants`, `errands`, `claims`, `housekeeping`).
 
 pub mod ask;
@@ -27,6 +27,7 @@ pub mod deliveries;
 mod dispatch;
 mod notify;
 pub mod producers;
+mod schedule;
 
 mod devices;
 mod inbox;

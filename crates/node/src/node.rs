@@ -2,16 +2,18 @@
 //! methods for templates are in `templates`.
 
 use crate::ask::{
-    Accepted, ChannelKind, Counts, DeadLetter, DeliveryState, DeviceAsk, DeviceView, EdgeAsk, EdgeChange,
-    EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus,
-    NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal, Registered,
-    SuppressionAsk, SuppressionView, TenantAsk, TenantPatch, TenantView, Upserted, UserAsk, UserView, Which,
-    Wish,
+    Accepted, Called, ChannelKind, Counts, DeadLetter, DeliveryState, DeviceAsk, DeviceView, EdgeAsk,
+    EdgeChange, EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names,
+    NotificationStatus, NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal,
+    Registered, SuppressionAsk, SuppressionView, TenantAsk, TenantPatch, TenantView, Upserted, UserAsk,
+    UserView, Which, Wish,
 };
 use crate::core::Core;
 use crate::deliveries::DeadPlace;
 use crate::meter::Reading;
-use crate::{accept, deliveries, devices, housekeeping, inbox, notify, people, producers, start, tenants};
+use crate::{
+    accept, deliveries, devices, housekeeping, inbox, notify, people, producers, schedule, start, tenants,
+};
 use fantail_ports::store::{Gauges, StoreError, Tended};
 use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
@@ -259,6 +261,11 @@ impl Node {
     /// Stops what of an event was not sent yet.
     pub async fn cancel(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
         accept::cancel(&self.core, tenant, event).await
+    }
+
+    /// Stops everything that was accepted under a cancellation key, as far as it is not too late.
+    pub async fn cancel_by_key(&self, tenant: TenantId, key: &str) -> Result<Called, Refusal> {
+        schedule::cancel_by_key(&self.core, tenant, key).await
     }
 
     pub async fn put_users(&self, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {

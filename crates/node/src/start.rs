@@ -2,6 +2,7 @@
 //! shards that take from them.
 
 use crate::ask::Refusal;
+use crate::bell;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
@@ -17,8 +18,10 @@ use crate::ports::Ports;
 use crate::producers::{Defaults, Producers};
 use crate::queue::Queue;
 use crate::recover::{RecoverError, Recovered, recover};
+use crate::schedule;
 use crate::tail::Tail;
 use crate::take::{HOUSE, TakeLoop};
+use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
 use fantail_ports::journal::JournalError;
@@ -204,6 +207,9 @@ fn start_loops(core: &Arc<Core>) {
         let errands = ErrandLoop { core: core.clone(), shard: *shard };
         tasks.spawn("errands", Box::pin(errands.run()));
     }
+    for front in core.fronts.keys() {
+        tasks.spawn("schedule", Box::pin(schedule::run(core.clone(), *front)));
+    }
     tasks.spawn("dispatch", Box::pin(dispatch::run(core.clone())));
     tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
     tasks.spawn("retention", Box::pin(retention_loop(core.clone())));
@@ -228,9 +234,16 @@ impl Starter {
         for front in (0..layout.fronts).map(FrontNo) {
             let tail = Arc::new(Tail::new(front, self.ports.journal.clone()));
             let feed = tail.clone();
-            let settled: Settled = Box::new(move |facts, _| feed.extend(facts));
+            let scheduled: Arc<bell::Bell> = Arc::default();
+            let later = scheduled.clone();
+            let settled: Settled = Box::new(move |facts, _| {
+                feed.extend(facts);
+                if facts.iter().any(|fact| matches!(fact.said, Said::Scheduled { .. })) {
+                    later.ring();
+                }
+            });
             let (queue, applied) = self.lead(Front::new(front), &BTreeMap::new(), settled).await?;
-            fronts.insert(front, FrontHandle { queue, tail, applied });
+            fronts.insert(front, FrontHandle { queue, tail, scheduled, applied });
         }
         Ok(fronts)
     }

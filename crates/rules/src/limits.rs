@@ -42,6 +42,10 @@ pub const MARK_IDS_MAX: usize = 1_000;
 pub const MARK_ROWS_PER_RECORD_MAX: usize = 256;
 /// Snoozed entries of one user; they are read with every page.
 pub const SNOOZED_MAX: usize = 100;
+/// How far ahead a notification can be scheduled.
+pub const SCHEDULE_MS_MAX: u64 = 366 * 24 * 3_600_000;
+/// The smallest limit of the providers, which is that of APNs.
+pub const COLLAPSE_KEY_BYTES_MAX: usize = 64;
 /// How far ahead an entry can be snoozed: longer is deleting.
 pub const SNOOZE_MS_MAX: u64 = 366 * 24 * 3_600_000;
 /// Stays of one user on one list that are kept apart. Only stays with events inside count.

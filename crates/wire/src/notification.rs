@@ -57,6 +57,39 @@ pub struct SendOptions {
     /// Seconds after which nothing of it is sent any more: 60 to 2,592,000. 86,400 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u64>,
+    /// Nothing is sent, and nothing is in an inbox, before this; at most 366 days ahead. The time to live begins then. A
+    /// time that has passed means now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub scheduled_at: Option<String>,
+    /// Everything that you send with the same key can be called off together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancellation_key: Option<String>,
+    /// On a device, a later one takes the place of an earlier one with the same key: 1 to 64 visible ASCII characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collapse_key: Option<String>,
+    /// Channels other than `inApp` carry a generic text and the reference of the delivery, not the content.
+    #[serde(default)]
+    pub sensitive: bool,
+}
+
+/// What to call off.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CancelByKey {
+    pub cancellation_key: String,
+}
+
+/// What was called off, and what could not be any more.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelledByKey {
+    /// Notifications of which something was still to be sent: it stays unsent.
+    pub cancelled: u64,
+    /// Notifications of which everything had been sent or decided.
+    pub too_late: u64,
+    /// Deliveries of all of them that had left before.
+    pub deliveries_sent: u64,
 }
 
 /// The notification is durable.
@@ -79,6 +112,19 @@ pub struct NotificationAccepted {
 #[serde(rename_all = "camelCase")]
 pub enum SendStatus {
     Accepted,
+    /// Held back until `scheduledAt`.
+    Scheduled,
+}
+
+/// How far a notification has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// Held back until `scheduledAt`.
+    Scheduled,
+    Sending,
+    /// Nothing more will happen on its own.
+    Done,
 }
 
 /// What became of a notification.
@@ -86,8 +132,13 @@ pub enum SendStatus {
 #[serde(rename_all = "camelCase")]
 pub struct NotificationStatus {
     pub event_id: String,
+    pub status: Phase,
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
+    /// When it was, or is, to be sent, if that was not at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub scheduled_at: Option<String>,
     pub category: String,
     pub cancelled: bool,
     pub retracted: bool,
@@ -146,7 +197,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// accepted, taken, gate, parcel, attempt, state.
+    /// accepted, scheduled, collapse, sensitive, held, taken, halted, gate, parcel, attempt, state.
     pub step: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Channel>,

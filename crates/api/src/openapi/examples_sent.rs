@@ -4,8 +4,9 @@ use super::Example;
 use super::examples::{examples, map, text};
 use fantail_wire::event::{Channel, Content, Priority};
 use fantail_wire::notification::{
-    ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters, DeadLettersChanged, Delivery, Explanation,
-    NotificationAccepted, NotificationSend, NotificationStatus, RecipientSend, SendOptions, SendStatus, Step,
+    CancelByKey, CancelledByKey, ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters,
+    DeadLettersChanged, Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus,
+    Phase, RecipientSend, SendOptions, SendStatus, Step,
 };
 use serde_json::json;
 
@@ -37,7 +38,13 @@ examples! {
         category: Some(text("orders")),
         priority: Some(Priority::High),
         channels: vec![Channel::InApp, Channel::Push],
-        options: SendOptions { ttl: Some(3_600) },
+        options: SendOptions {
+            ttl: Some(3_600),
+            scheduled_at: Some(text(TIME)),
+            cancellation_key: Some(text("order-42")),
+            collapse_key: Some(text("order-42")),
+            sensitive: true,
+        },
     };
     NotificationAccepted => NotificationAccepted {
         request_id: text("01KG9V7W0RREQ"),
@@ -47,8 +54,12 @@ examples! {
         recipient_count: 1,
         estimated_delivery: text(TIME),
     };
+    CancelByKey => CancelByKey { cancellation_key: text("order-42") };
+    CancelledByKey => CancelledByKey { cancelled: 2, too_late: 1, deliveries_sent: 3 };
     NotificationStatus => NotificationStatus {
         event_id: text(EVENT),
+        status: Phase::Done,
+        scheduled_at: Some(text(TIME)),
         created_at: text(TIME),
         category: text("orders"),
         cancelled: false,

@@ -106,7 +106,7 @@ fn arrivals_are_in_the_file_before_they_are_answered() {
     let (second, _) = stub(&settings);
     let again = Message { attempt: 2, ..message("a", b"stub:timeout") };
     post(&second, vec![again, message("c", b"stub:500")]);
-    assert_eq!(std::fs::read_to_string(&path).expect("the file"), "a 1\nb 1\na 2\n");
+    assert_eq!(std::fs::read_to_string(&path).expect("the file"), "a 1 - {}\nb 1 - {}\na 2 - {}\n");
 }
 
 #[test]

@@ -98,7 +98,7 @@ pub(super) fn apply(
         match fact.said {
             Said::Retracted { tenant, event } => retract(view, tenant, event)?,
             Said::Cancelled { tenant, event } => dispatch::halt(view, tenant, event, Halt::Cancelled)?,
-            Said::Listed { .. } | Said::Addressed { .. } | Said::Other => {}
+            Said::Listed { .. } | Said::Addressed { .. } | Said::Scheduled { .. } | Said::Other => {}
         }
     }
     progress::set_taken(view, front, to);

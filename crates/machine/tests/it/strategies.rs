@@ -4,7 +4,7 @@ use fantail_machine::parcel::{Collector, Members, Words};
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
-use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Size};
+use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Released, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
@@ -178,11 +178,25 @@ pub fn delivery() -> impl Strategy<Value = Delivery> {
         .prop_map(|(channels, terms)| Delivery { channels: ChannelSet::from_stored(channels), terms })
 }
 
+pub fn options() -> impl Strategy<Value = Options> {
+    let keys = (option::of(any::<[u8; 16]>()), option::of(sealed()));
+    (option::of(millis()), keys, any::<bool>()).prop_map(|(due, (cancellation, collapse), is_sensitive)| {
+        Options { due, cancellation, collapse, is_sensitive }
+    })
+}
+
 fn admitted() -> impl Strategy<Value = Admitted> {
     let ids = (tenant(), ulid(), any::<[u8; 16]>(), any::<[u8; 16]>());
     let words = (any::<String>(), any::<String>(), any::<u8>());
-    (ids, words, option::of(sealed()), sealed(), option::of(delivery()), audience()).prop_map(
-        |((tenant, event, key, body), (kind, category, priority), actor, content, delivery, audience)| {
+    (ids, words, option::of(sealed()), sealed(), option::of(delivery()), (options(), audience())).prop_map(
+        |(
+            (tenant, event, key, body),
+            (kind, category, priority),
+            actor,
+            content,
+            delivery,
+            (options, audience),
+        )| {
             Admitted {
                 tenant,
                 event,
@@ -195,6 +209,7 @@ fn admitted() -> impl Strategy<Value = Admitted> {
                 content,
                 delivery,
                 personal: 0,
+                options,
                 audience,
             }
         },
@@ -205,6 +220,11 @@ pub fn front_record() -> impl Strategy<Value = FrontRecord> {
     let forgotten = (tenant(), any::<u32>(), vec(any::<[u8; 16]>(), 0..8), vec(ulid(), 0..8));
     prop_oneof![
         admitted().prop_map(FrontRecord::Admitted),
+        (tenant(), ulid(), millis(), option::of(delivery()), audience()).prop_map(
+            |(tenant, event, due, delivery, audience)| {
+                FrontRecord::Released(Released { tenant, event, due, delivery, audience })
+            }
+        ),
         (tenant(), ulid()).prop_map(|(tenant, event)| FrontRecord::Retracted { tenant, event }),
         (tenant(), ulid()).prop_map(|(tenant, event)| FrontRecord::Cancelled { tenant, event }),
         (any::<u16>(), sizes())

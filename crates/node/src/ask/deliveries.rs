@@ -15,7 +15,21 @@ pub struct NotificationStatus {
     pub is_retracted: bool,
     /// How many were named; 0 for a list.
     pub recipients: u64,
+    pub phase: Phase,
+    /// It was called off before it was due.
+    pub never_released: bool,
+    /// When it was, or is, to be sent, if that was not at once.
+    pub due: Option<Millis>,
     pub channels: Vec<ChannelStatus>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Held back until it is due.
+    Scheduled,
+    Sending,
+    /// Nothing more will happen on its own.
+    Done,
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +75,11 @@ pub struct Explanation {
     /// `None`: the user's shard has not taken it, or it is not for anybody there.
     pub arrival: Option<Arrival>,
     pub is_in_inbox: bool,
+    /// When it was, or is, to be sent, if that was not at once.
+    pub due: Option<Millis>,
+    pub phase: Phase,
+    pub collapse_key: Option<String>,
+    pub is_sensitive: bool,
     pub halted: Option<Halt>,
     pub deliveries: Vec<(ChannelKind, Vec<DeliveryView>)>,
 }

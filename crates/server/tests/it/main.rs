@@ -20,6 +20,7 @@ mod people;
 mod problems;
 mod producers;
 mod recovery;
+mod sending;
 mod templates;
 mod tenants;
 mod tls;

@@ -80,6 +80,7 @@ fn only_keys_with_the_scope_send_what_is_critical() {
     let mut own = server.client();
     put_user(&mut own, "ann");
     let template = json!({
+        "id": "code",
         "category": "security",
         "channels": {"inApp": {"title": "Code"}},
     });
