@@ -40,6 +40,12 @@ impl Problem {
         Self { errors, ..self }
     }
 
+    /// The same faults under another code.
+    #[must_use]
+    pub fn of(self, code: Code) -> Self {
+        Self { code, ..self }
+    }
+
     /// Faults of a part of the body that begins here.
     #[must_use]
     pub fn below(mut self, pointer: &str) -> Self {
@@ -92,6 +98,10 @@ impl From<Refusal> for Problem {
             Refusal::UnknownKey => Self::new(Code::KeyNotFound, detail),
             Refusal::UnknownUser { .. } => Self::new(Code::UserNotFound, detail),
             Refusal::UnknownRecipients { users } => unknown_recipients(&users),
+            Refusal::SameRecipient { second, .. } => {
+                let error = FieldError::new(format!("/recipients/{second}"), detail.clone());
+                Self::new(Code::InvalidRecipient, detail).with_errors(vec![error])
+            }
             Refusal::UnknownNotification { .. } => Self::new(Code::NotificationNotFound, detail),
             Refusal::BadCursor => Self::field("/cursor", detail),
             Refusal::UnknownDevice { .. } => Self::new(Code::DeviceNotFound, detail),

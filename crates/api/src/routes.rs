@@ -30,6 +30,17 @@ use fantail_wire::tenant::{KeyCreate, KeyCreated, Keys, Tenant, TenantChange, Te
 use fantail_wire::user::{User, UserPut, UsersBatch, UsersPut};
 
 const PLAIN: &str = "text/plain; charset=utf-8";
+/// What can be wrong with something that is sent.
+const SEND_REFUSED: &[Code] = &[
+    Code::DuplicateNotification,
+    Code::InvalidRecipient,
+    Code::RateLimited,
+    Code::TemplateNotFound,
+    Code::TemplateInactive,
+    Code::InvalidTemplate,
+    Code::InvalidVariables,
+    Code::RenderFailed,
+];
 const NO_USER: &[Code] = &[Code::UserNotFound];
 const PAGE: &[&str] = &["limit", "cursor"];
 
@@ -65,7 +76,7 @@ const CORE: &[Route] = &[
     .takes_events()
     .gives(202, Shape::of::<EventAccepted>())
     .gives(202, Shape::of::<EventsAccepted>())
-    .refuses(&[Code::DuplicateNotification, Code::InvalidRecipient, Code::RateLimited]),
+    .refuses(SEND_REFUSED),
     Route::new(
         "retractEvent",
         Delete,
@@ -85,7 +96,7 @@ const CORE: &[Route] = &[
     )
     .takes(Shape::of::<NotificationSend>())
     .gives(202, Shape::of::<NotificationAccepted>())
-    .refuses(&[Code::DuplicateNotification, Code::InvalidRecipient, Code::RateLimited]),
+    .refuses(SEND_REFUSED),
     Route::new(
         "getNotificationStatus",
         Get,
@@ -103,7 +114,7 @@ const CORE: &[Route] = &[
         "Every decision about one recipient, in order",
         Scoped(NotificationsRead, |tenant, call| Box::pin(notifications::explain(tenant, call))),
     )
-    .query(&["user"])
+    .query(&["user", "email", "phone", "webhook"])
     .gives(200, Shape::of::<Explanation>())
     .refuses(&[Code::EventNotFound, Code::UserNotFound]),
     Route::new(

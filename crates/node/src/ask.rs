@@ -84,6 +84,20 @@ pub struct NotifyAsk {
     pub body_hash: [u8; 16],
 }
 
+/// Somebody to tell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Who {
+    User(String),
+    /// An address as `rules::address` reads it: its owner, or a user without a name.
+    Address {
+        kind: ChannelKind,
+        /// What the channel needs to send there.
+        address: Vec<u8>,
+        /// Equal for all spellings of the same address.
+        identity: String,
+    },
+}
+
 /// A user as the accept path knows it.
 #[derive(Clone, Debug)]
 pub struct Recipient {
@@ -319,6 +333,9 @@ pub enum Refusal {
     UnknownUser { user: String },
     #[error("unknown recipients: {}", users.join(", "))]
     UnknownRecipients { users: Vec<String> },
+    /// Places in the request.
+    #[error("recipients {first} and {second} are one")]
+    SameRecipient { first: usize, second: usize },
     #[error("the user has no such notification: {event}")]
     UnknownNotification { event: Ulid },
     #[error("this cursor is not one of ours")]

@@ -49,7 +49,7 @@ pub fn generic(kind: ChannelKind) -> &'static [u8] {
             br#"{"title":"You have a new notification","body":"Open the app to read it."}"#
         }
         ChannelKind::Email => br#"{"subject":"You have a new notification","text":"Sign in to read it."}"#,
-        ChannelKind::Sms => br#"{"text":"You have a new notification. Sign in to read it."}"#,
+        ChannelKind::Sms => br#"{"body":"You have a new notification. Sign in to read it."}"#,
     }
 }
 

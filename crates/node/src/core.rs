@@ -4,6 +4,7 @@ use crate::ask::{ListAsk, Refusal};
 use crate::bell::Bell;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
+use crate::crowds::Crowds;
 use crate::dispatch::Dispatch;
 use crate::known::Known;
 use crate::meter::Meter;
@@ -40,6 +41,9 @@ pub struct Core {
     pub known: Known,
     pub dispatch: Arc<Dispatch>,
     pub producers: Producers,
+    pub crowds: Crowds,
+    /// Events of a tenant that may wait in one lane.
+    pub queue_max: u64,
     /// Fan-out has so much before it that no more events are accepted; told by the sync loop.
     pub is_crowded: AtomicBool,
     pub control: Arc<ControlPlane>,

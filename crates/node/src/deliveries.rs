@@ -3,11 +3,13 @@
 //! Comes from: the status, explain and dead-letter APIs. Does: reads ledgers, tallies and tracks of the shards, and opens
 //! names for those who may read them. Goes to: `machine::shard::redrive` for what an operator wants.
 
+use crate::addressed;
 use crate::ask::{
     ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Phase,
-    RecipientPage, RecipientStatus, Refusal,
+    RecipientPage, RecipientStatus, Refusal, Who,
 };
-use crate::core::{Core, answer};
+use crate::core::{Core, answer, locked};
+use crate::devices::address_hash;
 use crate::inbox;
 use crate::people::{locate, name_of};
 use fantail_machine::parcel::Member;
@@ -21,6 +23,7 @@ use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::nameless;
 use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
@@ -154,9 +157,11 @@ pub fn recipients(
                         page.next = Some(here);
                         return Ok(page);
                     }
+                    let (user, address) = shown(core, tenant, *shard, member.user)?;
                     page.recipients.push(RecipientStatus {
                         place: here,
-                        user: name_of(core, tenant, *shard, member.user)?,
+                        user,
+                        address,
                         device: member.device.0,
                         state: standing.state,
                         code: standing.code.clone(),
@@ -172,6 +177,20 @@ pub fn recipients(
         }
     }
     Ok(page)
+}
+
+/// The name of a user, or what may be shown of the address of one without.
+fn shown(
+    core: &Core,
+    tenant: TenantId,
+    shard: ShardNo,
+    user: UserNo,
+) -> Result<(String, Option<String>), Refusal> {
+    let name = name_of(core, tenant, shard, user)?;
+    Ok(match nameless::shown(&name) {
+        None => (name, None),
+        Some(address) => (String::new(), Some(address)),
+    })
 }
 
 fn last_of(row: &LedgerRow) -> UserNo {
@@ -194,9 +213,17 @@ fn ledgers_from(
 }
 
 /// Everything that is known about one recipient of an event.
-pub fn explain(core: &Core, tenant: TenantId, event: Ulid, user: &str) -> Result<Explanation, Refusal> {
+pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<Explanation, Refusal> {
     let row = row_of(core, tenant, event)?;
-    let (shard, number) = locate(core, tenant, user)?;
+    let (shard, number) = match who {
+        Who::User(name) => locate(core, tenant, name)?,
+        Who::Address { kind, identity, .. } => {
+            let address = address_hash(core, tenant, *kind, identity).map_err(locked)?;
+            let unknown = || Refusal::UnknownUser { user: nameless::masked(identity) };
+            addressed::owner(core, tenant, address)?.ok_or_else(unknown)?
+        }
+    };
+    let name = name_of(core, tenant, shard, number)?;
     let channels = row.delivery.map(|delivery| delivery.channels).unwrap_or_default();
     let (arrival, halted, found) = core.read(PartitionId::Shard(shard), |view| {
         let tables = view.tables();
@@ -209,12 +236,15 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, user: &str) -> Result
         }
         Ok((Some(arrival), work::halted(tables, tenant, arrival)?, found))
     })?;
-    let inbox = inbox::entry(core, tenant, user, event).ok();
+    let inbox = match nameless::shown(&name) {
+        Some(_) => None,
+        None => inbox::entry(core, tenant, &name, event).ok(),
+    };
     let view = inbox::event(core, tenant, event)?;
     let phase = status(core, tenant, event)?.phase;
     Ok(Explanation {
         event,
-        user: user.to_owned(),
+        user: nameless::shown(&name).unwrap_or(name),
         accepted_at: row.at,
         category: row.category,
         priority: Priority::from_stored(row.priority),
@@ -285,11 +315,13 @@ pub fn dead_letters(
             let Some(row) = row else { continue };
             for (member, standing) in row.members.iter().zip(row.standings.iter()) {
                 if standing.state == State::Dead {
+                    let (user, address) = shown(core, tenant, *shard, member.user)?;
                     letters.push(DeadLetter {
                         event: row.event,
                         channel: parcel.channel,
                         lane: row.terms.lane,
-                        user: name_of(core, tenant, *shard, member.user)?,
+                        user,
+                        address,
                         device: member.device.0,
                         code: standing.code.clone(),
                         attempts: 1 + standing.retries + standing.resends,

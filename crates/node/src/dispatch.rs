@@ -17,6 +17,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::lanes::{Lanes, Offered, Permits, Rest, Turn};
 use fantail_rules::limits::PARCEL_MEMBERS_MAX;
+use fantail_rules::outlook::{Outlook, Speed};
 use fantail_rules::pacing::{Call, Concurrency, News, Pace, Rate};
 use fantail_rules::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +62,9 @@ struct Way {
     lanes: Lanes<Job>,
     pace: Pace,
     in_flight: u32,
+    speed: Speed,
+    /// Deliveries of a turn, on average, in sixteenths.
+    per_turn: u64,
 }
 
 /// What waits in the tables of a shard.
@@ -82,7 +86,13 @@ pub struct Start {
 
 impl Dispatch {
     pub fn new(shards: impl Iterator<Item = ShardNo>, now: Millis) -> Self {
-        let way = || Way { lanes: Lanes::new(), pace: Pace::new(RATE, CONCURRENCY, now), in_flight: 0 };
+        let way = || Way {
+            lanes: Lanes::new(),
+            pace: Pace::new(RATE, CONCURRENCY, now),
+            in_flight: 0,
+            speed: Speed::default(),
+            per_turn: 16,
+        };
         let kinds = ChannelKind::ALL.into_iter().filter(|kind| *kind != ChannelKind::InApp);
         let waiting = || Waiting { has_more_work: true, due: Some(Millis(0)), ..Waiting::default() };
         let state = State {
@@ -130,6 +140,7 @@ impl Dispatch {
         let used = sends.min(most);
         way.pace.put_back(most - used);
         way.in_flight -= most - used;
+        way.per_turn = way.per_turn - way.per_turn / 8 + u64::from(used) * 2;
         way.lanes.charge(turn, used, if more { Rest::More } else { Rest::Done });
         drop(state);
         self.bell.ring();
@@ -150,8 +161,27 @@ impl Dispatch {
             }
         }
         way.in_flight = way.in_flight.saturating_sub(calls.len() as u32);
+        way.speed.add(now, calls.len() as u64);
         drop(state);
         self.bell.ring();
+    }
+
+    /// How a channel is doing for a lane in which so many events of a tenant wait; not all of them are known here.
+    pub fn outlook(
+        &self,
+        channel: ChannelKind,
+        lane: Priority,
+        waiting: u64,
+        now: Millis,
+    ) -> Option<Outlook> {
+        let state = self.state();
+        let way = state.channels.get(&channel)?;
+        let turns = waiting.max(way.lanes.ahead(lane) as u64);
+        Some(Outlook {
+            rest_ms: way.pace.ready_at(now).map_or(0, |at| at.since(now)),
+            ahead: turns.saturating_mul(way.per_turn) / 16 + u64::from(way.in_flight),
+            per_second: way.speed.per_second(now),
+        })
     }
 
     /// Deliveries that are under way, by channel.

@@ -2,17 +2,18 @@
 //! methods for templates are in `templates`.
 
 use crate::ask::{
-    Accepted, Called, ChannelKind, Counts, DeadLetter, DeliveryState, DeviceAsk, DeviceView, EdgeAsk,
-    EdgeChange, EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names,
-    NotificationStatus, NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal,
-    Registered, SuppressionAsk, SuppressionView, TenantAsk, TenantPatch, TenantView, Upserted, UserAsk,
-    UserView, Which, Wish,
+    Accepted, Called, ChannelKind, ChannelSet, Counts, DeadLetter, DeliveryState, DeviceAsk, DeviceView,
+    EdgeAsk, EdgeChange, EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk,
+    Names, NotificationStatus, NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage,
+    Refusal, Registered, SuppressionAsk, SuppressionView, TenantAsk, TenantPatch, TenantView, Upserted,
+    UserAsk, UserView, Which, Who, Wish,
 };
 use crate::core::Core;
 use crate::deliveries::DeadPlace;
 use crate::meter::Reading;
 use crate::{
-    accept, deliveries, devices, housekeeping, inbox, notify, people, producers, schedule, start, tenants,
+    accept, addressed, crowds, deliveries, devices, housekeeping, inbox, notify, people, producers, schedule,
+    start, tenants,
 };
 use fantail_ports::store::{Gauges, StoreError, Tended};
 use fantail_rules::believed_time::Jump;
@@ -201,14 +202,25 @@ impl Node {
         accept::retract(&self.core, tenant, event).await
     }
 
-    /// Who these users are, or the names of those that do not exist.
-    pub fn recipients(&self, tenant: TenantId, users: &[String]) -> Result<Vec<Recipient>, Refusal> {
-        notify::recipients(&self.core, tenant, users)
+    /// Who these are, or the names of those that do not exist. Addresses that are nobody's get a user without a name.
+    pub async fn recipients(&self, tenant: TenantId, all: &[Who]) -> Result<Vec<Recipient>, Refusal> {
+        addressed::resolve(&self.core, tenant, all).await
     }
 
     /// Accepts a notification to named users. `Ok` only after it is durable.
     pub async fn notify(&self, tenant: TenantId, ask: NotifyAsk) -> Result<Accepted, Refusal> {
         notify::notify(&self.core, tenant, ask).await
+    }
+
+    /// How long until the first attempts of so many deliveries, accepted now, are expected to be over.
+    pub fn expected_ms(
+        &self,
+        tenant: TenantId,
+        channels: ChannelSet,
+        lane: Priority,
+        own: u64,
+    ) -> Result<u64, Refusal> {
+        crowds::expected(&self.core, tenant, channels, lane, own)
     }
 
     /// The answer to a notification that was accepted before under this id.
@@ -240,8 +252,8 @@ impl Node {
         deliveries::recipients(&self.core, tenant, event, from, limit)
     }
 
-    pub fn explain(&self, tenant: TenantId, event: Ulid, user: &str) -> Result<Explanation, Refusal> {
-        deliveries::explain(&self.core, tenant, event, user)
+    pub fn explain(&self, tenant: TenantId, event: Ulid, who: &Who) -> Result<Explanation, Refusal> {
+        deliveries::explain(&self.core, tenant, event, who)
     }
 
     pub fn dead_letters(

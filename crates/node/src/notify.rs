@@ -7,13 +7,16 @@
 use crate::accept::delivery_of;
 use crate::ask::{Accepted, NotifyAsk, OptionsAsk, Recipient, Refusal};
 use crate::core::{Core, answer, locked, stopped};
+use crate::crowds::require_room;
 use crate::schedule::cancellation;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::front::{Options, Personal};
-use fantail_machine::tables::{idempotency, user};
+use fantail_machine::tables::idempotency;
+use fantail_machine::tables::user::{self, UserRow};
 use fantail_ports::keyring::Context;
 use fantail_rules::admit::Bucket;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
@@ -38,15 +41,7 @@ pub fn recipients(core: &Core, tenant: TenantId, names: &[String]) -> Result<Vec
             Ok(rows)
         })?;
         for (at, user, row) in rows {
-            let attributes = core.ports.keyring.open(tenant, Context::UserAttributes, &row.attributes);
-            found[at] = Some(Recipient {
-                shard,
-                user,
-                key: row.id.key,
-                locale: row.locale,
-                zone: row.zone,
-                attributes: attributes.unwrap_or_default(),
-            });
+            found[at] = Some(of_row(core, tenant, (shard, user), row));
         }
     }
     let unknown: Vec<String> =
@@ -57,6 +52,23 @@ pub fn recipients(core: &Core, tenant: TenantId, names: &[String]) -> Result<Vec
     Err(Refusal::UnknownRecipients { users: unknown })
 }
 
+/// One user by its number; `None` if it has gone.
+pub fn recipient(
+    core: &Core,
+    tenant: TenantId,
+    shard: ShardNo,
+    user: UserNo,
+) -> Result<Option<Recipient>, Refusal> {
+    let row = core.read(PartitionId::Shard(shard), |view| user::find(view.tables(), tenant, user))?;
+    Ok(row.map(|row| of_row(core, tenant, (shard, user), row)))
+}
+
+fn of_row(core: &Core, tenant: TenantId, (shard, user): (ShardNo, UserNo), row: UserRow) -> Recipient {
+    let attributes = core.ports.keyring.open(tenant, Context::UserAttributes, &row.attributes);
+    let attributes = attributes.unwrap_or_default();
+    Recipient { shard, user, key: row.id.key, locale: row.locale, zone: row.zone, attributes }
+}
+
 /// Accepts a notification. `Ok` only after it is durable.
 pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Accepted, Refusal> {
     if core.is_crowded.load(Ordering::Relaxed) {
@@ -64,6 +76,9 @@ pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Acc
         return Err(Refusal::Busy { retry_after_ms: 1_000 });
     }
     core.require_tenant(tenant)?;
+    if !ask.channels.without(ChannelKind::InApp).is_empty() {
+        require_room(core, tenant, ask.priority)?;
+    }
     let key = request_key(core, tenant, &ask.id)?;
     let front = FrontNo(spread(&key, core.layout.fronts));
     let bytes: usize = ask.recipients.iter().map(|(_, own)| 64 + own.as_ref().map_or(0, Vec::len)).sum();

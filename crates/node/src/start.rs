@@ -6,6 +6,7 @@ use crate::bell;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
+use crate::crowds::Crowds;
 use crate::deliver;
 use crate::dispatch::{self, Dispatch};
 use crate::errands::ErrandLoop;
@@ -30,6 +31,7 @@ use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
 use fantail_rules::believed_time::behind_ms;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
+use fantail_rules::limits::LANE_EVENTS_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -45,11 +47,19 @@ pub struct Options {
     pub directories: u16,
     /// How fast producers may ask.
     pub producers: Defaults,
+    /// Events of a tenant that may wait in one lane, counted once for each channel and shard.
+    pub queue_max: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { shards: 4, fronts: 1, directories: 1, producers: Defaults::default() }
+        Self {
+            shards: 4,
+            fronts: 1,
+            directories: 1,
+            producers: Defaults::default(),
+            queue_max: LANE_EVENTS_MAX,
+        }
     }
 }
 
@@ -115,7 +125,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let plane = Arc::new(ControlPlane::default());
     let settled = refresh(starter.ports.clone(), plane.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
-    let Options { shards, fronts, directories, producers } = options;
+    let Options { shards, fronts, directories, producers, queue_max } = options;
     let wanted = Layout { shards, fronts, directories };
     let layout = match answer(root.push(HOUSE, vec![RootAsk::Layout(wanted)], 64)).await {
         Ok(RootAnswer::Layout(layout)) => layout,
@@ -162,6 +172,8 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         known: Known::default(),
         dispatch,
         producers: Producers::new(producers),
+        crowds: Crowds::default(),
+        queue_max,
         is_crowded: AtomicBool::new(false),
         control: plane,
         layout,

@@ -30,8 +30,8 @@ const ALL: [Priority; LANES] = [Priority::Critical, Priority::High, Priority::No
 #[derive(Clone, Debug)]
 pub struct Lanes<K> {
     lanes: [Lane<K>; LANES],
-    /// Keys in all lanes.
-    held: usize,
+    /// Keys in each lane.
+    held: [usize; LANES],
     /// What the lane that was served last had paid before: where a lane begins that saved nothing up.
     floor: u64,
 }
@@ -97,19 +97,19 @@ impl<K: Ord> Lanes<K> {
     #[must_use]
     pub fn new() -> Self {
         let lane = || Lane { ring: VecDeque::new(), tenants: BTreeMap::new(), paid: 0 };
-        Self { lanes: [lane(), lane(), lane(), lane()], held: 0, floor: 0 }
+        Self { lanes: [lane(), lane(), lane(), lane()], held: [0; LANES], floor: 0 }
     }
 
     /// Work that can be served. Work whose turn is out may be offered again; it will then be served again.
     pub fn offer(&mut self, lane: Priority, tenant: TenantId, key: K) -> Offered {
         let held = self.held(lane, tenant);
-        let floor = self.floor;
-        let lane = &mut self.lanes[lane as usize];
+        let (floor, all, index) = (self.floor, self.len(), lane as usize);
+        let lane = &mut self.lanes[index];
         if lane.tenants.get(&tenant).is_some_and(|queue| queue.work.contains(&key)) {
             return Offered::Known;
         }
         // Whoever has nothing waiting gets a place, however much others have.
-        if held >= WORK_PER_TENANT_MAX || (held > 0 && self.held >= WORK_MAX) {
+        if held >= WORK_PER_TENANT_MAX || (held > 0 && all >= WORK_MAX) {
             return Offered::Full;
         }
         if lane.tenants.is_empty() {
@@ -120,7 +120,7 @@ impl<K: Ord> Lanes<K> {
             Queue { work: BTreeSet::new(), deficit: 0, is_out: false }
         });
         queue.work.insert(key);
-        self.held += 1;
+        self.held[index] += 1;
         Offered::Taken
     }
 
@@ -145,7 +145,7 @@ impl<K: Ord> Lanes<K> {
         }
         queue.is_out = true;
         let key = queue.work.pop_first().expect("who is in the ring has work");
-        self.held -= 1;
+        self.held[index] -= 1;
         let deliveries_max = queue.deficit.min(free);
         self.floor = if index == 0 { self.floor } else { self.floor.max(lane.paid) };
         // Paid in advance, so that several turns that are out at a time come from the right lanes.
@@ -166,7 +166,7 @@ impl<K: Ord> Lanes<K> {
         queue.is_out = false;
         queue.deficit -= used;
         if rest == Rest::More && queue.work.insert(turn.key) {
-            self.held += 1;
+            self.held[index] += 1;
         }
         let idle = used == 0 && rest == Rest::More;
         if queue.work.is_empty() {
@@ -181,12 +181,13 @@ impl<K: Ord> Lanes<K> {
 
     /// Work that is not to be served any more: cancelled, paused, or no longer ours. `false` if it does not wait here.
     pub fn retire(&mut self, lane: Priority, tenant: TenantId, key: &K) -> bool {
-        let lane = &mut self.lanes[lane as usize];
+        let index = lane as usize;
+        let lane = &mut self.lanes[index];
         let Some(queue) = lane.tenants.get_mut(&tenant) else { return false };
         if !queue.work.remove(key) {
             return false;
         }
-        self.held -= 1;
+        self.held[index] -= 1;
         if queue.work.is_empty() && !queue.is_out {
             lane.tenants.remove(&tenant);
             lane.ring.retain(|waiting| *waiting != tenant);
@@ -198,7 +199,13 @@ impl<K: Ord> Lanes<K> {
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "an empty one means nothing: turns may be out")]
     pub fn len(&self) -> usize {
-        self.held
+        self.held.iter().sum()
+    }
+
+    /// How many keys wait in this lane and in those that go before it.
+    #[must_use]
+    pub fn ahead(&self, lane: Priority) -> usize {
+        self.held[..=lane as usize].iter().sum()
     }
 
     /// How many keys of a tenant wait in a lane.
@@ -415,7 +422,8 @@ mod tests {
                         lanes.charge(turn, used, rest);
                     }
                 }
-                prop_assert_eq!(lanes.held, waiting.len());
+                prop_assert_eq!(lanes.len(), waiting.len());
+                prop_assert_eq!(lanes.ahead(Priority::Low), waiting.len());
             }
         }
     }

@@ -20,6 +20,8 @@ pub const ATTRIBUTES_BYTES_MAX: usize = 8 << 10;
 pub const JSON_DEPTH_MAX: usize = 32;
 pub const ACTIONS_MAX: usize = 5;
 
+/// What an event's template renders for all channels together: it has to fit into one record.
+pub const EVENT_CONTENT_BYTES_MAX: usize = 192 << 10;
 /// One record in the journal.
 pub const RECORD_BYTES_MAX: usize = 256 << 10;
 /// One batch that a leader plans, appends and folds together.
@@ -33,6 +35,9 @@ pub const TAKE_EVENTS_MAX: usize = 256;
 /// Events that fan-out could write now, of all shards: about 100 bytes each. Beyond it events get 503, because more is
 /// posted than fan-out can write. Windows that only wait to be filled do not count: nothing would ever empty them.
 pub const BACKLOG_EVENTS_MAX: u64 = 2 << 20;
+/// Events of one tenant that wait in one lane for their turn to be sent, counted once for each channel and shard: a row of
+/// about sixty bytes each. Beyond it what would be sent in this lane gets 503; other lanes and tenants go on.
+pub const LANE_EVENTS_MAX: u64 = 1_000_000;
 /// Edges in one Follow record: each costs a handful of row changes.
 pub const EDGES_PER_RECORD_MAX: usize = 256;
 /// Users in one record.

@@ -42,13 +42,32 @@ pub struct NotificationSend {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecipientSend {
-    pub user_id: String,
+    /// One of your users. Either this, or one of the addresses below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    /// A mail address. If it belongs to a user of yours, that user is meant; else somebody without a name and an inbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    /// A phone number, as `email`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phone: Option<String>,
+    /// Where to call, as `email`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookAddress>,
     /// Instead of `content`, for this user alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
     /// For the template.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub variables: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WebhookAddress {
+    pub url: String,
+    /// What calls are signed with: `whsec_` and base64.
+    pub secret: String,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -169,8 +188,11 @@ pub struct ChannelStatus {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery {
-    /// Empty if the user is gone.
+    /// Empty if the user is gone, or has no name.
     pub user_id: String,
+    /// Of somebody without a name, in part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     pub channel: Channel,
     /// The number of the endpoint; 0 if there is none.
     pub endpoint: u16,
@@ -188,6 +210,7 @@ pub struct Delivery {
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     pub event_id: String,
+    /// Or what may be shown of an address.
     pub user_id: String,
     pub steps: Vec<Step>,
     /// The same, to be read.
@@ -223,7 +246,11 @@ pub struct DeadLetters {
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetter {
     pub event_id: String,
+    /// Empty if the user is gone, or has no name.
     pub user_id: String,
+    /// Of somebody without a name, in part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     pub channel: Channel,
     pub endpoint: u16,
     pub priority: Priority,

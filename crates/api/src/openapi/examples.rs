@@ -73,7 +73,7 @@ examples! {
             ttl: Some(3_600),
             category: Some(text("posts")),
             priority: Some(Priority::Normal),
-            content: Content {
+            content: Some(Content {
                 title: text("Ann wrote a post"),
                 body: Some(text("Ten things about gardens")),
                 data: Some(map(json!({"postId": 42}))),
@@ -83,7 +83,10 @@ examples! {
                     title: text("Read"),
                     url: Some(text("https://example.com/posts/42")),
                 }],
-            },
+            }),
+            template_id: Some(text("new-post")),
+            template_version: Some(3),
+            variables: map(json!({"author": "Ann"})),
         },
     };
     EventAccepted => EventAccepted {

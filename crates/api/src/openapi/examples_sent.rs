@@ -6,7 +6,7 @@ use fantail_wire::event::{Channel, Content, Priority};
 use fantail_wire::notification::{
     CancelByKey, CancelledByKey, ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters,
     DeadLettersChanged, Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus,
-    Phase, RecipientSend, SendOptions, SendStatus, Step,
+    Phase, RecipientSend, SendOptions, SendStatus, Step, WebhookAddress,
 };
 use serde_json::json;
 
@@ -31,7 +31,13 @@ examples! {
         template_version: None,
         variables: Default::default(),
         recipients: vec![RecipientSend {
-            user_id: text("ann"),
+            user_id: Some(text("ann")),
+            email: Some(text("ann@example.com")),
+            phone: Some(text("+436601234567")),
+            webhook: Some(WebhookAddress {
+                url: text("https://example.com/hook"),
+                secret: text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+            }),
             content: Some(content("Ann, your order has left")),
             variables: Default::default(),
         }],
@@ -73,6 +79,7 @@ examples! {
         }],
         deliveries: vec![Delivery {
             user_id: text("ann"),
+            address: Some(text("a***@example.com")),
             channel: Channel::Push,
             endpoint: 1,
             state: text("sent"),
@@ -98,6 +105,7 @@ examples! {
         dead_letters: vec![DeadLetter {
             event_id: text(EVENT),
             user_id: text("ann"),
+            address: Some(text("a***@example.com")),
             channel: Channel::Push,
             endpoint: 1,
             priority: Priority::Normal,

@@ -30,6 +30,7 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let letter = |one: fantail_node::ask::DeadLetter| DeadLetter {
         event_id: one.event.to_string(),
         user_id: one.user,
+        address: one.address,
         channel: shown(one.channel),
         endpoint: one.device,
         priority: priority_of(one.lane),

@@ -13,11 +13,17 @@ use crate::time;
 use crate::v1::event_ask::{self, channel_of, priority_of};
 use crate::v1::rendering::{self, Reader, Scene};
 use aws_lc_rs::digest::{Context, SHA256};
-use fantail_node::ask::{ChannelKind, NotifyAsk, OptionsAsk, Priority, Recipient, Refusal};
+use fantail_node::ask::{ChannelKind, ChannelSet, NotifyAsk, OptionsAsk, Priority, Recipient, Refusal, Who};
+use fantail_rules::address;
 use fantail_rules::ids::{Millis, TenantId};
-use fantail_rules::limits::{CATEGORY_BYTES_MAX, COLLAPSE_KEY_BYTES_MAX, RECIPIENTS_MAX, SCHEDULE_MS_MAX};
+use fantail_rules::limits::{
+    CATEGORY_BYTES_MAX, COLLAPSE_KEY_BYTES_MAX, NAME_BYTES_MAX, RECIPIENTS_MAX, SCHEDULE_MS_MAX,
+};
+use fantail_rules::nameless;
 use fantail_templates::Compiled;
-use fantail_wire::notification::{NotificationSend, SendOptions};
+use fantail_wire::code::Code;
+use fantail_wire::event::Channel;
+use fantail_wire::notification::{NotificationSend, RecipientSend, SendOptions};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +32,7 @@ use std::sync::Arc;
 pub struct Draft {
     /// Without its recipients.
     pub ask: NotifyAsk,
-    pub users: Vec<String>,
+    pub who: Vec<Who>,
     pub own: Vec<Option<Vec<u8>>>,
     /// The variables of each user, and those of all.
     variables: Vec<Map<String, Value>>,
@@ -62,23 +68,27 @@ impl Draft {
         if request.recipients.is_empty() || request.recipients.len() > RECIPIENTS_MAX {
             faults.add(list, format!("must have 1 to {RECIPIENTS_MAX} recipients"));
         }
-        let (mut users, mut own, mut variables) = (Vec::new(), Vec::new(), Vec::new());
-        let mut seen = BTreeSet::new();
+        let (mut who, mut own, mut variables) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut seen, mut unreadable) = (BTreeSet::new(), Faults::default());
         for (index, recipient) in request.recipients.into_iter().enumerate().take(RECIPIENTS_MAX) {
             let at = list.index(index);
-            faults.name(at.key("userId"), &recipient.user_id);
-            if !seen.insert(recipient.user_id.clone()) {
-                faults.add(at.key("userId"), "named twice");
+            let one = who_of(&recipient, at, &mut faults, &mut unreadable);
+            if !seen.insert(key_of(&one)) {
+                faults.add(at, "named twice");
             }
             if recipient.content.is_some() && request.template_id.is_some() {
                 faults.add(at.key("content"), "the template says it");
             }
             let theirs = recipient.content.as_ref();
             own.push(theirs.map(|one| event_ask::content_of(one, at.key("content"), &mut faults)));
-            users.push(recipient.user_id);
+            who.push(one);
             variables.push(recipient.variables);
         }
+        if request.channels.contains(&Channel::InApp) && who.iter().any(|one| kind_of(one).is_some()) {
+            faults.add(root.key("channels"), "an address has no inbox: leave out inApp");
+        }
         faults.into_result()?;
+        unreadable.into_result().map_err(|problem| problem.of(Code::InvalidRecipient))?;
         let (category, priority) = (request.category, request.priority.map(priority_of));
         let mut draft = Self {
             ask: NotifyAsk {
@@ -93,7 +103,7 @@ impl Draft {
                 options,
                 body_hash: [0; 16],
             },
-            users,
+            who,
             own,
             variables,
             shared: request.variables,
@@ -120,16 +130,37 @@ impl Draft {
         self.ask.category = category.unwrap_or_else(|| "general".to_owned());
         let priority = self.priority.unwrap_or_else(|| Priority::of_category(&self.ask.category));
         self.ask.priority = priority;
+        let kinds: ChannelSet = self.who.iter().filter_map(kind_of).collect();
         let Some((id, (compiled, version))) = found else {
+            let inbox = ChannelSet::EMPTY.with(ChannelKind::InApp);
             if self.ask.channels.is_empty() {
-                self.ask.channels = self.ask.channels.with(ChannelKind::InApp);
+                self.ask.channels = if kinds.is_empty() { inbox } else { kinds };
             }
+            self.require_channels()?;
             return Ok(None);
         };
         self.ask.channels = rendering::channels_of(&compiled, self.ask.channels)?;
+        if !kinds.is_empty() {
+            self.ask.channels = self.ask.channels.without(ChannelKind::InApp);
+        }
+        self.require_channels()?;
         // Shown to nobody, since everybody has content of their own; it says which version that was.
         self.ask.content = json!({"templateId": id, "version": version}).to_string().into_bytes();
         Ok(Some(compiled))
+    }
+
+    /// An address that none of the channels goes to would never be told anything.
+    fn require_channels(&self) -> Result<(), Problem> {
+        let mut faults = Faults::default();
+        for (index, kind) in
+            self.who.iter().enumerate().filter_map(|(index, who)| Some((index, kind_of(who)?)))
+        {
+            if !self.ask.channels.contains(kind) {
+                let fault = format!("{} is not among the channels", kind.name());
+                faults.add(Pointer::ROOT.key("recipients").index(index), fault);
+            }
+        }
+        faults.into_result().map_err(|problem| problem.of(Code::InvalidRecipient))
     }
 
     pub async fn render(
@@ -148,9 +179,10 @@ impl Draft {
             now: call.node.wall(),
         };
         let variables = std::mem::take(&mut self.variables);
-        let readers = self.users.iter().cloned().zip(recipients).zip(variables);
-        let readers: Vec<Reader> =
-            readers.map(|((name, recipient), own)| Reader { name, recipient, own }).collect();
+        let readers = self.who.iter().zip(recipients).zip(variables);
+        let reader =
+            |((who, recipient), own)| Reader { name: name_of(who), seed: key_of(who), recipient, own };
+        let readers: Vec<Reader> = readers.map(reader).collect();
         let rendered = aside::run(&call.app, move || {
             let contents = scene.render(&readers)?;
             Ok(readers.into_iter().zip(contents).map(|(reader, own)| (reader.recipient, Some(own))).collect())
@@ -177,14 +209,75 @@ impl Draft {
                 .as_bytes(),
         );
         part(json!({"template": self.template, "variables": self.shared}).to_string().as_bytes());
-        for ((user, own), variables) in self.users.iter().zip(&self.own).zip(&self.variables) {
-            part(user.as_bytes());
+        for ((who, own), variables) in self.who.iter().zip(&self.own).zip(&self.variables) {
+            part(key_of(who).as_bytes());
             part(own.as_deref().unwrap_or_default());
             part(Value::Object(variables.clone()).to_string().as_bytes());
         }
         let mut head = [0; 16];
         head.copy_from_slice(&hash.finish().as_ref()[..16]);
         head
+    }
+}
+
+/// One recipient. What cannot be an address is a fault of the recipient, not of the request.
+fn who_of(recipient: &RecipientSend, at: Pointer<'_>, faults: &mut Faults, unreadable: &mut Faults) -> Who {
+    let url = recipient.webhook.as_ref().map(|webhook| &webhook.url);
+    let given = [
+        (ChannelKind::Email, "email", &recipient.email.as_ref()),
+        (ChannelKind::Sms, "phone", &recipient.phone.as_ref()),
+        (ChannelKind::Webhook, "webhook", &url),
+    ];
+    let mut given = given.into_iter().filter_map(|(kind, field, text)| Some((kind, field, (*text)?)));
+    let (kind, field, text) = match (&recipient.user_id, given.next(), given.next()) {
+        (Some(user), None, None) => {
+            faults.name(at.key("userId"), user);
+            return Who::User(user.clone());
+        }
+        (None, Some(one), None) => one,
+        (None, None, _) | (Some(_), Some(_), _) | (_, _, Some(_)) => {
+            faults.add(at, "needs one of userId, email, phone, webhook");
+            return Who::User(String::new());
+        }
+    };
+    let read = match address::read(kind, text) {
+        Ok(read) => read,
+        Err(fault) => {
+            unreadable.add(at.key(field), fault);
+            return Who::Address { kind, address: Vec::new(), identity: text.clone() };
+        }
+    };
+    let address = match &recipient.webhook {
+        None => read.text.into_bytes(),
+        Some(webhook) => {
+            faults.text(at.key(field).key("secret"), &webhook.secret, NAME_BYTES_MAX);
+            json!({"url": read.text, "secret": webhook.secret}).to_string().into_bytes()
+        }
+    };
+    Who::Address { kind, address, identity: read.identity }
+}
+
+/// The channel of an address.
+fn kind_of(who: &Who) -> Option<ChannelKind> {
+    match who {
+        Who::User(_) => None,
+        Who::Address { kind, .. } => Some(*kind),
+    }
+}
+
+/// What tells recipients apart.
+fn key_of(who: &Who) -> String {
+    match who {
+        Who::User(name) => name.clone(),
+        Who::Address { kind, identity, .. } => nameless::name(*kind, identity),
+    }
+}
+
+/// As templates see it.
+fn name_of(who: &Who) -> String {
+    match who {
+        Who::User(name) => name.clone(),
+        Who::Address { .. } => String::new(),
     }
 }
 
@@ -222,6 +315,44 @@ fn options_of(options: &SendOptions, at: Pointer<'_>, now: Millis, faults: &mut 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // proves: API-03
+    #[test]
+    fn a_recipient_is_a_user_or_one_address() {
+        let cases = [
+            (json!({"userId": "ann"}), Ok("ann")),
+            (json!({"email": "Ann@Example.COM"}), Ok("\u{1}email\u{1}ann@example.com")),
+            (json!({"phone": "+43 660 1234567"}), Ok("\u{1}sms\u{1}+436601234567")),
+            (
+                json!({"webhook": {"url": "HTTPS://Example.com/x", "secret": "whsec_x"}}),
+                Ok("\u{1}webhook\u{1}https://example.com/x"),
+            ),
+            (json!({"email": "ann"}), Err(("INVALID_RECIPIENT", "/email"))),
+            (json!({"phone": "0660"}), Err(("INVALID_RECIPIENT", "/phone"))),
+            (json!({"webhook": {"url": "ftp://x", "secret": "s"}}), Err(("INVALID_RECIPIENT", "/webhook"))),
+            (
+                json!({"webhook": {"url": "https://x.io", "secret": ""}}),
+                Err(("INVALID_REQUEST", "/webhook/secret")),
+            ),
+            (json!({}), Err(("INVALID_REQUEST", ""))),
+            (json!({"userId": ""}), Err(("INVALID_REQUEST", "/userId"))),
+            (json!({"userId": "ann", "email": "ann@example.com"}), Err(("INVALID_REQUEST", ""))),
+            (json!({"phone": "+43660123456", "email": "ann@example.com"}), Err(("INVALID_REQUEST", ""))),
+        ];
+        for (body, expected) in cases {
+            let recipient: RecipientSend = serde_json::from_value(body.clone()).expect("a recipient");
+            let (mut faults, mut unreadable) = (Faults::default(), Faults::default());
+            let who = who_of(&recipient, Pointer::ROOT, &mut faults, &mut unreadable);
+            let checked = faults
+                .into_result()
+                .and_then(|()| unreadable.into_result().map_err(|found| found.of(Code::InvalidRecipient)));
+            let found = match &checked {
+                Ok(()) => Ok(key_of(&who)),
+                Err(problem) => Err((problem.code.text(), problem.errors[0].pointer.as_str())),
+            };
+            assert_eq!(found, expected.map(str::to_owned), "{body}");
+        }
+    }
 
     const NOW: Millis = Millis(1_769_860_800_000);
 

@@ -14,8 +14,10 @@ use crate::time;
 use crate::v1::notification_ask::Draft;
 use crate::v1::story;
 use axum::http::{HeaderName, HeaderValue};
-use fantail_node::ask::{self, Accepted, ChannelKind, NotifyAsk, Place, Priority, Refusal};
+use fantail_node::ask::{self, Accepted, ChannelKind, NotifyAsk, Place, Refusal, Who};
+use fantail_rules::address;
 use fantail_rules::ids::{ShardNo, TenantId, UserNo};
+use fantail_rules::outlook::expected_ms;
 use fantail_rules::ulid::Ulid;
 use fantail_wire::code::Code;
 use fantail_wire::event::Channel;
@@ -32,9 +34,9 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let mut draft = Draft::of(&call, request)?;
     let template = draft.choose_template(tenant, &call)?;
     auth::require_priority(&call.caller, draft.ask.priority)?;
-    let count = draft.users.len() as u64;
-    call.spend(tenant, draft.users.len())?;
-    let accepted = match call.node.recipients(tenant, &draft.users) {
+    let count = draft.who.len() as u64;
+    call.spend(tenant, draft.who.len())?;
+    let accepted = match call.node.recipients(tenant, &draft.who).await {
         Ok(recipients) => {
             let recipients = match template {
                 None => recipients.into_iter().zip(std::mem::take(&mut draft.own)).collect(),
@@ -49,19 +51,23 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         }
         Err(other) => return Err(other.into()),
     };
-    Ok(accepted_reply(&call, draft.ask, accepted, count))
+    accepted_reply(tenant, &call, draft.ask, accepted, count)
 }
 
-fn accepted_reply(call: &Call, ask: NotifyAsk, accepted: Accepted, count: u64) -> Reply {
-    // What the lanes promise for the first attempt.
-    let within_ms = match ask.priority {
-        Priority::Critical => 500,
-        Priority::High => 2_000,
-        Priority::Normal => 5_000,
-        Priority::Low => 60_000,
-    };
+fn accepted_reply(
+    tenant: TenantId,
+    call: &Call,
+    ask: NotifyAsk,
+    accepted: Accepted,
+    count: u64,
+) -> Result<Reply, Problem> {
     let now = call.node.wall();
     let due = ask.options.due.filter(|due| *due > now);
+    let within_ms = match due {
+        // How its channels will be doing then is not known.
+        Some(_) => expected_ms(ask.priority, count, &[]),
+        None => call.node.expected_ms(tenant, ask.channels, ask.priority, count)?,
+    };
     let answer = NotificationAccepted {
         request_id: call.request_id.clone(),
         notification_id: ask.id,
@@ -71,7 +77,8 @@ fn accepted_reply(call: &Call, ask: NotifyAsk, accepted: Accepted, count: u64) -
         estimated_delivery: time::text(due.unwrap_or(now).plus(within_ms)),
     };
     let reply = Reply::json(202, &answer);
-    if accepted.replayed { reply.with_header(REPLAYED, HeaderValue::from_static("true")) } else { reply }
+    let is_first = !accepted.replayed;
+    Ok(if is_first { reply } else { reply.with_header(REPLAYED, HeaderValue::from_static("true")) })
 }
 
 /// The event of a path: our id, or the producer's.
@@ -144,6 +151,7 @@ fn place_of(owner: Owner<'_>, text: &str) -> Option<Place> {
 fn delivery(one: fantail_node::ask::RecipientStatus) -> Delivery {
     Delivery {
         user_id: one.user,
+        address: one.address,
         channel: shown(one.place.channel),
         endpoint: one.device,
         state: one.state.public_word().to_owned(),
@@ -165,9 +173,31 @@ pub fn shown(kind: ChannelKind) -> Channel {
 
 pub async fn explain(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let event = event_of(tenant, &call)?;
-    let user = call.query.get("user").ok_or_else(|| Problem::field("/user", "is required"))?;
-    let found = call.node.explain(tenant, event, user)?;
+    let found = call.node.explain(tenant, event, &whom(&call)?)?;
     Ok(Reply::json(200, &story::tell(&found)))
+}
+
+/// Whose story: a user's, or that of an address.
+fn whom(call: &Call) -> Result<Who, Problem> {
+    let fields = [
+        ("user", None),
+        ("email", Some(ChannelKind::Email)),
+        ("phone", Some(ChannelKind::Sms)),
+        ("webhook", Some(ChannelKind::Webhook)),
+    ];
+    let mut given =
+        fields.into_iter().filter_map(|(field, kind)| Some((field, kind, call.query.get(field)?)));
+    match (given.next(), given.next()) {
+        (Some((_, None, user)), None) => Ok(Who::User(user.to_owned())),
+        (Some((field, Some(kind), text)), None) => {
+            let read =
+                address::read(kind, text).map_err(|fault| Problem::field(format!("/{field}"), fault))?;
+            Ok(Who::Address { kind, address: Vec::new(), identity: read.identity })
+        }
+        (None, _) | (Some(_), Some(_)) => {
+            Err(Problem::field("/user", "needs one of user, email, phone, webhook"))
+        }
+    }
 }
 
 /// What of it was not sent stays unsent. What was, was.

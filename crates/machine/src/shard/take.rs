@@ -148,7 +148,7 @@ fn arrive(
                 &Begun { tenant, arrival, event: taken.event, delivery },
                 list,
                 derived,
-            );
+            )?;
         }
         match taken.reach {
             Reach::Written(list) => {

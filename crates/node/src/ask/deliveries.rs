@@ -52,8 +52,10 @@ pub struct RecipientPage {
 #[derive(Clone, Debug)]
 pub struct RecipientStatus {
     pub place: Place,
-    /// Empty if the user is gone.
+    /// Empty if the user is gone, or has no name.
     pub user: String,
+    /// Of a user without a name, in part.
+    pub address: Option<String>,
     pub device: u16,
     pub state: DeliveryState,
     pub code: String,
@@ -122,6 +124,8 @@ pub struct DeadLetter {
     pub channel: ChannelKind,
     pub lane: Priority,
     pub user: String,
+    /// Of a user without a name, in part.
+    pub address: Option<String>,
     pub device: u16,
     pub code: String,
     pub attempts: u8,

@@ -47,6 +47,8 @@ pub struct Config {
 pub struct Delivery {
     /// Where the stub writes down what arrived.
     pub stub_arrivals: Option<PathBuf>,
+    /// Events of a tenant that may wait in one lane.
+    pub queue_max: u64,
     /// For crash tests.
     pub die_at: Option<String>,
     pub webhook: webhook::Settings,
@@ -202,7 +204,8 @@ impl Layers {
         let stub_arrivals = (!file.is_empty()).then(|| PathBuf::from(file));
         let die_at = self.get("delivery.die_at").0;
         let die_at = (!die_at.is_empty()).then(|| die_at.to_owned());
-        Ok(Delivery { stub_arrivals, die_at, webhook })
+        let queue_max = self.number("delivery.queue_max", 1, 1_000_000_000)?;
+        Ok(Delivery { stub_arrivals, queue_max, die_at, webhook })
     }
 
     fn rate(&self, rate: &'static str, burst: &'static str) -> Result<Option<Rate>, ConfigError> {

@@ -84,6 +84,12 @@ pub const SETTINGS: &[Setting] = &[
         "true or false: webhooks over plain http, and to any port. For receivers inside the house.",
     ),
     number("webhook.timeout_s", "15", "Time for one attempt."),
+    number(
+        "delivery.queue_max",
+        "1000000",
+        "Events of a tenant that may wait in one lane to be sent, counted once for each channel and shard. Beyond it what \
+         would be sent in this lane gets 503 until some have left; other lanes and tenants go on.",
+    ),
     text(
         "delivery.stub_arrivals",
         "",

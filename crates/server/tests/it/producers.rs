@@ -81,6 +81,7 @@ fn only_keys_with_the_scope_send_what_is_critical() {
     put_user(&mut own, "ann");
     let template = json!({
         "id": "code",
+        "defaultLocale": "en",
         "category": "security",
         "channels": {"inApp": {"title": "Code"}},
     });

@@ -1,8 +1,8 @@
 //! What a producer may ask of a notification beside its content: later, not at all, in place of another, in confidence.
 
 use crate::deliveries::{Post, explain, notification, register, send, status};
-use crate::world::{bare, eventually, expect, ids, in_ms, inbox, put_user, refused};
-use fantail_server::client::Client;
+use crate::world::{bare, eventually, expect, follow, ids, in_ms, inbox, put_user, refused};
+use fantail_server::client::{Client, Request};
 use serde_json::{Value, json};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -126,4 +126,180 @@ fn channels_carry_the_collapse_key_and_nothing_that_is_sensitive() {
     eventually_is(&mut client, &plain, "done");
     let arrived = std::fs::read_to_string(&post.arrivals).expect("arrivals");
     assert!(arrived.lines().any(|line| line.ends_with("1 - {\"title\":\"Hello\"}")), "{arrived}");
+}
+
+/// Sends and waits for the end; tells the deliveries.
+fn told(client: &mut Client, id: &str, recipients: Value) -> Vec<Value> {
+    let body = json!({"notificationId": id, "content": {"title": "Hello"}, "recipients": recipients});
+    let id = send(client, &body);
+    let done = eventually_is(client, &id, "done");
+    done["deliveries"].as_array().expect("deliveries").clone()
+}
+
+fn one(delivery: &Value) -> (&str, &str, &str, &str) {
+    let text = |field: &str| delivery[field].as_str().unwrap_or_default();
+    (text("userId"), text("address"), text("state"), text("code"))
+}
+
+// proves: API-03, API-04, TRK-01, TEN-06
+#[test]
+fn an_address_alone_is_enough_and_belongs_to_its_owner() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    let profile = json!({"email": "ok/bob@stub.test"});
+    expect(client.json("PUT", "/api/v1/users/bob", &profile), 201);
+    let new = told(&mut client, "n1", json!([{"email": "ok/New@stub.test"}]));
+    assert_eq!(new.iter().map(one).collect::<Vec<_>>(), [("", "o***@stub.test", "sent", "")]);
+    let phone = told(&mut client, "n2", json!([{"phone": "+999 1234 5678"}]));
+    assert_eq!(phone.iter().map(one).collect::<Vec<_>>(), [("", "+99***78", "sent", "")]);
+    let bob = told(&mut client, "n3", json!([{"email": "OK/Bob@STUB.test"}]));
+    assert_eq!(bob.iter().map(one).collect::<Vec<_>>(), [("bob", "", "sent", "")], "it is bob's");
+    let again =
+        told(&mut client, "n4", json!([{"email": "ok/new@stub.test"}, {"email": "ok/other@stub.test"}]));
+    assert!(again.len() == 2 && again.iter().all(|delivery| delivery["state"] == "sent"), "{again:?}");
+    assert_eq!(post.arrived().len(), 5);
+    let path = "/api/v1/notifications/n1/explain?email=ok/new@stub.test";
+    let told_text = expect(client.get(path), 200)["text"].as_str().expect("a text").to_owned();
+    assert!(told_text.contains("the provider took it") && !told_text.contains("new@"), "{told_text}");
+    refused(client.get("/api/v1/notifications/n1/explain?email=nobody@stub.test"), "USER_NOT_FOUND");
+    refused(client.get("/api/v1/users/%01email%01ok/notifications"), "INVALID_REQUEST");
+
+    expect(
+        client.json("PUT", "/api/v1/suppressions/email/ok@stub.test", &json!({"reason": "complaint"})),
+        200,
+    );
+    let unwanted = told(&mut client, "n5", json!([{"email": "ok@stub.test"}]));
+    assert_eq!(one(&unwanted[0]), ("", "o***@stub.test", "suppressed", "no_endpoint"), "never written to");
+
+    expect(client.json("PUT", "/api/v1/users/carol", &json!({"email": "ok/new@stub.test"})), 201);
+    eventually("the address is carol's", || {
+        let user = expect(client.get("/api/v1/users/carol"), 200);
+        (user["channels"][0]["status"] == "active").then_some(())
+    });
+    let carol = told(&mut client, "n6", json!([{"email": "ok/new@stub.test"}]));
+    assert_eq!(one(&carol[0]), ("carol", "", "sent", ""));
+
+    for (recipients, channels, code, pointer) in [
+        (
+            json!([{"userId": "bob"}, {"email": "nope"}]),
+            json!([]),
+            "INVALID_RECIPIENT",
+            "/recipients/1/email",
+        ),
+        (
+            json!([{"userId": "bob"}, {"email": "ok/bob@stub.test"}]),
+            json!([]),
+            "INVALID_RECIPIENT",
+            "/recipients/1",
+        ),
+        (json!([{"email": "ok/bob@stub.test"}]), json!(["push"]), "INVALID_RECIPIENT", "/recipients/0"),
+        (json!([{"email": "ok/bob@stub.test"}]), json!(["email", "inApp"]), "INVALID_REQUEST", "/channels"),
+        (json!([{}]), json!([]), "INVALID_REQUEST", "/recipients/0"),
+    ] {
+        let body = json!({"content": {"title": "x"}, "recipients": recipients, "channels": channels});
+        let problem = refused(client.post("/api/v1/notifications", &body), code);
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
+    }
+    let stored = std::fs::read_dir(server.data.join("journal")).expect("a journal");
+    for file in stored {
+        let bytes = std::fs::read(file.expect("a file").path()).expect("its bytes");
+        assert!(!bytes.windows(9).any(|window| window == b"stub.test"), "addresses are sealed");
+    }
+}
+
+// proves: DEL-16, API-01, BLK-11
+#[test]
+fn a_lane_that_is_full_says_so_and_others_go_on() {
+    let post = Post::new();
+    let server = post.start(&[("FANTAIL_DELIVERY_QUEUE_MAX", "3")]);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:503");
+    let mut number = 0;
+    let full = eventually("the lane is full", || {
+        number += 1;
+        let body = notification(&format!("n{number}"), &["ann"], json!({}));
+        let response = client.post("/api/v1/notifications", &body).expect("an answer");
+        (response.status != 202).then_some(response)
+    });
+    assert!(full.header("retry-after").is_some_and(|text| text.parse::<u64>().is_ok_and(|wait| wait > 0)));
+    refused(Ok(full), "QUEUE_FULL");
+    let other = notification("other", &["ann"], json!({"priority": "high"}));
+    expect(client.post("/api/v1/notifications", &other), 202);
+    let inbox_only = notification("inbox", &["ann"], json!({"channels": ["inApp"]}));
+    expect(client.post("/api/v1/notifications", &inbox_only), 202);
+}
+
+// proves: TPL-01, TPL-04, TPL-02
+#[test]
+fn an_event_by_template_is_rendered_once_and_frozen() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    follow(&mut client, "ann", "star");
+    register(&mut client, "ann", "phone", "stub:ok");
+    let template = |word: &str, title: &str| {
+        json!({
+            "id": "post", "category": "message", "defaultLocale": "en",
+            "schema": {"type": "object", "required": ["title"], "properties": {"title": {"type": "string"}}},
+            "channels": {
+                "push": {"title": format!("{word} {{{{ title }}}}"), "body": "Tap to read"},
+                "inApp": {"title": title},
+            },
+        })
+    };
+    let path = "/api/v1/templates/post";
+    expect(client.json("PUT", path, &template("New:", "{{ title }} is out")), 201);
+    let event = |id: &str, more: Value| {
+        let mut event = json!({
+            "specversion": "1.0", "id": id, "source": "/test", "type": "post",
+            "data": {"audience": {"followersOf": "star"}, "templateId": "post", "variables": {"title": "Gardens"}},
+        });
+        event["data"]
+            .as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("an object").clone());
+        event
+    };
+    let first = crate::world::post(&mut client, &event("e1", json!({})));
+    eventually_is(&mut client, &first, "done");
+    let arrived = std::fs::read_to_string(&post.arrivals).expect("arrivals");
+    assert!(arrived.contains("{\"title\":\"New: Gardens\",\"body\":\"Tap to read\"}"), "{arrived}");
+    let page = inbox(&mut client, "ann", "");
+    assert_eq!(page["notifications"][0]["content"]["title"], "Gardens is out", "{page}");
+    assert_eq!(
+        (&page["notifications"][0]["category"], &page["notifications"][0]["priority"]),
+        (&json!("message"), &json!("high")),
+        "what the template says"
+    );
+    // The template changes; what was accepted does not, and neither does its answer.
+    let changed = template("Changed:", "Changed");
+    let headers = [("content-type", "application/json"), ("if-match", "\"1\"")];
+    let body = changed.to_string();
+    expect(client.send(&Request { method: "PUT", path, headers: &headers, body: body.as_bytes() }), 200);
+    let again = client.post("/api/v1/events", &event("e1", json!({}))).expect("an answer");
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    let old = json!({"templateVersion": 1, "channels": ["push"], "category": "posts"});
+    let batch = json!([event("e2", old), event("e3", json!({}))]);
+    let accepted = expect(client.post("/api/v1/events", &batch), 202);
+    for result in accepted["events"].as_array().expect("results") {
+        eventually_is(&mut client, result["eventId"].as_str().expect("an id"), "done");
+    }
+    let arrived = std::fs::read_to_string(&post.arrivals).expect("arrivals");
+    assert_eq!(arrived.matches("New: Gardens").count(), 2, "version 1 was asked for: {arrived}");
+    assert_eq!(arrived.matches("Changed: Gardens").count(), 1, "{arrived}");
+    refused(client.post("/api/v1/events", &event("e4", json!({"templateId": "none"}))), "TEMPLATE_NOT_FOUND");
+    refused(client.post("/api/v1/events", &event("e4", json!({"variables": {}}))), "INVALID_VARIABLES");
+    refused(client.post("/api/v1/events", &event("e4", json!({"channels": ["sms"]}))), "INVALID_TEMPLATE");
+    refused(
+        client.post("/api/v1/events", &event("e4", json!({"content": {"title": "x"}}))),
+        "INVALID_REQUEST",
+    );
+    let personal = template("Hi", "Hello {{ user.id }}, {{ title }}");
+    let headers = [("content-type", "application/json"), ("if-match", "\"2\"")];
+    let body = personal.to_string();
+    expect(client.send(&Request { method: "PUT", path, headers: &headers, body: body.as_bytes() }), 200);
+    refused(client.post("/api/v1/events", &event("e4", json!({}))), "INVALID_TEMPLATE");
 }
