@@ -13,7 +13,8 @@ pub use deliveries::{
 pub use options::{Called, OptionsAsk};
 pub use tenants::{KeyAsk, KeyView, Rate, TenantAsk, TenantPatch, TenantView};
 
-pub use crate::deliveries::{Place, Which};
+pub use crate::dead_letters::Which;
+pub use crate::deliveries::Place;
 pub use fantail_machine::shard::redrive::Wish;
 pub use fantail_machine::tables::ledger::ParcelId;
 pub use fantail_machine::tables::work::Halt;

@@ -23,6 +23,7 @@ mod take;
 
 mod bell;
 pub mod content;
+pub mod dead_letters;
 mod deliver;
 pub mod deliveries;
 mod dispatch;

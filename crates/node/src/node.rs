@@ -9,11 +9,11 @@ use crate::ask::{
     UserAsk, UserView, Which, Who, Wish,
 };
 use crate::core::Core;
-use crate::deliveries::DeadPlace;
+use crate::dead_letters::DeadPlace;
 use crate::meter::Reading;
 use crate::{
-    accept, addressed, crowds, deliveries, devices, housekeeping, inbox, notify, people, producers, schedule,
-    start, tenants,
+    accept, addressed, crowds, dead_letters, deliveries, devices, housekeeping, inbox, notify, people,
+    producers, schedule, start, tenants,
 };
 use fantail_ports::store::{Gauges, StoreError, Tended};
 use fantail_rules::believed_time::Jump;
@@ -262,12 +262,12 @@ impl Node {
         after: Option<DeadPlace>,
         limit: usize,
     ) -> Result<(Vec<DeadLetter>, Option<DeadPlace>), Refusal> {
-        deliveries::dead_letters(&self.core, tenant, after, limit)
+        dead_letters::dead_letters(&self.core, tenant, after, limit)
     }
 
     /// Redrives or drops dead letters; returns how many.
     pub async fn redrive(&self, tenant: TenantId, which: &Which, wish: Wish) -> Result<u64, Refusal> {
-        deliveries::redrive(&self.core, tenant, which, wish).await
+        dead_letters::redrive(&self.core, tenant, which, wish).await
     }
 
     /// Stops what of an event was not sent yet.
