@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::check::Faults;
 use crate::cursor::{self, Owner};
 use crate::pointer::Pointer;
-use crate::problem::Problem;
+use crate::problem::{FIELD_ERRORS_MAX, Problem};
 use crate::reply::Reply;
 use crate::time;
 use crate::v1::notification_ask::Draft;
@@ -25,6 +25,7 @@ use fantail_wire::notification::{
     CancelByKey, CancelledByKey, ChannelStatus, Delivery, NotificationAccepted, NotificationSend,
     NotificationStatus, Phase, SendStatus,
 };
+use fantail_wire::problem::FieldError;
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const DELIVERIES_MAX: usize = 1_000;
@@ -45,13 +46,26 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
             call.node.notify(tenant, NotifyAsk { recipients, ..draft.ask.clone() }).await?
         }
         // The first one was accepted when they were all there.
-        Err(unknown @ Refusal::UnknownRecipients { .. }) => {
+        Err(Refusal::UnknownRecipients { users }) => {
             let heard = call.node.recall_notification(tenant, &draft.ask.id, draft.ask.body_hash).await?;
-            heard.ok_or_else(|| Problem::from(unknown))?
+            heard.ok_or_else(|| unknown_users(&draft.who, &users))?
         }
         Err(other) => return Err(other.into()),
     };
     accepted_reply(tenant, &call, draft.ask, accepted, count)
+}
+
+/// Where the users stand in the request that do not exist.
+fn unknown_users(all: &[Who], unknown: &[String]) -> Problem {
+    let error = |(index, who): (usize, &Who)| match who {
+        Who::User(name) if unknown.contains(name) => {
+            Some(FieldError::new(format!("/recipients/{index}/userId"), format!("no such user: {name}")))
+        }
+        Who::User(_) | Who::Address { .. } => None,
+    };
+    let errors = all.iter().enumerate().filter_map(error).take(FIELD_ERRORS_MAX).collect();
+    let detail = format!("{} recipients do not exist", unknown.len());
+    Problem::new(Code::InvalidRecipient, detail).with_errors(errors)
 }
 
 fn accepted_reply(
@@ -220,4 +234,26 @@ pub async fn cancel_by_key(tenant: TenantId, call: Call) -> Result<Reply, Proble
         deliveries_sent: called.deliveries_sent,
     };
     Ok(Reply::json(200, &answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: API-03
+    #[test]
+    fn users_that_do_not_exist_are_named_with_their_place() {
+        let who = ["ann", "eve", "bob", "mallory"].map(|name| Who::User(name.to_owned()));
+        let problem = unknown_users(&who, &["eve".to_owned(), "mallory".to_owned()]);
+        let found: Vec<(&str, &str)> =
+            problem.errors.iter().map(|error| (error.pointer.as_str(), error.detail.as_str())).collect();
+        let expected = [
+            ("/recipients/1/userId", "no such user: eve"),
+            ("/recipients/3/userId", "no such user: mallory"),
+        ];
+        assert_eq!((problem.code, found), (Code::InvalidRecipient, expected.to_vec()));
+        let many: Vec<String> = (0..100).map(|no| no.to_string()).collect();
+        let all: Vec<Who> = many.iter().cloned().map(Who::User).collect();
+        assert_eq!(unknown_users(&all, &many).errors.len(), FIELD_ERRORS_MAX);
+    }
 }
