@@ -303,3 +303,28 @@ fn an_event_by_template_is_rendered_once_and_frozen() {
     expect(client.send(&Request { method: "PUT", path, headers: &headers, body: body.as_bytes() }), 200);
     refused(client.post("/api/v1/events", &event("e4", json!({}))), "INVALID_TEMPLATE");
 }
+
+// proves: API-03
+#[test]
+fn a_webhook_alone_is_enough_too() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    let webhook =
+        json!({"url": "https://127.0.0.1/hook", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"});
+    let body = json!({
+        "notificationId": "n1", "content": {"title": "Hello"}, "recipients": [{"webhook": webhook}],
+    });
+    let id = send(&mut client, &body);
+    // The channel has it, and does not call into the house.
+    let delivery = eventually("it was tried", || {
+        let delivery = status(&mut client, &id)["deliveries"][0].clone();
+        (!delivery["code"].is_null()).then_some(delivery)
+    });
+    assert_eq!(
+        (&delivery["address"], &delivery["channel"]),
+        (&json!("https://127.0.0.1/***"), &json!("webhook"))
+    );
+    assert_eq!(delivery["endpoint"], 1, "it has an endpoint: {delivery}");
+    assert_eq!(delivery["code"], "forbidden_target", "{delivery}");
+}
