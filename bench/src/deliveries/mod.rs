@@ -15,7 +15,8 @@ use crate::report::Row;
 use anyhow::{Result, anyhow, ensure};
 use fantail_node::Node;
 use fantail_node::ask::{
-    AudienceAsk, ChannelKind, ChannelSet, DeliveryState, EventAsk, NotifyAsk, Priority, Refusal,
+    AudienceAsk, ChannelKind, ChannelSet, DeliveryState, EventAsk, NotifyAsk, OptionsAsk, Priority, Refusal,
+    Who,
 };
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Channel, Report, Shipment};
@@ -264,6 +265,7 @@ impl Work<'_> {
             ttl_ms: 86_400_000,
             content: b"{\"title\":\"hello\"}".to_vec(),
             recipients: Vec::new(),
+            options: OptionsAsk::default(),
             body_hash: [1; 16],
         }
     }
@@ -272,7 +274,8 @@ impl Work<'_> {
     async fn critical(&self, count: u64, series: u64) -> Result<Summary> {
         let mut samples = Samples::default();
         for no in 0..count {
-            let recipients = self.node.recipients(self.tenant, &[user_name(no)]).map_err(refused)?;
+            let recipients =
+                self.node.recipients(self.tenant, &[Who::User(user_name(no))]).await.map_err(refused)?;
             let before = self.push.arrived.load(Ordering::Relaxed);
             let began = Instant::now();
             let mut ask = self.ask(&format!("critical-{series}-{no}"), Priority::Critical);
@@ -295,8 +298,9 @@ impl Work<'_> {
             let (node, tenant) = (self.node.clone(), self.tenant);
             let ask = self.ask(&format!("direct-{no}"), Priority::Normal);
             waiting.push(tokio::spawn(async move {
-                let names: Vec<String> = (0..1_000).map(|at| user_name((no * 1_000 + at) % users)).collect();
-                let recipients = node.recipients(tenant, &names).map_err(refused)?;
+                let who = |at| Who::User(user_name((no * 1_000 + at) % users));
+                let names: Vec<Who> = (0..1_000).map(who).collect();
+                let recipients = node.recipients(tenant, &names).await.map_err(refused)?;
                 let own = |at: usize| format!("{{\"title\":\"{at:0>280}\"}}").into_bytes();
                 let recipients = recipients.into_iter().enumerate().map(|(at, one)| (one, Some(own(at))));
                 let ask = NotifyAsk { recipients: recipients.collect(), ..ask };

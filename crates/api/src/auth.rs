@@ -8,7 +8,7 @@ use crate::key;
 use crate::problem::Problem;
 use axum::http::{HeaderMap, header};
 use fantail_node::Node;
-use fantail_node::ask::KeyView;
+use fantail_node::ask::{KeyView, Priority};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_wire::code::Code;
 use fantail_wire::tenant::Scope;
@@ -108,6 +108,14 @@ pub fn require_server(caller: &Caller) -> Result<(), Problem> {
     }
 }
 
+/// Whether this may be sent with such a priority, wherever that comes from.
+pub fn require_priority(caller: &Caller, priority: Priority) -> Result<(), Problem> {
+    match priority {
+        Priority::Critical => require(caller, Scope::SendCritical),
+        Priority::High | Priority::Normal | Priority::Low => Ok(()),
+    }
+}
+
 fn require(caller: &Caller, scope: Scope) -> Result<(), Problem> {
     if caller.has(scope) {
         return Ok(());
@@ -161,6 +169,7 @@ mod tests {
             created_at: Millis(0),
             expires_at: expires_at.map(Millis),
             revoked_at: revoked_at.map(Millis),
+            rate: None,
         }
     }
 
@@ -186,6 +195,23 @@ mod tests {
             assert_eq!(require(&caller, *scope).is_ok(), *scope == Scope::InboxRead);
             assert!(require(&Caller::Server, *scope).is_ok());
         }
+    }
+
+    // proves: DEL-18
+    #[test]
+    fn critical_needs_a_scope_of_its_own() {
+        let plain = KeyView { scopes: vec!["notifications:write".into()], ..key_with(None, None) };
+        let critical = KeyView { scopes: vec!["send:critical".into()], ..key_with(None, None) };
+        for (key, priority, expected) in [
+            (&plain, Priority::Critical, false),
+            (&plain, Priority::High, true),
+            (&plain, Priority::Low, true),
+            (&critical, Priority::Critical, true),
+        ] {
+            let caller = Caller::Key(Arc::new(key.clone()));
+            assert_eq!(require_priority(&caller, priority).is_ok(), expected, "{priority:?}");
+        }
+        assert!(require_priority(&Caller::Server, Priority::Critical).is_ok());
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! One request as a handler sees it: already routed, authenticated and read.
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::body;
 use crate::check;
 use crate::problem::Problem;
 use axum::body::Bytes;
 use axum::http::HeaderMap;
 use fantail_node::Node;
+use fantail_node::ask::Refusal;
+use fantail_rules::ids::TenantId;
 use fantail_rules::limits::LIST_PAGE_MAX;
 use fantail_rules::ulid::Ulid;
 use percent_encoding::percent_decode_str;
@@ -17,8 +20,7 @@ pub struct Call {
     pub app: Arc<App>,
     pub node: Node,
     pub request_id: String,
-    /// The id of the caller's key, for records that name their author.
-    pub author: String,
+    pub caller: Caller,
     pub headers: HeaderMap,
     pub params: Vec<(String, String)>,
     pub query: Query,
@@ -26,6 +28,21 @@ pub struct Call {
 }
 
 impl Call {
+    /// Charges what is asked for to the tenant and the key.
+    pub fn spend(&self, tenant: TenantId, cost: usize) -> Result<(), Problem> {
+        let key = match &self.caller {
+            Caller::Server => None,
+            Caller::Key(key) => Some(&**key),
+        };
+        let cost = u32::try_from(cost).unwrap_or(u32::MAX);
+        self.node.spend(tenant, key, cost).inspect_err(|refusal| {
+            if matches!(refusal, Refusal::TooFast { .. }) {
+                self.app.telemetry.producer_limited(tenant);
+            }
+        })?;
+        Ok(())
+    }
+
     /// A path parameter as it stands there. Routes only ask for the parameters of their own path.
     pub fn param(&self, name: &str) -> &str {
         let found = self.params.iter().find(|(known, _)| known == name);

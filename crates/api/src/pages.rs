@@ -34,6 +34,7 @@ pub fn of(code: Code) -> &'static str {
         Code::MethodNotAllowed => page!("method-not-allowed"),
         Code::BodyTooLarge => page!("body-too-large"),
         Code::UnsupportedMediaType => page!("unsupported-media-type"),
+        Code::RateLimited => page!("rate-limited"),
         Code::LimitReached => page!("limit-reached"),
         Code::QueueFull => page!("queue-full"),
         Code::StorageFull => page!("storage-full"),

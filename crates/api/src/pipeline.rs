@@ -86,13 +86,13 @@ async fn dispatch(
         app: app.clone(),
         node,
         request_id: request_id.to_owned(),
-        author: caller.name().to_owned(),
+        caller,
         headers: parts.headers,
         params,
         query: Query::default(),
         body: Bytes::new(),
     };
-    let authorised = authorise(route, &call, &caller)?;
+    let authorised = authorise(route, &call)?;
     call.query = Query::read(parts.uri.query(), route.query)?;
     call.body = body::read(body, app.settings.body_timeout).await?;
     match authorised {
@@ -107,7 +107,8 @@ enum Authorised {
     Server(fn(Call) -> Handling),
 }
 
-fn authorise(route: &Route, call: &Call, caller: &auth::Caller) -> Result<Authorised, Problem> {
+fn authorise(route: &Route, call: &Call) -> Result<Authorised, Problem> {
+    let caller = &call.caller;
     match route.handle {
         Handle::Scoped(scope, handler) => {
             let tenant = auth::tenant_with(&call.node, &call.headers, caller, scope)?;

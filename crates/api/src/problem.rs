@@ -40,6 +40,12 @@ impl Problem {
         Self { errors, ..self }
     }
 
+    /// The same faults under another code.
+    #[must_use]
+    pub fn of(self, code: Code) -> Self {
+        Self { code, ..self }
+    }
+
     /// Faults of a part of the body that begins here.
     #[must_use]
     pub fn below(mut self, pointer: &str) -> Self {
@@ -92,6 +98,10 @@ impl From<Refusal> for Problem {
             Refusal::UnknownKey => Self::new(Code::KeyNotFound, detail),
             Refusal::UnknownUser { .. } => Self::new(Code::UserNotFound, detail),
             Refusal::UnknownRecipients { users } => unknown_recipients(&users),
+            Refusal::SameRecipient { second, .. } => {
+                let error = FieldError::new(format!("/recipients/{second}"), detail.clone());
+                Self::new(Code::InvalidRecipient, detail).with_errors(vec![error])
+            }
             Refusal::UnknownNotification { .. } => Self::new(Code::NotificationNotFound, detail),
             Refusal::BadCursor => Self::field("/cursor", detail),
             Refusal::UnknownDevice { .. } => Self::new(Code::DeviceNotFound, detail),
@@ -112,6 +122,10 @@ impl From<Refusal> for Problem {
             Refusal::TooManyFollows { .. }
             | Refusal::TooManyEndpoints { .. }
             | Refusal::TooManySnoozed { .. } => Self::new(Code::LimitReached, detail),
+            Refusal::TooFast { retry_after_ms } => {
+                Self::new(Code::RateLimited, "the tenant or the key asks faster than it may")
+                    .retry_after_s(retry_after_ms.div_ceil(1000).max(1))
+            }
             Refusal::Busy { retry_after_ms } => {
                 Self::new(Code::QueueFull, "too much is waiting to be stored")
                     .retry_after_s(retry_after_ms.div_ceil(1000).max(1))

@@ -2,6 +2,7 @@
 
 mod endpoints;
 mod inbox;
+mod sent;
 mod templates;
 
 use crate::openapi::Shape;
@@ -10,7 +11,7 @@ use crate::route::Handle::{Open, Scoped, ServerAdmin, TenantAdmin};
 use crate::route::Method::{Delete, Get, Patch, Post, Put};
 use crate::route::Route;
 use crate::telemetry::Text;
-use crate::v1::{backups, deadletters, events, follows, keys, notifications, tenants, topics, users};
+use crate::v1::{backups, events, follows, keys, tenants, topics, users};
 use endpoints::ENDPOINTS;
 use fantail_node::ask::EdgeChange::{Join, Leave};
 use fantail_wire::code::Code;
@@ -19,25 +20,31 @@ use fantail_wire::health::{Backup, Readiness};
 use fantail_wire::list::{
     EdgesChanged, FollowState, Followers, Follows, FollowsBatch, Subscribers, SubscribersBatch,
 };
-use fantail_wire::notification::{
-    DeadLetterChoice, DeadLetters, DeadLettersChanged, Explanation, NotificationAccepted, NotificationSend,
-    NotificationStatus,
-};
-use fantail_wire::tenant::Scope::{
-    EventsWrite, NotificationsRead, NotificationsWrite, UsersRead, UsersWrite,
-};
+use fantail_wire::tenant::Scope::{EventsWrite, UsersRead, UsersWrite};
 use fantail_wire::tenant::{KeyCreate, KeyCreated, Keys, Tenant, TenantChange, TenantCreate, Tenants};
 use fantail_wire::user::{User, UserPut, UsersBatch, UsersPut};
 
 const PLAIN: &str = "text/plain; charset=utf-8";
+/// What can be wrong with something that is sent.
+const SEND_REFUSED: &[Code] = &[
+    Code::DuplicateNotification,
+    Code::InvalidRecipient,
+    Code::RateLimited,
+    Code::TemplateNotFound,
+    Code::TemplateInactive,
+    Code::InvalidTemplate,
+    Code::InvalidVariables,
+    Code::RenderFailed,
+];
 const NO_USER: &[Code] = &[Code::UserNotFound];
 const PAGE: &[&str] = &["limit", "cursor"];
 
 /// All of them: tables by subject, one behind the other.
 pub static ROUTES: &[Route] = &ALL;
 
-const ALL: [Route; CORE.len() + ENDPOINTS.len() + inbox::ROUTES.len() + templates::ROUTES.len()] =
-    joined(&[CORE, &ENDPOINTS, inbox::ROUTES, templates::ROUTES]);
+const ALL: [Route;
+    CORE.len() + sent::ROUTES.len() + ENDPOINTS.len() + inbox::ROUTES.len() + templates::ROUTES.len()] =
+    joined(&[CORE, sent::ROUTES, &ENDPOINTS, inbox::ROUTES, templates::ROUTES]);
 
 const fn joined<const COUNT: usize>(tables: &[&[Route]]) -> [Route; COUNT] {
     let mut all = [CORE[0]; COUNT];
@@ -65,7 +72,7 @@ const CORE: &[Route] = &[
     .takes_events()
     .gives(202, Shape::of::<EventAccepted>())
     .gives(202, Shape::of::<EventsAccepted>())
-    .refuses(&[Code::DuplicateNotification, Code::InvalidRecipient]),
+    .refuses(SEND_REFUSED),
     Route::new(
         "retractEvent",
         Delete,
@@ -75,76 +82,6 @@ const CORE: &[Route] = &[
     )
     .gives_nothing(204)
     .refuses(&[Code::EventNotFound]),
-    // --- notifications ---
-    Route::new(
-        "sendNotification",
-        Post,
-        "/api/v1/notifications",
-        "Accept a notification to up to 1,000 users, durably",
-        Scoped(NotificationsWrite, |tenant, call| Box::pin(notifications::send(tenant, call))),
-    )
-    .takes(Shape::of::<NotificationSend>())
-    .gives(202, Shape::of::<NotificationAccepted>())
-    .refuses(&[Code::DuplicateNotification, Code::InvalidRecipient]),
-    Route::new(
-        "getNotificationStatus",
-        Get,
-        "/api/v1/notifications/{notification}/status",
-        "What became of a notification or an event, in sums and one by one",
-        Scoped(NotificationsRead, |tenant, call| Box::pin(notifications::status(tenant, call))),
-    )
-    .query(PAGE)
-    .gives(200, Shape::of::<NotificationStatus>())
-    .refuses(&[Code::EventNotFound]),
-    Route::new(
-        "explainNotification",
-        Get,
-        "/api/v1/notifications/{notification}/explain",
-        "Every decision about one recipient, in order",
-        Scoped(NotificationsRead, |tenant, call| Box::pin(notifications::explain(tenant, call))),
-    )
-    .query(&["user"])
-    .gives(200, Shape::of::<Explanation>())
-    .refuses(&[Code::EventNotFound, Code::UserNotFound]),
-    Route::new(
-        "cancelNotification",
-        Post,
-        "/api/v1/notifications/{notification}/cancel",
-        "Stop what of a notification or an event was not sent yet",
-        Scoped(NotificationsWrite, |tenant, call| Box::pin(notifications::cancel(tenant, call))),
-    )
-    .gives_nothing(204)
-    .refuses(&[Code::EventNotFound]),
-    // --- dead letters ---
-    Route::new(
-        "listDeadLetters",
-        Get,
-        "/api/v1/deadletters",
-        "List what could not be delivered",
-        Scoped(NotificationsRead, |tenant, call| Box::pin(deadletters::list(tenant, call))),
-    )
-    .query(PAGE)
-    .gives(200, Shape::of::<DeadLetters>()),
-    Route::new(
-        "redriveDeadLetters",
-        Post,
-        "/api/v1/deadletters/redrive",
-        "Try dead letters again",
-        Scoped(NotificationsWrite, |tenant, call| Box::pin(deadletters::redrive(tenant, call))),
-    )
-    .takes(Shape::of::<DeadLetterChoice>())
-    .gives(200, Shape::of::<DeadLettersChanged>())
-    .refuses(NO_USER),
-    Route::new(
-        "dropDeadLetters",
-        Post,
-        "/api/v1/deadletters/drop",
-        "Give up on dead letters",
-        Scoped(NotificationsWrite, |tenant, call| Box::pin(deadletters::discard(tenant, call))),
-    )
-    .takes(Shape::of::<DeadLetterChoice>())
-    .gives(200, Shape::of::<DeadLettersChanged>())
-    .refuses(NO_USER),
     // --- users ---
     Route::new(
         "putUser",

@@ -57,6 +57,8 @@ pub struct Telemetry {
     routes: Vec<RouteMeter>,
     /// Accepted events by tenant; the last slot is everyone else's.
     events_accepted: Vec<Counter>,
+    /// Requests that were refused because of a rate, in the same slots.
+    producer_limited: Vec<Counter>,
     pub events_replayed: Counter,
     pub inbox_reads: Counter,
     problems: Vec<Counter>,
@@ -84,7 +86,8 @@ impl Default for Telemetry {
     fn default() -> Self {
         Self {
             routes: ROUTES.iter().map(|_| RouteMeter::default()).collect(),
-            events_accepted: (0..=TENANT_LABELS_MAX).map(|_| Counter::default()).collect(),
+            events_accepted: by_tenant(),
+            producer_limited: by_tenant(),
             events_replayed: Counter::default(),
             inbox_reads: Counter::default(),
             problems: Code::ALL.iter().map(|_| Counter::default()).collect(),
@@ -115,18 +118,20 @@ impl Telemetry {
         self.events_accepted[tenant_slot(tenant)].add(count);
     }
 
+    pub fn producer_limited(&self, tenant: TenantId) {
+        self.producer_limited[tenant_slot(tenant)].add(1);
+    }
+
     /// Everything the API knows, as Prometheus text.
     pub fn write(&self, text: &mut Text, node: Option<&Node>) {
         self.write_routes(text);
         let open = self.begun.get().saturating_sub(self.ended.get());
         text.gauge("fantail_http_requests_open", "Requests being answered now", open);
         text.family("fantail_events_accepted_total", "counter", "Events that are durable, by tenant");
-        for (slot, counter) in self.events_accepted.iter().enumerate() {
-            let count = counter.get();
-            if count > 0 {
-                text.sample("fantail_events_accepted_total", &[("tenant", &label(slot, node))], count);
-            }
-        }
+        write_tenants(text, "fantail_events_accepted_total", &self.events_accepted, node);
+        let limited = "Requests refused because the tenant or the key asked too fast, by tenant";
+        text.family("fantail_producer_limited_total", "counter", limited);
+        write_tenants(text, "fantail_producer_limited_total", &self.producer_limited, node);
         text.counter(
             "fantail_events_replayed_total",
             "Repeats answered with the first answer",
@@ -163,6 +168,16 @@ impl Telemetry {
                 text.histogram("fantail_http_request_seconds", ("route", route.id), &meter.latency);
             }
         }
+    }
+}
+
+fn by_tenant() -> Vec<Counter> {
+    (0..=TENANT_LABELS_MAX).map(|_| Counter::default()).collect()
+}
+
+fn write_tenants(text: &mut Text, name: &str, counters: &[Counter], node: Option<&Node>) {
+    for (slot, counter) in counters.iter().enumerate().filter(|(_, counter)| counter.get() > 0) {
+        text.sample(name, &[("tenant", &label(slot, node))], counter.get());
     }
 }
 

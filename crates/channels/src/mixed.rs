@@ -1,13 +1,12 @@
-//! A channel with two ways out: endpoints that begin with `stub:` go to the stub, all others to the real provider, or
+//! A channel with two ways out: endpoints of the stub go there, all others to the real provider, or
 //! nowhere if there is none. So every path can be tried on a server that serves real users.
 
 use crate::stub::Stub;
+use crate::stub::payload::is_of_stub;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Refusal, Report, Shipment};
 use std::sync::Arc;
 
-/// How endpoints of the stub begin.
-pub const STUB_PREFIX: &[u8] = b"stub:";
 /// No provider is configured for such an endpoint.
 pub const NO_PROVIDER: &str = "no_provider";
 
@@ -18,7 +17,7 @@ pub struct Mixed {
 
 impl Channel for Mixed {
     fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
-        let is_stub = |at: &usize| shipment.messages[*at].endpoint.starts_with(STUB_PREFIX);
+        let is_stub = |at: &usize| is_of_stub(&shipment.messages[*at].endpoint);
         let (stubs, others): (Vec<usize>, Vec<usize>) = (0..shipment.messages.len()).partition(is_stub);
         if others.is_empty() {
             return self.stub.send(shipment, report);

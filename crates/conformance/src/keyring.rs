@@ -119,6 +119,7 @@ fn nothing_else_opens_it(rig: &mut dyn Rig) {
         Context::DeviceName,
         Context::Address,
         Context::DeviceMeta,
+        Context::CollapseKey,
     ];
     for context in others {
         assert_eq!(rig.keyring().open(TENANT, context, &sealed), closed, "{context:?}");

@@ -6,14 +6,15 @@
 
 use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
 use crate::core::{Core, answer, answers, locked, stopped};
+use crate::crowds::require_room;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
-use fantail_machine::records::front::Delivery;
+use fantail_machine::records::front::{Delivery, Options};
 use fantail_machine::tables::user;
 use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::attempt::Class;
-use fantail_rules::channel_kind::ChannelSet;
+use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
 use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
@@ -90,6 +91,7 @@ fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted,
         | FrontAnswer::Cancelled
         | FrontAnswer::UnknownEvent
         | FrontAnswer::Counted
+        | FrontAnswer::Released { .. }
         | FrontAnswer::Forgot { .. } => Err(stopped("the front answered something else")),
     }
 }
@@ -127,6 +129,9 @@ struct Prepared {
 /// Hashes, seals and resolves one event, and chooses its front. An event whose recipients are not all there can still
 /// be a repeat: the first one was accepted when they were.
 fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Result<Prepared, Refusal> {
+    if !event.channels.without(ChannelKind::InApp).is_empty() {
+        require_room(core, tenant, event.priority)?;
+    }
     let keyring = &core.ports.keyring;
     let mut name = Vec::with_capacity(event.source.len() + event.id.len() + 1);
     name.extend_from_slice(event.source.as_bytes());
@@ -172,6 +177,7 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         content,
         delivery,
         personal: Vec::new(),
+        options: Options::default(),
         audience,
         tier_up,
     };

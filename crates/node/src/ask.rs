@@ -2,16 +2,19 @@
 //! problem documents are `api`'s; sealing, hashing and sharding are `accept`'s.
 
 mod deliveries;
+mod options;
 pub mod templates;
 mod tenants;
 
 pub use deliveries::{
-    ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, RecipientPage,
-    RecipientStatus,
+    ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Phase,
+    RecipientPage, RecipientStatus,
 };
-pub use tenants::{KeyAsk, KeyView, TenantAsk, TenantPatch, TenantView};
+pub use options::{Called, OptionsAsk};
+pub use tenants::{KeyAsk, KeyView, Rate, TenantAsk, TenantPatch, TenantView};
 
-pub use crate::deliveries::{Place, Which};
+pub use crate::dead_letters::Which;
+pub use crate::deliveries::Place;
 pub use fantail_machine::shard::redrive::Wish;
 pub use fantail_machine::tables::ledger::ParcelId;
 pub use fantail_machine::tables::work::Halt;
@@ -78,7 +81,22 @@ pub struct NotifyAsk {
     pub content: Vec<u8>,
     /// Each with what it alone is told.
     pub recipients: Vec<(Recipient, Option<Vec<u8>>)>,
+    pub options: OptionsAsk,
     pub body_hash: [u8; 16],
+}
+
+/// Somebody to tell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Who {
+    User(String),
+    /// An address as `rules::address` reads it: its owner, or a user without a name.
+    Address {
+        kind: ChannelKind,
+        /// What the channel needs to send there.
+        address: Vec<u8>,
+        /// Equal for all spellings of the same address.
+        identity: String,
+    },
 }
 
 /// A user as the accept path knows it.
@@ -274,6 +292,9 @@ pub struct EventView {
     pub content: Vec<u8>,
     /// Some recipients have content of their own instead.
     pub is_personal: bool,
+    pub collapse_key: Option<String>,
+    /// Channels carry a generic text.
+    pub is_sensitive: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -313,6 +334,9 @@ pub enum Refusal {
     UnknownUser { user: String },
     #[error("unknown recipients: {}", users.join(", "))]
     UnknownRecipients { users: Vec<String> },
+    /// Places in the request.
+    #[error("recipients {first} and {second} are one")]
+    SameRecipient { first: usize, second: usize },
     #[error("the user has no such notification: {event}")]
     UnknownNotification { event: Ulid },
     #[error("this cursor is not one of ours")]
@@ -342,6 +366,9 @@ pub enum Refusal {
     NotSuppressed,
     #[error("{limit} notifications are snoozed, the most there can be")]
     TooManySnoozed { limit: usize },
+    /// The producer asks faster than it may.
+    #[error("more is asked for than may be, try again in {retry_after_ms} ms")]
+    TooFast { retry_after_ms: u64 },
     /// Try again: queues are full.
     #[error("busy, try again in {retry_after_ms} ms")]
     Busy { retry_after_ms: u64 },

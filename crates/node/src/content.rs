@@ -41,9 +41,30 @@ pub fn pick(content: &[u8], kind: ChannelKind) -> &[u8] {
     found
 }
 
+/// What a channel carries of something sensitive: that there is something. Its reader has the rest from the inbox.
+#[must_use]
+pub fn generic(kind: ChannelKind) -> &'static [u8] {
+    match kind {
+        ChannelKind::Push | ChannelKind::InApp | ChannelKind::Webhook => {
+            br#"{"title":"You have a new notification","body":"Open the app to read it."}"#
+        }
+        ChannelKind::Email => br#"{"subject":"You have a new notification","text":"Sign in to read it."}"#,
+        ChannelKind::Sms => br#"{"body":"You have a new notification. Sign in to read it."}"#,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // proves: PSH-08
+    #[test]
+    fn generic_content_is_json_for_every_channel() {
+        for kind in ChannelKind::ALL {
+            let content: serde_json::Value = serde_json::from_slice(generic(kind)).expect("JSON");
+            assert!(content.as_object().is_some_and(|fields| !fields.is_empty()), "{kind:?}");
+        }
+    }
 
     #[test]
     fn every_channel_gets_its_own_or_the_inbox_content() {

@@ -63,6 +63,7 @@ pub fn tenant_view(row: &Tenant) -> TenantView {
         tier_up: row.tier_up,
         retention_days: row.retention_days,
         created_at: row.created,
+        rate: row.rate,
     }
 }
 
@@ -76,5 +77,6 @@ pub fn key_view(row: &ApiKeyRow) -> KeyView {
         created_at: row.key.created,
         expires_at: row.key.expires,
         revoked_at: row.revoked,
+        rate: row.key.rate,
     }
 }

@@ -1,12 +1,15 @@
 //! What all parts of a running node share: the ports, the queues of the leaders, the layout.
 
 use crate::ask::{ListAsk, Refusal};
+use crate::bell::Bell;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
+use crate::crowds::Crowds;
 use crate::dispatch::Dispatch;
 use crate::known::Known;
 use crate::meter::Meter;
 use crate::ports::Ports;
+use crate::producers::Producers;
 use crate::queue::Queue;
 use crate::tail::Tail;
 use crate::todos::Todos;
@@ -38,6 +41,10 @@ pub struct Core {
     pub meter: Arc<Meter>,
     pub known: Known,
     pub dispatch: Arc<Dispatch>,
+    pub producers: Producers,
+    pub crowds: Crowds,
+    /// Events of a tenant that may wait in one lane.
+    pub queue_max: u64,
     /// Fan-out has so much before it that no more events are accepted; told by the sync loop.
     pub is_crowded: AtomicBool,
     pub control: Arc<ControlPlane>,
@@ -51,6 +58,8 @@ pub struct Core {
 pub struct FrontHandle {
     pub queue: Arc<FrontQueue>,
     pub tail: Arc<Tail>,
+    /// Rings when something was scheduled.
+    pub scheduled: Arc<Bell>,
     pub applied: watch::Receiver<Position>,
 }
 

@@ -8,7 +8,7 @@
 //! can take it.
 
 use crate::ask::Refusal;
-use crate::content::pick;
+use crate::content::{generic, pick};
 use crate::core::{Core, answer};
 use crate::dispatch::{Came, Job, Start, What};
 use crate::inbox;
@@ -159,7 +159,7 @@ impl Parcel<'_> {
                 user: member.user,
                 device: member.device,
             };
-            let own = if event.is_personal {
+            let own = if event.is_personal && !event.is_sensitive {
                 inbox::personal(core, tenant, allowed.event, (self.job.shard, member.user))?
             } else {
                 None
@@ -174,10 +174,13 @@ impl Parcel<'_> {
         }
         let shipment = Shipment {
             tenant,
-            content: pick(&event.content, self.channel).into(),
+            content: match event.is_sensitive {
+                true => generic(self.channel).into(),
+                false => pick(&event.content, self.channel).into(),
+            },
             lane: allowed.terms.lane,
             expires_at: allowed.terms.expires_at,
-            collapse_key: None,
+            collapse_key: event.collapse_key.clone(),
             deadline: began.plus(START_WITHIN_MS),
             messages,
         };

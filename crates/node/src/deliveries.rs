@@ -1,18 +1,18 @@
-//! What became of a notification: the sums, one recipient, the dead letters.
+//! What became of a notification: the sums, one recipient.
 //!
-//! Comes from: the status, explain and dead-letter APIs. Does: reads ledgers, tallies and tracks of the shards, and opens
-//! names for those who may read them. Goes to: `machine::shard::redrive` for what an operator wants.
+//! Comes from: the status and explain APIs. Does: reads ledgers, tallies and tracks of the shards, and opens names for
+//! those who may read them. Dead letters are in `dead_letters`.
 
+use crate::addressed;
 use crate::ask::{
-    ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, RecipientPage,
-    RecipientStatus, Refusal,
+    ChannelStatus, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Phase, RecipientPage,
+    RecipientStatus, Refusal, Who,
 };
-use crate::core::{Core, answer};
+use crate::core::{Core, locked};
+use crate::devices::address_hash;
 use crate::inbox;
 use crate::people::{locate, name_of};
 use fantail_machine::parcel::Member;
-use fantail_machine::shard::redrive::Wish;
-use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::event::{self, EventRow};
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId};
 use fantail_machine::tables::tally::{self, Tally};
@@ -21,12 +21,13 @@ use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::nameless;
 use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 
 /// Ledgers that are read at once.
-const LEDGERS_MAX: usize = 16;
+pub const LEDGERS_MAX: usize = 16;
 
 /// The sums over all shards.
 pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<NotificationStatus, Refusal> {
@@ -57,11 +58,18 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
     }
     // An event for a list is taken by every shard, one for named users where they live.
     let is_taken = if row.recipients == 0 { is_everywhere } else { named == row.recipients };
+    let is_stillborn = row.is_stillborn();
     let channel = |(kind, (tally, is_open)): (ChannelKind, (Tally, bool))| ChannelStatus {
         channel: kind,
         counts: State::ALL.into_iter().map(|state| (state, tally.of(state))).collect(),
         unreached: tally.unreached,
-        is_done: is_taken && !is_open && tally.in_flight() == 0,
+        is_done: is_stillborn || (is_taken && !is_open && tally.in_flight() == 0),
+    };
+    let channels: Vec<ChannelStatus> = channels.into_iter().map(channel).collect();
+    let phase = match row.held_until() {
+        Some(_) => Phase::Scheduled,
+        None if channels.iter().all(|channel| channel.is_done) => Phase::Done,
+        None => Phase::Sending,
     };
     Ok(NotificationStatus {
         event,
@@ -70,7 +78,10 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
         is_cancelled: row.cancelled,
         is_retracted: row.retracted,
         recipients: row.recipients,
-        channels: channels.into_iter().map(channel).collect(),
+        phase,
+        never_released: is_stillborn,
+        due: row.options.due,
+        channels,
     })
 }
 
@@ -144,9 +155,11 @@ pub fn recipients(
                         page.next = Some(here);
                         return Ok(page);
                     }
+                    let (user, address) = shown(core, tenant, *shard, member.user)?;
                     page.recipients.push(RecipientStatus {
                         place: here,
-                        user: name_of(core, tenant, *shard, member.user)?,
+                        user,
+                        address,
                         device: member.device.0,
                         state: standing.state,
                         code: standing.code.clone(),
@@ -162,6 +175,20 @@ pub fn recipients(
         }
     }
     Ok(page)
+}
+
+/// The name of a user, or what may be shown of the address of one without.
+pub fn shown(
+    core: &Core,
+    tenant: TenantId,
+    shard: ShardNo,
+    user: UserNo,
+) -> Result<(String, Option<String>), Refusal> {
+    let name = name_of(core, tenant, shard, user)?;
+    Ok(match nameless::shown(&name) {
+        None => (name, None),
+        Some(address) => (String::new(), Some(address)),
+    })
 }
 
 fn last_of(row: &LedgerRow) -> UserNo {
@@ -184,9 +211,17 @@ fn ledgers_from(
 }
 
 /// Everything that is known about one recipient of an event.
-pub fn explain(core: &Core, tenant: TenantId, event: Ulid, user: &str) -> Result<Explanation, Refusal> {
+pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<Explanation, Refusal> {
     let row = row_of(core, tenant, event)?;
-    let (shard, number) = locate(core, tenant, user)?;
+    let (shard, number) = match who {
+        Who::User(name) => locate(core, tenant, name)?,
+        Who::Address { kind, identity, .. } => {
+            let address = address_hash(core, tenant, *kind, identity).map_err(locked)?;
+            let unknown = || Refusal::UnknownUser { user: nameless::masked(identity) };
+            addressed::owner(core, tenant, address)?.ok_or_else(unknown)?
+        }
+    };
+    let name = name_of(core, tenant, shard, number)?;
     let channels = row.delivery.map(|delivery| delivery.channels).unwrap_or_default();
     let (arrival, halted, found) = core.read(PartitionId::Shard(shard), |view| {
         let tables = view.tables();
@@ -199,10 +234,15 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, user: &str) -> Result
         }
         Ok((Some(arrival), work::halted(tables, tenant, arrival)?, found))
     })?;
-    let inbox = inbox::entry(core, tenant, user, event).ok();
+    let inbox = match nameless::shown(&name) {
+        Some(_) => None,
+        None => inbox::entry(core, tenant, &name, event).ok(),
+    };
+    let view = inbox::event(core, tenant, event)?;
+    let phase = status(core, tenant, event)?.phase;
     Ok(Explanation {
         event,
-        user: user.to_owned(),
+        user: nameless::shown(&name).unwrap_or(name),
         accepted_at: row.at,
         category: row.category,
         priority: Priority::from_stored(row.priority),
@@ -211,6 +251,10 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, user: &str) -> Result
         class: row.delivery.map(|delivery| delivery.terms.class),
         arrival,
         is_in_inbox: inbox.is_some(),
+        due: row.options.due,
+        phase,
+        collapse_key: view.collapse_key.clone(),
+        is_sensitive: view.is_sensitive,
         halted,
         deliveries: found,
     })
@@ -243,119 +287,4 @@ fn deliveries_of(
         })
     };
     row.members.of_user(user).into_iter().map(one).collect()
-}
-
-/// Behind which parcel a page of dead letters begins.
-pub type DeadPlace = (ShardNo, ParcelId);
-
-/// Dead letters of a tenant, shard by shard.
-pub fn dead_letters(
-    core: &Core,
-    tenant: TenantId,
-    after: Option<DeadPlace>,
-    limit: usize,
-) -> Result<(Vec<DeadLetter>, Option<DeadPlace>), Refusal> {
-    core.require_tenant(tenant)?;
-    let mut letters = Vec::new();
-    for shard in core.shards.keys().filter(|shard| after.is_none_or(|(first, _)| **shard >= first)) {
-        let after = after.filter(|(first, _)| first == shard).map(|(_, parcel)| parcel);
-        let found = core.read(PartitionId::Shard(*shard), |view| {
-            let tables = view.tables();
-            let parcels = ledger::dead(tables, tenant, after, LEDGERS_MAX)?;
-            let rows = parcels.into_iter().map(|parcel| Ok((parcel, ledger::find(tables, parcel)?)));
-            rows.collect::<Result<Vec<_>, TablesError>>()
-        })?;
-        for (parcel, row) in found {
-            let Some(row) = row else { continue };
-            for (member, standing) in row.members.iter().zip(row.standings.iter()) {
-                if standing.state == State::Dead {
-                    letters.push(DeadLetter {
-                        event: row.event,
-                        channel: parcel.channel,
-                        lane: row.terms.lane,
-                        user: name_of(core, tenant, *shard, member.user)?,
-                        device: member.device.0,
-                        code: standing.code.clone(),
-                        attempts: 1 + standing.retries + standing.resends,
-                        begun_at: row.begun,
-                    });
-                }
-            }
-            if letters.len() >= limit {
-                return Ok((letters, Some((*shard, parcel))));
-            }
-        }
-    }
-    Ok((letters, None))
-}
-
-/// Which dead letters an operator means.
-#[derive(Clone, Debug, Default)]
-pub struct Which {
-    pub event: Option<Ulid>,
-    pub channel: Option<ChannelKind>,
-    pub code: Option<String>,
-    pub users: Option<Vec<String>>,
-    pub is_dry_run: bool,
-}
-
-/// Redrives or drops; returns how many.
-pub async fn redrive(core: &Core, tenant: TenantId, which: &Which, wish: Wish) -> Result<u64, Refusal> {
-    core.require_tenant(tenant)?;
-    let mut count = 0;
-    let named: Option<Vec<(ShardNo, UserNo)>> = which
-        .users
-        .as_ref()
-        .map(|users| users.iter().map(|user| locate(core, tenant, user)).collect())
-        .transpose()?;
-    for shard in core.shards.keys() {
-        let users: Option<Vec<UserNo>> = named
-            .as_ref()
-            .map(|named| named.iter().filter(|(home, _)| home == shard).map(|(_, user)| *user).collect());
-        let mut after = None;
-        loop {
-            let found = core.read(PartitionId::Shard(*shard), |view| {
-                let parcels = ledger::dead(view.tables(), tenant, after, LEDGERS_MAX)?;
-                let rows =
-                    parcels.into_iter().map(|parcel| Ok((parcel, ledger::find(view.tables(), parcel)?)));
-                rows.collect::<Result<Vec<_>, TablesError>>()
-            })?;
-            let Some((last, _)) = found.last() else { break };
-            after = Some(*last);
-            for (parcel, row) in found {
-                let Some(row) = row.filter(|row| which.means(parcel, row)) else { continue };
-                let users = which.chosen(&row, users.as_deref());
-                if which.is_dry_run {
-                    count += users.len() as u64;
-                } else if !users.is_empty() {
-                    let ask = ShardAsk::Redrive { parcel, wish, users: Some(users) };
-                    let pushed = core.shard(*shard).queue.push(tenant, vec![ask], 256);
-                    if let ShardAnswer::Redriven(redriven) = answer(pushed).await? {
-                        count += redriven;
-                    }
-                }
-            }
-        }
-    }
-    Ok(count)
-}
-
-impl Which {
-    fn means(&self, parcel: ParcelId, row: &LedgerRow) -> bool {
-        self.event.is_none_or(|event| event == row.event)
-            && self.channel.is_none_or(|channel| channel == parcel.channel)
-    }
-
-    /// The users of a ledger whose dead letters are meant.
-    fn chosen(&self, row: &LedgerRow, named: Option<&[UserNo]>) -> Vec<UserNo> {
-        let members = row.members.iter().zip(row.standings.iter());
-        let dead = members.filter(|(member, standing)| {
-            standing.state == State::Dead
-                && self.code.as_ref().is_none_or(|code| *code == standing.code)
-                && named.is_none_or(|named| named.contains(&member.user))
-        });
-        let mut users: Vec<UserNo> = dead.map(|(member, _)| member.user).collect();
-        users.dedup();
-        users
-    }
 }

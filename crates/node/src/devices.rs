@@ -210,7 +210,7 @@ fn suppressed_hash(core: &Core, tenant: TenantId, ask: &SuppressionAsk) -> Resul
 }
 
 /// Texts of different meaning that are hashed with one key begin differently.
-fn address_hash(
+pub fn address_hash(
     core: &Core,
     tenant: TenantId,
     kind: ChannelKind,

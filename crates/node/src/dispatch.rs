@@ -18,6 +18,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::lanes::{Lanes, Offered, Permits, Rest, Turn};
 use fantail_rules::limits::PARCEL_MEMBERS_MAX;
+use fantail_rules::outlook::{Outlook, Speed};
 use fantail_rules::pacing::{Call, Concurrency, News, Pace, Rate};
 use fantail_rules::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +67,9 @@ struct Way {
     in_flight: u32,
     /// The last turn was refused for want of permits, not of work.
     is_held_back: bool,
+    speed: Speed,
+    /// Deliveries of a turn, on average, in sixteenths.
+    per_turn: u64,
 }
 
 /// What waits in the tables of a shard. Times are wall times.
@@ -107,9 +111,13 @@ pub struct Start {
 
 impl Dispatch {
     pub fn new(shards: impl Iterator<Item = ShardNo>, now: Millis) -> Self {
-        let way = || {
-            let pace = Pace::new(RATE, CONCURRENCY, now);
-            Way { lanes: Lanes::new(), pace, in_flight: 0, is_held_back: false }
+        let way = || Way {
+            lanes: Lanes::new(),
+            pace: Pace::new(RATE, CONCURRENCY, now),
+            in_flight: 0,
+            speed: Speed::default(),
+            per_turn: 16,
+            is_held_back: false,
         };
         let kinds = ChannelKind::ALL.into_iter().filter(|kind| *kind != ChannelKind::InApp);
         let at_once = Some(Millis(0));
@@ -163,6 +171,7 @@ impl Dispatch {
         let used = sends.min(most);
         way.pace.put_back(most - used);
         way.in_flight -= most - used;
+        way.per_turn = way.per_turn - way.per_turn / 8 + u64::from(used) * 2;
         way.lanes.charge(turn, used, if more { Rest::More } else { Rest::Done });
         drop(state);
         self.bell.ring();
@@ -183,8 +192,27 @@ impl Dispatch {
             }
         }
         way.in_flight = way.in_flight.saturating_sub(calls.len() as u32);
+        way.speed.add(now, calls.len() as u64);
         drop(state);
         self.bell.ring();
+    }
+
+    /// How a channel is doing for a lane in which so many events of a tenant wait; not all of them are known here.
+    pub fn outlook(
+        &self,
+        channel: ChannelKind,
+        lane: Priority,
+        waiting: u64,
+        now: Millis,
+    ) -> Option<Outlook> {
+        let state = self.state();
+        let way = state.channels.get(&channel)?;
+        let turns = waiting.max(way.lanes.ahead(lane) as u64);
+        Some(Outlook {
+            rest_ms: way.pace.ready_at(now).map_or(0, |at| at.since(now)),
+            ahead: turns.saturating_mul(way.per_turn) / 16 + u64::from(way.in_flight),
+            per_second: way.speed.per_second(now),
+        })
     }
 
     /// Deliveries that are under way, by channel.

@@ -171,6 +171,7 @@ fn describe(
 
 fn opened(core: &Core, tenant: TenantId, row: EventRow) -> EventView {
     let actor = row.actor.and_then(|actor| open(core, tenant, Context::Actor, &actor));
+    let collapse = row.options.collapse.and_then(|key| open(core, tenant, Context::CollapseKey, &key));
     EventView {
         created_at: row.at,
         kind: row.kind,
@@ -179,6 +180,8 @@ fn opened(core: &Core, tenant: TenantId, row: EventRow) -> EventView {
         actor: actor.and_then(|actor| String::from_utf8(actor).ok()),
         content: open(core, tenant, Context::Content, &row.content).unwrap_or_default(),
         is_personal: row.personal > 0,
+        collapse_key: collapse.and_then(|key| String::from_utf8(key).ok()),
+        is_sensitive: row.options.is_sensitive,
     }
 }
 

@@ -186,6 +186,8 @@ mod tests {
             actor: None,
             content: vec![7; bytes],
             is_personal: false,
+            collapse_key: None,
+            is_sensitive: false,
         })
     }
 

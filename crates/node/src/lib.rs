@@ -2,7 +2,7 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`dispatch`, `deliver`), everything
+//! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`, `dispatch`, `deliver`), everything
 //! else (`people`, `devices`, `templates`, `tenants`, `errands`, `claims`, `housekeeping`).
 
 pub mod ask;
@@ -14,6 +14,7 @@ pub mod start;
 mod recover;
 
 mod accept;
+mod addressed;
 mod lead;
 mod machines;
 mod queue;
@@ -23,10 +24,13 @@ mod todos;
 
 mod bell;
 pub mod content;
+pub mod dead_letters;
 mod deliver;
 pub mod deliveries;
 mod dispatch;
 mod notify;
+pub mod producers;
+mod schedule;
 
 mod devices;
 mod inbox;
@@ -42,6 +46,7 @@ pub mod housekeeping;
 mod clock;
 mod control;
 mod core;
+mod crowds;
 pub mod meter;
 
 pub use node::Node;

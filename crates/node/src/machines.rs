@@ -221,6 +221,7 @@ impl Machine for Front {
             | FrontAsk::Retract { .. }
             | FrontAsk::Cancel { .. }
             | FrontAsk::Counted { .. }
+            | FrontAsk::Release
             | FrontAsk::Forget { .. } => false,
         };
         let moment = Moment { quiet_before, ..moment };

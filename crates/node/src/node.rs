@@ -2,16 +2,19 @@
 //! methods for templates are in `templates`.
 
 use crate::ask::{
-    Accepted, ChannelKind, Counts, DeadLetter, DeliveryState, DeviceAsk, DeviceView, EdgeAsk, EdgeChange,
-    EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus,
-    NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal, Registered,
-    SuppressionAsk, SuppressionView, TenantAsk, TenantPatch, TenantView, Upserted, UserAsk, UserView, Which,
-    Wish,
+    Accepted, Called, ChannelKind, ChannelSet, Counts, DeadLetter, DeliveryState, DeviceAsk, DeviceView,
+    EdgeAsk, EdgeChange, EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk,
+    Names, NotificationStatus, NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage,
+    Refusal, Registered, SuppressionAsk, SuppressionView, TenantAsk, TenantPatch, TenantView, Upserted,
+    UserAsk, UserView, Which, Who, Wish,
 };
 use crate::core::Core;
-use crate::deliveries::DeadPlace;
+use crate::dead_letters::DeadPlace;
 use crate::meter::Reading;
-use crate::{accept, deliveries, devices, housekeeping, inbox, notify, people, start, tenants};
+use crate::{
+    accept, addressed, crowds, dead_letters, deliveries, devices, housekeeping, inbox, notify, people,
+    producers, schedule, start, tenants,
+};
 use fantail_ports::store::{Gauges, StoreError, Tended};
 use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
@@ -181,6 +184,11 @@ impl Node {
         self.core.control.now().key(id)
     }
 
+    /// Charges a request to its tenant and its key; refused if they ask faster than they may.
+    pub fn spend(&self, tenant: TenantId, key: Option<&KeyView>, cost: u32) -> Result<(), Refusal> {
+        producers::spend(&self.core, tenant, key, cost)
+    }
+
     /// One result per event, in order. `Ok` only after it is durable.
     pub async fn post_events(
         &self,
@@ -194,14 +202,25 @@ impl Node {
         accept::retract(&self.core, tenant, event).await
     }
 
-    /// Who these users are, or the names of those that do not exist.
-    pub fn recipients(&self, tenant: TenantId, users: &[String]) -> Result<Vec<Recipient>, Refusal> {
-        notify::recipients(&self.core, tenant, users)
+    /// Who these are, or the names of those that do not exist. Addresses that are nobody's get a user without a name.
+    pub async fn recipients(&self, tenant: TenantId, all: &[Who]) -> Result<Vec<Recipient>, Refusal> {
+        addressed::resolve(&self.core, tenant, all).await
     }
 
     /// Accepts a notification to named users. `Ok` only after it is durable.
     pub async fn notify(&self, tenant: TenantId, ask: NotifyAsk) -> Result<Accepted, Refusal> {
         notify::notify(&self.core, tenant, ask).await
+    }
+
+    /// How long until the first attempts of so many deliveries, accepted now, are expected to be over.
+    pub fn expected_ms(
+        &self,
+        tenant: TenantId,
+        channels: ChannelSet,
+        lane: Priority,
+        own: u64,
+    ) -> Result<u64, Refusal> {
+        crowds::expected(&self.core, tenant, channels, lane, own)
     }
 
     /// The answer to a notification that was accepted before under this id.
@@ -233,8 +252,8 @@ impl Node {
         deliveries::recipients(&self.core, tenant, event, from, limit)
     }
 
-    pub fn explain(&self, tenant: TenantId, event: Ulid, user: &str) -> Result<Explanation, Refusal> {
-        deliveries::explain(&self.core, tenant, event, user)
+    pub fn explain(&self, tenant: TenantId, event: Ulid, who: &Who) -> Result<Explanation, Refusal> {
+        deliveries::explain(&self.core, tenant, event, who)
     }
 
     pub fn dead_letters(
@@ -243,17 +262,22 @@ impl Node {
         after: Option<DeadPlace>,
         limit: usize,
     ) -> Result<(Vec<DeadLetter>, Option<DeadPlace>), Refusal> {
-        deliveries::dead_letters(&self.core, tenant, after, limit)
+        dead_letters::dead_letters(&self.core, tenant, after, limit)
     }
 
     /// Redrives or drops dead letters; returns how many.
     pub async fn redrive(&self, tenant: TenantId, which: &Which, wish: Wish) -> Result<u64, Refusal> {
-        deliveries::redrive(&self.core, tenant, which, wish).await
+        dead_letters::redrive(&self.core, tenant, which, wish).await
     }
 
     /// Stops what of an event was not sent yet.
     pub async fn cancel(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
         accept::cancel(&self.core, tenant, event).await
+    }
+
+    /// Stops everything that was accepted under a cancellation key, as far as it is not too late.
+    pub async fn cancel_by_key(&self, tenant: TenantId, key: &str) -> Result<Called, Refusal> {
+        schedule::cancel_by_key(&self.core, tenant, key).await
     }
 
     pub async fn put_users(&self, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {

@@ -5,15 +5,19 @@
 //! event for explicit users.
 
 use crate::accept::delivery_of;
-use crate::ask::{Accepted, NotifyAsk, Recipient, Refusal};
+use crate::ask::{Accepted, NotifyAsk, OptionsAsk, Recipient, Refusal};
 use crate::core::{Core, answer, locked, stopped};
+use crate::crowds::require_room;
+use crate::schedule::cancellation;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
-use fantail_machine::records::front::Personal;
-use fantail_machine::tables::{idempotency, user};
+use fantail_machine::records::front::{Options, Personal};
+use fantail_machine::tables::idempotency;
+use fantail_machine::tables::user::{self, UserRow};
 use fantail_ports::keyring::Context;
 use fantail_rules::admit::Bucket;
-use fantail_rules::ids::{FrontNo, KeyNo, Lookup, PartitionId, ShardNo, TenantId, UserNo, spread};
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -37,15 +41,7 @@ pub fn recipients(core: &Core, tenant: TenantId, names: &[String]) -> Result<Vec
             Ok(rows)
         })?;
         for (at, user, row) in rows {
-            let attributes = core.ports.keyring.open(tenant, Context::UserAttributes, &row.attributes);
-            found[at] = Some(Recipient {
-                shard,
-                user,
-                key: row.id.key,
-                locale: row.locale,
-                zone: row.zone,
-                attributes: attributes.unwrap_or_default(),
-            });
+            found[at] = Some(of_row(core, tenant, (shard, user), row));
         }
     }
     let unknown: Vec<String> =
@@ -56,6 +52,23 @@ pub fn recipients(core: &Core, tenant: TenantId, names: &[String]) -> Result<Vec
     Err(Refusal::UnknownRecipients { users: unknown })
 }
 
+/// One user by its number; `None` if it has gone.
+pub fn recipient(
+    core: &Core,
+    tenant: TenantId,
+    shard: ShardNo,
+    user: UserNo,
+) -> Result<Option<Recipient>, Refusal> {
+    let row = core.read(PartitionId::Shard(shard), |view| user::find(view.tables(), tenant, user))?;
+    Ok(row.map(|row| of_row(core, tenant, (shard, user), row)))
+}
+
+fn of_row(core: &Core, tenant: TenantId, (shard, user): (ShardNo, UserNo), row: UserRow) -> Recipient {
+    let attributes = core.ports.keyring.open(tenant, Context::UserAttributes, &row.attributes);
+    let attributes = attributes.unwrap_or_default();
+    Recipient { shard, user, key: row.id.key, locale: row.locale, zone: row.zone, attributes }
+}
+
 /// Accepts a notification. `Ok` only after it is durable.
 pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Accepted, Refusal> {
     if core.is_crowded.load(Ordering::Relaxed) {
@@ -63,6 +76,9 @@ pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Acc
         return Err(Refusal::Busy { retry_after_ms: 1_000 });
     }
     core.require_tenant(tenant)?;
+    if !ask.channels.without(ChannelKind::InApp).is_empty() {
+        require_room(core, tenant, ask.priority)?;
+    }
     let key = request_key(core, tenant, &ask.id)?;
     let front = FrontNo(spread(&key, core.layout.fronts));
     let bytes: usize = ask.recipients.iter().map(|(_, own)| 64 + own.as_ref().map_or(0, Vec::len)).sum();
@@ -85,6 +101,7 @@ pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Acc
         | FrontAnswer::Cancelled
         | FrontAnswer::UnknownEvent
         | FrontAnswer::Counted
+        | FrontAnswer::Released { .. }
         | FrontAnswer::Forgot { .. } => Err(stopped("the front answered something else")),
     }
 }
@@ -137,23 +154,38 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
         users.dedup();
     }
     let content = keyring.seal(tenant, KeyNo::TENANT, Context::Content, &ask.content).map_err(locked)?;
+    let now = core.ports.clock.wall();
+    let options = options_of(core, tenant, &ask.options, now)?;
+    // Its time begins when it is due.
+    let expires_at = options.due.unwrap_or(now).plus(ask.ttl_ms);
     Ok(Ask {
         tenant,
         key,
         body: ask.body_hash,
         kind: ask.kind,
-        delivery: delivery_of(
-            ask.channels,
-            ask.priority,
-            &ask.category,
-            core.ports.clock.wall().plus(ask.ttl_ms),
-        ),
+        delivery: delivery_of(ask.channels, ask.priority, &ask.category, expires_at),
         category: ask.category,
         priority: ask.priority as u8,
         actor: None,
         content,
         personal,
+        options,
         audience: AskAudience::Members(members.into_iter().collect()),
         tier_up: u32::MAX,
+    })
+}
+
+/// What is due already is not scheduled.
+fn options_of(core: &Core, tenant: TenantId, ask: &OptionsAsk, now: Millis) -> Result<Options, Refusal> {
+    let keyring = &core.ports.keyring;
+    let hash = |key: &String| cancellation(&**keyring, tenant, key);
+    let seal = |key: &String| {
+        keyring.seal(tenant, KeyNo::TENANT, Context::CollapseKey, key.as_bytes()).map_err(locked)
+    };
+    Ok(Options {
+        due: ask.due.filter(|due| *due > now),
+        cancellation: ask.cancellation_key.as_ref().map(hash).transpose()?,
+        collapse: ask.collapse_key.as_ref().map(seal).transpose()?,
+        is_sensitive: ask.is_sensitive,
     })
 }

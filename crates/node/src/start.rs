@@ -1,9 +1,11 @@
 //! Start: fence, recover, lead. Root first, as it knows the layout; fronts and directories before the
 //! shards that take from them.
 
+use crate::bell;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
+use crate::crowds::Crowds;
 use crate::dispatch::{self, Dispatch};
 use crate::errands::ErrandLoop;
 use crate::housekeeping::{retention_loop, sync_loop};
@@ -12,11 +14,14 @@ use crate::lead::{Leader, Settled};
 use crate::machines::{Directory, Front, Machine, Root, Shard};
 use crate::meter::Meter;
 use crate::ports::Ports;
+use crate::producers::{Defaults, Producers};
 use crate::queue::Queue;
 use crate::recover::{RecoverError, Recovered, recover};
+use crate::schedule;
 use crate::tail::Tail;
 use crate::take::{HOUSE, TakeLoop};
 use crate::todos::Todos;
+use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
 use fantail_ports::journal::JournalError;
@@ -25,6 +30,7 @@ use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
 use fantail_rules::believed_time::behind_ms;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
+use fantail_rules::limits::LANE_EVENTS_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -38,11 +44,21 @@ pub struct Options {
     pub shards: u16,
     pub fronts: u16,
     pub directories: u16,
+    /// How fast producers may ask.
+    pub producers: Defaults,
+    /// Events of a tenant that may wait in one lane, counted once for each channel and shard.
+    pub queue_max: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { shards: 4, fronts: 1, directories: 1 }
+        Self {
+            shards: 4,
+            fronts: 1,
+            directories: 1,
+            producers: Defaults::default(),
+            queue_max: LANE_EVENTS_MAX,
+        }
     }
 }
 
@@ -106,7 +122,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let plane = Arc::new(ControlPlane::default());
     let settled = refresh(starter.ports.clone(), plane.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
-    let Options { shards, fronts, directories } = options;
+    let Options { shards, fronts, directories, producers, queue_max } = options;
     let wanted = Layout { shards, fronts, directories };
     let layout = match answer(root.push(HOUSE, vec![RootAsk::Layout(wanted)], 64)).await {
         Ok(RootAnswer::Layout(layout)) => layout,
@@ -141,11 +157,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         shards.insert(shard, ShardHandle { queue, bell: heard, todos });
     }
     let Starter { ports, meter, replayed, newest } = starter;
-    let clock_behind_ms = behind_ms(newest, ports.clock.wall());
-    if let Some(behind_ms) = clock_behind_ms {
-        meter.clock_jumped();
-        warn!(behind_ms, newest_record = %newest, "wall clock is behind the newest record");
-    }
+    let clock_behind_ms = compare_clock(newest, &ports, &meter);
     for tenant in plane.now().tenants.keys() {
         // A crash may have come between the tenant's record and its keys.
         ports.keyring.create_tenant(*tenant)?;
@@ -156,6 +168,9 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         meter,
         known: Known::default(),
         dispatch,
+        producers: Producers::new(producers),
+        crowds: Crowds::default(),
+        queue_max,
         is_crowded: AtomicBool::new(false),
         control: plane,
         layout,
@@ -169,6 +184,14 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };
     info!(replayed, shards, fronts, "node started");
     Ok((core, report))
+}
+
+/// How far the wall clock is behind the newest record, if that is too far.
+fn compare_clock(newest: Millis, ports: &Ports, meter: &Meter) -> Option<u64> {
+    let behind_ms = behind_ms(newest, ports.clock.wall())?;
+    meter.clock_jumped();
+    warn!(behind_ms, newest_record = %newest, "wall clock is behind the newest record");
+    Some(behind_ms)
 }
 
 fn start_loops(core: &Arc<Core>) {
@@ -188,6 +211,9 @@ fn start_loops(core: &Arc<Core>) {
         }
         let errands = ErrandLoop { core: core.clone(), shard: *shard };
         tasks.spawn("errands", Box::pin(errands.run()));
+    }
+    for front in core.fronts.keys() {
+        tasks.spawn("schedule", Box::pin(schedule::run(core.clone(), *front)));
     }
     tasks.spawn("dispatch", Box::pin(dispatch::run(core.clone())));
     tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
@@ -213,9 +239,16 @@ impl Starter {
         for front in (0..layout.fronts).map(FrontNo) {
             let tail = Arc::new(Tail::new(front, self.ports.journal.clone()));
             let feed = tail.clone();
-            let settled: Settled = Box::new(move |facts, _| feed.extend(facts));
+            let scheduled: Arc<bell::Bell> = Arc::default();
+            let later = scheduled.clone();
+            let settled: Settled = Box::new(move |facts, _| {
+                feed.extend(facts);
+                if facts.iter().any(|fact| matches!(fact.said, Said::Scheduled { .. })) {
+                    later.ring();
+                }
+            });
             let (queue, applied) = self.lead(Front::new(front), &BTreeMap::new(), settled).await?;
-            fronts.insert(front, FrontHandle { queue, tail, applied });
+            fronts.insert(front, FrontHandle { queue, tail, scheduled, applied });
         }
         Ok(fronts)
     }

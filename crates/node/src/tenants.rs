@@ -41,16 +41,16 @@ pub async fn create(core: &Core, tenant: TenantAsk) -> Result<TenantView, Refusa
 }
 
 pub async fn patch(core: &Core, tenant: TenantId, patch: TenantPatch) -> Result<TenantView, Refusal> {
-    let TenantPatch { name, tier_up, retention_days } = patch;
-    match ask(core, RootAsk::PatchTenant { tenant, name, tier_up, retention_days }).await? {
+    let TenantPatch { name, tier_up, retention_days, rate } = patch;
+    match ask(core, RootAsk::PatchTenant { tenant, name, tier_up, retention_days, rate }).await? {
         RootAnswer::Tenant(row) => Ok(tenant_view(&row)),
         _ => Err(other()),
     }
 }
 
 pub async fn create_key(core: &Core, tenant: TenantId, key: KeyAsk) -> Result<KeyView, Refusal> {
-    let KeyAsk { id, secret_hash, scopes, expires_at } = key;
-    let create = RootAsk::CreateKey { tenant, id, secret_hash, scopes, expires: expires_at };
+    let KeyAsk { id, secret_hash, scopes, expires_at, rate } = key;
+    let create = RootAsk::CreateKey { tenant, id, secret_hash, scopes, expires: expires_at, rate };
     match ask(core, create).await? {
         RootAnswer::Key(row) => Ok(key_view(&row)),
         _ => Err(other()),

@@ -56,6 +56,7 @@ pub enum Context {
     DeviceName = 6,
     Address = 7,
     DeviceMeta = 8,
+    CollapseKey = 9,
 }
 
 /// Personal bytes as they travel through journal and tables.

@@ -36,8 +36,8 @@ pub type Stream = u16;
 #[derive(Clone, Debug)]
 pub struct Lanes<K> {
     lanes: [Lane<K>; LANES],
-    /// Keys in all lanes.
-    held: usize,
+    /// Keys in each lane.
+    held: [usize; LANES],
     /// What the lane that was served last had paid before: where a lane begins that saved nothing up.
     floor: u64,
     /// Deliveries of one tenant before it is the next one's turn, as the channel said last.
@@ -165,19 +165,25 @@ impl<K: Ord> Lanes<K> {
     #[must_use]
     pub fn new() -> Self {
         let lane = || Lane { ring: VecDeque::new(), tenants: BTreeMap::new(), paid: 0 };
-        Self { lanes: [lane(), lane(), lane(), lane()], held: 0, floor: 0, quantum: PARCEL_MEMBERS_MAX }
+        Self {
+            lanes: [lane(), lane(), lane(), lane()],
+            held: [0; LANES],
+            floor: 0,
+            quantum: PARCEL_MEMBERS_MAX,
+        }
     }
 
     /// Work that can be served. Work whose turn is out may be offered again; it will then be served again.
     pub fn offer(&mut self, lane: Priority, tenant: TenantId, stream: Stream, key: K) -> Offered {
         let held = self.held(lane, tenant);
-        let lane = &mut self.lanes[lane as usize];
+        let (all, index) = (self.len(), lane as usize);
+        let lane = &mut self.lanes[index];
         let waiting = lane.tenants.get(&tenant).and_then(|queue| queue.streams.get(&stream));
         if waiting.is_some_and(|waiting| waiting.work.contains(&key)) {
             return Offered::Known;
         }
         // Whoever has nothing waiting gets a place, however much others have.
-        if held >= WORK_PER_TENANT_MAX || (held > 0 && self.held >= WORK_MAX) {
+        if held >= WORK_PER_TENANT_MAX || (held > 0 && all >= WORK_MAX) {
             return Offered::Full;
         }
         if lane.tenants.is_empty() {
@@ -192,7 +198,7 @@ impl<K: Ord> Lanes<K> {
         let waiting = queue.streams.entry(stream);
         waiting.or_insert_with(|| Waiting { work: BTreeSet::new(), is_out: false }).work.insert(key);
         queue.held += 1;
-        self.held += 1;
+        self.held[index] += 1;
         lane.line_up(tenant, self.quantum);
         Offered::Taken
     }
@@ -219,7 +225,7 @@ impl<K: Ord> Lanes<K> {
         waiting.is_out = true;
         let key = waiting.work.pop_first().expect("a stream that is ready has work");
         queue.held -= 1;
-        self.held -= 1;
+        self.held[index] -= 1;
         let left = u32::try_from(queue.deficit).expect("who was popped owes nothing");
         let deliveries_max = left.min(free);
         self.floor = if index == 0 { self.floor } else { self.floor.max(lane.paid) };
@@ -247,7 +253,7 @@ impl<K: Ord> Lanes<K> {
         waiting.is_out = false;
         if rest == Rest::More && waiting.work.insert(turn.key) {
             queue.held += 1;
-            self.held += 1;
+            self.held[index] += 1;
         }
         if queue.tidy(turn.stream) {
             lane.tenants.remove(&turn.tenant);
@@ -258,14 +264,15 @@ impl<K: Ord> Lanes<K> {
 
     /// Work that is not to be served any more: cancelled, paused, or no longer ours. `false` if it does not wait here.
     pub fn retire(&mut self, lane: Priority, tenant: TenantId, stream: Stream, key: &K) -> bool {
-        let lane = &mut self.lanes[lane as usize];
+        let index = lane as usize;
+        let lane = &mut self.lanes[index];
         let Some(queue) = lane.tenants.get_mut(&tenant) else { return false };
         let Some(waiting) = queue.streams.get_mut(&stream) else { return false };
         if !waiting.work.remove(key) {
             return false;
         }
         queue.held -= 1;
-        self.held -= 1;
+        self.held[index] -= 1;
         let is_gone = queue.tidy(stream);
         if queue.is_in_ring && queue.ready().is_none() {
             queue.is_in_ring = false;
@@ -281,7 +288,13 @@ impl<K: Ord> Lanes<K> {
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "an empty one means nothing: turns may be out")]
     pub fn len(&self) -> usize {
-        self.held
+        self.held.iter().sum()
+    }
+
+    /// How many keys wait in this lane and in those that go before it.
+    #[must_use]
+    pub fn ahead(&self, lane: Priority) -> usize {
+        self.held[..=lane as usize].iter().sum()
     }
 
     /// How many keys of a tenant wait in a lane.
@@ -524,7 +537,8 @@ mod tests {
                         lanes.charge(turn, used, rest);
                     }
                 }
-                prop_assert_eq!(lanes.held, waiting.len());
+                prop_assert_eq!(lanes.len(), waiting.len());
+                prop_assert_eq!(lanes.ahead(Priority::Low), waiting.len());
             }
         }
     }

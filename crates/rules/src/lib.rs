@@ -25,9 +25,11 @@ pub mod merge;
 pub mod address;
 pub mod channel_kind;
 pub mod endpoint;
+pub mod nameless;
 pub mod suppression;
 
 pub mod lanes;
+pub mod outlook;
 pub mod pacing;
 
 pub mod attempt;

@@ -20,6 +20,8 @@ pub const ATTRIBUTES_BYTES_MAX: usize = 8 << 10;
 pub const JSON_DEPTH_MAX: usize = 32;
 pub const ACTIONS_MAX: usize = 5;
 
+/// What an event's template renders for all channels together: it has to fit into one record.
+pub const EVENT_CONTENT_BYTES_MAX: usize = 192 << 10;
 /// One record in the journal.
 pub const RECORD_BYTES_MAX: usize = 256 << 10;
 /// One batch that a leader plans, appends and folds together.
@@ -33,6 +35,9 @@ pub const TAKE_EVENTS_MAX: usize = 256;
 /// Events that fan-out could write now, of all shards: about 100 bytes each. Beyond it events get 503, because more is
 /// posted than fan-out can write. Windows that only wait to be filled do not count: nothing would ever empty them.
 pub const BACKLOG_EVENTS_MAX: u64 = 2 << 20;
+/// Events of one tenant that wait in one lane for their turn to be sent, counted once for each channel and shard: a row of
+/// about sixty bytes each. Beyond it what would be sent in this lane gets 503; other lanes and tenants go on.
+pub const LANE_EVENTS_MAX: u64 = 1_000_000;
 /// Edges in one Follow record: each costs a handful of row changes.
 pub const EDGES_PER_RECORD_MAX: usize = 256;
 /// Users in one record.
@@ -42,6 +47,10 @@ pub const MARK_IDS_MAX: usize = 1_000;
 pub const MARK_ROWS_PER_RECORD_MAX: usize = 256;
 /// Snoozed entries of one user; they are read with every page.
 pub const SNOOZED_MAX: usize = 100;
+/// How far ahead a notification can be scheduled.
+pub const SCHEDULE_MS_MAX: u64 = 366 * 24 * 3_600_000;
+/// The smallest limit of the providers, which is that of APNs.
+pub const COLLAPSE_KEY_BYTES_MAX: usize = 64;
 /// How far ahead an entry can be snoozed: longer is deleting.
 pub const SNOOZE_MS_MAX: u64 = 366 * 24 * 3_600_000;
 /// Stays of one user on one list that are kept apart. Only stays with events inside count.
@@ -118,6 +127,11 @@ pub const RETENTION_DAYS_DEFAULT: u32 = 90;
 /// A larger jump of the wall clock is alarmed, not adopted.
 pub const CLOCK_JUMP_MS_MAX: u64 = 60_000;
 
+/// Producers whose use is remembered: tenants and keys with a rate. Above it those that used nothing lately are
+/// forgotten.
+pub const ALLOWANCES_MAX: usize = 20_000;
+/// Rates above this are none.
+pub const PRODUCER_RATE_MAX: u32 = 10_000_000;
 pub const TENANTS_MAX: usize = 10_000;
 pub const KEYS_PER_TENANT_MAX: usize = 100;
 /// Templates are kinds of notifications, not notifications.

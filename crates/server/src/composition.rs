@@ -129,7 +129,12 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         stop: Stop::default(),
         points: points(config.delivery.die_at.as_deref()),
     };
-    let options = Options { shards: config.shards, ..Options::default() };
+    let options = Options {
+        shards: config.shards,
+        producers: config.producers,
+        queue_max: config.delivery.queue_max,
+        ..Options::default()
+    };
     let (node, report) = Node::start(ports, options).await.context("cannot recover")?;
     let background = Background::start(node.clone(), snapshots.clone())?;
     let host = ServerHost {

@@ -84,6 +84,7 @@ pub async fn default_tenant(node: &Node, data: &Path, entropy: &dyn Entropy) -> 
             secret_hash: presented.secret_hash,
             scopes: Scope::ALL.iter().map(|scope| scope.text().to_owned()).collect(),
             expires_at: None,
+            rate: None,
         };
         node.create_key(tenant.id, ask).await.context("cannot make the first key")?;
     }

@@ -63,7 +63,12 @@ impl World {
         Self {
             seed,
             bug,
-            options: Options { shards: swarm.shards, fronts: swarm.fronts, directories: swarm.directories },
+            options: Options {
+                shards: swarm.shards,
+                fronts: swarm.fronts,
+                directories: swarm.directories,
+                ..Options::default()
+            },
             provider: Provider::new(seed, executor.clone(), clock.clone()),
             executor,
             clock,

@@ -61,6 +61,7 @@ codes! {
     MethodNotAllowed "METHOD_NOT_ALLOWED" 405 "This path does not answer this method";
     BodyTooLarge "BODY_TOO_LARGE" 413 "The body is too large";
     UnsupportedMediaType "UNSUPPORTED_MEDIA_TYPE" 415 "The content type is not supported";
+    RateLimited "RATE_LIMITED" 429 "More is asked for than the rate allows";
     LimitReached "LIMIT_REACHED" 409 "A limit was reached";
     QueueFull "QUEUE_FULL" 503 "The server is busy, try again";
     StorageFull "STORAGE_FULL" 503 "The disk is nearly full";
@@ -105,6 +106,7 @@ mod tests {
             ("INVALID_RECIPIENT", 422),
             ("UNAUTHENTICATED", 401),
             ("FORBIDDEN", 403),
+            ("RATE_LIMITED", 429),
             ("QUEUE_FULL", 503),
             ("STORAGE_FULL", 503),
         ];

@@ -32,20 +32,31 @@ pub struct CloudEvent {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventData {
     pub audience: Audience,
-    /// The tenant's name for this kind of notification. `general` if left out.
+    /// The tenant's name for this kind of notification. The template's, or `general`, if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// By category if left out: `security` and `transaction` are critical, `message` and `mention` high,
     /// `marketing` and `digest` low, all others normal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// Besides inboxes: how else it is told. Nothing if left out.
+    /// Besides inboxes: how else it is told. The template's, or nothing, if left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<Channel>,
     /// Seconds after which nothing of it is sent any more: 60 to 2,592,000. 86,400 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u64>,
-    pub content: Content,
+    /// What is told, the same on every channel. Either this or `templateId`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Content>,
+    /// The template that is rendered once for everybody, in its default locale, when this is accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_id: Option<String>,
+    /// The version in force if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_version: Option<u32>,
+    /// For the template.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub variables: Map<String, Value>,
 }
 
 /// A way to somebody.

@@ -42,7 +42,18 @@ pub struct NotificationSend {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RecipientSend {
-    pub user_id: String,
+    /// One of your users. Either this, or one of the addresses below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    /// A mail address. If it belongs to a user of yours, that user is meant; else somebody without a name and an inbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    /// A phone number, as `email`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phone: Option<String>,
+    /// Where to call, as `email`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookAddress>,
     /// Instead of `content`, for this user alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
@@ -51,12 +62,53 @@ pub struct RecipientSend {
     pub variables: Map<String, Value>,
 }
 
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WebhookAddress {
+    pub url: String,
+    /// What calls are signed with: `whsec_` and base64.
+    pub secret: String,
+}
+
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SendOptions {
     /// Seconds after which nothing of it is sent any more: 60 to 2,592,000. 86,400 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u64>,
+    /// Nothing is sent, and nothing is in an inbox, before this; at most 366 days ahead. The time to live begins then. A
+    /// time that has passed means now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub scheduled_at: Option<String>,
+    /// Everything that you send with the same key can be called off together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancellation_key: Option<String>,
+    /// On a device, a later one takes the place of an earlier one with the same key: 1 to 64 visible ASCII characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collapse_key: Option<String>,
+    /// Channels other than `inApp` carry a generic text and the reference of the delivery, not the content.
+    #[serde(default)]
+    pub sensitive: bool,
+}
+
+/// What to call off.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CancelByKey {
+    pub cancellation_key: String,
+}
+
+/// What was called off, and what could not be any more.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelledByKey {
+    /// Notifications of which something was still to be sent: it stays unsent.
+    pub cancelled: u64,
+    /// Notifications of which everything had been sent or decided.
+    pub too_late: u64,
+    /// Deliveries of all of them that had left before.
+    pub deliveries_sent: u64,
 }
 
 /// The notification is durable.
@@ -79,6 +131,19 @@ pub struct NotificationAccepted {
 #[serde(rename_all = "camelCase")]
 pub enum SendStatus {
     Accepted,
+    /// Held back until `scheduledAt`.
+    Scheduled,
+}
+
+/// How far a notification has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// Held back until `scheduledAt`.
+    Scheduled,
+    Sending,
+    /// Nothing more will happen on its own.
+    Done,
 }
 
 /// What became of a notification.
@@ -86,8 +151,13 @@ pub enum SendStatus {
 #[serde(rename_all = "camelCase")]
 pub struct NotificationStatus {
     pub event_id: String,
+    pub status: Phase,
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
+    /// When it was, or is, to be sent, if that was not at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub scheduled_at: Option<String>,
     pub category: String,
     pub cancelled: bool,
     pub retracted: bool,
@@ -118,8 +188,11 @@ pub struct ChannelStatus {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery {
-    /// Empty if the user is gone.
+    /// Empty if the user is gone, or has no name.
     pub user_id: String,
+    /// Of somebody without a name, in part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     pub channel: Channel,
     /// The number of the endpoint; 0 if there is none.
     pub endpoint: u16,
@@ -137,6 +210,7 @@ pub struct Delivery {
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     pub event_id: String,
+    /// Or what may be shown of an address.
     pub user_id: String,
     pub steps: Vec<Step>,
     /// The same, to be read.
@@ -146,7 +220,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// accepted, taken, gate, parcel, attempt, state.
+    /// accepted, scheduled, collapse, sensitive, held, taken, halted, gate, parcel, attempt, state.
     pub step: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Channel>,
@@ -172,7 +246,11 @@ pub struct DeadLetters {
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetter {
     pub event_id: String,
+    /// Empty if the user is gone, or has no name.
     pub user_id: String,
+    /// Of somebody without a name, in part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     pub channel: Channel,
     pub endpoint: u16,
     pub priority: Priority,

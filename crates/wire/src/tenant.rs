@@ -25,6 +25,21 @@ pub struct TenantChange {
     /// How long inboxes keep an entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention_days: Option<u32>,
+    /// How fast its producers may ask, together. Only the server's admin key can change it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// A rate with a burst. A notification costs one for each recipient, an event one for each user it names and one if it
+/// goes to a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RateLimit {
+    /// 0: no limit, whatever the server's default is.
+    pub per_second: u32,
+    /// What may be asked for at once after a rest; one second's worth if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +49,9 @@ pub struct Tenant {
     pub name: String,
     pub celebrity_threshold: u32,
     pub retention_days: u32,
+    /// Left out: the server's default holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
 }
@@ -53,6 +71,9 @@ pub enum Scope {
     /// Send and cancel notifications, redrive and drop dead letters.
     #[serde(rename = "notifications:write")]
     NotificationsWrite,
+    /// Say that something is critical, beside the scope to send it at all: it passes quiet hours and preferences.
+    #[serde(rename = "send:critical")]
+    SendCritical,
     /// Read what became of notifications.
     #[serde(rename = "notifications:read")]
     NotificationsRead,
@@ -83,6 +104,7 @@ impl Scope {
     pub const ALL: &[Self] = &[
         Self::EventsWrite,
         Self::NotificationsWrite,
+        Self::SendCritical,
         Self::NotificationsRead,
         Self::InboxRead,
         Self::InboxWrite,
@@ -100,6 +122,7 @@ impl Scope {
         match self {
             Self::EventsWrite => "events:write",
             Self::NotificationsWrite => "notifications:write",
+            Self::SendCritical => "send:critical",
             Self::NotificationsRead => "notifications:read",
             Self::InboxRead => "inbox:read",
             Self::InboxWrite => "inbox:write",
@@ -120,6 +143,9 @@ pub struct KeyCreate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub expires_at: Option<String>,
+    /// How fast its holder may ask; the tenant's own limit holds as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
 }
 
 /// A new key. `key` is shown this once and stored only as a hash.
@@ -135,6 +161,9 @@ pub struct KeyCreated {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub expires_at: Option<String>,
+    /// Left out: the server's default holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -150,6 +179,9 @@ pub struct Key {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub revoked_at: Option<String>,
+    /// Left out: the server's default holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

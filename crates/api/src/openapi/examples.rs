@@ -18,7 +18,7 @@ use fantail_wire::list::{
 };
 use fantail_wire::problem::{FieldError, Problem};
 use fantail_wire::tenant::{
-    Key, KeyCreate, KeyCreated, Keys, Scope, Tenant, TenantChange, TenantCreate, Tenants,
+    Key, KeyCreate, KeyCreated, Keys, RateLimit, Scope, Tenant, TenantChange, TenantCreate, Tenants,
 };
 use fantail_wire::user::{User, UserChannel, UserItem, UserPut, UsersBatch, UsersPut};
 use serde_json::value::RawValue;
@@ -27,6 +27,7 @@ use serde_json::{Map, Value, json};
 const EVENT: &str = "01KG9V7W0R0000000000000001";
 const REQUEST: &str = "01KG9V7W0R00000000000000RQ";
 const TIME: &str = "2026-01-31T12:00:00.000Z";
+const RATE: RateLimit = RateLimit { per_second: 100, burst: Some(500) };
 const CURSOR: &str = "AQIk3w8AAAAAAAAABw";
 
 pub(super) fn text(text: &str) -> String {
@@ -72,7 +73,7 @@ examples! {
             ttl: Some(3_600),
             category: Some(text("posts")),
             priority: Some(Priority::Normal),
-            content: Content {
+            content: Some(Content {
                 title: text("Ann wrote a post"),
                 body: Some(text("Ten things about gardens")),
                 data: Some(map(json!({"postId": 42}))),
@@ -82,7 +83,10 @@ examples! {
                     title: text("Read"),
                     url: Some(text("https://example.com/posts/42")),
                 }],
-            },
+            }),
+            template_id: Some(text("new-post")),
+            template_version: Some(3),
+            variables: map(json!({"author": "Ann"})),
         },
     };
     EventAccepted => EventAccepted {
@@ -194,18 +198,21 @@ examples! {
         name: Some(text("Acme")),
         celebrity_threshold: Some(10_000),
         retention_days: Some(90),
+        rate_limit: Some(RATE),
     };
     Tenant => Tenant {
         slug: text("acme"),
         name: text("Acme"),
         celebrity_threshold: 10_000,
         retention_days: 90,
+        rate_limit: Some(RATE),
         created_at: text(TIME),
     };
     Tenants => Tenants { tenants: vec![Tenant::example()] };
     KeyCreate => KeyCreate {
         scopes: vec![Scope::EventsWrite, Scope::InboxRead],
         expires_at: Some(text(TIME)),
+        rate_limit: Some(RATE),
     };
     KeyCreated => KeyCreated {
         key_id: text("3mBqZ81kXw0P"),
@@ -213,6 +220,7 @@ examples! {
         scopes: vec![text("events:write"), text("inbox:read")],
         created_at: text(TIME),
         expires_at: Some(text(TIME)),
+        rate_limit: Some(RATE),
     };
     Keys => Keys {
         keys: vec![Key {
@@ -221,6 +229,7 @@ examples! {
             created_at: text(TIME),
             expires_at: Some(text(TIME)),
             revoked_at: Some(text(TIME)),
+            rate_limit: Some(RATE),
         }],
     };
     Readiness => Readiness {

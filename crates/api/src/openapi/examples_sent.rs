@@ -4,8 +4,9 @@ use super::Example;
 use super::examples::{examples, map, text};
 use fantail_wire::event::{Channel, Content, Priority};
 use fantail_wire::notification::{
-    ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters, DeadLettersChanged, Delivery, Explanation,
-    NotificationAccepted, NotificationSend, NotificationStatus, RecipientSend, SendOptions, SendStatus, Step,
+    CancelByKey, CancelledByKey, ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters,
+    DeadLettersChanged, Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus,
+    Phase, RecipientSend, SendOptions, SendStatus, Step, WebhookAddress,
 };
 use serde_json::json;
 
@@ -30,14 +31,26 @@ examples! {
         template_version: None,
         variables: Default::default(),
         recipients: vec![RecipientSend {
-            user_id: text("ann"),
+            user_id: Some(text("ann")),
+            email: Some(text("ann@example.com")),
+            phone: Some(text("+436601234567")),
+            webhook: Some(WebhookAddress {
+                url: text("https://example.com/hook"),
+                secret: text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+            }),
             content: Some(content("Ann, your order has left")),
             variables: Default::default(),
         }],
         category: Some(text("orders")),
         priority: Some(Priority::High),
         channels: vec![Channel::InApp, Channel::Push],
-        options: SendOptions { ttl: Some(3_600) },
+        options: SendOptions {
+            ttl: Some(3_600),
+            scheduled_at: Some(text(TIME)),
+            cancellation_key: Some(text("order-42")),
+            collapse_key: Some(text("order-42")),
+            sensitive: true,
+        },
     };
     NotificationAccepted => NotificationAccepted {
         request_id: text("01KG9V7W0RREQ"),
@@ -47,8 +60,12 @@ examples! {
         recipient_count: 1,
         estimated_delivery: text(TIME),
     };
+    CancelByKey => CancelByKey { cancellation_key: text("order-42") };
+    CancelledByKey => CancelledByKey { cancelled: 2, too_late: 1, deliveries_sent: 3 };
     NotificationStatus => NotificationStatus {
         event_id: text(EVENT),
+        status: Phase::Done,
+        scheduled_at: Some(text(TIME)),
         created_at: text(TIME),
         category: text("orders"),
         cancelled: false,
@@ -62,6 +79,7 @@ examples! {
         }],
         deliveries: vec![Delivery {
             user_id: text("ann"),
+            address: Some(text("a***@example.com")),
             channel: Channel::Push,
             endpoint: 1,
             state: text("sent"),
@@ -87,6 +105,7 @@ examples! {
         dead_letters: vec![DeadLetter {
             event_id: text(EVENT),
             user_id: text("ann"),
+            address: Some(text("a***@example.com")),
             channel: Channel::Push,
             endpoint: 1,
             priority: Priority::Normal,

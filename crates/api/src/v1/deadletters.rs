@@ -12,7 +12,7 @@ use crate::v1::inbox::priority_of;
 use crate::v1::notifications::shown;
 use fantail_node::ask::ParcelId;
 use fantail_node::ask::{ChannelKind, Refusal, Which, Wish};
-use fantail_node::deliveries::DeadPlace;
+use fantail_node::dead_letters::DeadPlace;
 use fantail_rules::ids::{Arrival, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::BATCH_ITEMS_MAX;
 use fantail_rules::ulid::Ulid;
@@ -30,6 +30,7 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let letter = |one: fantail_node::ask::DeadLetter| DeadLetter {
         event_id: one.event.to_string(),
         user_id: one.user,
+        address: one.address,
         channel: shown(one.channel),
         endpoint: one.device,
         priority: priority_of(one.lane),

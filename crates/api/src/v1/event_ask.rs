@@ -11,7 +11,10 @@ use fantail_rules::limits::{
     ACTIONS_MAX, BODY_TEXT_BYTES_MAX, CATEGORY_BYTES_MAX, CONTENT_BYTES_MAX, EXPLICIT_USERS_MAX,
     NAME_BYTES_MAX, TITLE_BYTES_MAX, TTL_S_DEFAULT, TTL_S_MAX, TTL_S_MIN,
 };
-use fantail_wire::event::{Audience, Channel as WireChannel, CloudEvent, Content, Priority as WirePriority};
+use fantail_wire::event::{
+    Audience, Channel as WireChannel, CloudEvent, Content, EventData, Priority as WirePriority,
+};
+use serde_json::json;
 
 const CATEGORY_DEFAULT: &str = "general";
 
@@ -27,12 +30,12 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, faults: &mut Faults) -> EventA
         faults.name(at.key("actor"), actor);
     }
     let data = at.key("data");
+    let content = told_of(&event.data, data, faults);
     let (audience, actor) =
         audience_of(event.data.audience, event.actor, data.key("audience"), at.key("actor"), faults);
     let category = event.data.category.unwrap_or_else(|| CATEGORY_DEFAULT.to_owned());
     faults.text(data.key("category"), &category, CATEGORY_BYTES_MAX);
     faults.name(data.key("category"), &category);
-    let content = content_of(&event.data.content, data.key("content"), faults);
     let priority = event.data.priority.map_or_else(|| Priority::of_category(&category), priority_of);
     let channels = event.data.channels.iter().copied().map(channel_of).collect();
     let ttl_ms = ttl_of(event.data.ttl, data.key("ttl"), faults);
@@ -53,6 +56,23 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, faults: &mut Faults) -> EventA
         ask.body_hash = hash_of(&ask);
     }
     ask
+}
+
+/// What is told; for a template, which one and with what, until it is rendered.
+fn told_of(told: &EventData, data: Pointer<'_>, faults: &mut Faults) -> Vec<u8> {
+    match (&told.content, &told.template_id) {
+        (Some(content), None) => content_of(content, data.key("content"), faults),
+        (None, Some(id)) => {
+            faults.name(data.key("templateId"), id);
+            json!({"template": id, "version": told.template_version, "variables": told.variables})
+                .to_string()
+                .into_bytes()
+        }
+        (Some(_), Some(_)) | (None, None) => {
+            faults.add(data.key("content"), "either content or templateId is required");
+            Vec::new()
+        }
+    }
 }
 
 fn audience_of(
@@ -195,7 +215,7 @@ fn hash_of(ask: &EventAsk) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     fn base() -> Value {
         json!({
@@ -236,6 +256,8 @@ mod tests {
             ("/data/audience", json!({"users": ["a", ""]}), "/data/audience/users/1"),
             ("/data/audience", json!({"topic": ""}), "/data/audience/topic"),
             ("/data/category", json!("x".repeat(65)), "/data/category"),
+            ("/data/templateId", json!("both"), "/data/content"),
+            ("/data/content", json!(null), "/data/content"),
             ("/data/content", json!({"title": ""}), "/data/content/title"),
             ("/data/content", json!({"title": "t", "body": long}), "/data/content/body"),
             ("/data/content", json!({"title": "t", "imageUrl": "javascript:x"}), "/data/content/imageUrl"),
@@ -291,6 +313,21 @@ mod tests {
         for (place, value) in changes {
             let hash = ask(&with(place, value)).expect("valid").body_hash;
             assert!(!seen.contains(&hash), "{place}");
+            seen.push(hash);
+        }
+        for (template, version, variables) in [
+            ("a", None, json!({})),
+            ("b", None, json!({})),
+            ("a", Some(1), json!({})),
+            ("a", None, json!({"x": 1})),
+        ] {
+            let mut event = base();
+            event["data"] = json!({
+                "audience": {"followersOf": "ann"}, "templateId": template, "templateVersion": version,
+                "variables": variables,
+            });
+            let hash = ask(&event).expect("valid").body_hash;
+            assert!(!seen.contains(&hash), "{template} {version:?} {variables}");
             seen.push(hash);
         }
         let renamed = ask(&with("/id", json!("2"))).expect("valid").body_hash;

@@ -3,6 +3,8 @@
 //! Comes from: `pipeline`. Decides: which of the three CloudEvents forms this is, and that all of it is well formed.
 //! Goes to: `Node::post_events`. A batch is accepted only if every event in it is valid.
 
+use crate::aside;
+use crate::auth;
 use crate::body;
 use crate::call::Call;
 use crate::check::Faults;
@@ -11,13 +13,15 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::v1::batch;
 use crate::v1::event_ask::ask_of;
+use crate::v1::rendering::{self, Scene};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use fantail_node::ask::{Accepted, EventAsk, Refusal};
+use fantail_node::ask::{Accepted, AudienceAsk, ChannelKind, ChannelSet, EventAsk, Priority, Refusal};
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::EVENTS_PER_REQUEST_MAX;
 use fantail_wire::code::Code;
 use fantail_wire::event::{AcceptedStatus, CloudEvent, EventAccepted, EventResult, EventsAccepted};
 use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
@@ -101,8 +105,12 @@ fn attribute(headers: &HeaderMap, name: &str) -> Result<Option<String>, &'static
 
 async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, Problem> {
     let mut faults = Faults::default();
+    let template = TemplateUse::of(&event);
     let ask = ask_of(event, Pointer::ROOT, &mut faults);
     faults.into_result()?;
+    let ask = filled(tenant, call, ask, template).await?;
+    auth::require_priority(&call.caller, ask.priority)?;
+    call.spend(tenant, cost_of(&ask))?;
     let mut results = call.node.post_events(tenant, vec![ask]).await;
     let accepted = results.pop().expect("one result per event")?;
     count(call, tenant, &[Ok(accepted)]);
@@ -119,7 +127,14 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
 }
 
 async fn many(tenant: TenantId, call: &Call, events: Vec<CloudEvent>) -> Result<Reply, Problem> {
-    let asks = check_all(events)?;
+    let templates: Vec<Option<TemplateUse>> = events.iter().map(TemplateUse::of).collect();
+    let mut asks = Vec::with_capacity(events.len());
+    for (index, (ask, template)) in check_all(events)?.into_iter().zip(templates).enumerate() {
+        let filled = filled(tenant, call, ask, template).await;
+        asks.push(filled.map_err(|problem| problem.below(&format!("/{index}")))?);
+    }
+    asks.iter().try_for_each(|ask| auth::require_priority(&call.caller, ask.priority))?;
+    call.spend(tenant, asks.iter().map(cost_of).sum())?;
     let results = call.node.post_events(tenant, asks).await;
     count(call, tenant, &results);
     if let Some(problem) = batch::refused_as_one(&results) {
@@ -127,6 +142,68 @@ async fn many(tenant: TenantId, call: &Call, events: Vec<CloudEvent>) -> Result<
     }
     let events = results.into_iter().map(result_of).collect();
     Ok(Reply::json(202, &EventsAccepted { request_id: call.request_id.clone(), events }))
+}
+
+/// How an event says what is told, other than by saying it.
+struct TemplateUse {
+    id: String,
+    version: Option<u32>,
+    variables: Map<String, Value>,
+    /// What the event says itself goes before what the template says.
+    has_category: bool,
+    has_priority: bool,
+}
+
+impl TemplateUse {
+    fn of(event: &CloudEvent) -> Option<Self> {
+        let data = &event.data;
+        Some(Self {
+            id: data.template_id.clone()?,
+            version: data.template_version,
+            variables: data.variables.clone(),
+            has_category: data.category.is_some(),
+            has_priority: data.priority.is_some(),
+        })
+    }
+}
+
+/// An event with what is told: rendered once, here, and frozen.
+async fn filled(
+    tenant: TenantId,
+    call: &Call,
+    mut ask: EventAsk,
+    template: Option<TemplateUse>,
+) -> Result<EventAsk, Problem> {
+    let Some(template) = template else { return Ok(ask) };
+    let (compiled, _) = call.node.compiled(tenant, &template.id, template.version)?;
+    if !template.has_category && !compiled.category().is_empty() {
+        ask.category = compiled.category().to_owned();
+    }
+    if !template.has_priority {
+        ask.priority = Priority::of_category(&ask.category);
+    }
+    ask.channels = rendering::channels_of(&compiled, ask.channels)?;
+    // Inboxes show it in any case.
+    let inbox = rendering::channels_of(&compiled, ChannelSet::EMPTY)?.contains(ChannelKind::InApp);
+    let scene = Scene {
+        compiled,
+        tenant: call.node.tenant(tenant).ok_or(Refusal::UnknownTenant)?,
+        id: ask.id.clone(),
+        channels: if inbox { ask.channels.with(ChannelKind::InApp) } else { ask.channels },
+        shared: template.variables,
+        now: call.node.wall(),
+    };
+    let rendered = aside::run(&call.app, move || scene.render_for_all()).await?;
+    ask.content = rendered.map_err(|problem| problem.below("/data"))?;
+    Ok(ask)
+}
+
+/// What an event costs its producer.
+fn cost_of(ask: &EventAsk) -> usize {
+    match &ask.audience {
+        AudienceAsk::Users(users) => users.len(),
+        AudienceAsk::FollowersOf(_) | AudienceAsk::Topic(_) => 1,
+    }
 }
 
 fn check_all(events: Vec<CloudEvent>) -> Result<Vec<EventAsk>, Problem> {

@@ -1,10 +1,13 @@
 //! Keys of a tenant. The secret is in the answer that creates the key and nowhere else.
 
 use crate::call::Call;
+use crate::check::Faults;
 use crate::key::NewKey;
+use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
+use crate::v1::tenants::{rate_of, rate_shown};
 use fantail_node::ask::{KeyAsk, KeyView};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_wire::tenant::{Key, KeyCreate, KeyCreated, Keys};
@@ -15,6 +18,9 @@ pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     if request.scopes.is_empty() {
         return Err(Problem::field("/scopes", "must have at least one scope"));
     }
+    let mut faults = Faults::default();
+    let rate = rate_of(request.rate_limit, Pointer::ROOT.key("rateLimit"), &mut faults);
+    faults.into_result()?;
     let mut scopes = request.scopes;
     scopes.sort();
     scopes.dedup();
@@ -24,6 +30,7 @@ pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         secret_hash: key.secret_hash,
         scopes: scopes.iter().map(|scope| scope.text().to_owned()).collect(),
         expires_at,
+        rate,
     };
     let stored = call.node.create_key(tenant, ask).await?;
     let answer = KeyCreated {
@@ -32,6 +39,7 @@ pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         scopes: stored.scopes,
         created_at: time::text(stored.created_at),
         expires_at: stored.expires_at.map(time::text),
+        rate_limit: stored.rate.map(rate_shown),
     };
     Ok(Reply::json(201, &answer))
 }
@@ -63,6 +71,7 @@ fn shown(key: KeyView) -> Key {
         created_at: time::text(key.created_at),
         expires_at: key.expires_at.map(time::text),
         revoked_at: key.revoked_at.map(time::text),
+        rate_limit: key.rate.map(rate_shown),
     }
 }
 

@@ -5,6 +5,7 @@ pub mod events;
 
 pub mod deadletters;
 pub mod devices;
+pub mod notification_ask;
 pub mod notifications;
 mod rendering;
 mod story;

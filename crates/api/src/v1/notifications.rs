@@ -3,32 +3,29 @@
 //! Comes from: `pipeline`. Decides: that the request is well formed. Goes to: `Node::notify`, and the node's views of
 //! what became of it.
 
-use crate::aside;
+use crate::auth;
 use crate::call::Call;
 use crate::check::Faults;
 use crate::cursor::{self, Owner};
 use crate::pointer::Pointer;
-use crate::problem::Problem;
+use crate::problem::{FIELD_ERRORS_MAX, Problem};
 use crate::reply::Reply;
 use crate::time;
-use crate::v1::event_ask::{self, channel_of, priority_of};
-use crate::v1::rendering::{self, Reader, Scene};
+use crate::v1::notification_ask::Draft;
 use crate::v1::story;
-use aws_lc_rs::digest::{Context, SHA256};
 use axum::http::{HeaderName, HeaderValue};
-use fantail_node::ask::{Accepted, ChannelKind, NotifyAsk, Place, Priority, Recipient, Refusal};
+use fantail_node::ask::{self, Accepted, ChannelKind, NotifyAsk, Place, Refusal, Who};
+use fantail_rules::address;
 use fantail_rules::ids::{ShardNo, TenantId, UserNo};
-use fantail_rules::limits::{CATEGORY_BYTES_MAX, RECIPIENTS_MAX};
+use fantail_rules::outlook::expected_ms;
 use fantail_rules::ulid::Ulid;
-use fantail_templates::Compiled;
 use fantail_wire::code::Code;
 use fantail_wire::event::Channel;
 use fantail_wire::notification::{
-    ChannelStatus, Delivery, NotificationAccepted, NotificationSend, NotificationStatus, SendStatus,
+    CancelByKey, CancelledByKey, ChannelStatus, Delivery, NotificationAccepted, NotificationSend,
+    NotificationStatus, Phase, SendStatus,
 };
-use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use fantail_wire::problem::FieldError;
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const DELIVERIES_MAX: usize = 1_000;
@@ -37,8 +34,10 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: NotificationSend = call.json()?;
     let mut draft = Draft::of(&call, request)?;
     let template = draft.choose_template(tenant, &call)?;
-    let count = draft.users.len() as u64;
-    let accepted = match call.node.recipients(tenant, &draft.users) {
+    auth::require_priority(&call.caller, draft.ask.priority)?;
+    let count = draft.who.len() as u64;
+    call.spend(tenant, draft.who.len())?;
+    let accepted = match call.node.recipients(tenant, &draft.who).await {
         Ok(recipients) => {
             let recipients = match template {
                 None => recipients.into_iter().zip(std::mem::take(&mut draft.own)).collect(),
@@ -47,187 +46,53 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
             call.node.notify(tenant, NotifyAsk { recipients, ..draft.ask.clone() }).await?
         }
         // The first one was accepted when they were all there.
-        Err(unknown @ Refusal::UnknownRecipients { .. }) => {
+        Err(Refusal::UnknownRecipients { users }) => {
             let heard = call.node.recall_notification(tenant, &draft.ask.id, draft.ask.body_hash).await?;
-            heard.ok_or_else(|| Problem::from(unknown))?
+            heard.ok_or_else(|| unknown_users(&draft.who, &users))?
         }
         Err(other) => return Err(other.into()),
     };
-    Ok(accepted_reply(&call, draft.ask.id, accepted, draft.ask.priority, count))
+    accepted_reply(tenant, &call, draft.ask, accepted, count)
 }
 
-fn accepted_reply(call: &Call, id: String, accepted: Accepted, priority: Priority, count: u64) -> Reply {
-    // What the lanes promise for the first attempt.
-    let within_ms = match priority {
-        Priority::Critical => 500,
-        Priority::High => 2_000,
-        Priority::Normal => 5_000,
-        Priority::Low => 60_000,
+/// Where the users stand in the request that do not exist.
+fn unknown_users(all: &[Who], unknown: &[String]) -> Problem {
+    let error = |(index, who): (usize, &Who)| match who {
+        Who::User(name) if unknown.contains(name) => {
+            Some(FieldError::new(format!("/recipients/{index}/userId"), format!("no such user: {name}")))
+        }
+        Who::User(_) | Who::Address { .. } => None,
+    };
+    let errors = all.iter().enumerate().filter_map(error).take(FIELD_ERRORS_MAX).collect();
+    let detail = format!("{} recipients do not exist", unknown.len());
+    Problem::new(Code::InvalidRecipient, detail).with_errors(errors)
+}
+
+fn accepted_reply(
+    tenant: TenantId,
+    call: &Call,
+    ask: NotifyAsk,
+    accepted: Accepted,
+    count: u64,
+) -> Result<Reply, Problem> {
+    let now = call.node.wall();
+    let due = ask.options.due.filter(|due| *due > now);
+    let within_ms = match due {
+        // How its channels will be doing then is not known.
+        Some(_) => expected_ms(ask.priority, count, &[]),
+        None => call.node.expected_ms(tenant, ask.channels, ask.priority, count)?,
     };
     let answer = NotificationAccepted {
         request_id: call.request_id.clone(),
-        notification_id: id,
+        notification_id: ask.id,
         event_id: accepted.event.to_string(),
-        status: SendStatus::Accepted,
+        status: if due.is_some() { SendStatus::Scheduled } else { SendStatus::Accepted },
         recipient_count: count,
-        estimated_delivery: time::text(call.node.wall().plus(within_ms)),
+        estimated_delivery: time::text(due.unwrap_or(now).plus(within_ms)),
     };
     let reply = Reply::json(202, &answer);
-    if accepted.replayed { reply.with_header(REPLAYED, HeaderValue::from_static("true")) } else { reply }
-}
-
-/// A request that is well formed.
-struct Draft {
-    /// Without its recipients.
-    ask: NotifyAsk,
-    users: Vec<String>,
-    own: Vec<Option<Vec<u8>>>,
-    /// The variables of each user, and those of all.
-    variables: Vec<Map<String, Value>>,
-    shared: Map<String, Value>,
-    template: Option<(String, Option<u32>)>,
-    /// What the caller said, and the template may still say.
-    category: Option<String>,
-    priority: Option<Priority>,
-}
-
-impl Draft {
-    fn of(call: &Call, request: NotificationSend) -> Result<Self, Problem> {
-        let (mut faults, root) = (Faults::default(), Pointer::ROOT);
-        let header = call.headers.get("idempotency-key").and_then(|value| value.to_str().ok());
-        let id = request.notification_id.or_else(|| header.map(str::to_owned));
-        let id = id.unwrap_or_else(|| call.request_id.clone());
-        faults.name(root.key("notificationId"), &id);
-        if let Some(category) = &request.category {
-            faults.text(root.key("category"), category, CATEGORY_BYTES_MAX);
-            faults.name(root.key("category"), category);
-        }
-        let ttl_ms = event_ask::ttl_of(request.options.ttl, root.key("options").key("ttl"), &mut faults);
-        let content = match (&request.content, &request.template_id) {
-            (Some(content), None) => event_ask::content_of(content, root.key("content"), &mut faults),
-            (None, Some(_)) => Vec::new(),
-            (Some(_), Some(_)) | (None, None) => {
-                faults.add(root.key("content"), "either content or templateId is required");
-                Vec::new()
-            }
-        };
-        let list = root.key("recipients");
-        if request.recipients.is_empty() || request.recipients.len() > RECIPIENTS_MAX {
-            faults.add(list, format!("must have 1 to {RECIPIENTS_MAX} recipients"));
-        }
-        let (mut users, mut own, mut variables) = (Vec::new(), Vec::new(), Vec::new());
-        let mut seen = BTreeSet::new();
-        for (index, recipient) in request.recipients.into_iter().enumerate().take(RECIPIENTS_MAX) {
-            let at = list.index(index);
-            faults.name(at.key("userId"), &recipient.user_id);
-            if !seen.insert(recipient.user_id.clone()) {
-                faults.add(at.key("userId"), "named twice");
-            }
-            if recipient.content.is_some() && request.template_id.is_some() {
-                faults.add(at.key("content"), "the template says it");
-            }
-            let theirs = recipient.content.as_ref();
-            own.push(theirs.map(|one| event_ask::content_of(one, at.key("content"), &mut faults)));
-            users.push(recipient.user_id);
-            variables.push(recipient.variables);
-        }
-        faults.into_result()?;
-        let (category, priority) = (request.category, request.priority.map(priority_of));
-        let mut draft = Self {
-            ask: NotifyAsk {
-                id,
-                kind: "notification".to_owned(),
-                category: String::new(),
-                priority: Priority::Normal,
-                channels: request.channels.into_iter().map(channel_of).collect(),
-                ttl_ms,
-                content,
-                recipients: Vec::new(),
-                body_hash: [0; 16],
-            },
-            users,
-            own,
-            variables,
-            shared: request.variables,
-            template: request.template_id.map(|id| (id, request.template_version)),
-            category,
-            priority,
-        };
-        draft.ask.body_hash = draft.hash();
-        Ok(draft)
-    }
-
-    /// Fills in what was left out, from the template if there is one.
-    fn choose_template(&mut self, tenant: TenantId, call: &Call) -> Result<Option<Arc<Compiled>>, Problem> {
-        let found = match &self.template {
-            None => None,
-            Some((id, version)) => Some((id, call.node.compiled(tenant, id, *version)?)),
-        };
-        let of_template = found.as_ref().map(|(_, (compiled, _))| compiled.category().to_owned());
-        let category = self.category.take().or(of_template.filter(|category| !category.is_empty()));
-        self.ask.category = category.unwrap_or_else(|| "general".to_owned());
-        let priority = self.priority.unwrap_or_else(|| Priority::of_category(&self.ask.category));
-        self.ask.priority = priority;
-        let Some((id, (compiled, version))) = found else {
-            if self.ask.channels.is_empty() {
-                self.ask.channels = self.ask.channels.with(ChannelKind::InApp);
-            }
-            return Ok(None);
-        };
-        self.ask.channels = rendering::channels_of(&compiled, self.ask.channels)?;
-        // Shown to nobody, since everybody has content of their own; it says which version that was.
-        self.ask.content = json!({"templateId": id, "version": version}).to_string().into_bytes();
-        Ok(Some(compiled))
-    }
-
-    async fn render(
-        &mut self,
-        tenant: TenantId,
-        call: &Call,
-        compiled: Arc<Compiled>,
-        recipients: Vec<Recipient>,
-    ) -> Result<Vec<(Recipient, Option<Vec<u8>>)>, Problem> {
-        let scene = Scene {
-            compiled,
-            tenant: call.node.tenant(tenant).ok_or(Refusal::UnknownTenant)?,
-            id: self.ask.id.clone(),
-            channels: self.ask.channels,
-            shared: std::mem::take(&mut self.shared),
-            now: call.node.wall(),
-        };
-        let variables = std::mem::take(&mut self.variables);
-        let readers = self.users.iter().cloned().zip(recipients).zip(variables);
-        let readers: Vec<Reader> =
-            readers.map(|((name, recipient), own)| Reader { name, recipient, own }).collect();
-        let rendered = aside::run(&call.app, move || {
-            let contents = scene.render(&readers)?;
-            Ok(readers.into_iter().zip(contents).map(|(reader, own)| (reader.recipient, Some(own))).collect())
-        });
-        rendered.await?
-    }
-
-    /// Everything that is said, each part with its length.
-    fn hash(&self) -> [u8; 16] {
-        let mut hash = Context::new(&SHA256);
-        let mut part = |bytes: &[u8]| {
-            hash.update(&(bytes.len() as u64).to_be_bytes());
-            hash.update(bytes);
-        };
-        let ask = &self.ask;
-        part(self.category.as_deref().unwrap_or_default().as_bytes());
-        part(&[self.priority.map_or(u8::MAX, |priority| priority as u8), ask.channels.bits()]);
-        part(&ask.ttl_ms.to_be_bytes());
-        part(&ask.content);
-        part(json!({"template": self.template, "variables": self.shared}).to_string().as_bytes());
-        for ((user, own), variables) in self.users.iter().zip(&self.own).zip(&self.variables) {
-            part(user.as_bytes());
-            part(own.as_deref().unwrap_or_default());
-            part(Value::Object(variables.clone()).to_string().as_bytes());
-        }
-        let mut head = [0; 16];
-        head.copy_from_slice(&hash.finish().as_ref()[..16]);
-        head
-    }
+    let is_first = !accepted.replayed;
+    Ok(if is_first { reply } else { reply.with_header(REPLAYED, HeaderValue::from_static("true")) })
 }
 
 /// The event of a path: our id, or the producer's.
@@ -253,7 +118,13 @@ pub async fn status(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     };
     let mut answer = NotificationStatus {
         event_id: event.to_string(),
+        status: match found.phase {
+            ask::Phase::Scheduled => Phase::Scheduled,
+            ask::Phase::Sending => Phase::Sending,
+            ask::Phase::Done => Phase::Done,
+        },
         created_at: time::text(found.created_at),
+        scheduled_at: found.due.map(time::text),
         category: found.category,
         cancelled: found.is_cancelled,
         retracted: found.is_retracted,
@@ -294,6 +165,7 @@ fn place_of(owner: Owner<'_>, text: &str) -> Option<Place> {
 fn delivery(one: fantail_node::ask::RecipientStatus) -> Delivery {
     Delivery {
         user_id: one.user,
+        address: one.address,
         channel: shown(one.place.channel),
         endpoint: one.device,
         state: one.state.public_word().to_owned(),
@@ -315,9 +187,31 @@ pub fn shown(kind: ChannelKind) -> Channel {
 
 pub async fn explain(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let event = event_of(tenant, &call)?;
-    let user = call.query.get("user").ok_or_else(|| Problem::field("/user", "is required"))?;
-    let found = call.node.explain(tenant, event, user)?;
+    let found = call.node.explain(tenant, event, &whom(&call)?)?;
     Ok(Reply::json(200, &story::tell(&found)))
+}
+
+/// Whose story: a user's, or that of an address.
+fn whom(call: &Call) -> Result<Who, Problem> {
+    let fields = [
+        ("user", None),
+        ("email", Some(ChannelKind::Email)),
+        ("phone", Some(ChannelKind::Sms)),
+        ("webhook", Some(ChannelKind::Webhook)),
+    ];
+    let mut given =
+        fields.into_iter().filter_map(|(field, kind)| Some((field, kind, call.query.get(field)?)));
+    match (given.next(), given.next()) {
+        (Some((_, None, user)), None) => Ok(Who::User(user.to_owned())),
+        (Some((field, Some(kind), text)), None) => {
+            let read =
+                address::read(kind, text).map_err(|fault| Problem::field(format!("/{field}"), fault))?;
+            Ok(Who::Address { kind, address: Vec::new(), identity: read.identity })
+        }
+        (None, _) | (Some(_), Some(_)) => {
+            Err(Problem::field("/user", "needs one of user, email, phone, webhook"))
+        }
+    }
 }
 
 /// What of it was not sent stays unsent. What was, was.
@@ -325,4 +219,41 @@ pub async fn cancel(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let event = event_of(tenant, &call)?;
     call.node.cancel(tenant, event).await?;
     Ok(Reply::no_content())
+}
+
+/// Too late is an answer, not a fault.
+pub async fn cancel_by_key(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let request: CancelByKey = call.json()?;
+    let mut faults = Faults::default();
+    faults.name(Pointer::ROOT.key("cancellationKey"), &request.cancellation_key);
+    faults.into_result()?;
+    let called = call.node.cancel_by_key(tenant, &request.cancellation_key).await?;
+    let answer = CancelledByKey {
+        cancelled: called.cancelled,
+        too_late: called.too_late,
+        deliveries_sent: called.deliveries_sent,
+    };
+    Ok(Reply::json(200, &answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: API-03
+    #[test]
+    fn users_that_do_not_exist_are_named_with_their_place() {
+        let who = ["ann", "eve", "bob", "mallory"].map(|name| Who::User(name.to_owned()));
+        let problem = unknown_users(&who, &["eve".to_owned(), "mallory".to_owned()]);
+        let found: Vec<(&str, &str)> =
+            problem.errors.iter().map(|error| (error.pointer.as_str(), error.detail.as_str())).collect();
+        let expected = [
+            ("/recipients/1/userId", "no such user: eve"),
+            ("/recipients/3/userId", "no such user: mallory"),
+        ];
+        assert_eq!((problem.code, found), (Code::InvalidRecipient, expected.to_vec()));
+        let many: Vec<String> = (0..100).map(|no| no.to_string()).collect();
+        let all: Vec<Who> = many.iter().cloned().map(Who::User).collect();
+        assert_eq!(unknown_users(&all, &many).errors.len(), FIELD_ERRORS_MAX);
+    }
 }

@@ -1,12 +1,13 @@
 //! A template becomes the content of each recipient: rendered once, when the notification is accepted, and frozen.
 //!
-//! Comes from: `notifications`, with recipients resolved. Decides: which locale and variant each recipient gets; the
+//! Comes from: `notifications`, with recipients resolved, and `events`, for all at once. Decides: which locale and variant each recipient gets; the
 //! rest is the template's. Goes to: `Node::notify`, packed by channel.
 
 use crate::problem::Problem;
 use fantail_node::ask::{ChannelKind, ChannelSet, Recipient, TenantView};
 use fantail_node::content::pack;
 use fantail_rules::ids::Millis;
+use fantail_rules::limits::EVENT_CONTENT_BYTES_MAX;
 use fantail_templates::{
     Compiled, NotificationFacts, RenderAsk, TenantFacts, UserFacts, Variables, variant_seed,
 };
@@ -30,7 +31,10 @@ pub struct Scene {
 
 /// One recipient with its own variables.
 pub struct Reader {
+    /// Empty for somebody without one.
     pub name: String,
+    /// Chooses the variant, the same one every time.
+    pub seed: String,
     pub recipient: Recipient,
     pub own: Map<String, Value>,
 }
@@ -56,11 +60,41 @@ impl Scene {
         Ok(contents)
     }
 
+    /// The content of everybody, whoever that is: in the default locale, and one variant for all of them.
+    pub fn render_for_all(&self) -> Result<Vec<u8>, Problem> {
+        if let Some(kind) = self.channels.iter().find(|kind| self.compiled.needs_user(channel_of(*kind))) {
+            let detail = format!("what the template says by {} depends on the user", kind.name());
+            return Err(Problem::new(Code::InvalidTemplate, detail));
+        }
+        let variables = self.compiled.variables(&Value::Object(self.shared.clone()))?;
+        let variant = self.compiled.choose_variant(variant_seed(self.compiled.id(), &self.id));
+        let mut contents = Vec::new();
+        for kind in self.channels.iter() {
+            let rendered = self.compiled.render(&RenderAsk {
+                channel: channel_of(kind),
+                locale: self.compiled.default_locale(),
+                variant,
+                variables: &variables,
+                user: None,
+                notification: NotificationFacts { id: &self.id },
+                tenant: TenantFacts { id: &self.tenant.slug, name: &self.tenant.name },
+                now: self.now,
+            })?;
+            contents.push((kind, rendered.bytes));
+        }
+        let packed = pack(&contents);
+        if packed.len() > EVENT_CONTENT_BYTES_MAX {
+            let detail = format!("all channels together have more than {EVENT_CONTENT_BYTES_MAX} bytes");
+            return Err(Problem::new(Code::RenderFailed, detail));
+        }
+        Ok(packed)
+    }
+
     fn one(&self, reader: &Reader, variables: &Variables) -> Result<Vec<u8>, Problem> {
         let Recipient { locale, zone, attributes, .. } = &reader.recipient;
         let attributes: Value = serde_json::from_slice(attributes).unwrap_or_default();
         let locale = if locale.is_empty() { self.compiled.default_locale() } else { locale };
-        let variant = self.compiled.choose_variant(variant_seed(self.compiled.id(), &reader.name));
+        let variant = self.compiled.choose_variant(variant_seed(self.compiled.id(), &reader.seed));
         let mut contents = Vec::new();
         for kind in self.channels.iter() {
             let rendered = self.compiled.render(&RenderAsk {

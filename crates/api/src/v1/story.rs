@@ -5,12 +5,13 @@
 
 use crate::time;
 use crate::v1::notifications::shown;
-use fantail_node::ask::{ChannelKind, DeliveryState, DeliveryView, Explanation, Halt};
+use fantail_node::ask::{ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase};
 use fantail_wire::notification::{Explanation as Told, Step};
 use serde_json::{Map, Value, json};
 
 pub fn tell(found: &Explanation) -> Told {
     let mut steps = vec![accepted(found)];
+    steps.extend(wishes(found));
     steps.extend(taken(found));
     for (channel, deliveries) in &found.deliveries {
         if deliveries.is_empty() {
@@ -60,7 +61,29 @@ fn accepted(found: &Explanation) -> Step {
     step("accepted", None, Some(time::text(found.accepted_at)), text, inputs)
 }
 
+/// What was asked for beside the content.
+fn wishes(found: &Explanation) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if let Some(due) = found.due {
+        let text = format!("scheduled for {}: in no inbox and not sent before", time::text(due));
+        steps.push(step("scheduled", None, None, text, json!({"scheduledAt": time::text(due)})));
+    }
+    if let Some(key) = &found.collapse_key {
+        let text = format!("collapse key {key}: on a device it takes the place of an earlier one");
+        steps.push(step("collapse", None, None, text, json!({"collapseKey": key})));
+    }
+    if found.is_sensitive {
+        let text = "sensitive: channels carry a generic text, the content is in the inbox alone";
+        steps.push(step("sensitive", None, None, text.to_owned(), json!({"sensitive": true})));
+    }
+    steps
+}
+
 fn taken(found: &Explanation) -> Vec<Step> {
+    if found.phase == Phase::Scheduled {
+        let text = "waits for its time".to_owned();
+        return vec![step("held", None, None, text, Value::Null)];
+    }
     let mut steps = Vec::new();
     let text = match (found.arrival, found.is_in_inbox) {
         (None, _) => "the user's shard has not taken it, or nobody there is concerned".to_owned(),

@@ -1,16 +1,17 @@
 //! Tenants: made and listed by the server's admin key, changed also by their own admin keys.
 
+use crate::auth;
 use crate::call::Call;
 use crate::check::{Faults, slug_fault};
 use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
-use fantail_node::ask::{TenantAsk, TenantPatch, TenantView};
+use fantail_node::ask::{Rate, TenantAsk, TenantPatch, TenantView};
 use fantail_rules::ids::TenantId;
-use fantail_rules::limits::TIER_UP_MIN;
+use fantail_rules::limits::{PRODUCER_RATE_MAX, TIER_UP_MIN};
 use fantail_wire::code::Code;
-use fantail_wire::tenant::{Tenant, TenantChange, TenantCreate, Tenants};
+use fantail_wire::tenant::{RateLimit, Tenant, TenantChange, TenantCreate, Tenants};
 
 const RETENTION_DAYS_MAX: u32 = 3_650;
 
@@ -39,6 +40,9 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 
 pub async fn change(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let patch = patch_of(call.json()?)?;
+    if patch.rate.is_some() {
+        auth::require_server(&call.caller)?;
+    }
     let tenant = call.node.patch_tenant(tenant, patch).await?;
     Ok(Reply::json(200, &shown(tenant)))
 }
@@ -54,12 +58,31 @@ fn patch_of(request: TenantChange) -> Result<TenantPatch, Problem> {
     if request.retention_days.is_some_and(|days| !(1..=RETENTION_DAYS_MAX).contains(&days)) {
         faults.add(Pointer::ROOT.key("retentionDays"), format!("must be 1 to {RETENTION_DAYS_MAX}"));
     }
+    let rate = rate_of(request.rate_limit, Pointer::ROOT.key("rateLimit"), &mut faults);
     faults.into_result()?;
     Ok(TenantPatch {
         name: request.name,
         tier_up: request.celebrity_threshold,
         retention_days: request.retention_days,
+        rate,
     })
+}
+
+/// One second's worth is the burst of a rate that does not name one.
+pub fn rate_of(limit: Option<RateLimit>, at: Pointer<'_>, faults: &mut Faults) -> Option<Rate> {
+    let RateLimit { per_second, burst } = limit?;
+    let burst = burst.unwrap_or(per_second);
+    if per_second > PRODUCER_RATE_MAX {
+        faults.add(at.key("perSecond"), format!("must be at most {PRODUCER_RATE_MAX}"));
+    }
+    if burst > PRODUCER_RATE_MAX || (per_second > 0 && burst == 0) {
+        faults.add(at.key("burst"), format!("must be 1 to {PRODUCER_RATE_MAX}"));
+    }
+    Some(Rate { per_second, burst })
+}
+
+pub fn rate_shown(rate: Rate) -> RateLimit {
+    RateLimit { per_second: rate.per_second, burst: Some(rate.burst) }
 }
 
 fn shown(tenant: TenantView) -> Tenant {
@@ -68,6 +91,7 @@ fn shown(tenant: TenantView) -> Tenant {
         name: tenant.name,
         celebrity_threshold: tenant.tier_up,
         retention_days: tenant.retention_days,
+        rate_limit: tenant.rate.map(rate_shown),
         created_at: time::text(tenant.created_at),
     }
 }
@@ -82,6 +106,7 @@ mod tests {
             name: None,
             celebrity_threshold,
             retention_days,
+            rate_limit: None,
         };
         for (threshold, days, pointer) in [
             (None, None, None),
@@ -94,6 +119,28 @@ mod tests {
             let found =
                 patch_of(change(threshold, days)).err().map(|problem| problem.errors[0].pointer.clone());
             assert_eq!(found.as_deref(), pointer);
+        }
+    }
+
+    #[test]
+    fn rates_have_bounds() {
+        let most = PRODUCER_RATE_MAX;
+        for (per_second, burst, expected) in [
+            (0, None, Ok((0, 0))),
+            (5, None, Ok((5, 5))),
+            (5, Some(1), Ok((5, 1))),
+            (most, Some(most), Ok((most, most))),
+            (5, Some(0), Err("/burst")),
+            (5, Some(most + 1), Err("/burst")),
+            (most + 1, Some(1), Err("/perSecond")),
+        ] {
+            let mut faults = Faults::default();
+            let rate = rate_of(Some(RateLimit { per_second, burst }), Pointer::ROOT, &mut faults);
+            let found = match faults.into_result() {
+                Ok(()) => Ok(rate.map(|rate| (rate.per_second, rate.burst)).expect("a rate")),
+                Err(problem) => Err(problem.errors[0].pointer.clone()),
+            };
+            assert_eq!(found, expected.map_err(str::to_owned));
         }
     }
 }

@@ -68,7 +68,7 @@ impl Stub {
             } else if plain && wish == Some(Wish::Ok) {
                 report(index, Answer::Accepted { provider_id: None });
             } else {
-                let Reaction { wait_ms, answer, .. } = self.react(wish, &faults, message);
+                let Reaction { wait_ms, answer, .. } = self.react(wish, &faults, shipment, message);
                 match wait_ms {
                     0 => report(index, answer),
                     _ => waiting.push(Waiting { due: now.plus(wait_ms), index, answer }),
@@ -78,10 +78,10 @@ impl Stub {
         waiting
     }
 
-    fn react(&self, wish: Option<Wish>, faults: &Faults, message: &Message) -> Reaction {
+    fn react(&self, wish: Option<Wish>, faults: &Faults, shipment: &Shipment, message: &Message) -> Reaction {
         let mut reaction = reaction(wish, faults, &message.reference, message.attempt);
         if reaction.arrives
-            && let Err(error) = self.record.arrived(&message.reference, message.attempt)
+            && let Err(error) = self.record.arrived(shipment, message)
         {
             let message = format!("arrived, but the record failed: {error}");
             reaction.answer = Answer::Unknown { code: "record".into(), message };

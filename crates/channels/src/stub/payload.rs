@@ -35,14 +35,28 @@ pub enum Wish {
 }
 
 const SCHEME: &[u8] = b"stub:";
+/// Mail addresses wish before the `@`. The domain is reserved for tests and never anybody's.
+const MAIL: &[u8] = b"@stub.test";
+/// Numbers of a country that does not exist are taken.
+const PHONE: &[u8] = b"+999";
 /// An hour: a longer wait in an endpoint is a slip of the pen.
 const SLOW_MS_MAX: u64 = 3_600_000;
 const AFTER_S_MAX: u64 = 86_400;
 
+/// Whether this is an endpoint of the stub, whatever it wishes for.
+#[must_use]
+pub fn is_of_stub(endpoint: &[u8]) -> bool {
+    endpoint.starts_with(SCHEME) || endpoint.ends_with(MAIL) || endpoint.starts_with(PHONE)
+}
+
 /// `None` if this is no endpoint of the stub.
 #[must_use]
 pub fn wish(endpoint: &[u8]) -> Option<Wish> {
-    let rest = endpoint.strip_prefix(SCHEME)?;
+    let rest = match endpoint.strip_prefix(SCHEME) {
+        Some(rest) => rest,
+        None if endpoint.starts_with(PHONE) => return Some(Wish::Ok),
+        None => endpoint.strip_suffix(MAIL)?,
+    };
     if rest == b"ok" || rest.starts_with(b"ok/") {
         return Some(Wish::Ok);
     }
@@ -99,6 +113,9 @@ mod tests {
         check("stub:ok", Some(Wish::Ok));
         check("stub:ok/ann", Some(Wish::Ok));
         check("stub:429=2/ann", Some(Wish::Busy { after_s: Some(2) }));
+        check("ok/ann@stub.test", Some(Wish::Ok));
+        check("429=2/ann@stub.test", Some(Wish::Busy { after_s: Some(2) }));
+        check("+99912345678", Some(Wish::Ok));
         check("stub:okay", None);
         check("stub:slow=50", Some(Wish::Slow { ms: 50 }));
         check("stub:429", Some(Wish::Busy { after_s: None }));
@@ -134,6 +151,9 @@ mod tests {
             "stub:fail-first=256",
             "stub:dead=1",
             " stub:ok",
+            "ann@stub.test",
+            "ok@example.com",
+            "+43660123456",
         ] {
             check(endpoint, None);
         }

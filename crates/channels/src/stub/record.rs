@@ -1,9 +1,11 @@
-//! What arrived: how many copies of which reference. Bounded in memory; in a file, one line per arrival.
+//! What arrived: how many copies of which reference. Bounded in memory; in a file, one line per arrival: reference,
+//! attempt, collapse key or `-`, content.
 //!
 //! What must never happen: an arrival that is answered before its line is written, or a line that is written in pieces
 //! (a kill -9 would leave half of one).
 
 use super::settings::Settings;
+use fantail_ports::channel::{Message, Shipment};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -28,9 +30,16 @@ impl Record {
     }
 
     /// An error leaves open whether the line was written.
-    pub fn arrived(&self, reference: &str, attempt: u8) -> io::Result<()> {
+    pub fn arrived(&self, shipment: &Shipment, message: &Message) -> io::Result<()> {
         if let Some(mut file) = self.file.as_ref() {
-            let line = format!("{reference} {attempt}\n");
+            let reference = &message.reference;
+            let content = message.content.as_ref().unwrap_or(&shipment.content);
+            let line = format!(
+                "{reference} {} {} {}\n",
+                message.attempt,
+                shipment.collapse_key.as_deref().unwrap_or("-"),
+                String::from_utf8_lossy(content).replace('\n', " "),
+            );
             // Not `write_all`, which may write in pieces.
             if file.write(line.as_bytes())? != line.len() {
                 return Err(io::Error::new(io::ErrorKind::WriteZero, "a line was written in part"));
@@ -38,10 +47,10 @@ impl Record {
         }
         if self.references_max > 0 {
             let mut copies = self.lock();
-            if let Some(count) = copies.get_mut(reference) {
+            if let Some(count) = copies.get_mut(&message.reference) {
                 *count += 1;
             } else if copies.len() < self.references_max {
-                copies.insert(reference.to_owned(), 1);
+                copies.insert(message.reference.clone(), 1);
             } else {
                 return Err(io::Error::other("the record is full"));
             }

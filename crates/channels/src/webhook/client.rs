@@ -78,7 +78,7 @@ impl Webhook {
         let Some(permits) = self.connector.within(shipment.deadline, self.permits(host, slots)).await else {
             return report(index, too_late());
         };
-        let attempt = Attempt { endpoint: &endpoint, message, content, deadline: shipment.deadline };
+        let attempt = Attempt { endpoint: &endpoint, shipment, message, content };
         // Boxed, because most of a shipment waits for permits and should be small meanwhile.
         let (answer, used) = Box::pin(self.attempt(&attempt)).await;
         report(index, answer);
@@ -110,13 +110,20 @@ impl Webhook {
     }
 
     async fn attempt(&self, attempt: &Attempt<'_>) -> (Answer, Option<Used>) {
-        let Attempt { endpoint, message, content, deadline } = *attempt;
+        let Attempt { endpoint, shipment, message, content } = *attempt;
+        let deadline = shipment.deadline;
         let clock = &self.connector.clock;
         let now = clock.monotonic();
         if now > deadline {
             return (too_late(), None);
         }
-        let request = match request(endpoint, &message.reference, content, clock.wall()) {
+        let request = match request(
+            endpoint,
+            &message.reference,
+            shipment.collapse_key.as_deref(),
+            content,
+            clock.wall(),
+        ) {
             Ok(request) => request,
             Err(error) => return (rejected(Refusal::Malformed, "reference", error.to_string()), None),
         };
@@ -217,9 +224,9 @@ impl Channel for Webhook {
 
 struct Attempt<'a> {
     endpoint: &'a Endpoint,
+    shipment: &'a Shipment,
     message: &'a Message,
     content: &'a Arc<[u8]>,
-    deadline: Millis,
 }
 
 struct Permits {

@@ -3,6 +3,8 @@
 //! ```text
 //! version 1 = 1 | fields: tag 1 | length 2 (big endian) | bytes
 //! tag 1: URL, once     tag 2: secret, 1 to 4     tag 3: header, `name:value`, 0 to 16
+//!
+//! {"url": …, "secret": "whsec_…"}     as producers register it
 //! ```
 //!
 //! The numbers are frozen. What is read is checked as strictly as what is registered: a URL that a later version would
@@ -15,6 +17,7 @@ use super::limits::{
 use super::signature::{Secret, SecretError};
 use super::url::{Url, UrlError};
 use hyper::header::{HeaderName, HeaderValue};
+use serde_json::Value;
 
 const VERSION: u8 = 1;
 const URL: u8 = 1;
@@ -110,6 +113,9 @@ impl Endpoint {
         if bytes.len() > ENDPOINT_BYTES_MAX {
             return Err(EndpointError::TooLarge);
         }
+        if bytes.starts_with(b"{") {
+            return Self::of_json(bytes);
+        }
         let mut rest = bytes.strip_prefix(&[VERSION]).ok_or(EndpointError::Unreadable)?;
         let (mut url, mut secrets, mut headers) = (None, Vec::new(), Vec::new());
         while !rest.is_empty() {
@@ -123,6 +129,14 @@ impl Endpoint {
             rest = after;
         }
         Self::new(url.ok_or(EndpointError::Unreadable)?, secrets, &headers)
+    }
+
+    fn of_json(bytes: &[u8]) -> Result<Self, EndpointError> {
+        let registered: Value = serde_json::from_slice(bytes).map_err(|_| EndpointError::Unreadable)?;
+        let url = registered["url"].as_str().ok_or(EndpointError::Unreadable)?;
+        let secrets: Result<Vec<Secret>, SecretError> =
+            registered["secret"].as_str().into_iter().map(Secret::parse).collect();
+        Self::new(url, secrets?, &[])
     }
 }
 
@@ -222,6 +236,21 @@ mod tests {
         fixture.extend(b"\x03\x00\x18authorization:Bearer x:y\x03\x00\x07x-team:");
         assert_eq!(endpoint.encode(), fixture);
         assert_eq!(Endpoint::decode(&fixture), Ok(endpoint));
+    }
+
+    #[test]
+    fn what_producers_register_is_readable() {
+        let whole = format!(r#"{{"url":"{HOOK}","secret":"{}"}}"#, secret(3).reveal());
+        assert_eq!(Endpoint::decode(whole.as_bytes()), Endpoint::new(HOOK, vec![secret(3)], &[]));
+        let unsigned = format!(r#"{{"url":"{HOOK}","secret":null}}"#);
+        for (text, expected) in [
+            (unsigned.as_str(), EndpointError::SecretCount { count: 0 }),
+            (r#"{"secret":"whsec_x"}"#, EndpointError::Unreadable),
+            (r#"{"url":"https://a.b","secret":"x"}"#, EndpointError::Secret(SecretError::NoPrefix)),
+            ("{", EndpointError::Unreadable),
+        ] {
+            assert_eq!(Endpoint::decode(text.as_bytes()), Err(expected), "{text}");
+        }
     }
 
     #[test]

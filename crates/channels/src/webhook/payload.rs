@@ -1,4 +1,5 @@
 //! One message as an HTTP request: the rendered content is the body, unchanged, and three headers sign it.
+//! A collapse key, where there is one, is a header of its own.
 //!
 //! What must never happen: a different `webhook-id` on another attempt of the same delivery, or a body that differs from
 //! what was signed.
@@ -15,6 +16,8 @@ use std::sync::Arc;
 
 pub type Body = Full<Bytes>;
 
+/// A later message with the same key takes the place of an earlier one.
+const COLLAPSE_KEY: &str = "fantail-collapse-key";
 const AGENT: &str = concat!("Fantail/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -28,6 +31,7 @@ pub enum PayloadError {
 pub fn request(
     endpoint: &Endpoint,
     reference: &str,
+    collapse_key: Option<&str>,
     content: &Arc<[u8]>,
     now: Millis,
 ) -> Result<Request<Body>, PayloadError> {
@@ -52,6 +56,9 @@ pub fn request(
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ID, visible(reference));
+    if let Some(key) = collapse_key.and_then(|key| HeaderValue::from_str(key).ok()) {
+        headers.insert(COLLAPSE_KEY, key);
+    }
     headers.insert(TIMESTAMP, HeaderValue::from(timestamp_s));
     headers.insert(SIGNATURE, visible(&signature));
     Ok(request)
@@ -72,13 +79,14 @@ mod tests {
     fn a_request_says_who_where_and_when() {
         let content: Arc<[u8]> = Arc::from(&b"{}"[..]);
         let now = Millis(1_700_000_000_999);
-        let request = request(&endpoint(), "ref-1", &content, now).expect("a request");
+        let request = request(&endpoint(), "ref-1", Some("order-42"), &content, now).expect("a request");
         let header = |name: &str| request.headers()[name].to_str().expect("text").to_owned();
         assert_eq!(request.method(), Method::POST);
         assert_eq!(request.uri(), "/a?b=c");
         assert_eq!(header("host"), "example.org:8443");
         assert_eq!(header("webhook-id"), "ref-1");
         assert_eq!(header("webhook-timestamp"), "1700000000");
+        assert_eq!(header("fantail-collapse-key"), "order-42");
         assert_eq!(header("authorization"), "Bearer t");
         assert_eq!(header("accept"), "application/json");
         assert_eq!(header("content-type"), "application/json");
@@ -89,7 +97,7 @@ mod tests {
     fn a_reference_that_cannot_be_signed_is_refused() {
         let content: Arc<[u8]> = Arc::from(&b"{}"[..]);
         for reference in ["", "a.b", "a b", "a\nb", "ä", &"a".repeat(129)] {
-            let refused = request(&endpoint(), reference, &content, Millis(0)).map(|_| ());
+            let refused = request(&endpoint(), reference, None, &content, Millis(0)).map(|_| ());
             assert_eq!(refused, Err(PayloadError::BadReference), "{reference}");
         }
     }

@@ -106,7 +106,8 @@ fn arrivals_are_in_the_file_before_they_are_answered() {
     let (second, _) = stub(&settings);
     let again = Message { attempt: 2, ..message("a", b"stub:timeout") };
     post(&second, vec![again, message("c", b"stub:500")]);
-    assert_eq!(std::fs::read_to_string(&path).expect("the file"), "a 1\nb 1\na 2\n");
+    let expected = ["a 1", "b 1", "a 2"].map(|line| format!("{line} - {{\"title\":\"hello\"}}\n")).concat();
+    assert_eq!(std::fs::read_to_string(&path).expect("the file"), expected);
 }
 
 #[test]

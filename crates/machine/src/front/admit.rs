@@ -2,13 +2,13 @@
 //!
 //! Comes from: `node::accept`, with everything sealed, hashed and resolved.
 //! Decides: whether it is a repeat, its id, and its tier; once and for all.
-//! Goes to: the `Admitted` record, which every shard takes.
+//! Goes to: the `Admitted` record, which every shard takes; what is scheduled is held back by the front, see `release`.
 
 use super::{FrontAnswer, Moment, Plan};
 use crate::Planned;
-use crate::records::front::{Admitted, Audience, Delivery, FrontRecord, Personal};
+use crate::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Personal};
 use crate::tables::event::{self, EventRow, FrontState, PersonalRow};
-use crate::tables::{idempotency, put, size};
+use crate::tables::{idempotency, put, scheduled, size};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::TablesError;
@@ -32,6 +32,7 @@ pub struct Ask {
     pub delivery: Option<Delivery>,
     /// Content of single recipients.
     pub personal: Vec<Personal>,
+    pub options: Options,
     pub audience: AskAudience,
     /// The tenant's threshold when it was asked.
     pub tier_up: u32,
@@ -73,7 +74,11 @@ pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) ->
         }
     };
     let mut mint = Mint { front, last: event::state(view)?.last };
-    let event = mint.next(moment.now, moment.random);
+    // What is scheduled is of the time it is due at, for its readers and for retention.
+    let event = match ask.options.due {
+        None => mint.next(moment.now, moment.random),
+        Some(due) => Ulid::new(due, front, moment.random),
+    };
     let admitted = Admitted {
         tenant: ask.tenant,
         event,
@@ -86,6 +91,7 @@ pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) ->
         content: ask.content,
         delivery: ask.delivery,
         personal: ask.personal.len() as u64,
+        options: ask.options,
         audience,
     };
     let mut records = parts(ask.tenant, event, ask.personal);
@@ -125,6 +131,7 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
     let row = EventRow {
         retracted: false,
         cancelled: false,
+        released: false,
         delivery: admitted.delivery,
         personal: admitted.personal,
         recipients: match &admitted.audience {
@@ -137,9 +144,16 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
         priority: admitted.priority,
         actor: admitted.actor.clone(),
         content: admitted.content.clone(),
+        options: admitted.options.clone(),
     };
     put(view, event::key(tenant, admitted.event), &row);
-    put(view, event::state_key(), &FrontState { last: admitted.event });
+    if let Some(cancellation) = &admitted.options.cancellation {
+        view.put(scheduled::cancellation_key(tenant, cancellation, admitted.event), Vec::new());
+    }
+    match admitted.options.due {
+        None => put(view, event::state_key(), &FrontState { last: admitted.event }),
+        Some(due) => put(view, scheduled::key(due, tenant, admitted.event), &admitted.audience),
+    }
     if let Audience::Listed { list, tier, turned: true } = admitted.audience {
         let mut known = size::find(view, tenant, list)?;
         known.tier = tier;

@@ -6,7 +6,7 @@
 use crate::codec::Malformed;
 use crate::records::Stamped;
 use crate::records::front::{Audience, Delivery, FrontRecord};
-use fantail_rules::ids::{ListId, Position, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{ListId, Millis, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
@@ -40,8 +40,25 @@ pub enum Said {
         tenant: TenantId,
         event: Ulid,
     },
+    /// Held back until this time: of no concern to shards yet.
+    Scheduled {
+        due: Millis,
+    },
     /// Of no concern to shards.
     Other,
+}
+
+impl Said {
+    fn of(tenant: TenantId, event: Ulid, delivery: Option<Delivery>, audience: &Audience) -> Self {
+        match audience {
+            Audience::Listed { list, tier, .. } => {
+                Self::Listed { tenant, event, list: *list, tier: *tier, delivery }
+            }
+            Audience::Addressed(shards) => {
+                Self::Addressed { tenant, event, members: Members(Arc::new(shards.clone())), delivery }
+            }
+        }
+    }
 }
 
 /// Members by shard, shared by the shards that look for theirs.
@@ -61,21 +78,13 @@ impl FrontFact {
     #[must_use]
     pub fn of(position: Position, record: &FrontRecord) -> Self {
         let said = match record {
-            FrontRecord::Admitted(admitted) => match &admitted.audience {
-                Audience::Listed { list, tier, .. } => Said::Listed {
-                    tenant: admitted.tenant,
-                    event: admitted.event,
-                    list: *list,
-                    tier: *tier,
-                    delivery: admitted.delivery,
-                },
-                Audience::Addressed(shards) => Said::Addressed {
-                    tenant: admitted.tenant,
-                    event: admitted.event,
-                    members: Members(Arc::new(shards.clone())),
-                    delivery: admitted.delivery,
-                },
+            FrontRecord::Admitted(admitted) => match admitted.options.due {
+                None => Said::of(admitted.tenant, admitted.event, admitted.delivery, &admitted.audience),
+                Some(due) => Said::Scheduled { due },
             },
+            FrontRecord::Released(released) => {
+                Said::of(released.tenant, released.event, released.delivery, &released.audience)
+            }
             FrontRecord::Retracted { tenant, event } => Said::Retracted { tenant: *tenant, event: *event },
             FrontRecord::Cancelled { tenant, event } => Said::Cancelled { tenant: *tenant, event: *event },
             FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } | FrontRecord::Part { .. } => {

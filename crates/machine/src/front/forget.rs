@@ -6,7 +6,7 @@
 use super::{FrontAnswer, Plan};
 use crate::Planned;
 use crate::records::front::FrontRecord;
-use crate::tables::{event, idempotency};
+use crate::tables::{event, idempotency, scheduled};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::Bucket;
@@ -57,10 +57,14 @@ pub(super) fn apply(
 ) -> Result<(), TablesError> {
     keys.iter().for_each(|key| view.delete(idempotency::key(tenant, bucket, key)));
     for event in events {
-        if event::find(view, tenant, *event)?.is_some_and(|row| row.personal > 0) {
+        let Some(row) = event::find(view, tenant, *event)? else { continue };
+        if row.personal > 0 {
             for key in event::personal_keys(view, tenant, *event)? {
                 view.delete(key);
             }
+        }
+        if let Some(cancellation) = &row.options.cancellation {
+            view.delete(scheduled::cancellation_key(tenant, cancellation, *event));
         }
         view.delete(event::key(tenant, *event));
     }

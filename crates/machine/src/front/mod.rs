@@ -1,11 +1,12 @@
 //! A front orders what authors say: repeats are found, ids minted, tiers decided, in one order per front.
 //!
 //! `admit` takes events in, `retract` takes them back, `count` keeps the sizes of large lists, `forget` drops
-//! what is past its time. Shards read the result as [`fact::FrontFact`]s.
+//! what is past its time, `release` lets go of what was scheduled. Shards read the result as [`fact::FrontFact`]s.
 
 pub mod admit;
 pub mod fact;
 pub mod forget;
+mod release;
 
 use crate::Planned;
 use crate::records::front::{FrontRecord, Size};
@@ -39,6 +40,8 @@ pub enum FrontAsk {
         shard: ShardNo,
         sizes: Vec<Size>,
     },
+    /// Let go of what is due, some at a time.
+    Release,
     /// Drop idempotency keys and events past their time, some at a time.
     Forget {
         tenant: TenantId,
@@ -57,6 +60,9 @@ pub enum FrontAnswer {
     Cancelled,
     UnknownEvent,
     Counted,
+    Released {
+        more: bool,
+    },
     Forgot {
         more: bool,
     },
@@ -102,6 +108,7 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> R
         FrontAsk::Counted { shard, sizes } => {
             Ok(Planned::one(FrontRecord::Counted { shard, sizes }, FrontAnswer::Counted))
         }
+        FrontAsk::Release => release::plan(view, moment.now),
         FrontAsk::Forget { tenant, retention_days } => forget::plan(view, tenant, retention_days, moment.now),
     }
 }
@@ -117,6 +124,7 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
             let key = event::key(*tenant, *event);
             if let Some(mut row) = get::<EventRow>(view, &key)? {
                 row.retracted = true;
+                release::drop_held(view, *tenant, *event, row.options.due);
                 put(view, key, &row);
             }
             Ok(())
@@ -125,10 +133,12 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
             let key = event::key(*tenant, *event);
             if let Some(mut row) = get::<EventRow>(view, &key)? {
                 row.cancelled = true;
+                release::drop_held(view, *tenant, *event, row.options.due);
                 put(view, key, &row);
             }
             Ok(())
         }
+        FrontRecord::Released(released) => release::apply(view, released),
         FrontRecord::Counted { shard, sizes } => {
             for reported in sizes {
                 let mut row = size::find(view, reported.tenant, reported.list)?;

@@ -3,13 +3,17 @@
 //! ```text
 //! 1 Admitted   tenant, event: ulid, key: 16, body: 16, kind: text, category: text, priority: u8,
 //!              actor: option sealed, content: sealed, delivery: option (channels: u8, terms),
-//!              personal: varint, audience
+//!              personal: varint, options, audience
 //!              audience = 0 list: 16, tier: u8, turned: flag | 1 list of (shard: varint, members: ascending)
 //! 2 Retracted  tenant, event: ulid
 //! 3 Counted    shard, list of (tenant, list: 16, members: varint)
 //! 4 Forgotten  tenant, bucket: varint, keys: list of 16, events: list of ulid
 //! 5 Cancelled  tenant, event: ulid
 //! 6 Part       tenant, event: ulid, list of (shard: varint, user, content: sealed); its Admitted follows
+//! 7 Released   tenant, event: ulid, due, delivery: option, audience
+//!
+//! options = flags: u8 (1 due, 2 cancellation, 4 collapse, 8 sensitive), due: millis, cancellation: 16, collapse: sealed;
+//!           those that are there
 //! ```
 
 use super::Fact;
@@ -18,7 +22,7 @@ use crate::tables::work::Terms;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::admit::Bucket;
 use fantail_rules::channel_kind::ChannelSet;
-use fantail_rules::ids::{ListId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{ListId, Millis, ShardNo, TenantId, UserNo};
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
 
@@ -53,6 +57,8 @@ pub enum FrontRecord {
         tenant: TenantId,
         event: Ulid,
     },
+    /// The time of what was scheduled has come.
+    Released(Released),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,6 +78,30 @@ pub struct Admitted {
     pub delivery: Option<Delivery>,
     /// How many recipients have content of their own.
     pub personal: u64,
+    pub options: Options,
+    pub audience: Audience,
+}
+
+/// What a producer asked for beside the content.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Held back until then.
+    pub due: Option<Millis>,
+    /// Keyed hash of the key under which it can be called off.
+    pub cancellation: Option<[u8; 16]>,
+    /// The key by which a later one takes the place of an earlier one on a device.
+    pub collapse: Option<Sealed>,
+    /// Channels carry a generic text.
+    pub is_sensitive: bool,
+}
+
+/// An event that was held back, with all that the shards need of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Released {
+    pub tenant: TenantId,
+    pub event: Ulid,
+    pub due: Millis,
+    pub delivery: Option<Delivery>,
     pub audience: Audience,
 }
 
@@ -116,7 +146,7 @@ impl Size {
 }
 
 impl Audience {
-    fn write(&self, w: &mut Writer) {
+    pub(crate) fn write(&self, w: &mut Writer) {
         match self {
             Self::Listed { list, tier, turned } => {
                 w.u8(0).list_id(*list).u8(*tier as u8).flag(*turned);
@@ -129,13 +159,63 @@ impl Audience {
         }
     }
 
-    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match r.u8()? {
             0 => Self::Listed { list: r.list_id()?, tier: read_tier(r)?, turned: r.flag()? },
             1 => Self::Addressed(
                 r.list(|r| Ok((r.shard()?, r.ascending()?.into_iter().map(UserNo).collect())))?,
             ),
             other => return Err(Malformed::Tag(other)),
+        })
+    }
+}
+
+impl Options {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        let flags = u8::from(self.due.is_some())
+            | u8::from(self.cancellation.is_some()) << 1
+            | u8::from(self.collapse.is_some()) << 2
+            | u8::from(self.is_sensitive) << 3;
+        w.u8(flags);
+        if let Some(due) = self.due {
+            w.millis(due);
+        }
+        if let Some(cancellation) = &self.cancellation {
+            w.fixed(cancellation);
+        }
+        if let Some(collapse) = &self.collapse {
+            w.sealed(collapse);
+        }
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let flags = r.u8()?;
+        if flags > 15 {
+            return Err(Malformed::Value("options"));
+        }
+        Ok(Self {
+            due: (flags & 1 != 0).then(|| r.millis()).transpose()?,
+            cancellation: (flags & 2 != 0).then(|| r.array()).transpose()?,
+            collapse: (flags & 4 != 0).then(|| r.sealed()).transpose()?,
+            is_sensitive: flags & 8 != 0,
+        })
+    }
+}
+
+impl Released {
+    fn write(&self, w: &mut Writer) {
+        w.tenant(self.tenant).ulid(self.event).millis(self.due);
+        w.option(self.delivery.as_ref(), |w, delivery| delivery.write(w));
+        self.audience.write(w);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            tenant: r.tenant()?,
+            event: r.ulid()?,
+            due: r.millis()?,
+            delivery: r.option(Delivery::read)?,
+            audience: Audience::read(r)?,
         })
     }
 }
@@ -168,6 +248,7 @@ impl Admitted {
         });
         w.sealed(&self.content);
         w.option(self.delivery.as_ref(), |w, delivery| delivery.write(w)).varint(self.personal);
+        self.options.write(w);
         self.audience.write(w);
     }
 
@@ -184,6 +265,7 @@ impl Admitted {
             content: r.sealed()?,
             delivery: r.option(Delivery::read)?,
             personal: r.varint()?,
+            options: Options::read(r)?,
             audience: Audience::read(r)?,
         })
     }
@@ -198,12 +280,14 @@ impl Fact for FrontRecord {
             Self::Forgotten { .. } => 4,
             Self::Cancelled { .. } => 5,
             Self::Part { .. } => 6,
+            Self::Released(_) => 7,
         }
     }
 
     fn write(&self, w: &mut Writer) {
         match self {
             Self::Admitted(admitted) => admitted.write(w),
+            Self::Released(released) => released.write(w),
             Self::Retracted { tenant, event } | Self::Cancelled { tenant, event } => {
                 w.tenant(*tenant).ulid(*event);
             }
@@ -245,6 +329,7 @@ impl Fact for FrontRecord {
                 contents: r
                     .list(|r| Ok(Personal { shard: r.shard()?, user: r.user()?, content: r.sealed()? }))?,
             },
+            7 => Self::Released(Released::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -2,16 +2,20 @@
 //!
 //! ```text
 //! 1 Layout     shards: varint, fronts: varint, directories: varint
-//! 2 TenantPut  tenant, slug: text, name: text, tierUp: varint, retentionDays: varint, created: millis
-//! 3 KeyPut     tenant, id: text, hash: 32, scopes: list of text, created, expires: option millis
+//! 2 TenantPut  tenant, slug: text, name: text, tierUp: varint, retentionDays: varint, created: millis, rate: option rate
+//! 3 KeyPut     tenant, id: text, hash: 32, scopes: list of text, created, expires: option millis,
+//!              rate: option rate
 //! 4 KeyRevoked tenant, id: text
 //! 5 to 7       templates: see `template`
+//!
+//! rate = perSecond: varint (0: no limit), burst: varint
 //! ```
 
 use super::Fact;
 use super::template::{TemplateActivated, TemplatePut};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::pacing::Rate;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RootRecord {
@@ -46,6 +50,8 @@ pub struct Tenant {
     pub tier_up: u32,
     pub retention_days: u32,
     pub created: Millis,
+    /// How fast its producers may ask, together; `None`: as the server says.
+    pub rate: Option<Rate>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,6 +62,8 @@ pub struct ApiKey {
     pub scopes: Vec<String>,
     pub created: Millis,
     pub expires: Option<Millis>,
+    /// How fast its holder may ask; `None`: as the server says.
+    pub rate: Option<Rate>,
 }
 
 impl Layout {
@@ -72,6 +80,7 @@ impl Tenant {
     pub(crate) fn write(&self, w: &mut Writer) {
         w.tenant(self.id).text(&self.slug).text(&self.name);
         w.varint(self.tier_up.into()).varint(self.retention_days.into()).millis(self.created);
+        write_rate(w, self.rate);
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -82,6 +91,7 @@ impl Tenant {
             tier_up: r.u32()?,
             retention_days: r.u32()?,
             created: r.millis()?,
+            rate: r.option(read_rate)?,
         })
     }
 }
@@ -95,6 +105,7 @@ impl ApiKey {
         w.millis(self.created).option(self.expires, |w, at| {
             w.millis(at);
         });
+        write_rate(w, self.rate);
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -105,8 +116,19 @@ impl ApiKey {
             scopes: r.list(Reader::text)?,
             created: r.millis()?,
             expires: r.option(Reader::millis)?,
+            rate: r.option(read_rate)?,
         })
     }
+}
+
+fn write_rate(w: &mut Writer, rate: Option<Rate>) {
+    w.option(rate, |w, rate| {
+        w.varint(rate.per_second.into()).varint(rate.burst.into());
+    });
+}
+
+fn read_rate(r: &mut Reader<'_>) -> Result<Rate, Malformed> {
+    Ok(Rate { per_second: r.u32()?, burst: r.u32()? })
 }
 
 impl Fact for RootRecord {

@@ -13,6 +13,7 @@ use crate::view::View;
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{KEYS_PER_TENANT_MAX, RETENTION_DAYS_DEFAULT, TENANTS_MAX, TIER_UP_DEFAULT};
+use fantail_rules::pacing::Rate;
 
 #[derive(Clone, Debug)]
 pub enum RootAsk {
@@ -27,6 +28,7 @@ pub enum RootAsk {
         name: Option<String>,
         tier_up: Option<u32>,
         retention_days: Option<u32>,
+        rate: Option<Rate>,
     },
     CreateKey {
         tenant: TenantId,
@@ -34,6 +36,7 @@ pub enum RootAsk {
         secret_hash: [u8; 32],
         scopes: Vec<String>,
         expires: Option<Millis>,
+        rate: Option<Rate>,
     },
     RevokeKey {
         tenant: TenantId,
@@ -64,17 +67,18 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
             None => Planned::one(RootRecord::Layout(wanted), RootAnswer::Layout(wanted)),
         }),
         RootAsk::CreateTenant { slug, name } => create_tenant(view, slug, name, now),
-        RootAsk::PatchTenant { tenant, name, tier_up, retention_days } => {
+        RootAsk::PatchTenant { tenant, name, tier_up, retention_days, rate } => {
             let Some(mut row) = get::<Tenant>(view, &root::tenant_key(tenant))? else {
                 return Ok(Planned::nothing(RootAnswer::UnknownTenant));
             };
             row.name = name.unwrap_or(row.name);
             row.tier_up = tier_up.unwrap_or(row.tier_up);
             row.retention_days = retention_days.unwrap_or(row.retention_days);
+            row.rate = rate.or(row.rate);
             Ok(Planned::one(RootRecord::TenantPut(row.clone()), RootAnswer::Tenant(row)))
         }
-        RootAsk::CreateKey { tenant, id, secret_hash, scopes, expires } => {
-            create_key(view, ApiKey { tenant, id, secret_hash, scopes, created: now, expires })
+        RootAsk::CreateKey { tenant, id, secret_hash, scopes, expires, rate } => {
+            create_key(view, ApiKey { tenant, id, secret_hash, scopes, created: now, expires, rate })
         }
         RootAsk::RevokeKey { tenant, id } => Ok(match get::<ApiKeyRow>(view, &root::api_key(tenant, &id))? {
             None => Planned::nothing(RootAnswer::UnknownKey),
@@ -103,6 +107,7 @@ fn create_tenant(view: &View<'_>, slug: String, name: String, now: Millis) -> Re
         tier_up: TIER_UP_DEFAULT,
         retention_days: RETENTION_DAYS_DEFAULT,
         created: now,
+        rate: None,
     };
     Ok(Planned::one(RootRecord::TenantPut(tenant.clone()), RootAnswer::Tenant(tenant)))
 }

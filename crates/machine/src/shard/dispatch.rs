@@ -9,7 +9,7 @@ use crate::parcel::{Collector, Words};
 use crate::records::front::Delivery;
 use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
 use crate::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
-use crate::tables::{put, taken};
+use crate::tables::{put, taken, tally};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::State;
@@ -28,18 +28,25 @@ pub(super) struct Begun {
 
 impl Begun {
     /// Being in the inbox of a list's member is no delivery.
-    fn work(&self, view: &mut View<'_>, to: To, derived: &mut Derived) {
+    fn work(&self, view: &mut View<'_>, to: To, derived: &mut Derived) -> Result<(), TablesError> {
         for channel in self.delivery.channels.without(ChannelKind::InApp).iter() {
             let work = WorkId { tenant: self.tenant, arrival: self.arrival, channel };
             let terms = self.delivery.terms;
             put(view, work.key(), &WorkRow { event: self.event, terms, next: UserNo(0), to });
+            tally::open_work(view, self.tenant, terms.lane)?;
             derived.offers.push(Offer::Work { work, lane: terms.lane });
         }
+        Ok(())
     }
 }
 
-pub(super) fn begin_listed(view: &mut View<'_>, begun: &Begun, list: ListId, derived: &mut Derived) {
-    begun.work(view, To::List(list), derived);
+pub(super) fn begin_listed(
+    view: &mut View<'_>,
+    begun: &Begun,
+    list: ListId,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    begun.work(view, To::List(list), derived)
 }
 
 pub(super) fn begin_given(
@@ -50,7 +57,7 @@ pub(super) fn begin_given(
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     put(view, work::given_key(begun.tenant, begun.arrival), &GivenMembers(members.to_vec()));
-    begun.work(view, To::Given, derived);
+    begun.work(view, To::Given, derived)?;
     if !begun.delivery.channels.contains(ChannelKind::InApp) {
         return Ok(());
     }
@@ -86,6 +93,8 @@ pub(super) fn halt(view: &mut View<'_>, tenant: TenantId, event: Ulid, why: Halt
 }
 
 /// Nobody else is looked at.
-pub(super) fn close(view: &mut View<'_>, work: WorkId) {
+pub(super) fn close(view: &mut View<'_>, work: WorkId) -> Result<(), TablesError> {
+    let Some(row) = work::find(view, work)? else { return Ok(()) };
     view.delete(work.key());
+    tally::close_work(view, work.tenant, row.terms.lane)
 }

@@ -6,7 +6,7 @@
 //!
 //! What must never happen: a member that is in two parcels of one work, or a send that no durable Intend allows.
 
-use super::{Derived, Plan, ShardAnswer, ledgers};
+use super::{Derived, Plan, ShardAnswer, dispatch, ledgers};
 use crate::Planned;
 use crate::columns::{self, Reach};
 use crate::parcel::{Collector, Member, Members, Words};
@@ -259,7 +259,7 @@ pub(super) fn apply(
         put(view, key, &tally);
     }
     match intend.next {
-        None => view.delete(intend.work.key()),
+        None => dispatch::close(view, intend.work)?,
         Some(next) => {
             row.next = next;
             put(view, intend.work.key(), &row);

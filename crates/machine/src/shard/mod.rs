@@ -253,9 +253,6 @@ pub fn apply(
         ShardRecord::Outcome(outcome) => outcome::apply(view, outcome, derived),
         ShardRecord::Receipt(receipt) => redrive::apply_receipt(view, receipt, derived),
         ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),
-        ShardRecord::Closed { work, .. } => {
-            dispatch::close(view, *work);
-            Ok(())
-        }
+        ShardRecord::Closed { work, .. } => dispatch::close(view, *work),
     }
 }

@@ -98,7 +98,7 @@ pub(super) fn apply(
         match fact.said {
             Said::Retracted { tenant, event } => retract(view, tenant, event)?,
             Said::Cancelled { tenant, event } => dispatch::halt(view, tenant, event, Halt::Cancelled)?,
-            Said::Listed { .. } | Said::Addressed { .. } | Said::Other => {}
+            Said::Listed { .. } | Said::Addressed { .. } | Said::Scheduled { .. } | Said::Other => {}
         }
     }
     progress::set_taken(view, front, to);
@@ -148,7 +148,7 @@ fn arrive(
                 &Begun { tenant, arrival, event: taken.event, delivery },
                 list,
                 derived,
-            );
+            )?;
         }
         match taken.reach {
             Reach::Written(list) => {

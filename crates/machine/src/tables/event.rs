@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! 16                    -> last: ulid
-//! 18 tenant event: ulid -> flags: u8 (1 retracted, 2 cancelled), at: millis, kind, category, priority,
+//! 18 tenant event: ulid -> flags: u8 (1 retracted, 2 cancelled, 4 released), at: millis, kind, category, priority,
 //!                          actor: option sealed, content: sealed, delivery: option (channels: u8, terms), personal: varint,
-//!                          recipients: varint
+//!                          recipients: varint, options
 //! 20 tenant event: ulid shard: u16 user: u64 -> content: sealed     of this recipient alone
 //! ```
 
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
-use crate::records::front::Delivery;
+use crate::records::front::{Delivery, Options};
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{FrontNo, Millis, ShardNo, TenantId, UserNo};
@@ -30,6 +30,8 @@ pub fn state_key() -> Vec<u8> {
 pub struct EventRow {
     pub retracted: bool,
     pub cancelled: bool,
+    /// It was scheduled, and its time has come.
+    pub released: bool,
     pub at: Millis,
     pub kind: String,
     pub category: String,
@@ -42,6 +44,25 @@ pub struct EventRow {
     pub personal: u64,
     /// How many were named; 0 for a list.
     pub recipients: u64,
+    pub options: Options,
+}
+
+impl EventRow {
+    /// Until when the front holds it back, if it does.
+    #[must_use]
+    pub fn held_until(&self) -> Option<Millis> {
+        self.options.due.filter(|_| !self.released && !self.is_called_off())
+    }
+
+    /// Whether it was called off before anybody heard of it.
+    #[must_use]
+    pub fn is_stillborn(&self) -> bool {
+        self.options.due.is_some() && !self.released && self.is_called_off()
+    }
+
+    fn is_called_off(&self) -> bool {
+        self.cancelled || self.retracted
+    }
 }
 
 /// What one recipient alone is told.
@@ -110,23 +131,25 @@ impl Row for EventRow {
     const NAME: &'static str = "event";
 
     fn write(&self, w: &mut Writer) {
-        let flags = u8::from(self.retracted) | u8::from(self.cancelled) << 1;
+        let flags = u8::from(self.retracted) | u8::from(self.cancelled) << 1 | u8::from(self.released) << 2;
         w.u8(flags).millis(self.at).text(&self.kind).text(&self.category).u8(self.priority);
         w.option(self.actor.as_ref(), |w, actor| {
             w.sealed(actor);
         });
         w.sealed(&self.content).option(self.delivery.as_ref(), |w, delivery| delivery.write(w));
         w.varint(self.personal).varint(self.recipients);
+        self.options.write(w);
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let flags = r.u8()?;
-        if flags > 3 {
+        if flags > 7 {
             return Err(Malformed::Value("flags"));
         }
         Ok(Self {
             retracted: flags & 1 != 0,
             cancelled: flags & 2 != 0,
+            released: flags & 4 != 0,
             at: r.millis()?,
             kind: r.text()?,
             category: r.text()?,
@@ -136,6 +159,7 @@ impl Row for EventRow {
             delivery: r.option(Delivery::read)?,
             personal: r.varint()?,
             recipients: r.varint()?,
+            options: Options::read(r)?,
         })
     }
 }

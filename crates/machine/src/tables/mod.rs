@@ -17,6 +17,7 @@ pub mod template;
 
 pub mod event;
 pub mod idempotency;
+pub mod scheduled;
 pub mod size;
 
 pub mod directory;
@@ -53,6 +54,8 @@ pub enum Family {
     Event = 18,
     Size = 19,
     Personal = 20,
+    Scheduled = 21,
+    CancellationKey = 22,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,

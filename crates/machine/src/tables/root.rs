@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! 1                 -> shards, fronts, directories
-//! 2 tenant          -> slug, name, tierUp, retentionDays, created
-//! 3 tenant id: text -> hash, scopes, created, expires, revoked: option millis
+//! 2 tenant          -> slug, name, tierUp, retentionDays, created, rate
+//! 3 tenant id: text -> hash, scopes, created, expires, rate, revoked: option millis
 //! ```
 
 use super::{Family, Key, Row, collect, get};

@@ -1,13 +1,14 @@
 //! Tallies: how many deliveries stand where, kept with every change and never counted.
 //!
 //! ```text
-//! 57 tenant arrival: u64 channel: u8 -> deliveries by state: 14 varints, unreached: varint     of one event
+//! 57 tenant arrival: u64 channel: u8 -> deliveries by state: 14 varints, unreached: varint, open: varint     of one event
 //! 58 tenant lane: u8                 -> the same, of everything since the beginning
 //! ```
 //! A delivery is in exactly one state, so the sum is what was ever planned, and what is not terminal is in flight.
 
-use super::{Family, Key, Row, collect, get};
+use super::{Family, Key, Row, collect, get, put};
 use crate::codec::{Malformed, Reader, Writer};
+use crate::view::View;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
@@ -21,6 +22,8 @@ pub struct Tally {
     by_state: [u64; STATES],
     /// Members of a list who had no endpoint there: nobody asked to reach them.
     pub unreached: u64,
+    /// Of a lane alone: work of which members are left to be looked at.
+    pub open: u64,
 }
 
 impl Tally {
@@ -53,6 +56,7 @@ impl Tally {
     pub fn join(&mut self, other: &Self) {
         self.by_state.iter_mut().zip(other.by_state).for_each(|(own, other)| *own += other);
         self.unreached += other.unreached;
+        self.open += other.open;
     }
 }
 
@@ -68,6 +72,24 @@ pub fn lane_key(tenant: TenantId, lane: Priority) -> Vec<u8> {
 
 pub fn find(tables: &dyn Tables, key: &[u8]) -> Result<Tally, TablesError> {
     Ok(get(tables, key)?.unwrap_or_default())
+}
+
+/// Work begins in a lane.
+pub(crate) fn open_work(view: &mut View<'_>, tenant: TenantId, lane: Priority) -> Result<(), TablesError> {
+    let key = lane_key(tenant, lane);
+    let mut tally = find(view, &key)?;
+    tally.open += 1;
+    put(view, key, &tally);
+    Ok(())
+}
+
+/// Everybody in some work was looked at.
+pub(crate) fn close_work(view: &mut View<'_>, tenant: TenantId, lane: Priority) -> Result<(), TablesError> {
+    let key = lane_key(tenant, lane);
+    let mut tally = find(view, &key)?;
+    tally.open = tally.open.checked_sub(1).expect("work that ends was begun");
+    put(view, key, &tally);
+    Ok(())
 }
 
 /// The sums of all tenants and lanes.
@@ -87,7 +109,7 @@ impl Row for Tally {
         self.by_state.iter().for_each(|count| {
             w.varint(*count);
         });
-        w.varint(self.unreached);
+        w.varint(self.unreached).varint(self.open);
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -96,6 +118,7 @@ impl Row for Tally {
             *count = r.varint()?;
         }
         tally.unreached = r.varint()?;
+        tally.open = r.varint()?;
         Ok(tally)
     }
 }

@@ -4,7 +4,7 @@ use crate::harness::{DAY_MS, FRONT, Node, Post, START, TENANT, admitted, list};
 use fantail_machine::front::admit::AskAudience;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::Stamped;
-use fantail_machine::records::front::{Audience, FrontRecord, Size};
+use fantail_machine::records::front::{Audience, FrontRecord, Options, Size};
 use fantail_machine::tables::event;
 use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::limits::IDEMPOTENCY_WINDOW_MS;
@@ -26,6 +26,7 @@ fn ask(key: u8, body: u8) -> FrontAsk {
         content: crate::harness::sealed(0),
         delivery: None,
         personal: Vec::new(),
+        options: Options::default(),
         audience: AskAudience::List(list(2)),
         tier_up: 10_000,
     }))

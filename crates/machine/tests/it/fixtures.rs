@@ -13,7 +13,7 @@ use fantail_machine::parcel::{Collector, Words};
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
-use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Personal, Size};
+use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Options, Personal, Released, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
@@ -35,6 +35,7 @@ use fantail_rules::ids::{
     Position, ShardNo, TenantId, UserNo,
 };
 use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::pacing::Rate;
 use fantail_rules::retry::Cause;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
@@ -44,8 +45,8 @@ use std::fmt::{Debug, Write};
 use std::ops::ControlFlow;
 
 const RECORDS: &str = include_str!("fixtures/records.txt");
-/// Layout, the front's last id, what was taken of each front, and timers belong to the partition itself.
-const OF_NO_TENANT: [u8; 4] = [1, 16, 33, 54];
+/// Layout, the front's last id, what is scheduled, what was taken of each front, and timers belong to the partition itself.
+const OF_NO_TENANT: [u8; 5] = [1, 16, 21, 33, 54];
 const ROWS: &str = include_str!("fixtures/rows.txt");
 
 #[test]
@@ -69,7 +70,7 @@ fn released_records_are_still_read() {
 #[test]
 fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&root_examples()), (1..=7).collect());
-    assert_eq!(tags(&front_examples()), (1..=6).collect());
+    assert_eq!(tags(&front_examples()), (1..=7).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
     assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=25).collect());
 }
@@ -95,7 +96,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected = (1..=7).chain(16..=20).chain(32..=59).chain(96..=97);
+    let expected = (1..=7).chain(16..=22).chain(32..=59).chain(96..=97);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -111,6 +112,7 @@ fn history() -> Node {
         secret_hash: [3; 32],
         scopes: vec!["inbox:read".into()],
         expires: Some(Millis(START.0 + DAY_MS)),
+        rate: Some(Rate { per_second: 100, burst: 500 }),
     });
     node.root(RootAsk::RevokeKey { tenant: TENANT, id: "k1".into() });
     templates::put(&mut node, "welcome", Expect::Absent, 1);
@@ -161,6 +163,13 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
     node.delivery = Some(by(&[ChannelKind::InApp, ChannelKind::Push]));
     node.personal = vec![Personal { shard: SHARD, user: users[2], content: sealed(4) }];
     node.send(&users[..4]);
+    node.options = Options {
+        due: Some(Millis(START.0 + DAY_MS)),
+        cancellation: Some([6; 16]),
+        collapse: Some(sealed(3)),
+        is_sensitive: true,
+    };
+    node.send(&users[..1]);
     let listed = node.post(list(2), false);
     let cancelled = node.post(list(2), true);
     node.take_all();
@@ -189,6 +198,7 @@ fn root_examples() -> Vec<RootRecord> {
             tier_up: 10_000,
             retention_days: 90,
             created: Millis(1_750_000_000_000),
+            rate: Some(Rate { per_second: 1_000, burst: 5_000 }),
         }),
         RootRecord::KeyPut(ApiKey {
             tenant,
@@ -197,6 +207,7 @@ fn root_examples() -> Vec<RootRecord> {
             scopes: vec!["events:write".into(), "admin".into()],
             created: Millis(1_750_000_000_000),
             expires: Some(Millis(1_760_000_000_000)),
+            rate: None,
         }),
         RootRecord::KeyRevoked { tenant, id: "k1".into() },
         RootRecord::TemplatePut(Box::new(TemplatePut {
@@ -223,7 +234,7 @@ fn root_examples() -> Vec<RootRecord> {
     ]
 }
 
-fn admitted(audience: Audience) -> FrontRecord {
+fn admitted(audience: Audience, options: Options) -> FrontRecord {
     FrontRecord::Admitted(Admitted {
         tenant: TenantId(300),
         event: Ulid::new(Millis(1_750_000_000_000), FrontNo(5), 77),
@@ -236,6 +247,7 @@ fn admitted(audience: Audience) -> FrontRecord {
         content: sealed(0),
         delivery: None,
         personal: 0,
+        options,
         audience,
     })
 }
@@ -243,9 +255,22 @@ fn admitted(audience: Audience) -> FrontRecord {
 fn front_examples() -> Vec<FrontRecord> {
     let tenant = TenantId(300);
     let members = vec![(ShardNo(1), vec![UserNo(0), UserNo(500)]), (ShardNo(3), vec![UserNo(9)])];
+    let options = Options {
+        due: Some(Millis(1_760_000_000_000)),
+        cancellation: Some([6; 16]),
+        collapse: Some(sealed(3)),
+        is_sensitive: true,
+    };
     vec![
-        admitted(Audience::Listed { list: list(2), tier: Tier::Pointer, turned: true }),
-        admitted(Audience::Addressed(members)),
+        admitted(Audience::Listed { list: list(2), tier: Tier::Pointer, turned: true }, Options::default()),
+        admitted(Audience::Addressed(members.clone()), options),
+        FrontRecord::Released(Released {
+            tenant,
+            event: Ulid(0x0102_0304),
+            due: Millis(1_760_000_000_000),
+            delivery: Some(by(&[ChannelKind::Push])),
+            audience: Audience::Addressed(members),
+        }),
         FrontRecord::Part {
             tenant,
             event: Ulid(0x0102_0304),

@@ -9,7 +9,7 @@ use fantail_machine::front::admit::{self, AskAudience};
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
 use fantail_machine::records::directory::DirectoryRecord;
-use fantail_machine::records::front::{Delivery, FrontRecord, Personal};
+use fantail_machine::records::front::{Delivery, FrontRecord, Options, Personal};
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::{Change, ShardRecord};
 use fantail_machine::records::{Fact, Stamped};
@@ -61,6 +61,7 @@ pub struct Node {
     pub delivery: Option<Delivery>,
     /// What recipients of the next post alone are told.
     pub personal: Vec<Personal>,
+    pub options: Options,
     draws: u64,
 }
 
@@ -84,6 +85,7 @@ impl Node {
             offers: Vec::new(),
             delivery: None,
             personal: Vec::new(),
+            options: Options::default(),
             draws: 0,
         }
     }
@@ -232,6 +234,7 @@ impl Node {
             content: sealed(2),
             delivery: self.delivery,
             personal: std::mem::take(&mut self.personal),
+            options: std::mem::take(&mut self.options),
             audience: post.audience,
             tier_up: post.tier_up,
         };

@@ -22,6 +22,7 @@ mod marks;
 mod paging;
 mod retract;
 mod root;
+mod scheduled;
 mod take;
 mod templates;
 mod users;

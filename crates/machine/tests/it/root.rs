@@ -5,13 +5,21 @@ use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
 use fantail_rules::ids::{PartitionId, TenantId};
 use fantail_rules::limits::KEYS_PER_TENANT_MAX;
+use fantail_rules::pacing::Rate;
 
 fn create(node: &mut Node, slug: &str) -> RootAnswer {
     node.root(RootAsk::CreateTenant { slug: slug.into(), name: slug.to_uppercase() })
 }
 
 fn key(id: &str, tenant: TenantId) -> RootAsk {
-    RootAsk::CreateKey { tenant, id: id.into(), secret_hash: [1; 32], scopes: vec![], expires: None }
+    RootAsk::CreateKey {
+        tenant,
+        id: id.into(),
+        secret_hash: [1; 32],
+        scopes: vec![],
+        expires: None,
+        rate: None,
+    }
 }
 
 #[test]
@@ -34,11 +42,13 @@ fn tenants_get_dense_numbers_and_one_slug_each() {
         }
     }
     assert_eq!(create(&mut node, "a"), RootAnswer::SlugTaken);
+    let rate = Some(Rate { per_second: 10, burst: 20 });
     let patch =
-        |tenant| RootAsk::PatchTenant { tenant, name: None, tier_up: Some(500), retention_days: None };
+        |tenant| RootAsk::PatchTenant { tenant, name: None, tier_up: Some(500), retention_days: None, rate };
     match node.root(patch(TenantId(2))) {
         RootAnswer::Tenant(tenant) => {
             assert_eq!((tenant.tier_up, tenant.retention_days, tenant.name.as_str()), (500, 90, "B"));
+            assert_eq!(tenant.rate, rate);
         }
         other => panic!("{other:?}"),
     }

@@ -4,7 +4,7 @@ use fantail_machine::parcel::{Collector, Members, Words};
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
-use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Size};
+use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Released, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
@@ -23,6 +23,7 @@ use fantail_rules::ids::{
     ShardNo, TenantId, UserNo,
 };
 use fantail_rules::marks::{Mark, Watermark};
+use fantail_rules::pacing::Rate;
 use fantail_rules::priority::Priority;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
@@ -82,31 +83,35 @@ fn sizes() -> impl Strategy<Value = Vec<Size>> {
     vec(size, 0..8)
 }
 
+fn rate() -> impl Strategy<Value = Rate> {
+    any::<(u32, u32)>().prop_map(|(per_second, burst)| Rate { per_second, burst })
+}
+
 pub fn tenant_row() -> impl Strategy<Value = Tenant> {
-    (tenant(), any::<String>(), any::<String>(), any::<u32>(), any::<u32>(), millis()).prop_map(
-        |(id, slug, name, tier_up, retention_days, created)| Tenant {
+    (tenant(), any::<String>(), any::<String>(), any::<u32>(), any::<u32>(), millis(), option::of(rate()))
+        .prop_map(|(id, slug, name, tier_up, retention_days, created, rate)| Tenant {
             id,
             slug,
             name,
             tier_up,
             retention_days,
             created,
-        },
-    )
+            rate,
+        })
 }
 
 pub fn api_key() -> impl Strategy<Value = ApiKey> {
     let scopes = vec(any::<String>(), 0..5);
-    (tenant(), any::<String>(), any::<[u8; 32]>(), scopes, millis(), option::of(millis())).prop_map(
-        |(tenant, id, secret_hash, scopes, created, expires)| ApiKey {
+    (tenant(), any::<String>(), any::<[u8; 32]>(), scopes, millis(), option::of(millis()), option::of(rate()))
+        .prop_map(|(tenant, id, secret_hash, scopes, created, expires, rate)| ApiKey {
             tenant,
             id,
             secret_hash,
             scopes,
             created,
             expires,
-        },
-    )
+            rate,
+        })
 }
 
 pub fn about() -> impl Strategy<Value = About> {
@@ -173,11 +178,25 @@ pub fn delivery() -> impl Strategy<Value = Delivery> {
         .prop_map(|(channels, terms)| Delivery { channels: ChannelSet::from_stored(channels), terms })
 }
 
+pub fn options() -> impl Strategy<Value = Options> {
+    let keys = (option::of(any::<[u8; 16]>()), option::of(sealed()));
+    (option::of(millis()), keys, any::<bool>()).prop_map(|(due, (cancellation, collapse), is_sensitive)| {
+        Options { due, cancellation, collapse, is_sensitive }
+    })
+}
+
 fn admitted() -> impl Strategy<Value = Admitted> {
     let ids = (tenant(), ulid(), any::<[u8; 16]>(), any::<[u8; 16]>());
     let words = (any::<String>(), any::<String>(), any::<u8>());
-    (ids, words, option::of(sealed()), sealed(), option::of(delivery()), audience()).prop_map(
-        |((tenant, event, key, body), (kind, category, priority), actor, content, delivery, audience)| {
+    (ids, words, option::of(sealed()), sealed(), option::of(delivery()), (options(), audience())).prop_map(
+        |(
+            (tenant, event, key, body),
+            (kind, category, priority),
+            actor,
+            content,
+            delivery,
+            (options, audience),
+        )| {
             Admitted {
                 tenant,
                 event,
@@ -190,6 +209,7 @@ fn admitted() -> impl Strategy<Value = Admitted> {
                 content,
                 delivery,
                 personal: 0,
+                options,
                 audience,
             }
         },
@@ -200,6 +220,11 @@ pub fn front_record() -> impl Strategy<Value = FrontRecord> {
     let forgotten = (tenant(), any::<u32>(), vec(any::<[u8; 16]>(), 0..8), vec(ulid(), 0..8));
     prop_oneof![
         admitted().prop_map(FrontRecord::Admitted),
+        (tenant(), ulid(), millis(), option::of(delivery()), audience()).prop_map(
+            |(tenant, event, due, delivery, audience)| {
+                FrontRecord::Released(Released { tenant, event, due, delivery, audience })
+            }
+        ),
         (tenant(), ulid()).prop_map(|(tenant, event)| FrontRecord::Retracted { tenant, event }),
         (tenant(), ulid()).prop_map(|(tenant, event)| FrontRecord::Cancelled { tenant, event }),
         (any::<u16>(), sizes())

@@ -2,8 +2,8 @@
 //! Rows that only their own file can name are tested there.
 
 use crate::strategies::{
-    about, address_row, api_key, arrival, delivery, endpoint_put, ledger_row, list, millis, note, parcel_id,
-    sealed, tenant, tenant_row, terms, tier, ulid, user, work_id,
+    about, address_row, api_key, arrival, delivery, endpoint_put, ledger_row, list, millis, note, options,
+    parcel_id, sealed, tenant, tenant_row, terms, tier, ulid, user, work_id,
 };
 use fantail_machine::columns;
 use fantail_machine::parcel::Member;
@@ -137,20 +137,31 @@ fn endpoint_page(puts: &[EndpointPut]) -> endpoint::Page {
 
 fn event_row() -> impl Strategy<Value = EventRow> {
     let words = (any::<String>(), any::<String>(), any::<u8>());
-    let flags = (any::<bool>(), any::<bool>());
-    (flags, millis(), words, option::of(sealed()), sealed(), option::of(delivery())).prop_map(
-        |((retracted, cancelled), at, (kind, category, priority), actor, content, delivery)| EventRow {
-            retracted,
-            cancelled,
+    let flags = any::<(bool, bool, bool)>();
+    (flags, millis(), words, option::of(sealed()), sealed(), (option::of(delivery()), options())).prop_map(
+        |(
+            (retracted, cancelled, released),
             at,
-            kind,
-            category,
-            priority,
+            (kind, category, priority),
             actor,
             content,
-            delivery,
-            personal: 3,
-            recipients: 70_000,
+            (delivery, options),
+        )| {
+            EventRow {
+                retracted,
+                cancelled,
+                released,
+                at,
+                kind,
+                category,
+                priority,
+                actor,
+                content,
+                delivery,
+                personal: 3,
+                recipients: 70_000,
+                options,
+            }
         },
     )
 }

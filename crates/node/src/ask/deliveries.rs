@@ -15,7 +15,21 @@ pub struct NotificationStatus {
     pub is_retracted: bool,
     /// How many were named; 0 for a list.
     pub recipients: u64,
+    pub phase: Phase,
+    /// It was called off before it was due.
+    pub never_released: bool,
+    /// When it was, or is, to be sent, if that was not at once.
+    pub due: Option<Millis>,
     pub channels: Vec<ChannelStatus>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Held back until it is due.
+    Scheduled,
+    Sending,
+    /// Nothing more will happen on its own.
+    Done,
 }
 
 #[derive(Clone, Debug)]
@@ -38,8 +52,10 @@ pub struct RecipientPage {
 #[derive(Clone, Debug)]
 pub struct RecipientStatus {
     pub place: Place,
-    /// Empty if the user is gone.
+    /// Empty if the user is gone, or has no name.
     pub user: String,
+    /// Of a user without a name, in part.
+    pub address: Option<String>,
     pub device: u16,
     pub state: DeliveryState,
     pub code: String,
@@ -61,6 +77,11 @@ pub struct Explanation {
     /// `None`: the user's shard has not taken it, or it is not for anybody there.
     pub arrival: Option<Arrival>,
     pub is_in_inbox: bool,
+    /// When it was, or is, to be sent, if that was not at once.
+    pub due: Option<Millis>,
+    pub phase: Phase,
+    pub collapse_key: Option<String>,
+    pub is_sensitive: bool,
     pub halted: Option<Halt>,
     pub deliveries: Vec<(ChannelKind, Vec<DeliveryView>)>,
 }
@@ -103,6 +124,8 @@ pub struct DeadLetter {
     pub channel: ChannelKind,
     pub lane: Priority,
     pub user: String,
+    /// Of a user without a name, in part.
+    pub address: Option<String>,
     pub device: u16,
     pub code: String,
     pub attempts: u8,

@@ -1,6 +1,7 @@
 //! Tenants and their keys as callers ask for them and see them.
 
 use fantail_rules::ids::{Millis, TenantId};
+pub use fantail_rules::pacing::Rate;
 
 #[derive(Clone, Debug)]
 pub struct TenantAsk {
@@ -15,6 +16,8 @@ pub struct TenantPatch {
     /// Followers from which events become pointers.
     pub tier_up: Option<u32>,
     pub retention_days: Option<u32>,
+    /// How fast its producers may ask; 0 a second: as fast as they like.
+    pub rate: Option<Rate>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +28,8 @@ pub struct TenantView {
     pub tier_up: u32,
     pub retention_days: u32,
     pub created_at: Millis,
+    /// `None`: as the server says.
+    pub rate: Option<Rate>,
 }
 
 #[derive(Clone, Debug)]
@@ -35,6 +40,7 @@ pub struct KeyAsk {
     pub secret_hash: [u8; 32],
     pub scopes: Vec<String>,
     pub expires_at: Option<Millis>,
+    pub rate: Option<Rate>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,4 +52,6 @@ pub struct KeyView {
     pub created_at: Millis,
     pub expires_at: Option<Millis>,
     pub revoked_at: Option<Millis>,
+    /// `None`: as the server says.
+    pub rate: Option<Rate>,
 }

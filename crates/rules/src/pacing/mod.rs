@@ -7,11 +7,13 @@
 //! What must never happen: a permit that is lost. Each ends exactly once, by [`Pace::put_back`] or [`Pace::ended`]. Not
 //! here: whose turn it is (`lanes`), and sharing a quota between nodes.
 
+mod allowance;
 mod breaker;
 mod bucket;
 mod limit;
 mod rest;
 
+pub use allowance::{Allowance, charge};
 pub use breaker::{Breaker, News};
 pub use bucket::{Bucket, Rate};
 pub use limit::{Concurrency, Limit};

@@ -9,6 +9,9 @@ use fantail_api::key;
 use fantail_channels::webhook;
 use fantail_channels::webhook::address::Network;
 use fantail_channels::webhook::settings::PortRule;
+use fantail_node::producers;
+use fantail_rules::limits::PRODUCER_RATE_MAX;
+use fantail_rules::pacing::Rate;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -36,6 +39,7 @@ pub struct Config {
     pub room: Room,
     pub memory: Memory,
     pub delivery: Delivery,
+    pub producers: producers::Defaults,
 }
 
 /// How messages leave.
@@ -43,6 +47,8 @@ pub struct Config {
 pub struct Delivery {
     /// Where the stub writes down what arrived.
     pub stub_arrivals: Option<PathBuf>,
+    /// Events of a tenant that may wait in one lane.
+    pub queue_max: u64,
     /// For crash tests.
     pub die_at: Option<String>,
     pub webhook: webhook::Settings,
@@ -175,6 +181,10 @@ impl Layers {
                 hot_bytes: self.number::<usize>("inbox.hot_mib", 0, 1 << 20)? << 20,
             },
             delivery: self.delivery()?,
+            producers: producers::Defaults {
+                tenant: self.rate("producer.tenant_per_second", "producer.tenant_burst")?,
+                key: self.rate("producer.key_per_second", "producer.key_burst")?,
+            },
         };
         Ok(config)
     }
@@ -196,7 +206,17 @@ impl Layers {
         let stub_arrivals = (!file.is_empty()).then(|| PathBuf::from(file));
         let die_at = self.get("delivery.die_at").0;
         let die_at = (!die_at.is_empty()).then(|| die_at.to_owned());
-        Ok(Delivery { stub_arrivals, die_at, webhook })
+        let queue_max = self.number("delivery.queue_max", 1, 1_000_000_000)?;
+        Ok(Delivery { stub_arrivals, queue_max, die_at, webhook })
+    }
+
+    fn rate(&self, rate: &'static str, burst: &'static str) -> Result<Option<Rate>, ConfigError> {
+        let per_second = self.number(rate, 0, PRODUCER_RATE_MAX)?;
+        let burst = match self.number(burst, 0, PRODUCER_RATE_MAX)? {
+            0 => per_second,
+            burst => burst,
+        };
+        Ok((per_second > 0).then_some(Rate { per_second, burst }))
     }
 
     fn flag(&self, key: &'static str) -> Result<bool, ConfigError> {

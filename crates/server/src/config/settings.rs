@@ -31,6 +31,19 @@ pub const SETTINGS: &[Setting] = &[
     number("http.drain_s", "10", "Time for requests under way when the server stops."),
     number("http.slow_ms", "1000", "Requests slower than this are logged at info."),
     number(
+        "producer.tenant_per_second",
+        "0",
+        "What the producers of a tenant may ask for in a second, together: one for each recipient of a notification, one \
+         for each user an event names or for its list. 0: as much as they like. Tenants can have a rate of their own.",
+    ),
+    number(
+        "producer.tenant_burst",
+        "0",
+        "What they may ask for at once after a rest. 0: one second's worth.",
+    ),
+    number("producer.key_per_second", "0", "The same for each key. Keys can have a rate of their own."),
+    number("producer.key_burst", "0", "The same for each key."),
+    number(
         "storage.shards",
         "4",
         "Shards of the users. Fixed when the data directory is created; later changes have no effect.",
@@ -76,6 +89,12 @@ pub const SETTINGS: &[Setting] = &[
         "true or false: webhooks over plain http, and to any port. For receivers inside the house.",
     ),
     number("webhook.timeout_s", "15", "Time for one attempt."),
+    number(
+        "delivery.queue_max",
+        "1000000",
+        "Events of a tenant that may wait in one lane to be sent, counted once for each channel and shard. Beyond it what \
+         would be sent in this lane gets 503 until some have left; other lanes and tenants go on.",
+    ),
     text(
         "delivery.stub_arrivals",
         "",

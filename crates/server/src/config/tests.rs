@@ -54,6 +54,16 @@ fn flags_override_environment_overrides_file() {
 }
 
 #[test]
+fn producers_are_free_unless_a_rate_is_set() {
+    let free = read(&[], &[], None).expect("valid").producers;
+    assert_eq!(free, producers::Defaults::default());
+    let environment = [("FANTAIL_PRODUCER_TENANT_PER_SECOND", "7"), ("FANTAIL_PRODUCER_KEY_BURST", "9")];
+    let limited = read(&[], &environment, None).expect("valid").producers;
+    let tenant = Some(Rate { per_second: 7, burst: 7 });
+    assert_eq!(limited, producers::Defaults { tenant, key: None }, "a burst alone is no rate");
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     let unknown = File::with("unknown", "[http]\ndrain = 3\n");
     let broken = File::with("broken", "listen = ");

@@ -86,7 +86,7 @@ fn counts(client: &mut Client, id: &str, expected: &Value) -> Value {
     })
 }
 
-fn explain(client: &mut Client, id: &str, user: &str) -> String {
+pub fn explain(client: &mut Client, id: &str, user: &str) -> String {
     let told = expect(client.get(&format!("/api/v1/notifications/{id}/explain?user={user}")), 200);
     told["text"].as_str().expect("a text").to_owned()
 }

@@ -114,6 +114,7 @@ pub fn key_of(admin: &mut Client, slug: &str, scopes: &[&str]) -> String {
 pub const ALL_SCOPES: &[&str] = &[
     "events:write",
     "notifications:write",
+    "send:critical",
     "notifications:read",
     "inbox:read",
     "inbox:write",

@@ -1,0 +1,94 @@
+//! Routes of notifications and dead letters.
+
+use super::{NO_USER, PAGE, SEND_REFUSED};
+use crate::openapi::Shape;
+use crate::route::Handle::Scoped;
+use crate::route::Method::{Get, Post};
+use crate::route::Route;
+use crate::v1::{deadletters, notifications};
+use fantail_wire::code::Code;
+use fantail_wire::notification::{
+    CancelByKey, CancelledByKey, DeadLetterChoice, DeadLetters, DeadLettersChanged, Explanation,
+    NotificationAccepted, NotificationSend, NotificationStatus,
+};
+use fantail_wire::tenant::Scope::{NotificationsRead, NotificationsWrite};
+
+pub const ROUTES: &[Route] = &[
+    Route::new(
+        "sendNotification",
+        Post,
+        "/api/v1/notifications",
+        "Accept a notification to up to 1,000 users, durably",
+        Scoped(NotificationsWrite, |tenant, call| Box::pin(notifications::send(tenant, call))),
+    )
+    .takes(Shape::of::<NotificationSend>())
+    .gives(202, Shape::of::<NotificationAccepted>())
+    .refuses(SEND_REFUSED),
+    Route::new(
+        "getNotificationStatus",
+        Get,
+        "/api/v1/notifications/{notification}/status",
+        "What became of a notification or an event, in sums and one by one",
+        Scoped(NotificationsRead, |tenant, call| Box::pin(notifications::status(tenant, call))),
+    )
+    .query(PAGE)
+    .gives(200, Shape::of::<NotificationStatus>())
+    .refuses(&[Code::EventNotFound]),
+    Route::new(
+        "explainNotification",
+        Get,
+        "/api/v1/notifications/{notification}/explain",
+        "Every decision about one recipient, in order",
+        Scoped(NotificationsRead, |tenant, call| Box::pin(notifications::explain(tenant, call))),
+    )
+    .query(&["user", "email", "phone", "webhook"])
+    .gives(200, Shape::of::<Explanation>())
+    .refuses(&[Code::EventNotFound, Code::UserNotFound]),
+    Route::new(
+        "cancelNotification",
+        Post,
+        "/api/v1/notifications/{notification}/cancel",
+        "Stop what of a notification or an event was not sent yet",
+        Scoped(NotificationsWrite, |tenant, call| Box::pin(notifications::cancel(tenant, call))),
+    )
+    .gives_nothing(204)
+    .refuses(&[Code::EventNotFound]),
+    Route::new(
+        "cancelNotificationsByKey",
+        Post,
+        "/api/v1/notifications/cancel",
+        "Stop everything that was sent with a cancellation key, as far as it is not too late",
+        Scoped(NotificationsWrite, |tenant, call| Box::pin(notifications::cancel_by_key(tenant, call))),
+    )
+    .takes(Shape::of::<CancelByKey>())
+    .gives(200, Shape::of::<CancelledByKey>()),
+    Route::new(
+        "listDeadLetters",
+        Get,
+        "/api/v1/deadletters",
+        "List what could not be delivered",
+        Scoped(NotificationsRead, |tenant, call| Box::pin(deadletters::list(tenant, call))),
+    )
+    .query(PAGE)
+    .gives(200, Shape::of::<DeadLetters>()),
+    Route::new(
+        "redriveDeadLetters",
+        Post,
+        "/api/v1/deadletters/redrive",
+        "Try dead letters again",
+        Scoped(NotificationsWrite, |tenant, call| Box::pin(deadletters::redrive(tenant, call))),
+    )
+    .takes(Shape::of::<DeadLetterChoice>())
+    .gives(200, Shape::of::<DeadLettersChanged>())
+    .refuses(NO_USER),
+    Route::new(
+        "dropDeadLetters",
+        Post,
+        "/api/v1/deadletters/drop",
+        "Give up on dead letters",
+        Scoped(NotificationsWrite, |tenant, call| Box::pin(deadletters::discard(tenant, call))),
+    )
+    .takes(Shape::of::<DeadLetterChoice>())
+    .gives(200, Shape::of::<DeadLettersChanged>())
+    .refuses(NO_USER),
+];

@@ -1,0 +1,50 @@
+//! Releasing: what was scheduled takes its place in the order, when it is due and once.
+//!
+//! Comes from: the leader's clock. Decides: what is due now. Goes to: a `Released` record for each, which the shards take
+//! as they take any event; until then they know nothing of it, so it is in no inbox and nothing of it is sent.
+
+use super::{FrontAnswer, Plan};
+use crate::Planned;
+use crate::records::front::{FrontRecord, Released};
+use crate::tables::{event, put, scheduled};
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::ulid::Ulid;
+
+/// At once: an audience of named users can take tens of kilobytes.
+const EVENTS_MAX: usize = 16;
+
+pub(super) fn plan(view: &View<'_>, now: Millis) -> Result<Plan, TablesError> {
+    let due = scheduled::due(view, now, EVENTS_MAX)?;
+    let more = due.len() == EVENTS_MAX;
+    let mut records = Vec::with_capacity(due.len());
+    for held in due {
+        let row = event::find(view, held.tenant, held.event)?;
+        records.push(FrontRecord::Released(Released {
+            tenant: held.tenant,
+            event: held.event,
+            due: held.due,
+            delivery: row.and_then(|row| row.delivery),
+            audience: held.audience,
+        }));
+    }
+    Ok(Planned { records, answer: FrontAnswer::Released { more } })
+}
+
+pub(super) fn apply(view: &mut View<'_>, released: &Released) -> Result<(), TablesError> {
+    let Released { tenant, event, due, .. } = *released;
+    view.delete(scheduled::key(due, tenant, event));
+    if let Some(mut row) = event::find(view, tenant, event)? {
+        row.released = true;
+        put(view, event::key(tenant, event), &row);
+    }
+    Ok(())
+}
+
+/// It was called off before it was due.
+pub(super) fn drop_held(view: &mut View<'_>, tenant: TenantId, event: Ulid, due: Option<Millis>) {
+    if let Some(due) = due {
+        view.delete(scheduled::key(due, tenant, event));
+    }
+}

@@ -1,0 +1,94 @@
+//! What a front holds back, and what can be called off together.
+//!
+//! ```text
+//! 21 due: u64 tenant: u32 event: ulid -> audience     released by the record that deletes it
+//! 22 tenant key: 16 event: ulid       -> nothing      accepted under this cancellation key; goes with its event
+//! ```
+//! The first one is ordered by time for all tenants of the front: the clock asks for it, never a caller.
+
+use super::{Family, Key, Row, collect};
+use crate::codec::{Malformed, Reader, Writer};
+use crate::records::front::Audience;
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::ulid::Ulid;
+
+/// Something that is to be released.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    pub due: Millis,
+    pub tenant: TenantId,
+    pub event: Ulid,
+    pub audience: Audience,
+}
+
+#[must_use]
+pub fn key(due: Millis, tenant: TenantId, event: Ulid) -> Vec<u8> {
+    let key = Key::of_partition(Family::Scheduled).u64(due.0).bytes(&tenant.0.to_be_bytes());
+    key.bytes(&event.bytes()).finish()
+}
+
+/// What is due by then, the earliest first.
+pub fn due(tables: &dyn Tables, by: Millis, limit: usize) -> Result<Vec<Held>, TablesError> {
+    let prefix = Key::of_partition(Family::Scheduled);
+    let to = prefix.clone().u64(by.0.saturating_add(1)).finish();
+    let range = KeyRange { from: &prefix.finish(), to: &to };
+    collect(tables, range, Order::Ascending, limit, |key, value| {
+        let wrong = || Malformed::Value("schedule key").in_row(Audience::NAME);
+        let (due, tenant, event) = parse(key).ok_or_else(wrong)?;
+        Ok(Held { due, tenant, event, audience: Audience::decode(value)? })
+    })
+}
+
+/// When the next one is due.
+pub fn earliest(tables: &dyn Tables) -> Result<Option<Millis>, TablesError> {
+    let prefix = Key::of_partition(Family::Scheduled);
+    let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
+    let first = collect(tables, range, Order::Ascending, 1, |key, _| {
+        let wrong = || Malformed::Value("schedule key").in_row(Audience::NAME);
+        parse(key).map(|(due, _, _)| due).ok_or_else(wrong)
+    })?;
+    Ok(first.first().copied())
+}
+
+fn parse(key: &[u8]) -> Option<(Millis, TenantId, Ulid)> {
+    let due = Millis(u64::from_be_bytes(key.get(1..9)?.try_into().ok()?));
+    let tenant = TenantId(u32::from_be_bytes(key.get(9..13)?.try_into().ok()?));
+    Some((due, tenant, Ulid::from_bytes(key.get(13..)?.try_into().ok()?)))
+}
+
+#[must_use]
+pub fn cancellation_key(tenant: TenantId, cancellation: &[u8; 16], event: Ulid) -> Vec<u8> {
+    Key::new(Family::CancellationKey, tenant).bytes(cancellation).bytes(&event.bytes()).finish()
+}
+
+/// Events that were accepted under a cancellation key, above one of them.
+pub fn cancellable(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    cancellation: &[u8; 16],
+    after: Option<Ulid>,
+    limit: usize,
+) -> Result<Vec<Ulid>, TablesError> {
+    let prefix = Key::new(Family::CancellationKey, tenant).bytes(cancellation);
+    let from = match after {
+        None => prefix.clone().finish(),
+        Some(after) => [cancellation_key(tenant, cancellation, after), vec![0]].concat(),
+    };
+    collect(tables, KeyRange { from: &from, to: &prefix.end() }, Order::Ascending, limit, |key, _| {
+        let event = key.get(21..).and_then(|tail| tail.try_into().ok()).map(Ulid::from_bytes);
+        event.ok_or_else(|| Malformed::Value("cancellation key").in_row(Audience::NAME))
+    })
+}
+
+impl Row for Audience {
+    const NAME: &'static str = "held audience";
+
+    fn write(&self, w: &mut Writer) {
+        Self::write(self, w);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Self::read(r)
+    }
+}

@@ -1,0 +1,150 @@
+//! What is scheduled: held back by the front, released once when it is due, unless it was called off.
+
+use crate::deliveries::by;
+use crate::harness::{DAY_MS, FRONT, Node, START, TENANT, list};
+use fantail_machine::front::{FrontAnswer, FrontAsk};
+use fantail_machine::records::front::Options;
+use fantail_machine::shard::Offer;
+use fantail_machine::tables::event::{self, EventRow};
+use fantail_machine::tables::{scheduled, taken};
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Millis, PartitionId};
+use fantail_rules::ulid::Ulid;
+
+const DUE: Millis = Millis(START.0 + 3_600_000);
+
+fn at(due: Millis) -> Options {
+    Options { due: Some(due), ..Options::default() }
+}
+
+fn is_taken(node: &Node, event: Ulid) -> bool {
+    node.read_shard(|state| taken::arrival_of(state.tables(), TENANT, event).unwrap().is_some())
+}
+
+fn row(node: &Node, event: Ulid) -> EventRow {
+    let front = PartitionId::Front(FRONT);
+    node.read(front, |state| event::find(state.tables(), TENANT, event).unwrap().unwrap())
+}
+
+fn release(node: &mut Node) -> FrontAnswer {
+    let answer = node.front(FrontAsk::Release);
+    node.take_all();
+    answer
+}
+
+// proves: SCH-01, DEL-19
+#[test]
+fn nobody_knows_of_it_before_it_is_due_and_it_fires_once() {
+    for is_list in [false, true] {
+        let mut node = Node::new();
+        let ann = node.user(0);
+        node.join(0, list(2));
+        node.delivery = Some(by(&[ChannelKind::InApp, ChannelKind::Push]));
+        node.options = at(DUE);
+        let event = if is_list { node.post(list(2), false) } else { node.send(&[ann]) };
+        assert_eq!(event.millis(), DUE, "it is of the time it is due at");
+        let plain = node.post(list(2), false);
+        assert_eq!(plain.millis(), START, "ids of what is not scheduled go on as before");
+        node.now = Millis(DUE.0 - 1);
+        assert_eq!(release(&mut node), FrontAnswer::Released { more: false });
+        assert!(!is_taken(&node, event) && is_taken(&node, plain));
+        assert!(row(&node, event).held_until() == Some(DUE));
+        node.offers.clear();
+        node.now = DUE;
+        assert_eq!(release(&mut node), FrontAnswer::Released { more: false });
+        assert!(is_taken(&node, event) && row(&node, event).released);
+        let works = node.offers.iter().filter(|offer| matches!(offer, Offer::Work { .. })).count();
+        assert_eq!(works, 1);
+        let before = node.records();
+        assert_eq!(release(&mut node), FrontAnswer::Released { more: false });
+        assert_eq!(node.records(), before, "once");
+    }
+}
+
+// proves: SCH-02
+#[test]
+fn what_is_called_off_before_it_is_due_never_fires() {
+    for is_retracted in [false, true] {
+        let mut node = Node::new();
+        let ann = node.user(0);
+        node.options = at(DUE);
+        let event = node.send(&[ann]);
+        let ask = if is_retracted {
+            FrontAsk::Retract { tenant: TENANT, event }
+        } else {
+            FrontAsk::Cancel { tenant: TENANT, event }
+        };
+        node.front(ask);
+        assert!(row(&node, event).is_stillborn());
+        node.now = DUE;
+        release(&mut node);
+        assert!(!is_taken(&node, event));
+    }
+}
+
+#[test]
+fn many_are_released_in_portions_in_the_order_of_their_time() {
+    let mut node = Node::new();
+    let ann = node.user(0);
+    let events: Vec<Ulid> = (0..40)
+        .map(|no| {
+            node.options = at(Millis(DUE.0 - no));
+            node.send(&[ann])
+        })
+        .collect();
+    node.now = DUE;
+    let mut portions = 0;
+    while release(&mut node) == (FrontAnswer::Released { more: true }) {
+        portions += 1;
+    }
+    assert_eq!(portions, 2);
+    let arrivals: Vec<_> = node.read_shard(|state| {
+        let arrival = |event: &Ulid| taken::arrival_of(state.tables(), TENANT, *event).unwrap().unwrap().0;
+        events.iter().map(arrival).collect()
+    });
+    assert!(arrivals.is_sorted_by(|later, earlier| later > earlier), "the earliest first");
+}
+
+// proves: SCH-02
+#[test]
+fn events_are_found_by_their_cancellation_key_until_they_are_forgotten() {
+    let mut node = Node::new();
+    let ann = node.user(0);
+    let send = |node: &mut Node, key: u8| {
+        node.options = Options { cancellation: Some([key; 16]), ..Options::default() };
+        node.send(&[ann])
+    };
+    let events = [send(&mut node, 1), send(&mut node, 1), send(&mut node, 2)];
+    let found = |node: &Node, key: u8, after: Option<Ulid>| {
+        node.read(PartitionId::Front(FRONT), |state| {
+            scheduled::cancellable(state.tables(), TENANT, &[key; 16], after, 10).unwrap()
+        })
+    };
+    assert_eq!(found(&node, 1, None), events[..2]);
+    assert_eq!(found(&node, 1, Some(events[0])), events[1..2]);
+    assert_eq!((found(&node, 2, None), found(&node, 3, None)), (vec![events[2]], Vec::new()));
+    node.now = START.plus(100 * DAY_MS);
+    let forget = FrontAsk::Forget { tenant: TENANT, retention_days: 90 };
+    while node.front(forget.clone()) == (FrontAnswer::Forgot { more: true }) {}
+    assert!(found(&node, 1, None).is_empty() && found(&node, 2, None).is_empty());
+}
+
+#[test]
+fn retention_counts_from_the_time_it_is_due() {
+    let mut node = Node::new();
+    let ann = node.user(0);
+    let due = START.plus(200 * DAY_MS);
+    node.options = at(due);
+    let event = node.send(&[ann]);
+    let is_there = |node: &Node| {
+        let front = PartitionId::Front(FRONT);
+        node.read(front, |state| event::find(state.tables(), TENANT, event).unwrap().is_some())
+    };
+    for (day, expected) in [(100, true), (250, true), (293, false)] {
+        node.now = START.plus(day * DAY_MS);
+        release(&mut node);
+        let forget = FrontAsk::Forget { tenant: TENANT, retention_days: 90 };
+        while node.front(forget.clone()) == (FrontAnswer::Forgot { more: true }) {}
+        assert_eq!(is_there(&node), expected, "day {day}");
+    }
+}

@@ -1,0 +1,104 @@
+//! How fast producers may ask: an allowance for every tenant and every key that has a rate.
+//!
+//! Comes from: the API, before anything is stored. Decides: nothing; `rules::pacing` does. Goes to: the handler, or 429.
+//! Kept in memory: a restart forgives. What must never happen: memory that grows with the number of keys that ever were,
+//! so what is whole again is forgotten.
+
+use crate::ask::{KeyView, Rate, Refusal};
+use crate::core::Core;
+use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::limits::ALLOWANCES_MAX;
+use fantail_rules::pacing::{Allowance, charge};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Rates of tenants and keys that have none of their own. `None`: as fast as they like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Defaults {
+    pub tenant: Option<Rate>,
+    pub key: Option<Rate>,
+}
+
+/// A tenant, or one of its keys.
+type Producer = (TenantId, Option<String>);
+
+pub struct Producers {
+    defaults: Defaults,
+    allowances: Mutex<BTreeMap<Producer, (Rate, Allowance)>>,
+}
+
+impl Producers {
+    #[must_use]
+    pub fn new(defaults: Defaults) -> Self {
+        Self { defaults, allowances: Mutex::default() }
+    }
+
+    fn charge(&self, rates: Vec<(Producer, Rate)>, now: Millis, cost: u32) -> Result<(), Refusal> {
+        if rates.is_empty() {
+            return Ok(());
+        }
+        let mut allowances = self.allowances.lock().unwrap_or_else(PoisonError::into_inner);
+        if allowances.len() >= ALLOWANCES_MAX {
+            allowances.retain(|_, (rate, allowance)| !allowance.is_whole(*rate, now));
+        }
+        let used = |producer| allowances.get(producer).map(|(_, allowance)| *allowance).unwrap_or_default();
+        let mut parts: Vec<_> = rates.iter().map(|(producer, rate)| (*rate, used(producer))).collect();
+        let charged = charge(&mut parts, now, cost);
+        allowances.extend(rates.into_iter().map(|(producer, _)| producer).zip(parts));
+        charged.map_err(|retry_after_ms| Refusal::TooFast { retry_after_ms })
+    }
+}
+
+/// Charges a request to its tenant and its key; the server's own key has no limit beside the tenant's.
+pub fn spend(core: &Core, tenant: TenantId, key: Option<&KeyView>, cost: u32) -> Result<(), Refusal> {
+    let control = core.control.now();
+    let view = control.tenants.get(&tenant).ok_or(Refusal::UnknownTenant)?;
+    let producers = &core.producers;
+    let limited = |rate: &Rate| rate.per_second > 0;
+    let of_tenant = view.rate.or(producers.defaults.tenant).filter(limited);
+    let of_key = key.and_then(|key| key.rate.or(producers.defaults.key)).filter(limited);
+    let mut rates = Vec::new();
+    rates.extend(of_tenant.map(|rate| ((tenant, None), rate)));
+    rates.extend(of_key.zip(key).map(|(rate, key)| ((tenant, Some(key.id.clone())), rate)));
+    producers.charge(rates, core.ports.clock.monotonic(), cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(tenant: u32, key: Option<&str>) -> Producer {
+        (TenantId(tenant), key.map(str::to_owned))
+    }
+
+    // proves: RL-05, TEN-01
+    #[test]
+    fn producers_do_not_pay_for_each_other() {
+        let producers = Producers::new(Defaults::default());
+        let rate = Rate { per_second: 1, burst: 2 };
+        let ask = |who: &[Producer], now| {
+            producers.charge(who.iter().map(|one| (one.clone(), rate)).collect(), Millis(now), 1)
+        };
+        let both = [one(1, None), one(1, Some("a"))];
+        assert_eq!(ask(&both, 0), Ok(()));
+        assert_eq!(ask(&[one(1, Some("a"))], 0), Ok(()));
+        assert_eq!(ask(&both, 0), Err(Refusal::TooFast { retry_after_ms: 1_000 }), "the key is used up");
+        assert_eq!(ask(&[one(1, None), one(1, Some("b"))], 0), Ok(()), "another key of the tenant");
+        assert_eq!(ask(&[one(1, None)], 0), Err(Refusal::TooFast { retry_after_ms: 1_000 }), "the tenant is");
+        assert_eq!(ask(&[one(2, None)], 0), Ok(()), "another tenant");
+        assert_eq!(ask(&[], 0), Ok(()), "no limit");
+        assert_eq!(ask(&both, 1_000), Ok(()));
+    }
+
+    #[test]
+    fn what_is_whole_again_is_forgotten() {
+        let producers = Producers::new(Defaults::default());
+        let rate = Rate { per_second: 1, burst: 1 };
+        for no in 0..ALLOWANCES_MAX {
+            let key = one(1, Some(&no.to_string()));
+            assert_eq!(producers.charge(vec![(key, rate)], Millis(0), 1), Ok(()));
+        }
+        assert_eq!(producers.charge(vec![(one(1, None), rate)], Millis(1_000), 1), Ok(()));
+        assert_eq!(producers.allowances.lock().expect("nobody panicked").len(), 1);
+    }
+}
