@@ -2,8 +2,8 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`dispatch`, `deliver`), everything
-//! else (`people`, `devices`, `templates`, `tenants`, `errands`, `claims`, `housekeeping`).
+//! (`accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`dispatch`, `deliver`), what is kept of
+//! it for ever (`audit`), everything else (`people`, `devices`, `templates`, `tenants`, `errands`, `claims`, `housekeeping`).
 
 pub mod ask;
 pub mod node;
@@ -26,6 +26,8 @@ mod deliver;
 pub mod deliveries;
 mod dispatch;
 mod notify;
+
+pub mod audit;
 
 mod devices;
 mod inbox;

@@ -11,7 +11,7 @@ use crate::ask::{
 use crate::core::Core;
 use crate::deliveries::DeadPlace;
 use crate::meter::Reading;
-use crate::{accept, deliveries, devices, housekeeping, inbox, notify, people, start, tenants};
+use crate::{accept, audit, deliveries, devices, housekeeping, inbox, notify, people, start, tenants};
 use fantail_ports::store::{Gauges, StoreError, Tended};
 use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
@@ -36,6 +36,8 @@ pub struct Health {
     pub store: Gauges,
     /// Front facts that the slowest shard has not taken yet.
     pub take_lag: u64,
+    /// Records that the audit log has still to derive.
+    pub audit_lag: u64,
     pub waiting: usize,
     pub tenants: usize,
     /// Deliveries that are being planned or sent.
@@ -61,6 +63,7 @@ impl Node {
         self.core.fronts.values().for_each(|front| front.queue.close());
         self.core.directories.values().for_each(|directory| directory.queue.close());
         self.core.shards.values().for_each(|shard| shard.queue.close());
+        audit::feed::ended(&self.core).await;
         housekeeping::sync_now(&self.core).await.map(|_| ())
     }
 
@@ -78,6 +81,7 @@ impl Node {
             counters: core.meter.read(),
             store: core.ports.store.gauges(),
             take_lag: self.take_lag(),
+            audit_lag: audit::feed::lag(core),
             waiting: core.fronts.values().map(|front| front.queue.len()).sum::<usize>()
                 + core.shards.values().map(|shard| shard.queue.len()).sum::<usize>(),
             tenants: core.control.now().tenants.len(),

@@ -2,6 +2,7 @@
 //! shards that take from them.
 
 use crate::ask::Refusal;
+use crate::audit;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
@@ -99,13 +100,15 @@ struct Starter {
     replayed: u64,
     /// The latest time of any record.
     newest: Millis,
+    applied: BTreeMap<PartitionId, watch::Receiver<Position>>,
 }
 
 pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Report), StartError> {
     let meter: Arc<Meter> = Arc::default();
     let clock = Arc::new(BelievedClock::new(ports.clock, meter.clone()));
     ports.clock = clock.clone();
-    let mut starter = Starter { ports: Arc::new(ports), meter, replayed: 0, newest: Millis(0) };
+    let applied = BTreeMap::new();
+    let mut starter = Starter { ports: Arc::new(ports), meter, replayed: 0, newest: Millis(0), applied };
     let plane = Arc::new(ControlPlane::default());
     let settled = refresh(starter.ports.clone(), plane.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
@@ -139,7 +142,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         let (queue, _) = starter.lead(Shard(shard), &tails, settled).await?;
         shards.insert(shard, ShardHandle { queue, bell: heard });
     }
-    let Starter { ports, meter, replayed, newest } = starter;
+    let Starter { ports, meter, replayed, newest, applied } = starter;
     let clock_behind_ms = behind_ms(newest, ports.clock.wall());
     if let Some(behind_ms) = clock_behind_ms {
         meter.clock_jumped();
@@ -162,7 +165,10 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         fronts,
         directories,
         shards,
+        applied,
+        audited: watch::Sender::new(false),
     });
+    audit::feed::check(&core)?;
     take_over(&core).await?;
     start_loops(&core);
     let Layout { shards, fronts, .. } = layout;
@@ -201,6 +207,7 @@ fn start_loops(core: &Arc<Core>) {
         tasks.spawn("errands", Box::pin(errands.run()));
     }
     tasks.spawn("dispatch", Box::pin(dispatch::run(core.clone())));
+    tasks.spawn("audit", Box::pin(audit::feed::run(core.clone())));
     tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
     tasks.spawn("retention", Box::pin(retention_loop(core.clone())));
 }
@@ -243,6 +250,7 @@ impl Starter {
         self.newest = self.newest.max(time);
         let queue: Arc<MachineQueue<M>> = Arc::default();
         let (applied, watching) = watch::channel(last);
+        self.applied.insert(machine.partition(), watching.clone());
         let leader = Leader {
             machine,
             ports: self.ports.clone(),

@@ -36,6 +36,7 @@ pub struct Config {
     pub room: Room,
     pub memory: Memory,
     pub delivery: Delivery,
+    pub checkpoint_every: Duration,
 }
 
 /// How messages leave.
@@ -173,6 +174,7 @@ impl Layers {
                 hot_bytes: self.number::<usize>("inbox.hot_mib", 0, 1 << 20)? << 20,
             },
             delivery: self.delivery()?,
+            checkpoint_every: Duration::from_secs(self.number("audit.checkpoint_s", 1, 86_400)?),
         };
         Ok(config)
     }

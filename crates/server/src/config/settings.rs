@@ -71,6 +71,12 @@ pub const SETTINGS: &[Setting] = &[
         "true or false: webhooks over plain http, and to any port. For receivers inside the house.",
     ),
     number("webhook.timeout_s", "15", "Time for one attempt."),
+    number(
+        "audit.checkpoint_s",
+        "60",
+        "While something moves, a signed checkpoint of the audit log is made this often. What happened since the last \
+         one is held by its chain alone.",
+    ),
     text(
         "delivery.stub_arrivals",
         "",
