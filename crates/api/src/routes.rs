@@ -1,5 +1,6 @@
 //! The table of all routes. Whatever is not here does not exist.
 
+mod audit;
 mod endpoints;
 mod inbox;
 mod templates;
@@ -36,8 +37,9 @@ const PAGE: &[&str] = &["limit", "cursor"];
 /// All of them: tables by subject, one behind the other.
 pub static ROUTES: &[Route] = &ALL;
 
-const ALL: [Route; CORE.len() + ENDPOINTS.len() + inbox::ROUTES.len() + templates::ROUTES.len()] =
-    joined(&[CORE, &ENDPOINTS, inbox::ROUTES, templates::ROUTES]);
+const ALL: [Route;
+    CORE.len() + ENDPOINTS.len() + inbox::ROUTES.len() + templates::ROUTES.len() + audit::ROUTES.len()] =
+    joined(&[CORE, &ENDPOINTS, inbox::ROUTES, templates::ROUTES, audit::ROUTES]);
 
 const fn joined<const COUNT: usize>(tables: &[&[Route]]) -> [Route; COUNT] {
     let mut all = [CORE[0]; COUNT];

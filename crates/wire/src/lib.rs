@@ -7,6 +7,7 @@
 pub mod code;
 pub mod problem;
 
+pub mod audit;
 pub mod device;
 pub mod event;
 pub mod inbox;

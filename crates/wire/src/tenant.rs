@@ -74,6 +74,9 @@ pub enum Scope {
     /// Register devices, and nothing else: for keys that apps carry.
     #[serde(rename = "devices:write")]
     DevicesWrite,
+    /// Read the audit log and its proofs.
+    #[serde(rename = "audit:read")]
+    AuditRead,
     /// Change the tenant's settings and its keys.
     #[serde(rename = "admin")]
     Admin,
@@ -91,6 +94,7 @@ impl Scope {
         Self::TemplatesRead,
         Self::TemplatesWrite,
         Self::DevicesWrite,
+        Self::AuditRead,
         Self::Admin,
     ];
 
@@ -108,6 +112,7 @@ impl Scope {
             Self::TemplatesRead => "templates:read",
             Self::TemplatesWrite => "templates:write",
             Self::DevicesWrite => "devices:write",
+            Self::AuditRead => "audit:read",
             Self::Admin => "admin",
         }
     }

@@ -2,6 +2,7 @@
 //! comments), so that it cannot say anything else than the code does.
 
 mod examples;
+mod examples_audit;
 mod examples_sent;
 mod examples_templates;
 

@@ -21,6 +21,9 @@ pub mod marks;
 pub mod previews;
 pub mod templates;
 
+pub mod audit;
+mod audit_fact;
+
 pub mod backups;
 pub mod keys;
 pub mod tenants;

@@ -113,6 +113,23 @@ impl Fact {
         Ok(fact)
     }
 
+    /// The event that the fact is about, if it names one.
+    #[must_use]
+    pub fn event(&self) -> Option<Ulid> {
+        match self {
+            Self::Accepted(fact) => Some(fact.event),
+            Self::Deduplicated(fact) => Some(fact.event),
+            Self::Parcel(fact) => Some(fact.event),
+            Self::Outcome(fact) => Some(fact.event),
+            Self::DeadLettered(fact) => Some(fact.event),
+            Self::Redriven(fact) => Some(fact.event),
+            Self::Cancelled(fact) => Some(fact.event),
+            Self::Action(_) | Self::Erased(_) | Self::Consent(_) | Self::Endpoint(_) | Self::Openings(_) => {
+                None
+            }
+        }
+    }
+
     /// The members that the fact commits to, if it is about members.
     #[must_use]
     pub fn members(&self) -> Option<Commitment> {

@@ -7,17 +7,21 @@
 
 use crate::ask::Refusal;
 use crate::core::{Core, stopped};
-use fantail_audit::checkpoint::{Checkpoint, Series, heads_root};
+use fantail_audit::checkpoint::{Checkpoint, Series, Statement, heads_root};
 use fantail_ports::audit::{AppendError, AuditError, AuditLog, Digest, StoredCheckpoint};
 use fantail_ports::journal::ReadLimit;
 use fantail_rules::ids::Millis;
 use tracing::{debug, info, warn};
+
+/// Heads that are listed whether they moved or not: 25 kilobytes.
+const HEADS_LISTED_MAX: usize = 256;
 
 const ONE: ReadLimit = ReadLimit { records: 1, bytes: 0 };
 
 /// Signs, and knows what was signed last.
 pub struct Notary {
     series: Series,
+    last: Option<Statement>,
     /// The root over the heads of the last checkpoint.
     signed: Option<Digest>,
     /// Entries were appended since.
@@ -35,8 +39,9 @@ impl Notary {
         }
         let key = core.ports.audit.signer.public().id();
         info!(%key, checkpoints = last.as_ref().map_or(0, |last| last.statement.number), "audit log is fed");
-        let signed = last.map(|last| last.statement.root);
-        Ok(Self { series, signed, moved: true, due: core.ports.clock.monotonic() })
+        let last = last.map(|last| last.statement);
+        let signed = last.map(|last| last.root);
+        Ok(Self { series, last, signed, moved: true, due: core.ports.clock.monotonic() })
     }
 
     /// Entries were appended.
@@ -60,7 +65,12 @@ impl Notary {
             return Ok(());
         }
         self.due = core.ports.clock.monotonic().plus(audit.checkpoint_every_ms);
-        let signed = self.series.sign(&heads, core.ports.clock.wall(), &audit.signer);
+        // Few heads are all listed, so that a proof needs one checkpoint and not those before.
+        let series = match self.last {
+            Some(last) if heads.len() <= HEADS_LISTED_MAX => &Series::after(last),
+            Some(_) | None => &self.series,
+        };
+        let signed = series.sign(&heads, core.ports.clock.wall(), &audit.signer);
         let checkpoint = match signed {
             Ok(checkpoint) => checkpoint,
             Err(failed) => {
@@ -79,6 +89,7 @@ impl Notary {
             Err(failed) => return Err(stopped(&failed.to_string())),
         }
         self.series.fold(&checkpoint);
+        self.last = Some(checkpoint.statement);
         self.signed = Some(checkpoint.statement.root);
         core.meter.signed(checkpoint.statement.at);
         debug!(number, chains = heads.len(), "checkpoint signed");

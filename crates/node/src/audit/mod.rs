@@ -17,3 +17,6 @@ mod parcels;
 mod people;
 
 pub mod checkpoints;
+
+pub mod prove;
+pub mod search;

@@ -3,6 +3,7 @@
 mod server;
 mod world;
 
+mod audit;
 mod auth;
 #[cfg(target_os = "linux")]
 mod clock;

@@ -120,6 +120,7 @@ pub const ALL_SCOPES: &[&str] = &[
     "users:read",
     "users:write",
     "devices:write",
+    "audit:read",
     "templates:read",
     "templates:write",
     "admin",
