@@ -1,5 +1,5 @@
 //! The handle that callers hold: cheap to clone, every capability a method. It starts the loops and stops them. Its
-//! methods for templates are in `templates`.
+//! methods for templates are in `templates`, those for the audit log in `audit`.
 
 use crate::ask::{
     Accepted, ChannelKind, Counts, DeadLetter, DeliveryState, DeviceAsk, DeviceView, EdgeAsk, EdgeChange,
@@ -12,8 +12,6 @@ use crate::core::Core;
 use crate::deliveries::DeadPlace;
 use crate::meter::Reading;
 use crate::{accept, audit, deliveries, devices, housekeeping, inbox, notify, people, start, tenants};
-use fantail_audit::checkpoint::Checkpoint;
-use fantail_audit::key::PublicKey;
 use fantail_ports::store::{Gauges, StoreError, Tended};
 use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
@@ -260,37 +258,6 @@ impl Node {
     /// Stops what of an event was not sent yet.
     pub async fn cancel(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
         accept::cancel(&self.core, tenant, event).await
-    }
-
-    /// The audit log of a tenant, oldest first.
-    pub async fn audit(
-        &self,
-        tenant: TenantId,
-        ask: audit::search::Ask,
-    ) -> Result<audit::search::Page, Refusal> {
-        audit::search::search(&self.core, tenant, ask).await
-    }
-
-    /// What the audit log proves about one recipient of an event.
-    pub async fn audit_proofs(
-        &self,
-        tenant: TenantId,
-        event: Ulid,
-        user: &str,
-    ) -> Result<audit::prove::Proofs, Refusal> {
-        audit::prove::prove(&self.core, tenant, event, user).await
-    }
-
-    /// Checkpoints of the audit log with this number and later. They are about all tenants: show a tenant their notes
-    /// only.
-    pub async fn audit_checkpoints(&self, from: u64, limit: usize) -> Result<Vec<Checkpoint>, Refusal> {
-        audit::search::checkpoints(&self.core, from, limit).await
-    }
-
-    /// The key that signs checkpoints now.
-    #[must_use]
-    pub fn audit_key(&self) -> PublicKey {
-        audit::search::public_key(&self.core)
     }
 
     pub async fn put_users(&self, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {

@@ -143,11 +143,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         shards.insert(shard, ShardHandle { queue, bell: heard });
     }
     let Starter { ports, meter, replayed, newest, applied } = starter;
-    let clock_behind_ms = behind_ms(newest, ports.clock.wall());
-    if let Some(behind_ms) = clock_behind_ms {
-        meter.clock_jumped();
-        warn!(behind_ms, newest_record = %newest, "wall clock is behind the newest record");
-    }
+    let clock_behind_ms = look_at_clock(&ports, &meter, newest);
     for tenant in plane.now().tenants.keys() {
         // A crash may have come between the tenant's record and its keys.
         ports.keyring.create_tenant(*tenant)?;
@@ -175,6 +171,14 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };
     info!(replayed, shards, fronts, "node started");
     Ok((core, report))
+}
+
+/// How far the wall clock is behind the newest record, if that is too far.
+fn look_at_clock(ports: &Ports, meter: &Meter, newest: Millis) -> Option<u64> {
+    let behind_ms = behind_ms(newest, ports.clock.wall())?;
+    meter.clock_jumped();
+    warn!(behind_ms, newest_record = %newest, "wall clock is behind the newest record");
+    Some(behind_ms)
 }
 
 /// What an earlier leader may have sent is unknown from now on, before anything else is sent.

@@ -20,3 +20,39 @@ pub mod checkpoints;
 
 pub mod prove;
 pub mod search;
+
+use crate::Node;
+use crate::ask::Refusal;
+use fantail_audit::checkpoint::Checkpoint;
+use fantail_audit::key::PublicKey;
+use fantail_rules::ids::TenantId;
+use fantail_rules::ulid::Ulid;
+
+impl Node {
+    /// The audit log of a tenant, oldest first.
+    pub async fn audit(&self, tenant: TenantId, ask: search::Ask) -> Result<search::Page, Refusal> {
+        search::search(&self.core, tenant, ask).await
+    }
+
+    /// What the audit log proves about one recipient of an event.
+    pub async fn audit_proofs(
+        &self,
+        tenant: TenantId,
+        event: Ulid,
+        user: &str,
+    ) -> Result<prove::Proofs, Refusal> {
+        prove::prove(&self.core, tenant, event, user).await
+    }
+
+    /// Checkpoints of the audit log with this number and later. They are about all tenants: show a tenant their notes
+    /// only.
+    pub async fn audit_checkpoints(&self, from: u64, limit: usize) -> Result<Vec<Checkpoint>, Refusal> {
+        search::checkpoints(&self.core, from, limit).await
+    }
+
+    /// The key that signs checkpoints now.
+    #[must_use]
+    pub fn audit_key(&self) -> PublicKey {
+        search::public_key(&self.core)
+    }
+}
