@@ -20,6 +20,7 @@ pub struct Meter {
     inbox_reads: AtomicU64,
     busy: AtomicU64,
     audit_entries: AtomicU64,
+    audit_micros: AtomicU64,
     /// Milliseconds; 0 if there is none.
     checkpoint_at: AtomicU64,
     answers: [[AtomicU64; ANSWERS]; CHANNELS],
@@ -48,6 +49,8 @@ pub struct Reading {
     pub busy: u64,
     /// Entries appended to the audit log.
     pub audit_entries: u64,
+    /// Time that deriving them took, with the pauses in which others went first.
+    pub audit_micros: u64,
     /// When the newest checkpoint was signed.
     pub checkpoint_at: Option<Millis>,
     /// Attempts that ended, by channel and by how, in the order of [`ANSWER_NAMES`].
@@ -92,6 +95,10 @@ impl Meter {
         self.audit_entries.fetch_add(entries, Relaxed);
     }
 
+    pub fn derived(&self, micros: u64) {
+        self.audit_micros.fetch_add(micros, Relaxed);
+    }
+
     pub fn signed(&self, at: Millis) {
         self.checkpoint_at.store(at.0, Relaxed);
     }
@@ -133,6 +140,7 @@ impl Meter {
             inbox_reads: self.inbox_reads.load(Relaxed),
             busy: self.busy.load(Relaxed),
             audit_entries: self.audit_entries.load(Relaxed),
+            audit_micros: self.audit_micros.load(Relaxed),
             checkpoint_at: Some(Millis(self.checkpoint_at.load(Relaxed))).filter(|at| at.0 > 0),
             answers: self.answers.each_ref().map(|of| of.each_ref().map(|count| count.load(Relaxed))),
             endpoints: std::array::from_fn(|place| self.endpoints[place].load(Relaxed)),

@@ -197,6 +197,9 @@ fn write_audit(text: &mut Text, health: &Health, now: Millis) {
     let name = "fantail_audit_entries_total";
     text.family(name, "counter", "Entries appended to the audit log");
     text.sample(name, &[], health.counters.audit_entries);
+    let name = "fantail_audit_derive_micros_total";
+    text.family(name, "counter", "Time that deriving audit entries took, with pauses");
+    text.sample(name, &[], health.counters.audit_micros);
     let lag = "Records that the audit log has not derived yet";
     text.gauge("fantail_audit_derived_lag_records", lag, health.audit_lag);
     if let Some(at) = health.counters.checkpoint_at {

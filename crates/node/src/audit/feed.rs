@@ -70,6 +70,7 @@ async fn turn(core: &Core, notary: &mut Notary) -> Result<Turn, Refusal> {
     let mut batches = Vec::new();
     let mut budget = Budget { drafts: DRAFTS_MAX, bytes: DRAFT_BYTES_MAX };
     let mut is_all = true;
+    let began = core.ports.clock.micros();
     for (partition, applied) in &core.applied {
         let (after, applied) = (mark(&derived, *partition), *applied.borrow());
         if after >= applied {
@@ -83,6 +84,7 @@ async fn turn(core: &Core, notary: &mut Notary) -> Result<Turn, Refusal> {
         return Ok(Turn::Done);
     }
     let entries: u64 = batches.iter().map(|batch| batch.drafts.len() as u64).sum();
+    core.meter.derived(core.ports.clock.micros().saturating_sub(began));
     core.ports.points.reach("audit.derived");
     match core.ports.audit.log.append(batches).await {
         Ok(()) => {}
