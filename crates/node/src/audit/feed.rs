@@ -78,7 +78,10 @@ async fn turn(core: &Core, notary: &mut Notary) -> Result<Turn, Refusal> {
         }
         let batch = batch(core, *partition, after, applied, &mut budget).await?;
         is_all &= batch.through == applied;
-        batches.push(batch);
+        // What is applied and cannot be read yet is looked for again, after a rest.
+        if batch.through > after {
+            batches.push(batch);
+        }
     }
     if batches.is_empty() {
         return Ok(Turn::Done);
