@@ -99,6 +99,7 @@ impl House {
                 signer: Signer::from_seed(&[7; 32]),
                 checkpoint_every_ms: 60_000,
             },
+            webhook_patience_ms: 86_400_000,
             stop: Stop::default(),
             points: Points::default(),
         };

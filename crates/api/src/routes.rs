@@ -4,6 +4,7 @@ mod audit;
 mod endpoints;
 mod inbox;
 mod templates;
+mod webhooks;
 
 use crate::openapi::Shape;
 use crate::probes;
@@ -38,8 +39,13 @@ const PAGE: &[&str] = &["limit", "cursor"];
 pub static ROUTES: &[Route] = &ALL;
 
 const ALL: [Route;
-    CORE.len() + ENDPOINTS.len() + inbox::ROUTES.len() + templates::ROUTES.len() + audit::ROUTES.len()] =
-    joined(&[CORE, &ENDPOINTS, inbox::ROUTES, templates::ROUTES, audit::ROUTES]);
+    CORE.len()
+        + ENDPOINTS.len()
+        + inbox::ROUTES.len()
+        + templates::ROUTES.len()
+        + audit::ROUTES.len()
+        + webhooks::ROUTES.len()] =
+    joined(&[CORE, &ENDPOINTS, inbox::ROUTES, templates::ROUTES, audit::ROUTES, webhooks::ROUTES]);
 
 const fn joined<const COUNT: usize>(tables: &[&[Route]]) -> [Route; COUNT] {
     let mut all = [CORE[0]; COUNT];

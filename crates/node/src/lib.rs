@@ -28,6 +28,7 @@ mod dispatch;
 mod notify;
 
 pub mod audit;
+pub mod webhooks;
 
 mod devices;
 mod inbox;

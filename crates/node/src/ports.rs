@@ -26,6 +26,8 @@ pub struct Ports {
     /// The ways out of the house; what has none is refused.
     pub channels: BTreeMap<ChannelKind, Arc<dyn Channel>>,
     pub audit: Audit,
+    /// A webhook to the producer that fails for this long is switched off.
+    pub webhook_patience_ms: u64,
     pub stop: Stop,
     pub points: Points,
 }

@@ -19,6 +19,7 @@ use crate::queue::Queue;
 use crate::recover::{RecoverError, Recovered, recover};
 use crate::tail::Tail;
 use crate::take::{HOUSE, TakeLoop};
+use crate::webhooks;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
 use fantail_ports::journal::JournalError;
@@ -211,6 +212,7 @@ fn start_loops(core: &Arc<Core>) {
         tasks.spawn("errands", Box::pin(errands.run()));
     }
     tasks.spawn("dispatch", Box::pin(dispatch::run(core.clone())));
+    tasks.spawn("webhooks", Box::pin(webhooks::follow::run(core.clone())));
     tasks.spawn("audit", Box::pin(audit::feed::run(core.clone())));
     tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
     tasks.spawn("retention", Box::pin(retention_loop(core.clone())));

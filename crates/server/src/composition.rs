@@ -135,6 +135,7 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
             signer: signer(data, &*surroundings.entropy)?,
             checkpoint_every_ms: config.checkpoint_every.as_millis() as u64,
         },
+        webhook_patience_ms: config.delivery.webhook_patience_ms,
         stop: Stop::default(),
         points: points(config.delivery.die_at.as_deref()),
     };

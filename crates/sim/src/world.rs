@@ -107,6 +107,7 @@ impl World {
                 signer: Signer::from_seed(&[7; 32]),
                 checkpoint_every_ms: CHECKPOINT_EVERY_MS,
             },
+            webhook_patience_ms: 86_400_000,
             stop: Stop::default(),
             points: Points::default(),
         };

@@ -16,6 +16,7 @@ pub mod notification;
 pub mod template;
 pub mod template_resource;
 pub mod user;
+pub mod webhook;
 
 pub mod health;
 pub mod tenant;

@@ -74,6 +74,9 @@ pub enum Scope {
     /// Register devices, and nothing else: for keys that apps carry.
     #[serde(rename = "devices:write")]
     DevicesWrite,
+    /// Manage the webhooks that tell what becomes of notifications.
+    #[serde(rename = "webhooks:write")]
+    WebhooksWrite,
     /// Read the audit log and its proofs.
     #[serde(rename = "audit:read")]
     AuditRead,
@@ -94,6 +97,7 @@ impl Scope {
         Self::TemplatesRead,
         Self::TemplatesWrite,
         Self::DevicesWrite,
+        Self::WebhooksWrite,
         Self::AuditRead,
         Self::Admin,
     ];
@@ -112,6 +116,7 @@ impl Scope {
             Self::TemplatesRead => "templates:read",
             Self::TemplatesWrite => "templates:write",
             Self::DevicesWrite => "devices:write",
+            Self::WebhooksWrite => "webhooks:write",
             Self::AuditRead => "audit:read",
             Self::Admin => "admin",
         }

@@ -5,6 +5,7 @@ mod examples;
 mod examples_audit;
 mod examples_sent;
 mod examples_templates;
+mod examples_webhooks;
 
 use crate::reply::JSON;
 use crate::route::{Answer, Body, Handle, Route};

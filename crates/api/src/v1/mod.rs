@@ -24,6 +24,8 @@ pub mod templates;
 pub mod audit;
 mod audit_fact;
 
+pub mod webhooks;
+
 pub mod backups;
 pub mod keys;
 pub mod tenants;

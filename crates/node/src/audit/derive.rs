@@ -101,6 +101,12 @@ fn of_root(fact: RootRecord, record: &Record) -> Vec<Said> {
             Said::action(activated.tenant, action, target)
         }
         RootRecord::TemplateGone { tenant, id } => Said::action(tenant, "template.delete", id),
+        RootRecord::WebhookPut(put) => Said::changed(put.tenant, "webhook.put", put.id, Some(record)),
+        RootRecord::WebhookGone { tenant, id } => Said::action(tenant, "webhook.delete", id),
+        RootRecord::WebhookSwitched(switched) => {
+            let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
+            Said::action(switched.tenant, action, switched.id)
+        }
     };
     vec![said]
 }
@@ -186,7 +192,8 @@ async fn of_shard(
         | ShardRecord::Unlisted { .. }
         | ShardRecord::Reported { .. }
         | ShardRecord::Expired { .. }
-        | ShardRecord::EndpointPut { .. } => Ok(Vec::new()),
+        | ShardRecord::EndpointPut { .. }
+        | ShardRecord::Told(_) => Ok(Vec::new()),
     }
 }
 

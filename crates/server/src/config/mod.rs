@@ -47,6 +47,7 @@ pub struct Delivery {
     /// For crash tests.
     pub die_at: Option<String>,
     pub webhook: webhook::Settings,
+    pub webhook_patience_ms: u64,
 }
 
 /// What may be kept in memory to be faster.
@@ -186,7 +187,7 @@ impl Layers {
         let is_open = self.flag("webhook.http_allowed")?;
         let webhook = webhook::Settings {
             http_allowed: is_open,
-            ports: if is_open { PortRule::Any } else { webhook::Settings::default().ports },
+            ports: self.webhook_ports(is_open)?,
             private_networks: networks.map_err(|_| self.invalid("webhook.private_networks", wrong))?,
             private_hosts: list("webhook.private_hosts").map(str::to_owned).collect(),
             total_timeout_ms: self.number::<u64>("webhook.timeout_s", 1, 60)? * 1_000,
@@ -196,7 +197,20 @@ impl Layers {
         let stub_arrivals = (!file.is_empty()).then(|| PathBuf::from(file));
         let die_at = self.get("delivery.die_at").0;
         let die_at = (!die_at.is_empty()).then(|| die_at.to_owned());
-        Ok(Delivery { stub_arrivals, die_at, webhook })
+        let webhook_patience_ms = self.number::<u64>("webhook.disable_after_s", 1, 30 * 86_400)? * 1_000;
+        Ok(Delivery { stub_arrivals, die_at, webhook, webhook_patience_ms })
+    }
+
+    /// Those that are named; else any in an open house, and the usual ones in a closed one.
+    fn webhook_ports(&self, is_open: bool) -> Result<PortRule, ConfigError> {
+        let named = self.get("webhook.ports").0;
+        if named.is_empty() {
+            let usual = webhook::Settings::default().ports;
+            return Ok(if is_open { PortRule::Any } else { usual });
+        }
+        let ports: Result<Vec<u16>, _> = named.split(',').map(|port| port.trim().parse()).collect();
+        let wrong = "must be ports like 443, separated by commas";
+        ports.map(PortRule::Only).map_err(|_| self.invalid("webhook.ports", wrong))
     }
 
     fn flag(&self, key: &'static str) -> Result<bool, ConfigError> {

@@ -70,7 +70,17 @@ pub const SETTINGS: &[Setting] = &[
         "false",
         "true or false: webhooks over plain http, and to any port. For receivers inside the house.",
     ),
+    text(
+        "webhook.ports",
+        "",
+        "Ports that webhooks may be sent to, separated by commas. Needed where http_allowed and private targets meet.",
+    ),
     number("webhook.timeout_s", "15", "Time for one attempt."),
+    number(
+        "webhook.disable_after_s",
+        "86400",
+        "A webhook to the producer whose receiver fails for this long is switched off, until it is enabled again.",
+    ),
     number(
         "audit.checkpoint_s",
         "60",

@@ -23,3 +23,4 @@ mod recovery;
 mod templates;
 mod tenants;
 mod tls;
+mod webhooks;

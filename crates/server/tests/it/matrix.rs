@@ -22,6 +22,7 @@ fn path_of(route: &Route, event: &str, slug: &str) -> String {
         ("{notification}", event),
         ("{slug}", slug),
         ("{key}", "000000000000"),
+        ("{webhook}", "wh_0"),
         ("{page}", "forbidden"),
         ("{device}", "phone"),
         ("{channel}", "email"),

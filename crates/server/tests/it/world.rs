@@ -121,6 +121,7 @@ pub const ALL_SCOPES: &[&str] = &[
     "users:write",
     "devices:write",
     "audit:read",
+    "webhooks:write",
     "templates:read",
     "templates:write",
     "admin",
