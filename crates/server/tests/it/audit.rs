@@ -30,11 +30,13 @@ fn kinds(entries: &[Value]) -> Vec<&str> {
     entries.iter().map(|entry| entry["kind"].as_str().expect("a kind")).collect()
 }
 
-/// Waits until so many outcomes of an event are in the log.
-fn eventually_told(client: &mut Client, event: &str, outcomes: usize) -> Vec<Value> {
+/// Waits until the outcomes of so many deliveries are in the log, in however many entries.
+fn eventually_told(client: &mut Client, event: &str, deliveries: u64) -> Vec<Value> {
     eventually("the outcomes are in the log", || {
         let found = entries(client, &format!("notification={event}"));
-        (kinds(&found).iter().filter(|kind| **kind == "outcome").count() >= outcomes).then_some(found)
+        let outcomes = found.iter().filter(|entry| entry["kind"] == "outcome");
+        let told = outcomes.map(|entry| entry["fact"]["members"]["count"].as_u64().expect("a count"));
+        (told.sum::<u64>() >= deliveries).then_some(found)
     })
 }
 
