@@ -3,7 +3,7 @@
 use crate::broken::{Broken, Invariant};
 use crate::call::{Call, Who, page};
 use crate::executor::at_once;
-use crate::oracle::{check_devices, check_lists};
+use crate::oracle::{check_audit, check_devices, check_lists};
 use crate::run::Sim;
 use crate::workload::Workload;
 use fantail_machine::records::Stamped;
@@ -138,6 +138,7 @@ impl Sim {
             check_lists(&self.oracle, &node, tenant, &Workload::lists())?;
             check_devices(&self.oracle, &node, tenant)?;
         }
+        check_audit(&node, &self.world.audit)?;
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! Reading order: `people` (users and their lists), `devices`, `posts` (requests, repeats, retractions), `entries` (what marks
 //! mean), `marks`, `inboxes` (what each user must, may and must not see), `finale` (lists and names at the end).
 
+mod audit;
 mod devices;
 mod entries;
 mod finale;
@@ -23,6 +24,7 @@ use people::Person;
 use posts::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use audit::check_audit;
 pub use devices::check_devices;
 pub use finale::check_lists;
 
