@@ -2,7 +2,9 @@
 //! and `machine::shard::apply`, as a leader would, without HTTP.
 
 use anyhow::{Context, Result, anyhow};
+use fantail_audit::key::Signer;
 use fantail_channels::stub::{Settings, Stub};
+use fantail_local::audit::{AuditOptions, LocalAudit};
 use fantail_local::blobs::LocalBlobs;
 use fantail_local::disk::RealDisk;
 use fantail_local::journal::{JournalOptions, LocalJournal};
@@ -15,7 +17,7 @@ use fantail_machine::shard::{self, Derived};
 use fantail_machine::view::View;
 use fantail_node::Node;
 use fantail_node::ask::TenantAsk;
-use fantail_node::ports::{Points, Ports, Stop};
+use fantail_node::ports::{Audit, Points, Ports, Stop};
 use fantail_node::start::Options;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
@@ -47,6 +49,7 @@ pub struct House {
     pub store: Arc<LocalStore>,
     pub keyring: Arc<LocalKeyring>,
     pub blobs: Arc<LocalBlobs>,
+    pub audit: Arc<LocalAudit>,
 }
 
 impl House {
@@ -63,10 +66,16 @@ impl House {
             store: Arc::new(LocalStore::open(StoreOptions::new(directory.join("tables")))?),
             keyring: Arc::new(LocalKeyring::open(KeyringOptions::new(directory.join("keys")))?),
             blobs: Arc::new(LocalBlobs::open(directory.join("blobs"))?),
+            audit: Arc::new(LocalAudit::open(
+                Arc::new(RealDisk),
+                &directory.join("audit"),
+                &AuditOptions::default(),
+            )?),
         })
     }
 
     pub fn close(&self) -> Result<()> {
+        self.audit.close()?;
         Ok(self.journal.close()?)
     }
 
@@ -85,6 +94,12 @@ impl House {
             entropy: Arc::new(SystemEntropy::default()),
             tasks: self.tasks.clone(),
             channels: BTreeMap::from([(ChannelKind::Push, push)]),
+            audit: Audit {
+                log: self.audit.clone(),
+                signer: Signer::from_seed(&[7; 32]),
+                checkpoint_every_ms: 60_000,
+            },
+            webhook_patience_ms: 86_400_000,
             stop: Stop::default(),
             points: Points::default(),
         };

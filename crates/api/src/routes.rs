@@ -1,9 +1,11 @@
 //! The table of all routes. Whatever is not here does not exist.
 
+mod audit;
 mod endpoints;
 mod inbox;
 mod sent;
 mod templates;
+mod webhooks;
 
 use crate::openapi::Shape;
 use crate::probes;
@@ -43,8 +45,21 @@ const PAGE: &[&str] = &["limit", "cursor"];
 pub static ROUTES: &[Route] = &ALL;
 
 const ALL: [Route;
-    CORE.len() + sent::ROUTES.len() + ENDPOINTS.len() + inbox::ROUTES.len() + templates::ROUTES.len()] =
-    joined(&[CORE, sent::ROUTES, &ENDPOINTS, inbox::ROUTES, templates::ROUTES]);
+    CORE.len()
+        + sent::ROUTES.len()
+        + ENDPOINTS.len()
+        + inbox::ROUTES.len()
+        + templates::ROUTES.len()
+        + audit::ROUTES.len()
+        + webhooks::ROUTES.len()] = joined(&[
+    CORE,
+    sent::ROUTES,
+    &ENDPOINTS,
+    inbox::ROUTES,
+    templates::ROUTES,
+    audit::ROUTES,
+    webhooks::ROUTES,
+]);
 
 const fn joined<const COUNT: usize>(tables: &[&[Route]]) -> [Route; COUNT] {
     let mut all = [CORE[0]; COUNT];

@@ -15,6 +15,8 @@ pub const ENTRY: u8 = 0x02;
 pub const CHECKPOINT: u8 = 0x03;
 /// The derivation of a salt.
 pub const SALT: u8 = 0x04;
+/// What veils an opening.
+pub const VEIL: u8 = 0x05;
 
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> Digest {

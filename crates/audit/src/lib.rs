@@ -8,7 +8,7 @@
 //! requests, actions, erasures … ───┘                                                              ├─► checkpoint, signed
 //!                                                                        all other heads ─────────┘
 //! ```
-//! Reading order: `digest`, `tree`, `member` (one recipient), `fact` (what is said), `entry` and `chain` (in which order),
+//! Reading order: `digest`, `tree`, `member` and `opening` (one recipient), `fact` (what is said), `entry` and `chain` (in which order),
 //! `proof` (of one recipient), `key` and `checkpoint` (who vouches), `verify` (whether all of it still holds).
 //!
 //! What must never happen: a name, an address or a content in here. People are pseudonyms, and what a leaf says of one
@@ -18,6 +18,7 @@ pub mod digest;
 pub mod tree;
 
 pub mod member;
+pub mod opening;
 
 pub mod fact;
 

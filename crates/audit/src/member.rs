@@ -1,8 +1,8 @@
 //! One recipient in a parcel: the leaf of the tree that the parcel's entry commits to.
 //!
 //! ```text
-//! leaf   0x00 | salt [16] | pseudonym [16] | verdict u8 | reason u16 | consent version u64      hashed
-//! salt   0x04 | secret [32] | kind u8 | event [16] | channel u8 | round u16                      hashed, first 16 bytes
+//! leaf   0x00 | salt [16] | pseudonym [16] | device u16 | verdict u8 | consent version u64 | reason, the rest     hashed
+//! salt   0x04 | secret [32] | kind u8 | position u64 | index u32                             hashed, first 16 bytes
 //! ```
 //! The salt keeps everybody else's leaf closed when one is shown: without it a verdict among a handful could be guessed.
 //! Its secret belongs to one user and is destroyed with the user's key; from then on no leaf of theirs can be opened
@@ -14,14 +14,16 @@ use crate::digest::{LEAF, SALT, sha256};
 use crate::tree;
 use fantail_ports::audit::{Digest, Kind};
 use fantail_rules::attempt::State;
-use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ulid::Ulid;
+use fantail_rules::ids::{DeviceNo, Position};
+use fantail_rules::limits::AUDIT_REASON_BYTES_MAX;
 use std::fmt;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
     pub salt: Salt,
     pub pseudonym: Pseudonym,
+    /// Which of the user's endpoints; 0 where the user alone is meant.
+    pub device: DeviceNo,
     pub verdict: State,
     pub reason: Reason,
     pub consent: ConsentVersion,
@@ -35,52 +37,75 @@ pub struct Pseudonym(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Salt(pub [u8; 16]);
 
-/// Why a member got its verdict; 0 if the verdict says it all. The numbers are those of the ledger.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Reason(pub u16);
+/// Why a member got its verdict, in the word that the ledger has; empty if the verdict says it all. A longer word is
+/// cut, so that a leaf costs one step of the hash function or two.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reason {
+    length: u8,
+    bytes: [u8; AUDIT_REASON_BYTES_MAX],
+}
 
 /// Which state of the user's consent the verdict was made on; 0 if none was needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ConsentVersion(pub u64);
 
-/// What a salt is for: never twice the same.
+/// What a salt is for: never twice the same, as a user's records lie in one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SaltUse {
     /// Of the entry that will commit to it.
     pub kind: Kind,
-    pub event: Ulid,
-    pub channel: ChannelKind,
-    pub round: u16,
+    /// Of the record that the entry is derived from.
+    pub position: Position,
+    /// The member's place among those that the entry commits to.
+    pub index: u32,
 }
 
 impl Salt {
     /// The salt of one user's leaf, from a secret that only this user's key gives.
     #[must_use]
     pub fn derive(secret: &[u8; 32], usage: SaltUse) -> Self {
-        let mut bytes = [0; 53];
+        let mut bytes = [0; 46];
         bytes[0] = SALT;
         bytes[1..33].copy_from_slice(secret);
         bytes[33] = usage.kind.0;
-        bytes[34..50].copy_from_slice(&usage.event.bytes());
-        bytes[50] = usage.channel as u8;
-        bytes[51..].copy_from_slice(&usage.round.to_le_bytes());
+        bytes[34..42].copy_from_slice(&usage.position.0.to_le_bytes());
+        bytes[42..].copy_from_slice(&usage.index.to_le_bytes());
         let mut salt = [0; 16];
         salt.copy_from_slice(&sha256(&bytes).0[..16]);
         Self(salt)
     }
 }
 
+impl Reason {
+    /// As much of a word as there is room for.
+    #[must_use]
+    pub fn of(word: &str) -> Self {
+        let end = (0..=word.len().min(AUDIT_REASON_BYTES_MAX)).rfind(|end| word.is_char_boundary(*end));
+        let word = &word[..end.unwrap_or_default()];
+        let mut bytes = [0; AUDIT_REASON_BYTES_MAX];
+        bytes[..word.len()].copy_from_slice(word.as_bytes());
+        Self { length: word.len() as u8, bytes }
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..usize::from(self.length)]).expect("it was made of a text")
+    }
+}
+
 impl Member {
     #[must_use]
     pub fn leaf(&self) -> Digest {
-        let mut bytes = [0; 44];
+        let reason = self.reason.as_str().as_bytes();
+        let mut bytes = [0; 44 + AUDIT_REASON_BYTES_MAX];
         bytes[0] = LEAF;
         bytes[1..17].copy_from_slice(&self.salt.0);
         bytes[17..33].copy_from_slice(&self.pseudonym.0);
-        bytes[33] = self.verdict as u8;
-        bytes[34..36].copy_from_slice(&self.reason.0.to_le_bytes());
-        bytes[36..].copy_from_slice(&self.consent.0.to_le_bytes());
-        sha256(&bytes)
+        bytes[33..35].copy_from_slice(&self.device.0.to_le_bytes());
+        bytes[35] = self.verdict as u8;
+        bytes[36..44].copy_from_slice(&self.consent.0.to_le_bytes());
+        bytes[44..44 + reason.len()].copy_from_slice(reason);
+        sha256(&bytes[..44 + reason.len()])
     }
 }
 
@@ -136,6 +161,18 @@ impl Tally {
     }
 }
 
+impl fmt::Display for Pseudonym {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
 impl fmt::Debug for Pseudonym {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -156,8 +193,9 @@ mod tests {
     const MEMBER: Member = Member {
         salt: Salt([1; 16]),
         pseudonym: Pseudonym([2; 16]),
+        device: DeviceNo(3),
         verdict: State::Suppressed,
-        reason: Reason(0x0304),
+        reason: Reason { length: 0, bytes: [0; AUDIT_REASON_BYTES_MAX] },
         consent: ConsentVersion(5),
     };
 
@@ -167,26 +205,38 @@ mod tests {
             Member { salt: Salt([9; 16]), ..MEMBER },
             Member { pseudonym: Pseudonym([9; 16]), ..MEMBER },
             Member { verdict: State::Intent, ..MEMBER },
-            Member { reason: Reason(9), ..MEMBER },
+            Member { device: DeviceNo(9), ..MEMBER },
+            Member { reason: Reason::of("x"), ..MEMBER },
+            Member { reason: Reason::of("x\0"), ..MEMBER },
             Member { consent: ConsentVersion(9), ..MEMBER },
         ];
         for other in changed {
             assert_ne!(other.leaf(), MEMBER.leaf(), "{other:?}");
         }
+        assert_ne!(changed[5].leaf(), changed[6].leaf());
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_between_letters() {
+        let check = |word: &str, kept: &str| assert_eq!(Reason::of(word).as_str(), kept);
+        check("", "");
+        check("no_endpoint", "no_endpoint");
+        check(&"x".repeat(40), &"x".repeat(32));
+        check(&"ä".repeat(17), &"ä".repeat(16));
+        check(&format!("x{}", "ä".repeat(17)), &format!("x{}", "ä".repeat(15)));
     }
 
     // proves: GDP-01
     #[test]
     fn salts_differ_with_the_secret_and_with_every_part_of_their_use() {
-        let usage = SaltUse { kind: Kind(4), event: Ulid(7), channel: ChannelKind::Push, round: 1 };
+        let usage = SaltUse { kind: Kind(4), position: Position(7), index: 1 };
         let salt = Salt::derive(&[1; 32], usage);
         assert_eq!(Salt::derive(&[1; 32], usage), salt);
         let others = [
             Salt::derive(&[2; 32], usage),
             Salt::derive(&[1; 32], SaltUse { kind: Kind(5), ..usage }),
-            Salt::derive(&[1; 32], SaltUse { event: Ulid(8), ..usage }),
-            Salt::derive(&[1; 32], SaltUse { channel: ChannelKind::Email, ..usage }),
-            Salt::derive(&[1; 32], SaltUse { round: 2, ..usage }),
+            Salt::derive(&[1; 32], SaltUse { position: Position(8), ..usage }),
+            Salt::derive(&[1; 32], SaltUse { index: 2, ..usage }),
         ];
         assert!(others.iter().all(|other| *other != salt));
     }

@@ -36,6 +36,20 @@ pub fn prove(entry: &Entry, members: &[Member], index: u32) -> Result<Proof, Pro
     Ok(Proof { member: *member, index, path: path.expect("the member is one of the leaves") })
 }
 
+/// Makes the proof of one member from the leaves of all, which say nothing of the others.
+pub fn prove_by_leaves(
+    entry: &Entry,
+    leaves: Vec<Digest>,
+    member: Member,
+    index: u32,
+) -> Result<Proof, ProofError> {
+    let (_, committed) = committed(entry)?;
+    let count = committed.count;
+    let path = tree::path(leaves, index as usize).ok_or(ProofError::NoSuchMember { index, count })?;
+    let proof = Proof { member, index, path };
+    check(entry, &proof).map(|_| proof)
+}
+
 /// Checks a proof against the entry, and says what the entry is about: with the member's verdict and the entry's time
 /// that is everything that was proven.
 pub fn check(entry: &Entry, proof: &Proof) -> Result<Fact, ProofError> {

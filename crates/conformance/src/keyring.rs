@@ -21,6 +21,7 @@ pub const CASES: &[Case] = &[
     ("sealing twice gives different bytes", sealing_twice_differs),
     ("keys are never handed out twice, also after a crash", keys_are_never_handed_out_twice),
     ("a destroyed key is gone for good, alone", destroyed_key_is_gone),
+    ("a key gives its own secret as long as it is there", secrets_go_with_their_keys),
     ("lookups are equal for equal names only", lookups_are_equal_for_equal_names),
     ("creating a tenant again changes nothing", creating_again_changes_nothing),
 ];
@@ -66,6 +67,7 @@ fn unknown_tenant_has_nothing(rig: &mut dyn Rig) {
     assert_eq!(keyring.lookup_user(TENANT, "u"), Err(unknown.clone()));
     assert_eq!(keyring.lookup_list(TENANT, ListName::Topic("t")), Err(unknown.clone()));
     assert_eq!(keyring.digest(TENANT, b"d"), Err(unknown.clone()));
+    assert_eq!(keyring.secrets(TENANT, &[]), Err(unknown.clone()));
     assert_eq!(keyring.destroy(TENANT, KeyNo(1)), Err(unknown));
 }
 
@@ -181,6 +183,30 @@ fn destroyed_key_is_gone(rig: &mut dyn Rig) {
     for _ in 0..2_100 {
         let key = mint(rig);
         assert!(key != gone && open(rig, &seal(rig, key, b"new")).is_ok(), "a new key works");
+    }
+}
+
+// proves: GDP-01
+fn secrets_go_with_their_keys(rig: &mut dyn Rig) {
+    create(rig);
+    rig.keyring().mint(OTHER).expect("a healthy keyring mints");
+    let keys: Vec<KeyNo> = (0..100).map(|_| mint(rig)).chain([KeyNo::TENANT]).collect();
+    let secrets = |rig: &dyn Rig, tenant, keys: &[KeyNo]| {
+        rig.keyring().secrets(tenant, keys).expect("a known tenant has secrets")
+    };
+    let before = secrets(rig, TENANT, &keys);
+    let theirs = secrets(rig, OTHER, &keys[..1]);
+    let distinct: BTreeSet<_> = before.iter().chain(&theirs).flatten().collect();
+    assert_eq!(distinct.len(), keys.len() + 1, "every key of every tenant has its own");
+    rig.crash();
+    assert_eq!(secrets(rig, TENANT, &keys), before);
+    rig.keyring().destroy(TENANT, keys[7]).expect("a healthy keyring destroys");
+    for _ in 0..2 {
+        let after = secrets(rig, TENANT, &keys);
+        let gone = |at: usize| if at == 7 { None } else { before[at] };
+        assert!(after.iter().enumerate().all(|(at, secret)| *secret == gone(at)));
+        assert_eq!(secrets(rig, TENANT, &[KeyNo(u64::MAX)]), [None]);
+        rig.crash();
     }
 }
 

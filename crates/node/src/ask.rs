@@ -341,6 +341,8 @@ pub enum Refusal {
     UnknownNotification { event: Ulid },
     #[error("this cursor is not one of ours")]
     BadCursor,
+    #[error("no such webhook: {webhook}")]
+    UnknownWebhook { webhook: String },
     #[error("no such event: {event}")]
     UnknownEvent { event: Ulid },
     #[error("this id was used for another event")]

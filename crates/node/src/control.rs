@@ -4,6 +4,7 @@ use crate::ask::{KeyView, TenantView};
 use fantail_machine::records::root::Tenant;
 use fantail_machine::root::Control;
 use fantail_machine::tables::root::ApiKeyRow;
+use fantail_machine::tables::webhook::WebhookRow;
 use fantail_rules::ids::TenantId;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,6 +18,8 @@ pub struct Snapshot {
     pub tenants: BTreeMap<TenantId, TenantView>,
     slugs: HashMap<String, TenantId>,
     keys: HashMap<String, Arc<KeyView>>,
+    /// By tenant and id.
+    pub webhooks: BTreeMap<(TenantId, String), Arc<WebhookRow>>,
 }
 
 impl Snapshot {
@@ -49,7 +52,9 @@ impl ControlPlane {
         let tenants: BTreeMap<_, _> = control.tenants.iter().map(|row| (row.id, tenant_view(row))).collect();
         let slugs = control.tenants.iter().map(|row| (row.slug.clone(), row.id)).collect();
         let keys = control.keys.iter().map(|row| (row.key.id.clone(), Arc::new(key_view(row)))).collect();
-        let snapshot = Arc::new(Snapshot { tenants, slugs, keys });
+        let webhook = |row: &WebhookRow| ((row.put.tenant, row.put.id.clone()), Arc::new(row.clone()));
+        let webhooks = control.webhooks.iter().map(webhook).collect();
+        let snapshot = Arc::new(Snapshot { tenants, slugs, keys, webhooks });
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }

@@ -53,6 +53,10 @@ pub struct Core {
     pub fronts: BTreeMap<FrontNo, FrontHandle>,
     pub directories: BTreeMap<DirectoryNo, DirectoryHandle>,
     pub shards: BTreeMap<ShardNo, ShardHandle>,
+    /// What is durable and folded of every partition.
+    pub applied: BTreeMap<PartitionId, watch::Receiver<Position>>,
+    /// Turns true when the audit log is fed no more.
+    pub audited: watch::Sender<bool>,
 }
 
 pub struct FrontHandle {

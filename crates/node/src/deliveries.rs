@@ -85,7 +85,7 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
     })
 }
 
-fn row_of(core: &Core, tenant: TenantId, event: Ulid) -> Result<EventRow, Refusal> {
+pub fn row_of(core: &Core, tenant: TenantId, event: Ulid) -> Result<EventRow, Refusal> {
     core.require_tenant(tenant)?;
     let unknown = Refusal::UnknownEvent { event };
     if core.front(event.front()).is_none() {

@@ -4,6 +4,7 @@
 //! a reader sees. Goes to: `shard::{expire, endpoints}`, `front::forget`, the store and the journal.
 
 use crate::ask::Refusal;
+use crate::audit::feed::derived;
 use crate::core::{Core, answer, broken, stopped};
 use crate::take::{HOUSE, taken};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
@@ -155,14 +156,15 @@ pub fn snapshot(core: &Core, name: &str) -> Result<Taken, Refusal> {
     Ok(Taken { name: name.to_owned(), at, marks })
 }
 
-/// Trims the journal behind the newest of these snapshots, oldest first, that is old enough, but never under what a shard still has to
-/// take: a shard's recovery reads the fronts from its own mark on.
+/// Trims the journal behind the newest of these snapshots, oldest first, that is old enough, but never under what a
+/// shard still has to take (its recovery reads the fronts from its own mark on), nor under what the audit log has not
+/// derived.
 pub async fn trim(core: &Core, snapshots: &[Taken]) -> Result<(), Refusal> {
     let now = core.ports.clock.wall();
     let old_enough = |taken: &&Taken| now.since(taken.at) >= JOURNAL_KEPT_MS;
     let Some(behind) = snapshots.iter().rfind(old_enough) else { return Ok(()) };
     for (partition, mark) in &behind.marks {
-        let mut through = *mark;
+        let mut through = (*mark).min(derived(core, *partition));
         if let PartitionId::Front(front) = partition {
             for shard in core.shards.keys() {
                 through = through.min(taken(&core.ports, *shard, *front).map_err(broken)?);

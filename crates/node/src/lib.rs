@@ -2,8 +2,9 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`, `dispatch`, `deliver`), everything
-//! else (`people`, `devices`, `templates`, `tenants`, `errands`, `claims`, `housekeeping`).
+//! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`,
+//! `dispatch`, `deliver`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
+//! (`people`, `devices`, `templates`, `tenants`, `errands`, `todos`, `claims`, `housekeeping`).
 
 pub mod ask;
 pub mod node;
@@ -31,6 +32,9 @@ mod dispatch;
 mod notify;
 pub mod producers;
 mod schedule;
+
+pub mod audit;
+pub mod webhooks;
 
 mod devices;
 mod inbox;

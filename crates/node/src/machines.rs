@@ -115,7 +115,8 @@ impl EndpointTally {
             | ShardRecord::Outcome(_)
             | ShardRecord::Receipt(_)
             | ShardRecord::Redrive(_)
-            | ShardRecord::Closed { .. } => {}
+            | ShardRecord::Closed { .. }
+            | ShardRecord::Told(_) => {}
         }
     }
 
@@ -317,6 +318,7 @@ impl Machine for Shard {
             | ShardAsk::Mark { .. }
             | ShardAsk::Reported { .. }
             | ShardAsk::Shredded { .. }
+            | ShardAsk::Told { .. }
             | ShardAsk::Expire { .. }
             | ShardAsk::Intend { .. }
             | ShardAsk::Wake { .. }
@@ -369,6 +371,7 @@ impl Machine for Shard {
             | ShardRecord::Receipt(_)
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
+            | ShardRecord::Told(_)
             | ShardRecord::EndpointPut { .. }
             | ShardRecord::EndpointState { .. }
             | ShardRecord::EndpointGone { .. } => None,

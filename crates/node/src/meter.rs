@@ -4,6 +4,7 @@ use crate::machines::EndpointTally;
 use fantail_machine::shard::outcome::{Said, Told};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
+use fantail_rules::ids::Millis;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Default)]
@@ -18,6 +19,10 @@ pub struct Meter {
     events_taken: AtomicU64,
     inbox_reads: AtomicU64,
     busy: AtomicU64,
+    audit_entries: AtomicU64,
+    audit_micros: AtomicU64,
+    /// Milliseconds; 0 if there is none.
+    checkpoint_at: AtomicU64,
     answers: [[AtomicU64; ANSWERS]; CHANNELS],
     /// By status, in the order of their numbers.
     endpoints: [AtomicU64; Status::ALL.len()],
@@ -42,6 +47,12 @@ pub struct Reading {
     pub events_taken: u64,
     pub inbox_reads: u64,
     pub busy: u64,
+    /// Entries appended to the audit log.
+    pub audit_entries: u64,
+    /// Time that deriving them took, with the pauses in which others went first.
+    pub audit_micros: u64,
+    /// When the newest checkpoint was signed.
+    pub checkpoint_at: Option<Millis>,
     /// Attempts that ended, by channel and by how, in the order of [`ANSWER_NAMES`].
     pub answers: [[u64; ANSWERS]; CHANNELS],
     pub endpoints: [u64; Status::ALL.len()],
@@ -80,6 +91,18 @@ impl Meter {
         self.busy.fetch_add(1, Relaxed);
     }
 
+    pub fn audited(&self, entries: u64) {
+        self.audit_entries.fetch_add(entries, Relaxed);
+    }
+
+    pub fn derived(&self, micros: u64) {
+        self.audit_micros.fetch_add(micros, Relaxed);
+    }
+
+    pub fn signed(&self, at: Millis) {
+        self.checkpoint_at.store(at.0, Relaxed);
+    }
+
     /// Attempts that ended.
     pub fn settled(&self, channel: ChannelKind, told: &[Told]) {
         for one in told {
@@ -116,6 +139,9 @@ impl Meter {
             events_taken: self.events_taken.load(Relaxed),
             inbox_reads: self.inbox_reads.load(Relaxed),
             busy: self.busy.load(Relaxed),
+            audit_entries: self.audit_entries.load(Relaxed),
+            audit_micros: self.audit_micros.load(Relaxed),
+            checkpoint_at: Some(Millis(self.checkpoint_at.load(Relaxed))).filter(|at| at.0 > 0),
             answers: self.answers.each_ref().map(|of| of.each_ref().map(|count| count.load(Relaxed))),
             endpoints: std::array::from_fn(|place| self.endpoints[place].load(Relaxed)),
         }

@@ -1,5 +1,5 @@
 //! The handle that callers hold: cheap to clone, every capability a method. It starts the loops and stops them. Its
-//! methods for templates are in `templates`.
+//! methods for templates are in `templates`, those for the audit log in `audit`.
 
 use crate::ask::{
     Accepted, Called, ChannelKind, ChannelSet, Counts, DeadLetter, DeliveryState, DeviceAsk, DeviceView,
@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::dead_letters::DeadPlace;
 use crate::meter::Reading;
 use crate::{
-    accept, addressed, crowds, dead_letters, deliveries, devices, housekeeping, inbox, notify, people,
+    accept, addressed, audit, crowds, dead_letters, deliveries, devices, housekeeping, inbox, notify, people,
     producers, schedule, start, tenants,
 };
 use fantail_ports::store::{Gauges, StoreError, Tended};
@@ -39,6 +39,8 @@ pub struct Health {
     pub store: Gauges,
     /// Front facts that the slowest shard has not taken yet.
     pub take_lag: u64,
+    /// Records that the audit log has still to derive.
+    pub audit_lag: u64,
     pub waiting: usize,
     pub tenants: usize,
     /// Deliveries that are being planned or sent.
@@ -64,6 +66,7 @@ impl Node {
         self.core.fronts.values().for_each(|front| front.queue.close());
         self.core.directories.values().for_each(|directory| directory.queue.close());
         self.core.shards.values().for_each(|shard| shard.queue.close());
+        audit::feed::ended(&self.core).await;
         housekeeping::sync_now(&self.core).await.map(|_| ())
     }
 
@@ -81,6 +84,7 @@ impl Node {
             counters: core.meter.read(),
             store: core.ports.store.gauges(),
             take_lag: self.take_lag(),
+            audit_lag: audit::feed::lag(core),
             waiting: core.fronts.values().map(|front| front.queue.len()).sum::<usize>()
                 + core.shards.values().map(|shard| shard.queue.len()).sum::<usize>(),
             tenants: core.control.now().tenants.len(),

@@ -1,5 +1,7 @@
 //! Everything of the world that a node uses, in one place.
 
+use fantail_audit::key::Signer;
+use fantail_ports::audit::AuditLog;
 use fantail_ports::blobs::Blobs;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
@@ -23,8 +25,19 @@ pub struct Ports {
     pub tasks: Arc<dyn Tasks>,
     /// The ways out of the house; what has none is refused.
     pub channels: BTreeMap<ChannelKind, Arc<dyn Channel>>,
+    pub audit: Audit,
+    /// A webhook to the producer that fails for this long is switched off.
+    pub webhook_patience_ms: u64,
     pub stop: Stop,
     pub points: Points,
+}
+
+/// The audit log, and what vouches for it.
+pub struct Audit {
+    pub log: Arc<dyn AuditLog>,
+    pub signer: Signer,
+    /// How often a checkpoint is signed while something moves.
+    pub checkpoint_every_ms: u64,
 }
 
 /// Named places on the way of a notification, where a test can have the process die. Nobody listens otherwise.
@@ -47,6 +60,8 @@ impl Points {
         "deliver.sent",
         "deliver.settling",
         "deliver.settled",
+        "audit.derived",
+        "audit.appended",
     ];
 
     #[must_use]

@@ -1,6 +1,8 @@
 //! Start: fence, recover, lead. Root first, as it knows the layout; fronts and directories before the
 //! shards that take from them.
 
+use crate::ask::Refusal;
+use crate::audit;
 use crate::bell;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
@@ -21,6 +23,7 @@ use crate::schedule;
 use crate::tail::Tail;
 use crate::take::{HOUSE, TakeLoop};
 use crate::todos::Todos;
+use crate::webhooks;
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
@@ -84,6 +87,8 @@ pub enum StartError {
     Keyring(#[from] KeyringError),
     #[error("the root did not answer")]
     NoLayout,
+    #[error("the audit log does not belong to this journal: {0}")]
+    Audit(Refusal),
 }
 
 type MachineQueue<M> = Queue<<M as Machine>::Ask, <M as Machine>::Answer>;
@@ -112,13 +117,15 @@ struct Starter {
     replayed: u64,
     /// The latest time of any record.
     newest: Millis,
+    applied: BTreeMap<PartitionId, watch::Receiver<Position>>,
 }
 
 pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Report), StartError> {
     let meter: Arc<Meter> = Arc::default();
     let clock = Arc::new(BelievedClock::new(ports.clock, meter.clone()));
     ports.clock = clock.clone();
-    let mut starter = Starter { ports: Arc::new(ports), meter, replayed: 0, newest: Millis(0) };
+    let applied = BTreeMap::new();
+    let mut starter = Starter { ports: Arc::new(ports), meter, replayed: 0, newest: Millis(0), applied };
     let plane = Arc::new(ControlPlane::default());
     let settled = refresh(starter.ports.clone(), plane.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
@@ -156,7 +163,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         let (queue, _) = starter.lead(Shard(shard), &tails, settled).await?;
         shards.insert(shard, ShardHandle { queue, bell: heard, todos });
     }
-    let Starter { ports, meter, replayed, newest } = starter;
+    let Starter { ports, meter, replayed, newest, applied } = starter;
     let clock_behind_ms = compare_clock(newest, &ports, &meter);
     for tenant in plane.now().tenants.keys() {
         // A crash may have come between the tenant's record and its keys.
@@ -178,7 +185,10 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         fronts,
         directories,
         shards,
+        applied,
+        audited: watch::Sender::new(false),
     });
+    audit::feed::check(&core).map_err(StartError::Audit)?;
     start_loops(&core);
     let Layout { shards, fronts, .. } = layout;
     let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };
@@ -216,6 +226,8 @@ fn start_loops(core: &Arc<Core>) {
         tasks.spawn("schedule", Box::pin(schedule::run(core.clone(), *front)));
     }
     tasks.spawn("dispatch", Box::pin(dispatch::run(core.clone())));
+    tasks.spawn("webhooks", Box::pin(webhooks::follow::run(core.clone())));
+    tasks.spawn("audit", Box::pin(audit::feed::run(core.clone())));
     tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
     tasks.spawn("retention", Box::pin(retention_loop(core.clone())));
 }
@@ -265,6 +277,7 @@ impl Starter {
         self.newest = self.newest.max(time);
         let queue: Arc<MachineQueue<M>> = Arc::default();
         let (applied, watching) = watch::channel(last);
+        self.applied.insert(machine.partition(), watching.clone());
         let leader = Leader {
             machine,
             ports: self.ports.clone(),

@@ -15,7 +15,7 @@ async fn ask(core: &Core, ask: RootAsk) -> Result<RootAnswer, Refusal> {
         RootAnswer::UnknownTenant => Err(Refusal::UnknownTenant),
         RootAnswer::UnknownKey => Err(Refusal::UnknownKey),
         RootAnswer::TooMany { limit } => Err(Refusal::TooMany { limit }),
-        RootAnswer::Template(_) => Err(other()),
+        RootAnswer::Template(_) | RootAnswer::Webhook(_) => Err(other()),
         done @ (RootAnswer::Layout(_)
         | RootAnswer::Tenant(_)
         | RootAnswer::Key(_)

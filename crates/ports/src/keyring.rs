@@ -33,6 +33,10 @@ pub trait Keyring: Send + Sync {
     /// A keyed hash of anything else (idempotency keys), distinct from the others.
     fn digest(&self, tenant: TenantId, text: &[u8]) -> Result<[u8; 16], KeyringError>;
 
+    /// For each key a secret that is derived from it alone: always the same, of no use for what is sealed under the
+    /// key, and gone with it. `None` for a key that does not exist or was destroyed.
+    fn secrets(&self, tenant: TenantId, keys: &[KeyNo]) -> Result<Vec<Option<[u8; 32]>>, KeyringError>;
+
     /// Destroys a key for good. Durable on return. Again: a no-op.
     fn destroy(&self, tenant: TenantId, key: KeyNo) -> Result<(), KeyringError>;
 }

@@ -15,6 +15,7 @@ pub mod admit;
 pub mod believed_time;
 pub mod cost;
 pub mod priority;
+pub mod producer_event;
 pub mod reference;
 pub mod tier;
 

@@ -155,6 +155,10 @@ pub const AUDIT_ENTRIES_PER_APPEND_MAX: usize = 16_384;
 pub const AUDIT_APPEND_BYTES_MAX: usize = 8 << 20;
 /// Names in audit entries: of an API key and of an action; what is acted on has a name like any other.
 pub const AUDIT_NAME_BYTES_MAX: usize = 64;
+/// Webhooks to the producer. Each reads the journal for itself.
+pub const WEBHOOKS_PER_TENANT_MAX: usize = 16;
+/// What is kept of the reason of one delivery: enough for every word of ours and nearly all of the providers'.
+pub const AUDIT_REASON_BYTES_MAX: usize = 32;
 /// Heads that one checkpoint lists, about 100 bytes each: ten partitions of every tenant there may be.
 pub const CHECKPOINT_HEADS_MAX: usize = 100_000;
 /// Findings that one verification lists; the rest is counted. Who sees so many looks at the first ones.

@@ -65,6 +65,13 @@ pub enum Retry {
 }
 
 /// Retries after the first attempt.
+/// How long to rest after so many failures in a row, one at least.
+#[must_use]
+pub fn rest_ms(failures: u32) -> u64 {
+    let step = usize::try_from(failures.saturating_sub(1)).unwrap_or(usize::MAX);
+    LADDER_MS[step.min(LADDER_MS.len() - 1)]
+}
+
 #[must_use]
 pub fn retries_max(lane: Priority) -> u8 {
     match lane {

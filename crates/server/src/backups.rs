@@ -1,9 +1,10 @@
 //! Making a backup while serving: a directory inside the data directory that `fantail restore` can start from.
 //!
-//! What must never happen: a copy whose parts do not fit. The snapshot comes first, then the journal, which reaches
-//! at least as far, then the keys, which cover everything in both. A tail that was being written while it was
+//! What must never happen: a copy whose parts do not fit. The snapshot and the audit log come first (its checkpoints
+//! before its entries), then the journal, which reaches at least as far, then the keys, which cover everything in both. A tail that was being written while it was
 //! copied is cut when the copy is opened, as after a crash.
 
+use crate::audit_files::{audit_directory, public_file};
 use crate::composition::{blobs_directory, journal_directory, keys_directory};
 use crate::provision::{admin_file, data_directory, default_file};
 use crate::snapshots::Snapshots;
@@ -29,6 +30,11 @@ impl Backups {
         let target = self.data.join("backups").join(format!("{:014}", taken.at.0));
         data_directory(&target)?;
         let mut bytes = self.snapshots.copy(&taken, &LocalBlobs::open(blobs_directory(&target))?)?;
+        let (audit, copied) = (audit_directory(&self.data), audit_directory(&target));
+        for part in ["checkpoints", "log"] {
+            bytes += copy_files(&audit.join(part), &copied.join(part))?;
+        }
+        bytes += copy(&public_file(&self.data), &public_file(&target))?;
         bytes += copy_files(&journal_directory(&self.data), &journal_directory(&target))?;
         bytes += copy_files(&keys_directory(&self.data), &keys_directory(&target))?;
         for file in [admin_file, default_file] {

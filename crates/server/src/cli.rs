@@ -1,7 +1,7 @@
 //! What can be asked of the binary.
 
 use crate::config::Flags;
-use crate::{backup, config_command, explain, journal_command, plan, seed, serve};
+use crate::{audit_command, backup, config_command, explain, journal_command, plan, seed, serve};
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,6 +27,11 @@ enum Command {
     Journal {
         #[command(subcommand)]
         command: JournalCommand,
+    },
+    /// Verify the audit log of a data directory, or export a checkpoint of it
+    Audit {
+        #[command(subcommand)]
+        command: AuditCommand,
     },
     /// Copy all data of a running server into a new directory
     Backup(BackupArgs),
@@ -112,6 +117,37 @@ pub struct JournalArgs {
     pub data: PathBuf,
 }
 
+#[derive(Subcommand, Debug)]
+pub enum AuditCommand {
+    /// Check every entry, chain and checkpoint, and name what was altered, removed, reordered or cut off
+    Verify(AuditVerifyArgs),
+    /// Write the newest checkpoint to a file, to be kept elsewhere and given to verify later
+    Export(AuditExportArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct AuditVerifyArgs {
+    /// Data directory
+    #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
+    pub data: PathBuf,
+    /// A checkpoint that was exported earlier, which the log must still contain; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Vec<PathBuf>,
+    /// Public keys of the signers, a line of hex each; without it those beside the log are believed
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct AuditExportArgs {
+    /// Data directory
+    #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
+    pub data: PathBuf,
+    /// Where the checkpoint goes; must not exist
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+}
+
 #[derive(Args, Debug)]
 pub struct BackupArgs {
     /// Where the copy goes; must not exist
@@ -190,6 +226,7 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::run(&args.flags()),
         Command::Config { command } => config_command::run(command),
         Command::Journal { command } => journal_command::run(command),
+        Command::Audit { command } => audit_command::run(&command),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Explain(args) => explain::run(&args),

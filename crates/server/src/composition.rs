@@ -3,6 +3,7 @@
 //! Comes from: `serve`. Goes to: `Node` and `Host`, which is all that the rest of the server sees. A store that is
 //! empty (new, or deleted) is filled from the newest snapshot that verifies; the journal does the rest.
 
+use crate::audit_files::{audit_directory, signer};
 use crate::background::Background;
 use crate::backups::Backups;
 use crate::channels;
@@ -13,13 +14,14 @@ use crate::snapshots::Snapshots;
 use crate::system::SystemTasks;
 use anyhow::{Context, Result};
 use fantail_api::Host;
+use fantail_local::audit::{AuditOptions, LocalAudit};
 use fantail_local::blobs::LocalBlobs;
 use fantail_local::disk::RealDisk;
 use fantail_local::journal::{JournalOptions, LocalJournal, RoomOptions};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_node::Node;
-use fantail_node::ports::{Points, Ports, Stop};
+use fantail_node::ports::{Audit, Points, Ports, Stop};
 use fantail_node::start::Options;
 use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
@@ -115,6 +117,9 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
     {
         info!(name, "tables rebuilt from a snapshot");
     }
+    let options = AuditOptions { room, ..AuditOptions::default() };
+    let audit = LocalAudit::open(Arc::new(RealDisk), &audit_directory(data), &options);
+    let audit = Arc::new(audit.context("cannot open the audit log")?);
     let tasks: Arc<dyn Tasks> = surroundings.tasks;
     let channels = channels::open(&config.delivery, &surroundings.clock, &tasks)?;
     let ports = Ports {
@@ -123,9 +128,15 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         blobs,
         keyring,
         clock: surroundings.clock,
-        entropy: surroundings.entropy,
+        entropy: surroundings.entropy.clone(),
         tasks,
         channels,
+        audit: Audit {
+            log: audit.clone(),
+            signer: signer(data, &*surroundings.entropy)?,
+            checkpoint_every_ms: config.checkpoint_every.as_millis() as u64,
+        },
+        webhook_patience_ms: config.delivery.webhook_patience_ms,
         stop: Stop::default(),
         points: points(config.delivery.die_at.as_deref()),
     };
@@ -140,6 +151,7 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
     let host = ServerHost {
         node: node.clone(),
         journal: journal.clone(),
+        audit: audit.clone(),
         report,
         connections: surroundings.connections,
         room: config.room,
@@ -151,7 +163,7 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         host: Arc::new(host),
         format: FORMAT,
         failed: Box::pin(failure(node.clone())),
-        close: Box::new(move || Box::pin(close(node, background, journal))),
+        close: Box::new(move || Box::pin(close(node, background, journal, audit))),
     })
 }
 
@@ -175,9 +187,16 @@ async fn failure(node: Node) -> String {
     }
 }
 
-async fn close(node: Node, background: Background, journal: Arc<LocalJournal>) -> Result<()> {
+async fn close(
+    node: Node,
+    background: Background,
+    journal: Arc<LocalJournal>,
+    audit: Arc<LocalAudit>,
+) -> Result<()> {
     tokio::task::spawn_blocking(move || background.stop()).await.context("a background thread panicked")?;
     node.stop().await.context("cannot make the tables durable")?;
-    let sealed = tokio::task::spawn_blocking(move || journal.close()).await;
-    sealed.context("the journal panicked")?.context("cannot seal the journal")
+    let sealed = tokio::task::spawn_blocking(move || (audit.close(), journal.close())).await;
+    let (audit, journal) = sealed.context("sealing panicked")?;
+    audit.context("cannot seal the audit log")?;
+    journal.context("cannot seal the journal")
 }

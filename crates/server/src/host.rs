@@ -5,6 +5,7 @@ use crate::config::Room;
 use crate::listen::Connections;
 use fantail_api::Host;
 use fantail_api::telemetry::Text;
+use fantail_local::audit::LocalAudit;
 use fantail_local::disk::{Disk, RealDisk};
 use fantail_local::journal::{JournalStats, LocalJournal};
 use fantail_node::Node;
@@ -15,6 +16,7 @@ use fantail_ports::BoxFuture;
 use fantail_rules::believed_time::Jump;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
+use fantail_rules::ids::Millis;
 use fantail_wire::health::{Backup, Check};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 pub struct ServerHost {
     pub node: Node,
     pub journal: Arc<LocalJournal>,
+    pub audit: Arc<LocalAudit>,
     pub report: Report,
     pub connections: Arc<Connections>,
     pub backups: Arc<Backups>,
@@ -46,6 +49,7 @@ impl Host for ServerHost {
             check("node", serving.0, serving.1),
             check("journal", self.journal.failure().is_none(), self.journal_detail()),
             check("store", true, store),
+            check("audit", true, self.audit_detail(&health)),
             self.room(),
             check("lag", true, lag),
             // Told, and no reason to send anyone away: the node goes by its own time.
@@ -58,6 +62,7 @@ impl Host for ServerHost {
         let health = self.node.health();
         write_node(text, &health);
         write_deliveries(text, &health);
+        write_audit(text, &health, self.node.wall());
         write_journal(text, &self.journal.stats());
     }
 
@@ -94,6 +99,16 @@ impl ServerHost {
             (None, Some(behind)) => format!("{} s behind the newest record at start", seconds(behind)),
             (None, None) => "as expected".to_owned(),
         }
+    }
+
+    fn audit_detail(&self, health: &Health) -> String {
+        let opened = self.audit.report();
+        let torn = match opened.torn_tails.len() {
+            0 => String::new(),
+            tails => format!(", {tails} cut-off writes were saved aside at start"),
+        };
+        let rebuilt = if opened.index_rebuilt { ", index made again" } else { "" };
+        format!("{} records to derive{torn}{rebuilt}", health.audit_lag)
     }
 
     fn journal_detail(&self) -> String {
@@ -175,6 +190,21 @@ fn write_deliveries(text: &mut Text, health: &Health) {
     text.family(name, "gauge", "Deliveries since the beginning, by lane and state");
     for (lane, state, count) in &health.deliveries {
         text.sample(name, &[("lane", lane.name()), ("state", state.public_word())], count);
+    }
+}
+
+fn write_audit(text: &mut Text, health: &Health, now: Millis) {
+    let name = "fantail_audit_entries_total";
+    text.family(name, "counter", "Entries appended to the audit log");
+    text.sample(name, &[], health.counters.audit_entries);
+    let name = "fantail_audit_derive_micros_total";
+    text.family(name, "counter", "Time that deriving audit entries took, with pauses");
+    text.sample(name, &[], health.counters.audit_micros);
+    let lag = "Records that the audit log has not derived yet";
+    text.gauge("fantail_audit_derived_lag_records", lag, health.audit_lag);
+    if let Some(at) = health.counters.checkpoint_at {
+        let age = "Time since the newest checkpoint of the audit log; it grows while nothing moves";
+        text.gauge("fantail_audit_checkpoint_age_seconds", age, now.since(at) / 1_000);
     }
 }
 

@@ -9,6 +9,7 @@ pub mod config;
 
 pub mod serve;
 
+mod audit_files;
 mod background;
 mod backups;
 pub mod composition;
@@ -22,6 +23,7 @@ mod banner;
 mod logging;
 mod tls;
 
+mod audit_command;
 mod backup;
 mod config_command;
 mod explain;

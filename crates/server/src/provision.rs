@@ -120,7 +120,7 @@ pub fn read_key(file: &Path) -> Result<Option<String>> {
 }
 
 /// Writes a key so that it is there whole or not at all, for its owner only.
-fn write_key(file: &Path, text: &str) -> Result<()> {
+pub fn write_key(file: &Path, text: &str) -> Result<()> {
     let beside = file.with_extension("new");
     let written = || -> io::Result<()> {
         match fs::remove_file(&beside) {

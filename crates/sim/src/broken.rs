@@ -45,6 +45,8 @@ pub enum Invariant {
     Replicas = 100,
     /// The node serves as long as its journal does, and starts again after any crash.
     Serves = 101,
+    /// The audit log tells everything once, in chains without a break.
+    Audit = 103,
     /// A wall clock that jumps is not followed.
     Time = 102,
 }

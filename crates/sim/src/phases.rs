@@ -4,7 +4,7 @@ use crate::broken::{Broken, Invariant};
 use crate::call::{Call, Who};
 use crate::deliveries::Meant;
 use crate::executor::at_once;
-use crate::oracle::{Due, check_devices, check_lists};
+use crate::oracle::{Due, check_audit, check_devices, check_lists};
 use crate::perform::page;
 use crate::run::Sim;
 use crate::workload::Workload;
@@ -178,6 +178,7 @@ impl Sim {
             check_lists(&self.oracle, &node, tenant, &Workload::lists())?;
             check_devices(&self.oracle, &node, tenant)?;
         }
+        check_audit(&node, &self.world.audit)?;
         Ok(())
     }
 

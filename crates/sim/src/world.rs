@@ -10,6 +10,8 @@ use crate::executor::{Executor, at_once};
 use crate::planted::Bug;
 use crate::provider::Provider;
 use crate::swarm::Swarm;
+use fantail_audit::key::Signer;
+use fantail_memory::audit::MemoryAudit;
 use fantail_memory::blobs::MemoryBlobs;
 use fantail_memory::clock::ManualClock;
 use fantail_memory::entropy::SeededEntropy;
@@ -17,7 +19,7 @@ use fantail_memory::journal::{Durability, MemoryJournal};
 use fantail_memory::keyring::MemoryKeyring;
 use fantail_memory::store::MemoryStore;
 use fantail_node::Node;
-use fantail_node::ports::{Points, Ports, Stop};
+use fantail_node::ports::{Audit, Points, Ports, Stop};
 use fantail_node::start::Options;
 use fantail_ports::clock::Clock;
 use fantail_ports::journal::{Journal, ReadLimit};
@@ -29,6 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Some day in 2024.
 const EPOCH: Millis = Millis(1_714_521_600_000);
+const CHECKPOINT_EVERY_MS: u64 = 60_000;
 const SNAPSHOT: &str = "snapshots/newest";
 
 type Started = Arc<Mutex<Option<Result<Node, String>>>>;
@@ -42,6 +45,7 @@ pub struct World {
     pub journal: MemoryJournal,
     pub store: Arc<MemoryStore>,
     blobs: Arc<MemoryBlobs>,
+    pub audit: MemoryAudit,
     pub keyring: Arc<MemoryKeyring>,
     pub provider: Arc<Provider>,
     starts: u32,
@@ -75,6 +79,7 @@ impl World {
             journal: MemoryJournal::new(Durability::OnFlush),
             store: Arc::new(MemoryStore::new()),
             blobs: Arc::new(MemoryBlobs::new()),
+            audit: MemoryAudit::new(),
             keyring: Arc::new(MemoryKeyring::new(stream(seed, "keyring"))),
             starts: 0,
             starting: None,
@@ -105,6 +110,12 @@ impl World {
             entropy: Arc::new(entropy),
             tasks: Arc::new(self.executor.clone()),
             channels: Bug::channels(self.bug, &self.provider),
+            audit: Audit {
+                log: Arc::new(self.audit.clone()),
+                signer: Signer::from_seed(&[7; 32]),
+                checkpoint_every_ms: CHECKPOINT_EVERY_MS,
+            },
+            webhook_patience_ms: 86_400_000,
             stop: Stop::default(),
             points: Points::default(),
         };

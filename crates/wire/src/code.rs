@@ -53,6 +53,7 @@ codes! {
     EventNotFound "EVENT_NOT_FOUND" 404 "There is no such event";
     DeviceNotFound "DEVICE_NOT_FOUND" 404 "The user has no such device";
     SuppressionNotFound "SUPPRESSION_NOT_FOUND" 404 "The address is not suppressed";
+    WebhookNotFound "WEBHOOK_NOT_FOUND" 404 "There is no such webhook";
     KeyNotFound "KEY_NOT_FOUND" 404 "There is no such key";
     TemplateNotFound "TEMPLATE_NOT_FOUND" 404 "There is no such template or version";
     TemplateInactive "TEMPLATE_INACTIVE" 409 "The template is switched off";

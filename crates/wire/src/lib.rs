@@ -7,6 +7,7 @@
 pub mod code;
 pub mod problem;
 
+pub mod audit;
 pub mod device;
 pub mod event;
 pub mod inbox;
@@ -15,6 +16,7 @@ pub mod notification;
 pub mod template;
 pub mod template_resource;
 pub mod user;
+pub mod webhook;
 
 pub mod health;
 pub mod tenant;

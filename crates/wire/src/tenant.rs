@@ -95,6 +95,12 @@ pub enum Scope {
     /// Register devices, and nothing else: for keys that apps carry.
     #[serde(rename = "devices:write")]
     DevicesWrite,
+    /// Manage the webhooks that tell what becomes of notifications.
+    #[serde(rename = "webhooks:write")]
+    WebhooksWrite,
+    /// Read the audit log and its proofs.
+    #[serde(rename = "audit:read")]
+    AuditRead,
     /// Change the tenant's settings and its keys.
     #[serde(rename = "admin")]
     Admin,
@@ -113,6 +119,8 @@ impl Scope {
         Self::TemplatesRead,
         Self::TemplatesWrite,
         Self::DevicesWrite,
+        Self::WebhooksWrite,
+        Self::AuditRead,
         Self::Admin,
     ];
 
@@ -131,6 +139,8 @@ impl Scope {
             Self::TemplatesRead => "templates:read",
             Self::TemplatesWrite => "templates:write",
             Self::DevicesWrite => "devices:write",
+            Self::WebhooksWrite => "webhooks:write",
+            Self::AuditRead => "audit:read",
             Self::Admin => "admin",
         }
     }

@@ -16,7 +16,7 @@ use fantail_ports::audit::{AuditLog, Batch, ChainId, Draft, Kind, Sequence, Stor
 use fantail_ports::journal::ReadLimit;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Millis, PartitionId, Position, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{DeviceNo, Millis, PartitionId, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -52,12 +52,13 @@ fn timed<T>(what: &str, count: u64, work: impl FnOnce() -> T) -> T {
 }
 
 fn member(no: u64) -> Member {
-    let usage = SaltUse { kind: Kind(4), event: Ulid(7), channel: ChannelKind::Push, round: 1 };
+    let usage = SaltUse { kind: Kind(4), position: Position(7), index: no as u32 };
     Member {
         salt: Salt::derive(&[no as u8; 32], usage),
         pseudonym: Pseudonym(u128::from(no).to_be_bytes()),
         verdict: if no.is_multiple_of(10) { State::Suppressed } else { State::Intent },
-        reason: Reason(0),
+        device: DeviceNo(1),
+        reason: Reason::default(),
         consent: ConsentVersion(no),
     }
 }

@@ -2,8 +2,10 @@
 //! comments), so that it cannot say anything else than the code does.
 
 mod examples;
+mod examples_audit;
 mod examples_sent;
 mod examples_templates;
+mod examples_webhooks;
 
 use crate::reply::JSON;
 use crate::route::{Answer, Body, Handle, Route};

@@ -22,6 +22,11 @@ pub mod marks;
 pub mod previews;
 pub mod templates;
 
+pub mod audit;
+mod audit_fact;
+
+pub mod webhooks;
+
 pub mod backups;
 pub mod keys;
 pub mod tenants;

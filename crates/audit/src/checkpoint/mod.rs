@@ -201,6 +201,21 @@ pub fn heads_root(heads: &[Head]) -> Digest {
     tree::root(heads.iter().map(head_leaf).collect())
 }
 
+/// The place of a chain's head among all heads, and its path to the root over them.
+#[must_use]
+pub fn head_path(heads: &[Head], chain: ChainId) -> Option<(u32, Vec<Digest>)> {
+    let index = heads.iter().position(|head| head.chain == chain)?;
+    let path = tree::path(heads.iter().map(head_leaf).collect(), index)?;
+    Some((u32::try_from(index).ok()?, path))
+}
+
+/// Whether a head is one of those that a statement was made about.
+#[must_use]
+pub fn is_stated(statement: &Statement, head: &Head, index: u32, path: &[Digest]) -> bool {
+    let chains = usize::try_from(statement.chains).unwrap_or(usize::MAX);
+    tree::root_by_path(head_leaf(head), index as usize, chains, path) == Some(statement.root)
+}
+
 fn head_leaf(head: &Head) -> Digest {
     let mut bytes = [0; 47];
     bytes[0] = LEAF;
@@ -324,6 +339,21 @@ mod tests {
         assert_eq!(admit(&checkpoints, &keys), [Ok(()), Ok(()), Ok(()), Ok(())]);
         checkpoints[2].heads.clear();
         assert_eq!(admit(&checkpoints, &keys)[2..], [Err(Trouble::OtherHeads), Ok(())]);
+    }
+
+    // proves: AUD-04
+    #[test]
+    fn a_head_leads_to_the_statement_by_its_path() {
+        let signer = Signer::from_seed(&[1; 32]);
+        let heads: Vec<Head> = (1..=7).map(|tenant| head(tenant, 3)).collect();
+        let made = Series::new().sign(&heads, Millis(1), &signer).expect("few heads");
+        for one in &heads {
+            let (index, path) = head_path(&heads, one.chain).expect("it is there");
+            assert!(is_stated(&made.statement, one, index, &path));
+            assert!(!is_stated(&made.statement, &Head { sequence: Sequence(4), ..*one }, index, &path));
+            assert!(!is_stated(&made.statement, one, (index + 1) % 7, &path));
+        }
+        assert_eq!(head_path(&heads, head(8, 1).chain), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@
 use super::{Checkpoint, Statement};
 use crate::key::{KeyId, SIGNATURE_BYTES};
 use fantail_ports::audit::{ChainId, Digest, Head, Sequence};
-use fantail_rules::ids::{FrontNo, Millis, PartitionId, ShardNo, TenantId};
+use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, ShardNo, TenantId};
 use std::fmt::Write;
 use std::str::Lines;
 use thiserror::Error;
@@ -108,6 +108,7 @@ fn partition(word: &str) -> Option<PartitionId> {
     let named = match word.split_once('-') {
         None => (word == "root").then_some(PartitionId::Root),
         Some(("front", no)) => Some(PartitionId::Front(FrontNo(no.parse().ok()?))),
+        Some(("directory", no)) => Some(PartitionId::Directory(DirectoryNo(no.parse().ok()?))),
         Some(("shard", no)) => Some(PartitionId::Shard(ShardNo(no.parse().ok()?))),
         Some(_) => None,
     };
@@ -140,6 +141,7 @@ mod tests {
         let partition = prop_oneof![
             Just(PartitionId::Root),
             (0u16..1024).prop_map(|no| PartitionId::Front(FrontNo(no))),
+            (0u16..1024).prop_map(|no| PartitionId::Directory(DirectoryNo(no))),
             (0u16..4096).prop_map(|no| PartitionId::Shard(ShardNo(no))),
         ];
         let head = (any::<u32>(), partition, any::<u64>(), any::<[u8; 32]>());

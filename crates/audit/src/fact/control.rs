@@ -13,13 +13,14 @@ use fantail_rules::limits::NAME_BYTES_MAX;
 /// Who changed what: tenants, keys, templates, providers, policies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Action {
-    /// The id of the API key that asked; empty for the platform itself.
+    /// The id of the API key that asked; empty for the platform itself, and if the journal does not say.
     pub actor: String,
     /// As `template.put` or `key.revoke`.
     pub action: String,
     /// The name of what was changed, inside the tenant; never a person.
     pub target: String,
-    /// The hash of what was there before, and of what is there now; `None` if there was or is nothing.
+    /// The hash of what was there before, and of what is there now; `None` if there was or is nothing, or if the
+    /// journal does not say.
     pub before: Option<Digest>,
     pub after: Option<Digest>,
 }

@@ -6,19 +6,22 @@
 //! | 1 | [`Action`] | the root: who changed what of the control plane | `control` |
 //! | 2, 3, 8 | [`Accepted`], [`Deduplicated`], [`Cancelled`] | a front, about requests | `request` |
 //! | 4, 5, 6, 7 | [`Parcel`], [`Outcome`], [`DeadLettered`], [`Redriven`] | a shard, about many members at once | `parcel` |
-//! | 9, 10 | [`Erased`], [`Consent`] | a shard, about one person | `person` |
+//! | 9, 10, 11 | [`Erased`], [`Consent`], [`Endpoint`] | a shard, about one person | `person` |
+//! | 12 | [`Openings`] | a shard, behind an entry about members that were asked for one by one | `openings` |
 //!
 //! When, and by which record of which partition, is in the entry. What must never happen: a change of a layout that was
 //! released; it gets a new kind, and the old one stays readable.
 
 mod control;
+mod openings;
 mod parcel;
 mod person;
 mod request;
 
 pub use control::Action;
+pub use openings::{OPENINGS_MAX, Openings};
 pub use parcel::{DeadLettered, Outcome, Parcel, Redriven};
-pub use person::{Consent, Erased};
+pub use person::{Consent, Endpoint, Erased};
 pub use request::{Accepted, Cancelled, Deduplicated};
 
 use crate::bytes::{Malformed, Reader, Writer};
@@ -41,6 +44,8 @@ pub enum Fact {
     Cancelled(Cancelled),
     Erased(Erased),
     Consent(Consent),
+    Endpoint(Endpoint),
+    Openings(Openings),
 }
 
 impl Fact {
@@ -57,6 +62,8 @@ impl Fact {
             Self::Cancelled(_) => 8,
             Self::Erased(_) => 9,
             Self::Consent(_) => 10,
+            Self::Endpoint(_) => 11,
+            Self::Openings(_) => 12,
         })
     }
 
@@ -75,6 +82,8 @@ impl Fact {
             Self::Cancelled(fact) => fact.write(&mut body),
             Self::Erased(fact) => fact.write(&mut body),
             Self::Consent(fact) => fact.write(&mut body),
+            Self::Endpoint(fact) => fact.write(&mut body),
+            Self::Openings(fact) => fact.write(&mut body),
         }
         assert!(body.0.len() <= AUDIT_BODY_BYTES_MAX, "the limits of the parts keep the body within its own");
         Ok(body.0)
@@ -94,12 +103,31 @@ impl Fact {
             8 => Cancelled::read(&mut reader).map(Self::Cancelled),
             9 => Erased::read(&mut reader).map(Self::Erased),
             10 => Consent::read(&mut reader).map(Self::Consent),
+            11 => Endpoint::read(&mut reader).map(Self::Endpoint),
+            12 => Openings::read(&mut reader).map(Self::Openings),
             _ => return Err(DecodeError::UnknownKind { kind }),
         };
         let malformed = |Malformed| DecodeError::Malformed { kind };
         let fact = fact.map_err(malformed)?;
         reader.end().map_err(malformed)?;
         Ok(fact)
+    }
+
+    /// The event that the fact is about, if it names one.
+    #[must_use]
+    pub fn event(&self) -> Option<Ulid> {
+        match self {
+            Self::Accepted(fact) => Some(fact.event),
+            Self::Deduplicated(fact) => Some(fact.event),
+            Self::Parcel(fact) => Some(fact.event),
+            Self::Outcome(fact) => Some(fact.event),
+            Self::DeadLettered(fact) => Some(fact.event),
+            Self::Redriven(fact) => Some(fact.event),
+            Self::Cancelled(fact) => Some(fact.event),
+            Self::Action(_) | Self::Erased(_) | Self::Consent(_) | Self::Endpoint(_) | Self::Openings(_) => {
+                None
+            }
+        }
     }
 
     /// The members that the fact commits to, if it is about members.
@@ -115,7 +143,9 @@ impl Fact {
             | Self::Deduplicated(_)
             | Self::Cancelled(_)
             | Self::Erased(_)
-            | Self::Consent(_) => None,
+            | Self::Consent(_)
+            | Self::Endpoint(_)
+            | Self::Openings(_) => None,
         }
     }
 
@@ -124,12 +154,14 @@ impl Fact {
             Self::Action(fact) => fact.check_lengths(),
             Self::Redriven(fact) => check_name("actor", &fact.actor),
             Self::Cancelled(fact) => check_name("actor", &fact.actor),
+            Self::DeadLettered(fact) => check_name("reason", &fact.reason),
             Self::Consent(fact) => fact.check_lengths(),
+            Self::Openings(fact) => fact.check_lengths(),
             Self::Accepted(_)
             | Self::Deduplicated(_)
             | Self::Parcel(_)
             | Self::Outcome(_)
-            | Self::DeadLettered(_)
+            | Self::Endpoint(_)
             | Self::Erased(_) => Ok(()),
         }
     }

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! parcel         event [16] | channel u8 | round u16 | first member u64 | members | tally
-//! outcome        event [16] | channel u8 | round u16 | parcel position u64 | members | tally
-//! dead-lettered  event [16] | channel u8 | round u16 | reason u16 | members
+//! outcome        event [16] | channel u8 | round u16 | first member u64 | members | tally
+//! dead-lettered  event [16] | channel u8 | round u16 | reason name | members
 //! redriven       event [16] | channel u8 | members | actor name
 //! members        count u32 | root [32]
 //! tally          states u8, then for each in ascending order: state u8 | count u32 (not 0)
@@ -12,10 +12,10 @@
 //! What must never happen: a tally that does not add up to the members; it does not decode.
 
 use crate::bytes::{Malformed, Reader, Writer};
-use crate::member::{Commitment, Member, Reason, Tally};
+use crate::member::{Commitment, Member, Tally};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Position, UserNo};
+use fantail_rules::ids::UserNo;
 use fantail_rules::ulid::Ulid;
 
 /// The verdicts on a parcel: who will be sent to, who will not, and why. (event, channel, first member, round) is the
@@ -30,14 +30,14 @@ pub struct Parcel {
     pub tally: Tally,
 }
 
-/// What became of a parcel's members.
+/// What became of a parcel's members, or of some of them. The identity is that of the parcel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     pub event: Ulid,
     pub channel: ChannelKind,
+    /// 0 for what was heard or done later, whatever round it was about: receipts, and dead letters that were dropped.
     pub round: u16,
-    /// The record of the verdicts, in the same partition.
-    pub parcel: Position,
+    pub first: UserNo,
     pub members: Commitment,
     pub tally: Tally,
 }
@@ -48,7 +48,7 @@ pub struct DeadLettered {
     pub event: Ulid,
     pub channel: ChannelKind,
     pub round: u16,
-    pub reason: Reason,
+    pub reason: String,
     pub members: Commitment,
 }
 
@@ -58,7 +58,7 @@ pub struct Redriven {
     pub event: Ulid,
     pub channel: ChannelKind,
     pub members: Commitment,
-    /// The id of the API key that asked.
+    /// The id of the API key that asked; empty if the journal does not say.
     pub actor: String,
 }
 
@@ -86,28 +86,27 @@ impl Parcel {
 impl Outcome {
     /// What became of these members of a parcel.
     #[must_use]
-    pub fn of(parcel: &Parcel, position: Position, members: &[Member]) -> Self {
-        let (event, channel, round) = (parcel.event, parcel.channel, parcel.round);
+    pub fn of(event: Ulid, channel: ChannelKind, round: u16, first: UserNo, members: &[Member]) -> Self {
         let (members, tally) = (Commitment::to(members), Tally::of(members));
-        Self { event, channel, round, parcel: position, members, tally }
+        Self { event, channel, round, first, members, tally }
     }
 
     pub(super) fn write(&self, body: &mut Writer) {
-        body.event(self.event).u8(self.channel as u8).u16(self.round).u64(self.parcel.0);
+        body.event(self.event).u8(self.channel as u8).u16(self.round).u64(self.first.0);
         write_members(body, &self.members, &self.tally);
     }
 
     pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (event, channel, round) = (body.event()?, body.channel()?, body.u16()?);
-        let parcel = Position(body.u64()?);
+        let first = UserNo(body.u64()?);
         let (members, tally) = read_members(body)?;
-        Ok(Self { event, channel, round, parcel, members, tally })
+        Ok(Self { event, channel, round, first, members, tally })
     }
 }
 
 impl DeadLettered {
     pub(super) fn write(&self, body: &mut Writer) {
-        body.event(self.event).u8(self.channel as u8).u16(self.round).u16(self.reason.0);
+        body.event(self.event).u8(self.channel as u8).u16(self.round).counted(self.reason.as_bytes());
         body.commitment(&self.members);
     }
 
@@ -116,7 +115,7 @@ impl DeadLettered {
             event: body.event()?,
             channel: body.channel()?,
             round: body.u16()?,
-            reason: Reason(body.u16()?),
+            reason: body.text()?,
             members: body.commitment()?,
         })
     }

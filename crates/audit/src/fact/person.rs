@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! erased   pseudonym [16] | key number u64 | receipt [32]
+//! endpoint pseudonym [16] | device u16 | status u8
 //! consent  pseudonym [16] | channel u8 | given u8 (0 or 1) | version u64 | sealed
 //! sealed   key number u64 | nonce [12] | length u16 and bytes
 //! ```
@@ -13,15 +14,25 @@ use crate::member::{ConsentVersion, Pseudonym};
 use fantail_ports::audit::Digest;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::KeyNo;
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{DeviceNo, KeyNo};
 
-/// A person was erased: the key is destroyed.
+/// A person was erased. That the key is destroyed is an action of its own, which follows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Erased {
     pub pseudonym: Pseudonym,
     pub key: KeyNo,
-    /// The hash of the receipt that lists what was reached.
+    /// The hash of the receipt that lists what was reached: the journal's record of it.
     pub receipt: Digest,
+}
+
+/// An endpoint of a person can be used, or cannot be used any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Endpoint {
+    pub pseudonym: Pseudonym,
+    pub device: DeviceNo,
+    /// `None`: it is gone.
+    pub status: Option<Status>,
 }
 
 /// Consent for a channel was given or withdrawn.
@@ -38,6 +49,8 @@ pub struct Consent {
 
 /// Room for a wording's hash, a source and an address, not for documents: those are blobs, named here by their hash.
 const PROOF_BYTES_MAX: usize = 2_048;
+/// Stands where a status would.
+const GONE: u8 = u8::MAX;
 
 impl Erased {
     pub(super) fn write(&self, body: &mut Writer) {
@@ -50,6 +63,22 @@ impl Erased {
             key: KeyNo(body.u64()?),
             receipt: Digest(body.array()?),
         })
+    }
+}
+
+impl Endpoint {
+    pub(super) fn write(&self, body: &mut Writer) {
+        let status = self.status.map_or(GONE, |status| status as u8);
+        body.bytes(&self.pseudonym.0).u16(self.device.0).u8(status);
+    }
+
+    pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (pseudonym, device) = (Pseudonym(body.array()?), DeviceNo(body.u16()?));
+        let status = match body.u8()? {
+            GONE => None,
+            number => Some(Status::from_stored(number).ok_or(Malformed)?),
+        };
+        Ok(Self { pseudonym, device, status })
     }
 }
 

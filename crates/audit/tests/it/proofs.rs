@@ -64,7 +64,7 @@ proptest! {
         let mut proof = whole.clone();
         match change {
             0 => proof.member.verdict = State::Delivered,
-            1 => proof.member.reason = Reason(99),
+            1 => proof.member.reason = Reason::of("other"),
             2 => proof.member.consent = ConsentVersion(0),
             3 => proof.member.pseudonym = Pseudonym([0xEE; 16]),
             4 => proof.member.salt = Salt([0xEE; 16]),

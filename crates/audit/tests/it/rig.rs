@@ -3,16 +3,20 @@
 use fantail_audit::chain::{Chains, Linked};
 use fantail_audit::checkpoint::Series;
 use fantail_audit::fact::{
-    Accepted, Action, Cancelled, Consent, DeadLettered, Deduplicated, Erased, Fact, Outcome, Parcel, Redriven,
+    Accepted, Action, Cancelled, Consent, DeadLettered, Deduplicated, Endpoint, Erased, Fact, Openings,
+    Outcome, Parcel, Redriven,
 };
 use fantail_audit::key::{Keys, Signer};
 use fantail_audit::member::{Commitment, ConsentVersion, Member, Pseudonym, Reason, Salt};
 use fantail_audit::verify::{Evidence, Place, Report, verify};
-use fantail_ports::audit::{Batch, Digest, Draft};
+use fantail_ports::audit::{Batch, Digest, Draft, Kind};
 use fantail_ports::keyring::Sealed;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{FrontNo, KeyNo, Millis, PartitionId, Position, ShardNo, TenantId, UserNo};
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{
+    DeviceNo, FrontNo, KeyNo, Millis, PartitionId, Position, ShardNo, TenantId, UserNo,
+};
 use fantail_rules::ulid::Ulid;
 
 pub const EVENT: Ulid = Ulid(0x0190_0000_0000_1111_2222_3333_4444_5555);
@@ -22,7 +26,8 @@ pub fn members(count: u16) -> Vec<Member> {
         salt: Salt([no as u8; 16]),
         pseudonym: Pseudonym(u128::from(no).to_be_bytes()),
         verdict: [State::Intent, State::Suppressed, State::Deferred][usize::from(no % 3)],
-        reason: Reason(no % 3 * 7),
+        device: DeviceNo(no % 4),
+        reason: Reason::of(["", "no_endpoint", "quiet_hours"][usize::from(no % 3)]),
         consent: ConsentVersion(u64::from(no) + 40),
     };
     (0..count).map(member).collect()
@@ -44,13 +49,13 @@ pub fn all_facts() -> Vec<Fact> {
         }),
         Fact::Accepted(Accepted { event, key: [1; 16], body: [2; 16] }),
         Fact::Deduplicated(Deduplicated { event, key: [1; 16] }),
-        Fact::Parcel(parcel.clone()),
-        Fact::Outcome(Outcome::of(&parcel, Position(12), &members(5))),
+        Fact::Parcel(parcel),
+        Fact::Outcome(Outcome::of(EVENT, ChannelKind::Push, 1, UserNo(77), &members(5))),
         Fact::DeadLettered(DeadLettered {
             event,
             channel,
             round: 3,
-            reason: Reason(258),
+            reason: "http_500".into(),
             members: committed,
         }),
         Fact::Redriven(Redriven { event, channel, members: committed, actor: "k7f3a9".into() }),
@@ -63,6 +68,12 @@ pub fn all_facts() -> Vec<Fact> {
             version: ConsentVersion(41),
             proof: sealed,
         }),
+        Fact::Endpoint(Endpoint {
+            pseudonym: Pseudonym([8; 16]),
+            device: DeviceNo(513),
+            status: Some(Status::Active),
+        }),
+        Fact::Openings(Openings::of(Kind(4), &members(2)).next().unwrap()),
     ]
 }
 

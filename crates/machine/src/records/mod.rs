@@ -16,6 +16,7 @@ pub mod front;
 pub mod root;
 pub mod shard;
 pub mod template;
+pub mod webhook;
 
 /// The version that every record family has so far.
 pub const VERSION: u8 = 1;

@@ -7,12 +7,14 @@
 //!              rate: option rate
 //! 4 KeyRevoked tenant, id: text
 //! 5 to 7       templates: see `template`
+//! 40 to 42     webhooks to the producer: see `webhook`
 //!
 //! rate = perSecond: varint (0: no limit), burst: varint
 //! ```
 
 use super::Fact;
 use super::template::{TemplateActivated, TemplatePut};
+use super::webhook::{WebhookPut, WebhookSwitched};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::pacing::Rate;
@@ -33,6 +35,12 @@ pub enum RootRecord {
         tenant: TenantId,
         id: String,
     },
+    WebhookPut(WebhookPut),
+    WebhookGone {
+        tenant: TenantId,
+        id: String,
+    },
+    WebhookSwitched(WebhookSwitched),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,6 +149,9 @@ impl Fact for RootRecord {
             Self::TemplatePut(_) => 5,
             Self::TemplateActivated(_) => 6,
             Self::TemplateGone { .. } => 7,
+            Self::WebhookPut(_) => 40,
+            Self::WebhookGone { .. } => 41,
+            Self::WebhookSwitched(_) => 42,
         }
     }
 
@@ -153,7 +164,11 @@ impl Fact for RootRecord {
             Self::KeyPut(key) => key.write(w),
             Self::TemplatePut(put) => put.write(w),
             Self::TemplateActivated(activated) => activated.write(w),
-            Self::KeyRevoked { tenant, id } | Self::TemplateGone { tenant, id } => {
+            Self::WebhookPut(put) => put.write(w),
+            Self::WebhookSwitched(switched) => switched.write(w),
+            Self::KeyRevoked { tenant, id }
+            | Self::TemplateGone { tenant, id }
+            | Self::WebhookGone { tenant, id } => {
                 w.tenant(*tenant).text(id);
             }
         }
@@ -168,6 +183,9 @@ impl Fact for RootRecord {
             5 => Self::TemplatePut(Box::new(TemplatePut::read(r)?)),
             6 => Self::TemplateActivated(TemplateActivated::read(r)?),
             7 => Self::TemplateGone { tenant: r.tenant()?, id: r.text()? },
+            40 => Self::WebhookPut(WebhookPut::read(r)?),
+            41 => Self::WebhookGone { tenant: r.tenant()?, id: r.text()? },
+            42 => Self::WebhookSwitched(WebhookSwitched::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -16,12 +16,14 @@
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
 //! 20 to 25: see `delivery`
+//! 40 Told: see `webhook`
 //! ```
 
 use super::Fact;
 use super::delivery::{self, Intend, Outcome, Receipt, Redrive, Wake};
 use super::endpoint::{EndpointPut, EndpointState};
 use super::front::{Delivery, Size};
+use super::webhook::Told;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::work::WorkId;
 use fantail_ports::keyring::Sealed;
@@ -118,6 +120,8 @@ pub enum ShardRecord {
         work: WorkId,
         code: String,
     },
+    /// A webhook to the producer has told everything through a record.
+    Told(Told),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -252,6 +256,7 @@ impl Fact for ShardRecord {
             Self::Receipt(_) => 23,
             Self::Redrive(_) => 24,
             Self::Closed { .. } => 25,
+            Self::Told(_) => 40,
         }
     }
 
@@ -319,6 +324,7 @@ impl Fact for ShardRecord {
             Self::Receipt(receipt) => receipt.write(w),
             Self::Redrive(redrive) => redrive.write(w),
             Self::Closed { work, code } => delivery::write_closed(w, *work, code),
+            Self::Told(told) => told.write(w),
         }
     }
 
@@ -381,6 +387,7 @@ impl Fact for ShardRecord {
                 let (work, code) = delivery::read_closed(r)?;
                 Self::Closed { work, code }
             }
+            40 => Self::Told(Told::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

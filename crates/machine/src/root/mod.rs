@@ -4,10 +4,12 @@
 //! Goes to: every other machine's asks, which carry what they need of it.
 
 pub mod template;
+pub mod webhook;
 
 use crate::Planned;
 use crate::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use crate::tables::root::{self, ApiKeyRow};
+use crate::tables::webhook::WebhookRow;
 use crate::tables::{get, put};
 use crate::view::View;
 use fantail_ports::tables::{Tables, TablesError};
@@ -43,6 +45,7 @@ pub enum RootAsk {
         id: String,
     },
     Template(Box<template::Ask>),
+    Webhook(webhook::Ask),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,6 +59,7 @@ pub enum RootAnswer {
     UnknownKey,
     TooMany { limit: usize },
     Template(template::Answer),
+    Webhook(webhook::Answer),
 }
 
 type Plan = Planned<RootRecord, RootAnswer>;
@@ -88,6 +92,10 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
         RootAsk::Template(ask) => {
             let Planned { records, answer } = template::plan(view, *ask, now)?;
             Ok(Planned { records, answer: RootAnswer::Template(answer) })
+        }
+        RootAsk::Webhook(ask) => {
+            let Planned { records, answer } = webhook::plan(view, ask, now)?;
+            Ok(Planned { records, answer: RootAnswer::Webhook(answer) })
         }
     }
 }
@@ -145,6 +153,9 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::TemplatePut(record) => template::apply_put(view, record, at)?,
         RootRecord::TemplateActivated(record) => template::apply_activated(view, record, at)?,
         RootRecord::TemplateGone { tenant, id } => template::apply_gone(view, *tenant, id)?,
+        RootRecord::WebhookPut(record) => webhook::apply_put(view, record, at),
+        RootRecord::WebhookSwitched(record) => webhook::apply_switched(view, record, at)?,
+        RootRecord::WebhookGone { tenant, id } => webhook::apply_gone(view, *tenant, id),
     }
     Ok(())
 }
@@ -155,6 +166,7 @@ pub struct Control {
     pub layout: Option<Layout>,
     pub tenants: Vec<Tenant>,
     pub keys: Vec<ApiKeyRow>,
+    pub webhooks: Vec<WebhookRow>,
 }
 
 pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
@@ -162,5 +174,6 @@ pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
         layout: root::layout(tables)?,
         tenants: root::tenants(tables)?,
         keys: root::api_keys(tables)?,
+        webhooks: crate::tables::webhook::all(tables)?,
     })
 }

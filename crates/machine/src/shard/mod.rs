@@ -10,6 +10,7 @@ pub mod expire;
 pub mod mark;
 pub mod report;
 pub mod take;
+mod told;
 pub mod users;
 
 pub mod dispatch;
@@ -26,6 +27,7 @@ use crate::front::Moment;
 use crate::front::fact::FrontFact;
 use crate::records::front::Size;
 use crate::records::shard::ShardRecord;
+use crate::records::webhook::Told;
 use crate::tables::ledger::{ParcelId, Timer};
 use crate::tables::todo::Todo;
 use crate::tables::work::WorkId;
@@ -34,7 +36,9 @@ use fantail_ports::inbox::{Forget, Window};
 use fantail_ports::lists::ListEdit;
 use fantail_ports::tables::TablesError;
 use fantail_rules::endpoint::Status;
-use fantail_rules::ids::{DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{
+    DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, Position, ShardNo, TenantId, UserNo,
+};
 use fantail_rules::priority::Priority;
 use std::sync::Arc;
 
@@ -67,6 +71,11 @@ pub enum ShardAsk {
     },
     Shredded {
         keys: Vec<(TenantId, KeyNo)>,
+    },
+    /// See `told`.
+    Told {
+        told: Told,
+        from: Option<Position>,
     },
     Expire {
         tenant: TenantId,
@@ -173,6 +182,7 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
         ShardAsk::Mark { tenant, user, mark } => mark::plan(view, tenant, user, mark, now),
         ShardAsk::Reported { sizes } => Ok(Planned::one(ShardRecord::Reported { sizes }, ShardAnswer::Noted)),
         ShardAsk::Shredded { keys } => Ok(Planned::one(ShardRecord::Shredded { keys }, ShardAnswer::Noted)),
+        ShardAsk::Told { told, from } => told::plan(view, told, from),
         ShardAsk::Expire { tenant, retention_days, swept } => {
             expire::plan(view, tenant, retention_days, swept, now)
         }
@@ -254,5 +264,9 @@ pub fn apply(
         ShardRecord::Receipt(receipt) => redrive::apply_receipt(view, receipt, derived),
         ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),
         ShardRecord::Closed { work, .. } => dispatch::close(view, *work),
+        ShardRecord::Told(told) => {
+            told::apply(view, told);
+            Ok(())
+        }
     }
 }

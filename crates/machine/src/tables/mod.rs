@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 
 pub mod root;
 pub mod template;
+pub mod webhook;
 
 pub mod event;
 pub mod idempotency;
@@ -49,6 +50,7 @@ pub enum Family {
     TemplateVersion = 5,
     TemplateDefinition = 6,
     TemplateFloor = 7,
+    Webhook = 8,
     FrontState = 16,
     Idempotency = 17,
     Event = 18,
@@ -84,6 +86,7 @@ pub enum Family {
     Tally = 57,
     LaneTally = 58,
     Track = 59,
+    Told = 60,
     Address = 96,
     DirectoryTodo = 97,
 }

@@ -65,6 +65,17 @@ pub fn page_of(
     Ok(found.pop())
 }
 
+/// The event of an arrival.
+pub fn event_at(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    arrival: Arrival,
+) -> Result<Option<Ulid>, TablesError> {
+    let Some((first, page)) = page_of(tables, tenant, arrival)? else { return Ok(None) };
+    let index = usize::try_from(arrival.0.saturating_sub(first.0)).unwrap_or(usize::MAX);
+    Ok(page.events.get(index).map(|taken| taken.event))
+}
+
 /// Where an event arrived in this shard.
 pub fn arrival_of(
     tables: &dyn Tables,

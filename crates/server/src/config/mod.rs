@@ -40,6 +40,7 @@ pub struct Config {
     pub memory: Memory,
     pub delivery: Delivery,
     pub producers: producers::Defaults,
+    pub checkpoint_every: Duration,
 }
 
 /// How messages leave.
@@ -52,6 +53,7 @@ pub struct Delivery {
     /// For crash tests.
     pub die_at: Option<String>,
     pub webhook: webhook::Settings,
+    pub webhook_patience_ms: u64,
 }
 
 /// What may be kept in memory to be faster.
@@ -185,6 +187,7 @@ impl Layers {
                 tenant: self.rate("producer.tenant_per_second", "producer.tenant_burst")?,
                 key: self.rate("producer.key_per_second", "producer.key_burst")?,
             },
+            checkpoint_every: Duration::from_secs(self.number("audit.checkpoint_s", 1, 86_400)?),
         };
         Ok(config)
     }
@@ -196,7 +199,7 @@ impl Layers {
         let is_open = self.flag("webhook.http_allowed")?;
         let webhook = webhook::Settings {
             http_allowed: is_open,
-            ports: if is_open { PortRule::Any } else { webhook::Settings::default().ports },
+            ports: self.webhook_ports(is_open)?,
             private_networks: networks.map_err(|_| self.invalid("webhook.private_networks", wrong))?,
             private_hosts: list("webhook.private_hosts").map(str::to_owned).collect(),
             total_timeout_ms: self.number::<u64>("webhook.timeout_s", 1, 60)? * 1_000,
@@ -206,8 +209,9 @@ impl Layers {
         let stub_arrivals = (!file.is_empty()).then(|| PathBuf::from(file));
         let die_at = self.get("delivery.die_at").0;
         let die_at = (!die_at.is_empty()).then(|| die_at.to_owned());
+        let webhook_patience_ms = self.number::<u64>("webhook.disable_after_s", 1, 30 * 86_400)? * 1_000;
         let queue_max = self.number("delivery.queue_max", 1, 1_000_000_000)?;
-        Ok(Delivery { stub_arrivals, queue_max, die_at, webhook })
+        Ok(Delivery { stub_arrivals, queue_max, die_at, webhook, webhook_patience_ms })
     }
 
     fn rate(&self, rate: &'static str, burst: &'static str) -> Result<Option<Rate>, ConfigError> {
@@ -217,6 +221,18 @@ impl Layers {
             burst => burst,
         };
         Ok((per_second > 0).then_some(Rate { per_second, burst }))
+    }
+
+    /// Those that are named; else any in an open house, and the usual ones in a closed one.
+    fn webhook_ports(&self, is_open: bool) -> Result<PortRule, ConfigError> {
+        let named = self.get("webhook.ports").0;
+        if named.is_empty() {
+            let usual = webhook::Settings::default().ports;
+            return Ok(if is_open { PortRule::Any } else { usual });
+        }
+        let ports: Result<Vec<u16>, _> = named.split(',').map(|port| port.trim().parse()).collect();
+        let wrong = "must be ports like 443, separated by commas";
+        ports.map(PortRule::Only).map_err(|_| self.invalid("webhook.ports", wrong))
     }
 
     fn flag(&self, key: &'static str) -> Result<bool, ConfigError> {

@@ -88,12 +88,28 @@ pub const SETTINGS: &[Setting] = &[
         "false",
         "true or false: webhooks over plain http, and to any port. For receivers inside the house.",
     ),
+    text(
+        "webhook.ports",
+        "",
+        "Ports that webhooks may be sent to, separated by commas. Needed where http_allowed and private targets meet.",
+    ),
     number("webhook.timeout_s", "15", "Time for one attempt."),
     number(
         "delivery.queue_max",
         "1000000",
         "Events of a tenant that may wait in one lane to be sent, counted once for each channel and shard. Beyond it what \
          would be sent in this lane gets 503 until some have left; other lanes and tenants go on.",
+    ),
+    number(
+        "webhook.disable_after_s",
+        "86400",
+        "A webhook to the producer whose receiver fails for this long is switched off, until it is enabled again.",
+    ),
+    number(
+        "audit.checkpoint_s",
+        "60",
+        "While something moves, a signed checkpoint of the audit log is made this often. What happened since the last \
+         one is held by its chain alone.",
     ),
     text(
         "delivery.stub_arrivals",

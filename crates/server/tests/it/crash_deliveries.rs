@@ -1,7 +1,9 @@
 //! Killed at every named point between a request and its outcome: nothing is lost, nothing ends without a state, and a
 //! copy too many is one that the policy allows and the ledger counts.
 
+use crate::audit::entries;
 use crate::deliveries::{Post, notification, register, status};
+use crate::server::run;
 use crate::world::{eventually, expect, put_user};
 use fantail_node::ports::Points;
 use fantail_server::client::Client;
@@ -11,7 +13,7 @@ use std::collections::BTreeMap;
 const ROUNDS_DEFAULT: u64 = 2;
 const CLASSES: [(&str, &str); 3] = [("critical", "critical"), ("normal", "transactional"), ("low", "bulk")];
 /// Requests to a server that is to die; it must have died by then.
-const REQUESTS_MAX: usize = 400;
+const REQUESTS_MAX: usize = 4_000;
 
 /// Asks until the server is gone. Returns what was acknowledged, and the request that was not.
 fn send_until_dead(
@@ -35,7 +37,7 @@ fn send_until_dead(
     None
 }
 
-// proves: DED-01, DED-03, DED-04, DEL-14
+// proves: DED-01, DED-03, DED-04, DEL-14, AUD-01
 #[test]
 fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
     let rounds = std::env::var("FANTAIL_DELIVERY_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok());
@@ -89,6 +91,19 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
         }
         assert_eq!(found["deliveries"].as_array().expect("deliveries").len(), 2, "{found}");
     }
+    // The audit log was fed all the while, and told each of them once.
+    let told = eventually("the audit log has caught up", || {
+        let metrics = client.get("/metrics").expect("an answer").text();
+        metrics.contains("fantail_audit_derived_lag_records 0\n").then(|| entries(&mut client, ""))
+    });
+    let mut accepted: BTreeMap<&str, u64> = BTreeMap::new();
+    for entry in told.iter().filter(|entry| entry["kind"] == "accepted") {
+        *accepted.entry(entry["fact"]["eventId"].as_str().expect("an id")).or_default() += 1;
+    }
+    assert!(acknowledged.keys().all(|id| accepted.get(id.as_str()) == Some(&1)), "told once: {accepted:?}");
+    server.stop();
+    let data = post.directory.path("data");
+    run(&["audit", "verify", "--data", data.to_str().expect("a path")]);
     let arrived = post.arrived();
     let extra: u64 = arrived.values().map(|copies| copies - 1).sum();
     assert!(extra <= resent, "{extra} copies too many, {resent} were resent on purpose");

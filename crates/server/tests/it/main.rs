@@ -3,6 +3,7 @@
 mod server;
 mod world;
 
+mod audit;
 mod auth;
 #[cfg(target_os = "linux")]
 mod clock;
@@ -24,3 +25,4 @@ mod sending;
 mod templates;
 mod tenants;
 mod tls;
+mod webhooks;

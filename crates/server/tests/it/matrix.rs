@@ -22,6 +22,7 @@ fn path_of(route: &Route, event: &str, slug: &str) -> String {
         ("{notification}", event),
         ("{slug}", slug),
         ("{key}", "000000000000"),
+        ("{webhook}", "wh_0"),
         ("{page}", "forbidden"),
         ("{device}", "phone"),
         ("{channel}", "email"),
@@ -29,8 +30,12 @@ fn path_of(route: &Route, event: &str, slug: &str) -> String {
     ] {
         path = path.replace(param, value);
     }
-    // The one parameter that is required.
-    if route.query.contains(&"user") { path + "?user=bob" } else { path }
+    // The parameters that are required.
+    match (route.query.contains(&"user"), route.query.contains(&"notification")) {
+        (true, true) => format!("{path}?user=bob&notification={event}"),
+        (true, false) => path + "?user=bob",
+        (false, _) => path,
+    }
 }
 
 const NO_EVENT: &str = "01KG9V7W0R0000000000000001";

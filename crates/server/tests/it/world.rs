@@ -121,6 +121,8 @@ pub const ALL_SCOPES: &[&str] = &[
     "users:read",
     "users:write",
     "devices:write",
+    "audit:read",
+    "webhooks:write",
     "templates:read",
     "templates:write",
     "admin",

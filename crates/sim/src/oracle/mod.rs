@@ -6,6 +6,7 @@
 //! mean), `marks`, `inboxes` (what each user must, may and must not see), `sends` (what leaves the house), `finale`
 //! (lists and names at the end).
 
+mod audit;
 mod devices;
 mod entries;
 mod finale;
@@ -25,6 +26,7 @@ use people::Person;
 use posts::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use audit::check_audit;
 pub use devices::check_devices;
 pub use finale::check_lists;
 pub use sends::Due;

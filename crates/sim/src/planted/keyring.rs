@@ -42,6 +42,10 @@ impl Keyring for OnePepper {
         self.0.digest(tenant, text)
     }
 
+    fn secrets(&self, tenant: TenantId, keys: &[KeyNo]) -> Result<Vec<Option<[u8; 32]>>, KeyringError> {
+        self.0.secrets(tenant, keys)
+    }
+
     fn destroy(&self, tenant: TenantId, key: KeyNo) -> Result<(), KeyringError> {
         self.0.destroy(tenant, key)
     }

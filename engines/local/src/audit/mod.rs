@@ -33,7 +33,7 @@ mod strand;
 
 pub use export::Exported;
 pub use options::{AuditOptions, AuditReport};
-pub use verify::{AuditVerdict, verify};
+pub use verify::{AuditVerdict, read_checkpoints, verify};
 
 use crate::disk::Disk;
 use crate::journal::Drive;

@@ -12,7 +12,7 @@ use crate::disk::Disk;
 use crate::journal::{self, DumpKind, DumpedRecord, Verdict};
 use fantail_audit::key::Keys;
 use fantail_audit::verify::{Evidence, Place, Report, Verifier};
-use fantail_ports::audit::AuditError;
+use fantail_ports::audit::{AuditError, StoredCheckpoint};
 use std::path::Path;
 
 /// What a walk over the whole log found.
@@ -67,6 +67,16 @@ pub fn verify(disk: &dyn Disk, dir: &Path, keys: &Keys, posted: &[&str]) -> Audi
         report: verifier.finish(),
         stopped,
     }
+}
+
+/// The checkpoints of a log, in order, without the lock and without writing.
+pub fn read_checkpoints(disk: &dyn Disk, dir: &Path) -> Result<Vec<StoredCheckpoint>, AuditError> {
+    let mut checkpoints = Vec::new();
+    let mut assembly = Assembly::default();
+    for_each(disk, &dir.join(CHECKPOINTS), |record| {
+        checkpoints.extend(assembly.take(&record.bytes).flatten());
+    })?;
+    Ok(checkpoints)
 }
 
 fn place(record: &DumpedRecord) -> Place {

@@ -145,6 +145,11 @@ impl Keyring for LocalKeyring {
         Ok(self.tenant(tenant)?.lookup(Kind::Digest, text))
     }
 
+    fn secrets(&self, tenant: TenantId, keys: &[KeyNo]) -> Result<Vec<Option<[u8; 32]>>, KeyringError> {
+        let tenant = self.tenant(tenant)?;
+        keys.iter().map(|key| tenant.secret(&self.server, *key)).collect()
+    }
+
     fn destroy(&self, tenant: TenantId, key: KeyNo) -> Result<(), KeyringError> {
         self.tenant(tenant)?.destroy(&self.server, key)
     }

@@ -45,6 +45,12 @@ impl SealKey {
     }
 }
 
+/// A secret that a key gives, and that gives nothing of the key: HMAC-SHA-256 of a fixed text under it.
+pub fn secret_of(key: &[u8; KEY_BYTES]) -> [u8; 32] {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), b"fantail derived secret 1");
+    *tag.as_ref().first_chunk().expect("a SHA-256 tag has 32 bytes")
+}
+
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system gives random bytes, or this process must stop");

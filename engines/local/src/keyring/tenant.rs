@@ -1,7 +1,7 @@
 //! The keys of one tenant in memory: its pepper, its own key, and the blocks of user keys that were used last.
 
 use super::file::{BATCH_KEYS, BLOCK_KEYS, Block, Head, KeyFile};
-use super::seal::{KEY_BYTES, Kind, SealKey, lookup};
+use super::seal::{KEY_BYTES, Kind, SealKey, lookup, secret_of};
 use aws_lc_rs::hmac;
 use fantail_ports::keyring::KeyringError;
 use fantail_rules::ids::{KeyNo, TenantId};
@@ -70,19 +70,34 @@ impl Tenant {
         if key == KeyNo::TENANT {
             return self.own.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(missing);
         }
+        let bytes = self.bytes(server, key)?;
+        bytes.map(|bytes| Arc::new(SealKey::new(&bytes))).ok_or(missing)
+    }
+
+    pub fn secret(&self, server: &SealKey, key: KeyNo) -> Result<Option<[u8; 32]>, KeyringError> {
+        if key == KeyNo::TENANT {
+            let own = self.keys().head.own;
+            return Ok((own != [0; KEY_BYTES]).then(|| secret_of(&own)));
+        }
+        Ok(self.bytes(server, key)?.map(|bytes| secret_of(&bytes)))
+    }
+
+    /// The bytes of a user's key; `None` if there is no such key, or none any more.
+    fn bytes(&self, server: &SealKey, key: KeyNo) -> Result<Option<[u8; KEY_BYTES]>, KeyringError> {
+        let usable = |bytes: [u8; KEY_BYTES]| (bytes != [0; KEY_BYTES]).then_some(bytes);
         let (block, slot) = place(key);
         if let Some(bytes) = self.cached(block, slot) {
-            return usable(&bytes).ok_or(missing);
+            return Ok(usable(bytes));
         }
         // Reading and caching under the lock of all writers: a block that is being rewritten is not cached.
         let keys = self.keys();
         if key.0 > keys.made {
-            return Err(missing);
+            return Ok(None);
         }
         let read = self.file.read_block(server, block)?;
-        let found = usable(&slot_of(&read, slot));
+        let found = usable(slot_of(&read, slot));
         self.blocks.write().unwrap_or_else(PoisonError::into_inner).put(block, read);
-        found.ok_or(missing)
+        Ok(found)
     }
 
     pub fn destroy(&self, server: &SealKey, key: KeyNo) -> Result<(), KeyringError> {
@@ -138,8 +153,4 @@ fn place(key: KeyNo) -> (u64, usize) {
 
 fn slot_of(block: &Block, slot: usize) -> [u8; KEY_BYTES] {
     block[slot * KEY_BYTES..][..KEY_BYTES].try_into().expect("a slot is one key long")
-}
-
-fn usable(bytes: &[u8; KEY_BYTES]) -> Option<Arc<SealKey>> {
-    (*bytes != [0; KEY_BYTES]).then(|| Arc::new(SealKey::new(bytes)))
 }

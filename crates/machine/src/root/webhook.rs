@@ -1,0 +1,104 @@
+//! Webhooks to the producer: made, switched off and on, deleted.
+//!
+//! Comes from: the webhook API, and the loop that sends, when a receiver fails for too long.
+//! Decides: whether there is such a webhook, and room for another one. Goes to: `control`, which everybody reads.
+
+use crate::Planned;
+use crate::records::root::{RootRecord, Tenant};
+use crate::records::webhook::{WebhookPut, WebhookSwitched};
+use crate::tables::webhook::{self, WebhookRow};
+use crate::tables::{get, put, root};
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::limits::WEBHOOKS_PER_TENANT_MAX;
+
+#[derive(Clone, Debug)]
+pub enum Ask {
+    Put(WebhookPut),
+    /// `off`: why, or `None` to switch it on.
+    Switch {
+        tenant: TenantId,
+        id: String,
+        off: Option<String>,
+    },
+    Delete {
+        tenant: TenantId,
+        id: String,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    Webhook(WebhookRow),
+    Gone,
+    UnknownTenant,
+    Unknown,
+    TooMany,
+}
+
+pub(super) fn plan(
+    view: &View<'_>,
+    ask: Ask,
+    now: Millis,
+) -> Result<Planned<RootRecord, Answer>, TablesError> {
+    match ask {
+        Ask::Put(put) => plan_put(view, put, now),
+        Ask::Switch { tenant, id, off } => {
+            let Some(mut row) = get::<WebhookRow>(view, &webhook::key(tenant, &id))? else {
+                return Ok(Planned::nothing(Answer::Unknown));
+            };
+            if row.off.is_some() == off.is_some() {
+                return Ok(Planned::nothing(Answer::Webhook(row)));
+            }
+            row.off = off.clone().map(|why| (why, now));
+            let record = RootRecord::WebhookSwitched(WebhookSwitched { tenant, id, off });
+            Ok(Planned::one(record, Answer::Webhook(row)))
+        }
+        Ask::Delete { tenant, id } => {
+            let found = get::<WebhookRow>(view, &webhook::key(tenant, &id))?;
+            Ok(match found {
+                None => Planned::nothing(Answer::Unknown),
+                Some(_) => Planned::one(RootRecord::WebhookGone { tenant, id }, Answer::Gone),
+            })
+        }
+    }
+}
+
+fn plan_put(
+    view: &View<'_>,
+    put: WebhookPut,
+    now: Millis,
+) -> Result<Planned<RootRecord, Answer>, TablesError> {
+    if get::<Tenant>(view, &root::tenant_key(put.tenant))?.is_none() {
+        return Ok(Planned::nothing(Answer::UnknownTenant));
+    }
+    let count = webhook::all(view)?.iter().filter(|row| row.put.tenant == put.tenant).count();
+    if count >= WEBHOOKS_PER_TENANT_MAX {
+        return Ok(Planned::nothing(Answer::TooMany));
+    }
+    let row = WebhookRow { put: put.clone(), created: now, off: None };
+    Ok(Planned::one(RootRecord::WebhookPut(put), Answer::Webhook(row)))
+}
+
+pub(super) fn apply_put(view: &mut View<'_>, record: &WebhookPut, at: Millis) {
+    let row = WebhookRow { put: record.clone(), created: at, off: None };
+    put(view, webhook::key(record.tenant, &record.id), &row);
+}
+
+pub(super) fn apply_switched(
+    view: &mut View<'_>,
+    record: &WebhookSwitched,
+    at: Millis,
+) -> Result<(), TablesError> {
+    let key = webhook::key(record.tenant, &record.id);
+    if let Some(mut row) = get::<WebhookRow>(view, &key)? {
+        row.off = record.off.clone().map(|why| (why, at));
+        put(view, key, &row);
+    }
+    Ok(())
+}
+
+pub(super) fn apply_gone(view: &mut View<'_>, tenant: TenantId, id: &str) {
+    view.delete(webhook::key(tenant, id));
+}

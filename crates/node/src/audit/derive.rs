@@ -1,0 +1,214 @@
+//! What a record has to say to the audit log. Most of the time nothing: inboxes, lists and marks are no deliveries.
+//!
+//! Comes from: `feed`, record by record. Decides: which facts a record stands for, from the record and from what the tables
+//! keep of it unchanged, so that deriving it twice says the same. Goes to: the log.
+//!
+//! What the journal does not say is not said: who asked for a change where the record has no name, and repeats, which leave
+//! no record.
+
+use super::parcels::Speaker;
+use super::people::People;
+use crate::ask::Refusal;
+use crate::core::{Core, stopped};
+use crate::take::HOUSE;
+use fantail_audit::digest::sha256;
+use fantail_audit::fact::{Accepted, Action, Cancelled, Endpoint, Erased, Fact};
+use fantail_audit::member::{Member, Pseudonym};
+use fantail_machine::codec::Malformed;
+use fantail_machine::records::Stamped;
+use fantail_machine::records::directory::DirectoryRecord;
+use fantail_machine::records::front::FrontRecord;
+use fantail_machine::records::root::RootRecord;
+use fantail_machine::records::shard::ShardRecord;
+use fantail_machine::tables::taken;
+use fantail_ports::journal::Record;
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{DeviceNo, Millis, PartitionId, ShardNo, TenantId, UserNo};
+
+/// A fact, and what is behind it.
+pub struct Said {
+    pub tenant: TenantId,
+    pub fact: Fact,
+    /// In the order of the tree, if the fact is about members.
+    pub members: Vec<Member>,
+    /// They were asked for one by one: their leaves and openings are kept in the log.
+    pub is_tracked: bool,
+}
+
+impl Said {
+    fn plain(tenant: TenantId, fact: Fact) -> Self {
+        Self { tenant, fact, members: Vec::new(), is_tracked: false }
+    }
+
+    pub fn action(tenant: TenantId, action: &str, target: String) -> Self {
+        Self::changed(tenant, action, target, None)
+    }
+
+    fn changed(tenant: TenantId, action: &str, target: String, record: Option<&Record>) -> Self {
+        let (actor, action) = (String::new(), action.to_owned());
+        let after = record.map(|record| sha256(&record.bytes));
+        Self::plain(tenant, Fact::Action(Action { actor, action, target, before: None, after }))
+    }
+}
+
+/// When the record was written, and what it says.
+pub async fn say(
+    core: &Core,
+    partition: PartitionId,
+    record: &Record,
+) -> Result<(Millis, Vec<Said>), Refusal> {
+    match partition {
+        PartitionId::Root => {
+            let Stamped { at, record: fact } = Stamped::decode(&record.bytes).map_err(malformed)?;
+            Ok((at, of_root(fact, record)))
+        }
+        PartitionId::Front(_) => {
+            let Stamped { at, record } = Stamped::decode(&record.bytes).map_err(malformed)?;
+            Ok((at, of_front(record)))
+        }
+        PartitionId::Directory(_) => {
+            let Stamped { at, record } = Stamped::decode(&record.bytes).map_err(malformed)?;
+            Ok((at, of_directory(record)))
+        }
+        PartitionId::Shard(shard) => {
+            let Stamped { at, record: fact } = Stamped::decode(&record.bytes).map_err(malformed)?;
+            Ok((at, of_shard(core, shard, fact, record).await?))
+        }
+    }
+}
+
+fn malformed(malformed: Malformed) -> Refusal {
+    stopped(&format!("a record does not decode for the audit log: {malformed}"))
+}
+
+fn of_root(fact: RootRecord, record: &Record) -> Vec<Said> {
+    let said = match fact {
+        RootRecord::Layout(_) => Said::changed(HOUSE, "layout.put", String::new(), Some(record)),
+        RootRecord::TenantPut(tenant) => Said::changed(tenant.id, "tenant.put", tenant.slug, Some(record)),
+        RootRecord::KeyPut(key) => Said::changed(key.tenant, "key.put", key.id, Some(record)),
+        RootRecord::KeyRevoked { tenant, id } => Said::action(tenant, "key.revoke", id),
+        RootRecord::TemplatePut(put) => {
+            let target = format!("{}/{}", put.id, put.version);
+            let mut said = Said::changed(put.tenant, "template.put", target, Some(record));
+            if let Fact::Action(action) = &mut said.fact {
+                action.actor = put.about.author;
+            }
+            said
+        }
+        RootRecord::TemplateActivated(activated) => {
+            let target = format!("{}/{}", activated.id, activated.version);
+            let action = if activated.active { "template.activate" } else { "template.deactivate" };
+            Said::action(activated.tenant, action, target)
+        }
+        RootRecord::TemplateGone { tenant, id } => Said::action(tenant, "template.delete", id),
+        RootRecord::WebhookPut(put) => Said::changed(put.tenant, "webhook.put", put.id, Some(record)),
+        RootRecord::WebhookGone { tenant, id } => Said::action(tenant, "webhook.delete", id),
+        RootRecord::WebhookSwitched(switched) => {
+            let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
+            Said::action(switched.tenant, action, switched.id)
+        }
+    };
+    vec![said]
+}
+
+fn of_front(record: FrontRecord) -> Vec<Said> {
+    match record {
+        FrontRecord::Admitted(admitted) => {
+            let (event, key, body) = (admitted.event, admitted.key, admitted.body);
+            vec![Said::plain(admitted.tenant, Fact::Accepted(Accepted { event, key, body }))]
+        }
+        FrontRecord::Retracted { tenant, event } => {
+            vec![Said::action(tenant, "event.retract", event.to_string())]
+        }
+        FrontRecord::Cancelled { tenant, event } => {
+            vec![Said::plain(tenant, Fact::Cancelled(Cancelled { event, actor: String::new() }))]
+        }
+        // It was accepted when it was asked for; from here on the shards tell.
+        FrontRecord::Released(_) => Vec::new(),
+        FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } | FrontRecord::Part { .. } => Vec::new(),
+    }
+}
+
+/// An address is a keyed hash here, as everywhere behind the API.
+fn of_directory(record: DirectoryRecord) -> Vec<Said> {
+    let hex = |hash: [u8; 16]| Pseudonym(hash).to_string();
+    match record {
+        DirectoryRecord::Suppressed { tenant, address, reason } => {
+            let target = format!("{}/{}", hex(address.0), reason.name());
+            vec![Said::action(tenant, "address.suppress", target)]
+        }
+        DirectoryRecord::Unsuppressed { tenant, address } => {
+            vec![Said::action(tenant, "address.unsuppress", hex(address.0))]
+        }
+        // Claims show where they take effect: at the endpoints.
+        DirectoryRecord::Claimed { .. } | DirectoryRecord::Released { .. } | DirectoryRecord::Told { .. } => {
+            Vec::new()
+        }
+    }
+}
+
+async fn of_shard(
+    core: &Core,
+    shard: ShardNo,
+    fact: ShardRecord,
+    record: &Record,
+) -> Result<Vec<Said>, Refusal> {
+    let speaker = Speaker { core, shard, position: record.position };
+    match fact {
+        ShardRecord::Given(given) => speaker.given(&given).await,
+        ShardRecord::Intend(intend) => speaker.intend(&intend).await,
+        ShardRecord::Wake(wake) => speaker.wake(&wake).await,
+        ShardRecord::Outcome(outcome) => speaker.outcome(&outcome).await,
+        ShardRecord::Receipt(receipt) => speaker.receipt(&receipt).await,
+        ShardRecord::Redrive(redrive) => speaker.redrive(&redrive).await,
+        ShardRecord::Closed { work, code } => {
+            let event = core.read(PartitionId::Shard(shard), |view| {
+                taken::event_at(view.tables(), work.tenant, work.arrival)
+            })?;
+            let event = event.map_or_else(String::new, |event| event.to_string());
+            let target = format!("{event}/{}/{code}", work.channel.name());
+            Ok(vec![Said::action(work.tenant, "delivery.close", target)])
+        }
+        ShardRecord::UserGone { tenant, lookup, key, .. } => {
+            let (pseudonym, receipt) = (Pseudonym(lookup.0), sha256(&record.bytes));
+            Ok(vec![Said::plain(tenant, Fact::Erased(Erased { pseudonym, key, receipt }))])
+        }
+        ShardRecord::Shredded { keys } => {
+            let said = |(tenant, key)| Said::action(tenant, "key.destroy", format!("{key}"));
+            Ok(keys.into_iter().map(said).collect())
+        }
+        ShardRecord::EndpointState { tenant, states } => {
+            let states = states.iter().map(|state| (state.user, state.device, Some(state.status)));
+            endpoints(core, shard, tenant, states.collect()).await
+        }
+        ShardRecord::EndpointGone { tenant, endpoints: gone } => {
+            endpoints(core, shard, tenant, gone.into_iter().map(|(user, no)| (user, no, None)).collect())
+                .await
+        }
+        ShardRecord::UserPut { .. }
+        | ShardRecord::Edges { .. }
+        | ShardRecord::Take { .. }
+        | ShardRecord::Marked { .. }
+        | ShardRecord::Moved { .. }
+        | ShardRecord::Cleared { .. }
+        | ShardRecord::Unlisted { .. }
+        | ShardRecord::Reported { .. }
+        | ShardRecord::Expired { .. }
+        | ShardRecord::EndpointPut { .. }
+        | ShardRecord::Told(_) => Ok(Vec::new()),
+    }
+}
+
+async fn endpoints(
+    core: &Core,
+    shard: ShardNo,
+    tenant: TenantId,
+    changed: Vec<(UserNo, DeviceNo, Option<Status>)>,
+) -> Result<Vec<Said>, Refusal> {
+    let people = People::find(core, tenant, shard, changed.iter().map(|(user, ..)| *user)).await?;
+    let said = |(user, device, status)| {
+        let pseudonym = people.of(user).pseudonym;
+        Said::plain(tenant, Fact::Endpoint(Endpoint { pseudonym, device, status }))
+    };
+    Ok(changed.into_iter().map(said).collect())
+}

@@ -1,0 +1,223 @@
+//! The feeder: walks every partition's durable records behind the mark and appends what they say, with the new mark.
+//!
+//! Comes from: leaders, whose applied positions move. Does: a bounded turn over all partitions, one append for all of them;
+//! the mark in the log says where to go on after a crash, so nothing is said twice and nothing left out. Goes to: the log,
+//! then `checkpoints`.
+//!
+//! What must never happen: deriving a record that is not applied, as its ledger is looked at; appending without the mark.
+
+use super::checkpoints::Notary;
+use super::derive::{self, Said};
+use crate::ask::Refusal;
+use crate::core::{Core, stopped};
+use crate::take::HOUSE;
+use fantail_audit::fact::{Fact, Openings};
+use fantail_ports::audit::{AppendError, Batch, Draft};
+use fantail_ports::journal::{JournalError, ReadLimit, Record};
+use fantail_rules::ids::{PartitionId, Position};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tracing::{error, info, warn};
+
+/// How often the loop looks. What happens in between shares one sync.
+const LOOK_EVERY_MS: u64 = 100;
+/// After the log had no room.
+const REST_MS: u64 = 1_000;
+/// Records of one partition in one turn.
+const READ: ReadLimit = ReadLimit { records: 1_024, bytes: 2 << 20 };
+/// A turn ends behind the record that brings it over one of these: a quarter of what an append takes, so that any
+/// record fits on top.
+const DRAFTS_MAX: usize = 4_096;
+const DRAFT_BYTES_MAX: usize = 2 << 20;
+
+/// Feeds the log until the root's queue closes, then what is still to derive, and tells that it has ended.
+pub async fn run(core: Arc<Core>) {
+    if let Err(failed) = walk(&core).await {
+        error!(%failed, "audit log stopped");
+        core.ports.stop.set(&failed.to_string());
+    }
+    core.audited.send_replace(true);
+}
+
+async fn walk(core: &Core) -> Result<(), Refusal> {
+    let mut notary = Notary::open(core).await?;
+    loop {
+        let is_last = core.root.is_closed();
+        let rest_ms = match turn(core, &mut notary).await? {
+            Turn::MoreWaiting => 0,
+            Turn::NoRoom => REST_MS,
+            Turn::Done => LOOK_EVERY_MS,
+        };
+        if is_last && rest_ms > 0 {
+            return notary.sign_now(core).await;
+        }
+        notary.sign_if_due(core).await?;
+        if rest_ms > 0 {
+            core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(rest_ms)).await;
+        }
+    }
+}
+
+enum Turn {
+    Done,
+    MoreWaiting,
+    NoRoom,
+}
+
+/// Derives what waits in all partitions, up to a limit, and appends it.
+async fn turn(core: &Core, notary: &mut Notary) -> Result<Turn, Refusal> {
+    let derived = core.ports.audit.log.derived();
+    let mut batches = Vec::new();
+    let mut budget = Budget { drafts: DRAFTS_MAX, bytes: DRAFT_BYTES_MAX };
+    let mut is_all = true;
+    let began = core.ports.clock.micros();
+    for (partition, applied) in &core.applied {
+        let (after, applied) = (mark(&derived, *partition), *applied.borrow());
+        if after >= applied {
+            continue;
+        }
+        let batch = batch(core, *partition, after, applied, &mut budget).await?;
+        is_all &= batch.through == applied;
+        // What is applied and cannot be read yet is looked for again, after a rest.
+        if batch.through > after {
+            batches.push(batch);
+        }
+    }
+    if batches.is_empty() {
+        return Ok(Turn::Done);
+    }
+    let entries: u64 = batches.iter().map(|batch| batch.drafts.len() as u64).sum();
+    core.meter.derived(core.ports.clock.micros().saturating_sub(began));
+    core.ports.points.reach("audit.derived");
+    match core.ports.audit.log.append(batches).await {
+        Ok(()) => {}
+        Err(AppendError::NoRoom { free_bytes, .. }) => {
+            warn!(free_bytes, "audit log has no room, it goes on later");
+            return Ok(Turn::NoRoom);
+        }
+        Err(failed) => return Err(stopped(&failed.to_string())),
+    }
+    if entries > 0 {
+        core.meter.audited(entries);
+        notary.hear();
+    }
+    core.ports.points.reach("audit.appended");
+    Ok(if is_all { Turn::Done } else { Turn::MoreWaiting })
+}
+
+struct Budget {
+    drafts: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    fn spend(&mut self, drafts: &[Draft]) {
+        self.drafts = self.drafts.saturating_sub(drafts.len());
+        self.bytes = self.bytes.saturating_sub(drafts.iter().map(|draft| draft.body.len()).sum());
+    }
+
+    fn is_spent(&self) -> bool {
+        self.drafts == 0 || self.bytes == 0
+    }
+}
+
+/// What the records of one partition say, from the mark on, no further than what is applied.
+async fn batch(
+    core: &Core,
+    partition: PartitionId,
+    after: Position,
+    applied: Position,
+    budget: &mut Budget,
+) -> Result<Batch, Refusal> {
+    let mut batch = Batch { partition, after, through: after, drafts: Vec::new() };
+    if budget.is_spent() {
+        return Ok(batch);
+    }
+    let records = match core.ports.journal.read(partition, after.next(), READ).await {
+        Ok(records) => records,
+        Err(JournalError::Trimmed { first, .. }) => return gap(core, batch, first),
+        Err(failed) => return Err(stopped(&failed.to_string())),
+    };
+    for record in records.iter().take_while(|record| record.position <= applied) {
+        let drafts = drafts(core, partition, record).await?;
+        budget.spend(&drafts);
+        batch.through = record.position;
+        batch.drafts.extend(drafts);
+        if budget.is_spent() {
+            break;
+        }
+    }
+    Ok(batch)
+}
+
+async fn drafts(core: &Core, partition: PartitionId, record: &Record) -> Result<Vec<Draft>, Refusal> {
+    let (at, said) = derive::say(core, partition, record).await?;
+    let mut drafts = Vec::with_capacity(said.len());
+    for Said { tenant, fact, members, is_tracked } in said {
+        let kind = fact.kind();
+        let openings = is_tracked.then(|| Openings::of(kind, &members).map(Fact::Openings));
+        for fact in std::iter::once(fact).chain(openings.into_iter().flatten()) {
+            let body = fact.encode().map_err(|failed| stopped(&failed.to_string()))?;
+            drafts.push(Draft { tenant, position: record.position, at, kind: fact.kind(), body });
+        }
+    }
+    Ok(drafts)
+}
+
+/// The journal was trimmed before there was an audit log, or the log was lost: says what is missing, and goes on.
+fn gap(core: &Core, mut batch: Batch, first: Position) -> Result<Batch, Refusal> {
+    let last = Position(first.0.saturating_sub(1));
+    warn!(partition = %batch.partition, from = %batch.after.next(), to = %last, "records were trimmed underived");
+    let target = format!("{}/{}-{}", batch.partition, batch.after.next(), last);
+    let fact = Said::action(HOUSE, "audit.gap", target).fact;
+    let body = fact.encode().map_err(|failed| stopped(&failed.to_string()))?;
+    let (kind, at) = (fact.kind(), core.ports.clock.wall());
+    batch.drafts.push(Draft { tenant: HOUSE, position: last, at, kind, body });
+    batch.through = last;
+    Ok(batch)
+}
+
+fn mark(derived: &BTreeMap<PartitionId, Position>, partition: PartitionId) -> Position {
+    derived.get(&partition).copied().unwrap_or(Position::START)
+}
+
+/// Returns when the log is fed no more: what was asked for before is in it, and a checkpoint over it.
+pub async fn ended(core: &Core) {
+    let mut audited = core.audited.subscribe();
+    // It cannot fail: the sender is in the core.
+    audited.wait_for(|ended| *ended).await.ok();
+}
+
+/// Records that are applied and not derived yet.
+#[must_use]
+pub fn lag(core: &Core) -> u64 {
+    let derived = core.ports.audit.log.derived();
+    let lag = |(partition, applied): (&PartitionId, &tokio::sync::watch::Receiver<Position>)| {
+        applied.borrow().0.saturating_sub(mark(&derived, *partition).0)
+    };
+    core.applied.iter().map(lag).sum()
+}
+
+/// Up to where the journal may be trimmed as far as the audit log is concerned.
+#[must_use]
+pub fn derived(core: &Core, partition: PartitionId) -> Position {
+    mark(&core.ports.audit.log.derived(), partition)
+}
+
+/// A log that knows of records which the journal does not have belongs to another journal.
+pub fn check(core: &Core) -> Result<(), Refusal> {
+    for (partition, derived) in core.ports.audit.log.derived() {
+        let applied = core.applied.get(&partition).map_or(Position::START, |applied| *applied.borrow());
+        if derived > applied {
+            let reason = format!(
+                "the audit log is derived through {derived} of {partition}, but its journal ends at {applied}"
+            );
+            return Err(stopped(&reason));
+        }
+    }
+    let lag = lag(core);
+    if lag > 0 {
+        info!(lag, "audit log has records to derive");
+    }
+    Ok(())
+}

@@ -1,0 +1,322 @@
+//! The followers: one task per webhook reads the shards' records behind its place and tells the producer.
+//!
+//! Comes from: shards, whose applied positions move. Does: sends what a stretch of records says, waits until the receiver has
+//! taken all of it, and only then moves the place on, durably. So everything is told at least once, a repeat under the
+//! same id; a receiver that fails rests longer and longer, and is switched off when it fails for too long.
+//! Goes to: the webhook channel, with its signing and its rules about where it may connect to.
+//!
+//! What must never happen: a place that is ahead of what the receiver took; one webhook that waits for another.
+
+use super::tell::{self, News};
+use super::{set, switch};
+use crate::ask::Refusal;
+use crate::core::{Core, locked, stopped};
+use crate::deliveries;
+use fantail_machine::tables::webhook::{self, WebhookRow};
+use fantail_ports::channel::{Answer, Message, Refusal as Refused, Shipment};
+use fantail_ports::journal::{JournalError, ReadLimit};
+use fantail_ports::keyring::Context;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Millis, PartitionId, Position, ShardNo, TenantId};
+use fantail_rules::priority::Priority;
+use fantail_rules::producer_event::ProducerEvent;
+use fantail_rules::retry::rest_ms;
+use fantail_rules::ulid::Ulid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use tracing::{info, warn};
+
+/// How often tasks look.
+const LOOK_EVERY_MS: u64 = 250;
+/// Records that are read at once, and messages that are sent at once.
+const READ: ReadLimit = ReadLimit { records: 512, bytes: 1 << 20 };
+const MESSAGES_MAX: usize = 64;
+/// A place that had nothing to tell is written down after so many records.
+const SILENT_RECORDS_MAX: u64 = 4_096;
+/// Events to lists that one task remembers to have told the end of.
+const ENDED_MAX: usize = 1_024;
+/// Messages start within this.
+const START_WITHIN_MS: u64 = 60_000;
+
+/// Webhooks that have a task.
+type Running = Arc<Mutex<BTreeSet<(TenantId, String)>>>;
+
+/// Starts a task for every webhook that is on, until the root's queue closes.
+pub async fn run(core: Arc<Core>) {
+    let running = Running::default();
+    while !core.root.is_closed() {
+        for row in core.control.now().webhooks.values().filter(|row| row.off.is_none()) {
+            let name = (row.put.tenant, row.put.id.clone());
+            if running.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
+                let (follower, running) = (Follower::new(core.clone(), row), running.clone());
+                let follow = async move {
+                    follower.run().await;
+                    running.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+                };
+                core.ports.tasks.spawn("webhook", Box::pin(follow));
+            }
+        }
+        core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(LOOK_EVERY_MS)).await;
+    }
+}
+
+struct Follower {
+    core: Arc<Core>,
+    tenant: TenantId,
+    id: String,
+    row: WebhookRow,
+    failures: u32,
+    /// On the monotonic clock.
+    failing_since: Option<Millis>,
+    /// Events to lists that told their end.
+    ended: BTreeSet<Ulid>,
+    places: BTreeMap<ShardNo, Place>,
+}
+
+/// How far the webhook is in a shard.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Durably.
+    told: Position,
+    /// Behind it there was nothing to tell up to here.
+    looked: Position,
+}
+
+/// Messages of a stretch of records, and the record behind which it ends.
+struct Stretch {
+    messages: Vec<(String, Vec<u8>)>,
+    /// Events to lists whose end is among them.
+    ended: Vec<Ulid>,
+    through: Position,
+}
+
+impl Follower {
+    fn new(core: Arc<Core>, row: &WebhookRow) -> Self {
+        let (tenant, id) = (row.put.tenant, row.put.id.clone());
+        Self {
+            core,
+            tenant,
+            id,
+            row: row.clone(),
+            failures: 0,
+            failing_since: None,
+            ended: BTreeSet::new(),
+            places: BTreeMap::new(),
+        }
+    }
+
+    /// Until the webhook is off or gone, or the node stops.
+    async fn run(mut self) {
+        loop {
+            let control = self.core.control.now();
+            let row = control.webhooks.get(&(self.tenant, self.id.clone()));
+            let Some(row) = row.filter(|row| row.off.is_none() && !self.core.root.is_closed()) else {
+                return;
+            };
+            self.row = (**row).clone();
+            let rest = match self.turn().await {
+                Ok(true) => 0,
+                Ok(false) => LOOK_EVERY_MS,
+                Err(Refusal::Stopped { reason }) => {
+                    warn!(tenant = %self.tenant, webhook = self.id, reason, "webhook stopped");
+                    return;
+                }
+                Err(refusal) => {
+                    warn!(tenant = %self.tenant, webhook = self.id, %refusal, "webhook put off");
+                    LOOK_EVERY_MS
+                }
+            };
+            if rest > 0 {
+                self.core.ports.tasks.sleep_until(self.core.ports.clock.monotonic().plus(rest)).await;
+            }
+        }
+    }
+
+    /// One stretch of each shard; says whether there was anything.
+    async fn turn(&mut self) -> Result<bool, Refusal> {
+        let core = self.core.clone();
+        let mut is_moved = false;
+        for shard in core.shards.keys() {
+            let place = self.place(*shard)?;
+            let applied = super::applied(&core, *shard);
+            if place.looked < applied {
+                let stretch = self.stretch(*shard, place.looked, applied).await?;
+                is_moved |= self.tell(*shard, place, stretch).await?;
+            }
+        }
+        Ok(is_moved)
+    }
+
+    fn place(&mut self, shard: ShardNo) -> Result<Place, Refusal> {
+        let partition = PartitionId::Shard(shard);
+        let found = self.core.read(partition, |view| webhook::told(view.tables(), self.tenant, &self.id))?;
+        let told = found.unwrap_or(Position::START);
+        let place = self.places.entry(shard).or_insert(Place { told, looked: told });
+        if place.told != told {
+            // A replay went back: everything is told again, also what has ended.
+            if told < place.told {
+                self.ended.clear();
+            }
+            *place = Place { told, looked: told };
+        }
+        Ok(*place)
+    }
+
+    async fn stretch(
+        &mut self,
+        shard: ShardNo,
+        after: Position,
+        applied: Position,
+    ) -> Result<Stretch, Refusal> {
+        let core = self.core.clone();
+        let mut stretch = Stretch { messages: Vec::new(), ended: Vec::new(), through: after };
+        let records = match core.ports.journal.read(PartitionId::Shard(shard), after.next(), READ).await {
+            Ok(records) => records,
+            // It was off for longer than the journal is kept: what is gone cannot be told.
+            Err(JournalError::Trimmed { first, .. }) => {
+                stretch.through = Position(first.0.saturating_sub(1));
+                warn!(tenant = %self.tenant, webhook = self.id, through = %stretch.through, "webhook missed what was trimmed");
+                return Ok(stretch);
+            }
+            Err(failed) => return Err(stopped(&failed.to_string())),
+        };
+        let mut listed = BTreeMap::new();
+        for record in records.iter().take_while(|record| record.position <= applied) {
+            for (index, news) in tell::news(&core, self.tenant, shard, record)?.into_iter().enumerate() {
+                match news {
+                    News::Single { event, body } if event.is_in(self.row.put.events) => {
+                        let name = format!("{}-{shard}-{}-{index}", self.id, record.position);
+                        stretch.messages.push((name, body.to_string().into_bytes()));
+                    }
+                    News::Single { .. } => {}
+                    News::Listed { event } => {
+                        listed.insert(event, record.position);
+                    }
+                }
+            }
+            stretch.through = record.position;
+            if stretch.messages.len() >= MESSAGES_MAX {
+                break;
+            }
+        }
+        for (event, at) in listed {
+            self.take_listed(event, at, &mut stretch)?;
+        }
+        Ok(stretch)
+    }
+
+    /// The sums of an event to a list, as they are behind this stretch. They are not told again once they are final.
+    fn take_listed(&mut self, event: Ulid, at: Position, stretch: &mut Stretch) -> Result<(), Refusal> {
+        if self.ended.contains(&event) {
+            return Ok(());
+        }
+        let status = match deliveries::status(&self.core, self.tenant, event) {
+            Ok(status) => status,
+            Err(Refusal::UnknownEvent { .. }) => return Ok(()),
+            Err(refusal) => return Err(refusal),
+        };
+        let (told, body) = tell::sums(&status, self.core.ports.clock.wall());
+        if told.is_in(self.row.put.events) {
+            let last = if told == ProducerEvent::Summary { "summary".to_owned() } else { at.to_string() };
+            stretch.messages.push((format!("{}-{event}-{last}", self.id), body.to_string().into_bytes()));
+        }
+        if told == ProducerEvent::Summary {
+            stretch.ended.push(event);
+        }
+        Ok(())
+    }
+
+    /// Sends a stretch and moves the place on if all of it was taken; says whether there was anything to move for.
+    async fn tell(&mut self, shard: ShardNo, place: Place, stretch: Stretch) -> Result<bool, Refusal> {
+        let Stretch { messages, ended, through } = stretch;
+        if messages.is_empty() && through.0 - place.told.0 < SILENT_RECORDS_MAX {
+            let is_moved = through > place.looked;
+            self.places.insert(shard, Place { told: place.told, looked: through });
+            return Ok(is_moved);
+        }
+        if !messages.is_empty()
+            && let Some(failure) = self.send(messages).await?
+        {
+            self.failed(failure).await?;
+            return Ok(false);
+        }
+        (self.failures, self.failing_since) = (0, None);
+        set(&self.core, self.tenant, &self.id, shard, through, Some(place.told)).await?;
+        self.ended.extend(ended);
+        while self.ended.len() > ENDED_MAX {
+            self.ended.pop_first();
+        }
+        Ok(true)
+    }
+
+    /// Why not all of it was taken, if so.
+    async fn send(&self, messages: Vec<(String, Vec<u8>)>) -> Result<Option<Failure>, Refusal> {
+        let core = &self.core;
+        let target = core.ports.keyring.open(self.tenant, Context::Address, &self.row.put.target);
+        let target: Arc<[u8]> = target.map_err(locked)?.into();
+        let message = |(reference, content): (String, Vec<u8>)| Message {
+            reference,
+            endpoint: target.clone(),
+            content: Some(content.into()),
+            attempt: u8::try_from(self.failures + 1).unwrap_or(u8::MAX),
+        };
+        let shipment = Shipment {
+            tenant: self.tenant,
+            content: Vec::new().into(),
+            lane: Priority::Normal,
+            expires_at: Millis(u64::MAX),
+            collapse_key: None,
+            deadline: core.ports.clock.monotonic().plus(START_WITHIN_MS),
+            messages: messages.into_iter().map(message).collect(),
+        };
+        let Some(channel) = core.ports.channels.get(&ChannelKind::Webhook) else {
+            return Ok(Some(Failure { reason: "no_provider".to_owned(), is_final: false }));
+        };
+        let answers: Mutex<Vec<Answer>> = Mutex::default();
+        let report = |_: usize, answer: Answer| {
+            answers.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
+        };
+        channel.send(&shipment, &report).await;
+        let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() < shipment.messages.len() {
+            return Ok(Some(Failure { reason: "no_answer".to_owned(), is_final: false }));
+        }
+        Ok(answers.iter().find_map(Failure::of))
+    }
+
+    async fn failed(&mut self, failure: Failure) -> Result<(), Refusal> {
+        let core = self.core.clone();
+        let now = core.ports.clock.monotonic();
+        self.failures = self.failures.saturating_add(1);
+        let since = *self.failing_since.get_or_insert(now);
+        let reason = failure.reason;
+        if failure.is_final || now.since(since) >= core.ports.webhook_patience_ms {
+            info!(tenant = %self.tenant, webhook = self.id, reason, failures = self.failures, "webhook switched off");
+            switch(&core, self.tenant, &self.id, Some(reason)).await?;
+            return Ok(());
+        }
+        let rest = rest_ms(self.failures);
+        warn!(tenant = %self.tenant, webhook = self.id, reason, failures = self.failures, rest, "webhook failed");
+        core.ports.tasks.sleep_until(now.plus(rest.min(core.ports.webhook_patience_ms))).await;
+        Ok(())
+    }
+}
+
+/// Why a receiver did not take a message.
+struct Failure {
+    reason: String,
+    /// It never will.
+    is_final: bool,
+}
+
+impl Failure {
+    fn of(answer: &Answer) -> Option<Self> {
+        let (reason, is_final) = match answer {
+            Answer::Accepted { .. } => return None,
+            Answer::Rejected { refusal, code, .. } => (code.clone(), *refusal == Refused::DeadEndpoint),
+            Answer::Later { code, .. } | Answer::Unknown { code, .. } => (code.clone(), false),
+            Answer::NotSent { proof, .. } => (format!("{proof:?}").to_lowercase(), false),
+        };
+        Some(Self { reason, is_final })
+    }
+}

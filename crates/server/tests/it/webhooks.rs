@@ -1,0 +1,273 @@
+//! Webhooks to the producer: a receiver in this process checks every signature, fails when the test says so, and counts
+//! what it was told under which id.
+
+use crate::deliveries::{Post, notification, register, send, status};
+use crate::server::Server;
+use crate::world::{bare, event, eventually, expect, follow, post, put_user, refused};
+use aws_lc_rs::hmac;
+use fantail_server::client::Client;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Loopback is private, and the receiver speaks plain http at a port of its own.
+fn open(receiver: &Receiver) -> Vec<(&str, &str)> {
+    vec![
+        ("FANTAIL_WEBHOOK_PRIVATE_NETWORKS", "127.0.0.0/8"),
+        ("FANTAIL_WEBHOOK_HTTP_ALLOWED", "true"),
+        ("FANTAIL_WEBHOOK_PORTS", &receiver.port),
+    ]
+}
+
+#[derive(Default)]
+struct Heard {
+    /// Key of the signatures, once it is known.
+    secret: Mutex<Vec<u8>>,
+    is_failing: AtomicBool,
+    requests: AtomicU64,
+    /// What was said under each id, and how often.
+    told: Mutex<BTreeMap<String, (Value, u64)>>,
+}
+
+struct Receiver {
+    url: String,
+    port: String,
+    heard: Arc<Heard>,
+}
+
+impl Receiver {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("a bound port");
+        let (url, port) = (format!("http://{address}/hooks"), address.port().to_string());
+        let heard: Arc<Heard> = Arc::default();
+        let shared = heard.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let heard = shared.clone();
+                thread::spawn(move || while heard.serve(&stream).is_some() {});
+            }
+        });
+        Self { url, port, heard }
+    }
+
+    fn trust(&self, secret: &str) {
+        let encoded = secret.strip_prefix("whsec_").expect("a prefix");
+        *self.heard.secret.lock().expect("a lock") = base64(encoded);
+    }
+
+    fn fail(&self, is_failing: bool) {
+        self.heard.is_failing.store(is_failing, Ordering::SeqCst);
+    }
+
+    fn told(&self) -> BTreeMap<String, (Value, u64)> {
+        self.heard.told.lock().expect("a lock").clone()
+    }
+
+    /// The types of all messages, each with the users that they are about.
+    fn types(&self) -> Vec<String> {
+        let told = self.told();
+        let mut types: Vec<String> = told
+            .values()
+            .map(|(body, _)| {
+                let user = body["data"]["userId"].as_str().unwrap_or("all");
+                format!("{} {user}", body["type"].as_str().expect("a type"))
+            })
+            .collect();
+        types.sort();
+        types
+    }
+}
+
+impl Heard {
+    /// One request; `None` when the connection is over.
+    fn serve(&self, stream: &TcpStream) -> Option<()> {
+        let mut reader = BufReader::new(stream);
+        let (mut headers, mut line) = (BTreeMap::new(), String::new());
+        loop {
+            line.clear();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            match line.trim_end().split_once(": ") {
+                Some((name, value)) => headers.insert(name.to_ascii_lowercase(), value.to_owned()),
+                None if line.trim_end().is_empty() => break,
+                None => None,
+            };
+        }
+        let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
+        reader.read_exact(&mut body).ok()?;
+        self.requests.fetch_add(1, Ordering::SeqCst);
+        let id = headers.get("webhook-id").expect("an id").clone();
+        self.check(&headers, &id, &body);
+        let status = if self.is_failing.load(Ordering::SeqCst) {
+            "500 Internal Server Error"
+        } else {
+            let body = serde_json::from_slice(&body).expect("JSON");
+            self.told.lock().expect("a lock").entry(id).or_insert((body, 0)).1 += 1;
+            "204 No Content"
+        };
+        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+        (&*stream).write_all(answer.as_bytes()).ok()
+    }
+
+    /// As Standard Webhooks says.
+    fn check(&self, headers: &BTreeMap<String, String>, id: &str, body: &[u8]) {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.secret.lock().expect("a lock"));
+        let signed = [id.as_bytes(), b".", headers["webhook-timestamp"].as_bytes(), b".", body].concat();
+        let signature = headers["webhook-signature"].strip_prefix("v1,").expect("a version");
+        hmac::verify(&key, &signed, &base64(signature)).expect("a signature by our secret");
+    }
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits: Vec<u32> = text
+        .bytes()
+        .filter(|byte| *byte != b'=')
+        .map(|byte| ALPHABET.iter().position(|known| *known == byte).expect("base64") as u32)
+        .collect();
+    let mut bytes = Vec::new();
+    for chunk in digits.chunks(4) {
+        let word = (0..4).fold(0, |word, at| word << 6 | chunk.get(at).copied().unwrap_or(0));
+        bytes.extend(&word.to_be_bytes()[1..chunk.len()]);
+    }
+    bytes
+}
+
+/// Makes a webhook that the receiver trusts; gives its id.
+fn hook(client: &mut Client, receiver: &Receiver, events: &[&str]) -> String {
+    let made = expect(client.post("/api/v1/webhooks", &json!({"url": receiver.url, "events": events})), 201);
+    receiver.trust(made["secret"].as_str().expect("a secret"));
+    made["webhook"]["webhookId"].as_str().expect("an id").to_owned()
+}
+
+fn listed(client: &mut Client) -> Value {
+    expect(client.get("/api/v1/webhooks"), 200)["webhooks"][0].clone()
+}
+
+// proves: API-06, WHK-01
+#[test]
+fn each_recipient_is_told_once_and_again_under_the_same_id_when_replayed() {
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let server = house.start(&open(&receiver));
+    let mut client = server.client();
+    for user in ["ann", "bob", "zoe"] {
+        put_user(&mut client, user);
+    }
+    register(&mut client, "bob", "phone", "stub:ok");
+    register(&mut client, "ann", "phone", "stub:unwanted");
+    let before = send(&mut client, &notification("before", &["bob"], json!({})));
+    eventually("it is done", || (status(&mut client, &before)["channels"][0]["done"] == true).then_some(()));
+    let id = hook(&mut client, &receiver, &[]);
+    assert_eq!(listed(&mut client)["enabled"], true);
+    assert!(listed(&mut client).get("secret").is_none(), "it was shown once");
+    // It fails at first, and the same is told again after a rest.
+    receiver.fail(true);
+    send(&mut client, &notification("n1", &["ann", "bob", "zoe"], json!({"channels": ["push", "inApp"]})));
+    eventually("it was tried", || (receiver.heard.requests.load(Ordering::SeqCst) > 0).then_some(()));
+    receiver.fail(false);
+    let expected = [
+        "notification.delivered ann",
+        "notification.delivered bob",
+        "notification.delivered zoe",
+        "notification.failed ann",
+        "notification.sent bob",
+        "notification.suppressed zoe",
+    ];
+    eventually("everybody is told of", || (receiver.types().len() >= 6).then_some(()));
+    assert_eq!(receiver.types(), expected, "and nothing of what was before");
+    // A crash repeats at most what was not written down, under ids that are known.
+    server.kill();
+    let server = house.start(&open(&receiver));
+    let mut client = server.client();
+    let ids: Vec<String> = receiver.told().into_keys().collect();
+    let before = receiver.heard.requests.load(Ordering::SeqCst);
+    let path = format!("/api/v1/webhooks/{id}/replay");
+    expect(client.post(&path, &json!({"since": "2020-01-01T00:00:00Z"})), 204);
+    eventually("everything is told again", || {
+        let told = receiver.told();
+        (ids.iter().all(|id| told[id].1 >= 2) && told.len() > ids.len()).then_some(())
+    });
+    assert!(receiver.heard.requests.load(Ordering::SeqCst) > before);
+    assert!(
+        receiver.types().contains(&"notification.sent bob".to_owned()),
+        "also what was before the webhook"
+    );
+    refused(client.post(&path, &json!({"since": "yesterday"})), "INVALID_REQUEST");
+    expect(bare(&mut client, "DELETE", &format!("/api/v1/webhooks/{id}")), 204);
+    refused(bare(&mut client, "DELETE", &format!("/api/v1/webhooks/{id}")), "WEBHOOK_NOT_FOUND");
+    refused(client.post(&path, &json!({"since": "2020-01-01T00:00:00Z"})), "WEBHOOK_NOT_FOUND");
+}
+
+// proves: API-06
+#[test]
+fn lists_are_told_in_sums_and_only_what_was_asked_for() {
+    let receiver = Receiver::start();
+    let server = Server::start_with(&[], &open(&receiver));
+    let mut client = server.client();
+    let id = hook(&mut client, &receiver, &["notification.summary"]);
+    for user in ["ann", "bob", "zoe"] {
+        put_user(&mut client, user);
+        follow(&mut client, user, "star");
+    }
+    register(&mut client, "bob", "phone", "stub:ok");
+    let mut posted = event("e1", &json!({"followersOf": "star"}));
+    posted["data"]["channels"] = json!(["push"]);
+    let posted = post(&mut client, &posted);
+    let name = format!("{id}-{posted}-summary");
+    let (summary, _) = eventually("the summary is told", || receiver.told().get(&name).cloned());
+    assert_eq!(summary["type"], "notification.summary");
+    assert_eq!(summary["data"]["channels"][0]["counts"], json!({"sent": 1}));
+    assert_eq!(summary["data"]["channels"][0]["unreached"], 2);
+    let results = expect(client.get(summary["data"]["results"].as_str().expect("a path")), 200);
+    assert_eq!(results["deliveries"][0]["userId"], "bob");
+    send(&mut client, &notification("n1", &["bob"], json!({})));
+    assert_eq!(receiver.types(), ["notification.summary all"]);
+    for bad in [json!({"url": "nowhere"}), json!({"url": receiver.url, "events": ["notification.read"]})] {
+        refused(client.post("/api/v1/webhooks", &bad), "INVALID_REQUEST");
+    }
+}
+
+// proves: API-06, WHK-01
+#[test]
+fn a_receiver_that_fails_for_too_long_is_switched_off_until_it_is_enabled() {
+    let receiver = Receiver::start();
+    let mut patience = open(&receiver);
+    patience.push(("FANTAIL_WEBHOOK_DISABLE_AFTER_S", "1"));
+    let server = Server::start_with(&[], &patience);
+    let mut client = server.client();
+    put_user(&mut client, "bob");
+    let id = hook(&mut client, &receiver, &[]);
+    receiver.fail(true);
+    send(&mut client, &notification("n1", &["bob"], json!({"channels": ["inApp"]})));
+    let off = eventually("it is switched off", || {
+        let found = listed(&mut client);
+        (found["enabled"] == false).then_some(found)
+    });
+    assert_eq!(off["disabledReason"], "500", "{off}");
+    assert!(off["disabledAt"].is_string());
+    receiver.fail(false);
+    let on = expect(bare(&mut client, "POST", &format!("/api/v1/webhooks/{id}/enable")), 200);
+    assert_eq!(on["enabled"], true);
+    eventually("it goes on where it stopped", || {
+        (receiver.types() == ["notification.delivered bob"]).then_some(())
+    });
+    // Without leave, nothing inside the house is connected to.
+    let closed = Server::start_with(&[], &[("FANTAIL_WEBHOOK_DISABLE_AFTER_S", "1")]);
+    let mut client = closed.client();
+    put_user(&mut client, "bob");
+    let inside = Receiver::start();
+    hook(&mut client, &inside, &[]);
+    send(&mut client, &notification("n1", &["bob"], json!({"channels": ["inApp"]})));
+    let off = eventually("it is switched off", || {
+        let found = listed(&mut client);
+        (found["enabled"] == false).then_some(found)
+    });
+    assert_eq!(off["disabledReason"], "forbidden", "{off}");
+    assert_eq!(inside.heard.requests.load(Ordering::SeqCst), 0);
+}
