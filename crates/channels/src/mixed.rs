@@ -27,6 +27,10 @@ impl Channel for Mixed {
         }
         Box::pin(self.split(shipment, stubs, others, report))
     }
+
+    fn paces_hosts(&self) -> bool {
+        self.provider.as_ref().is_some_and(|provider| provider.paces_hosts())
+    }
 }
 
 impl Mixed {

@@ -14,7 +14,7 @@ use crate::dispatch::{Came, Job, Start, What};
 use crate::inbox;
 use fantail_machine::shard::intend::{Allowed, Send};
 use fantail_machine::shard::outcome::{Said, Told};
-use fantail_machine::shard::{ShardAnswer, ShardAsk, outcome};
+use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Message, Shipment};
@@ -118,7 +118,11 @@ impl Parcel<'_> {
         let report = |index: usize, answer: Answer| {
             let Some((position, claim)) = packed.positions.get(index).copied() else { return };
             self.core.ports.points.reach("deliver.answered");
-            let call = Call { began, signal: outcome::signal(&answer) };
+            let signal = match answer.signal() {
+                Signal::Rest { .. } | Signal::Fails if provider.paces_hosts() => Signal::Nothing,
+                signal => signal,
+            };
+            let call = Call { began, signal };
             answers.hear(index, call, Told::of(position, answer).about(claim));
         };
         let mut sending = provider.send(&packed.shipment, &report);

@@ -5,6 +5,7 @@
 
 use crate::BoxFuture;
 use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::pacing::Signal;
 use fantail_rules::priority::Priority;
 use std::sync::Arc;
 
@@ -16,6 +17,12 @@ pub trait Channel: Send + Sync {
     /// An endpoint that the channel cannot read is `Rejected` as `Malformed`. Dropping the future calls off what has not
     /// been started; of messages without a report nothing is known then.
     fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()>;
+
+    /// Whether it sends to many hosts and paces each for itself. One that rests or fails then says nothing about the
+    /// channel as a whole.
+    fn paces_hosts(&self) -> bool {
+        false
+    }
 }
 
 /// Called with the index of a message in its shipment. May borrow what the caller keeps.
@@ -100,4 +107,25 @@ pub enum Proof {
     Deadline,
     /// The target may not be connected to.
     Forbidden,
+    /// Its host wants a rest or does not answer, and is left alone for so long.
+    Resting { after_ms: u64 },
+}
+
+impl Answer {
+    /// What it says about whoever gave it.
+    #[must_use]
+    pub fn signal(&self) -> Signal {
+        match self {
+            Self::Accepted { .. } | Self::Rejected { .. } => Signal::Works,
+            Self::Later { scope: Scope::Message, .. } => Signal::Fails,
+            Self::Later { scope: Scope::Origin | Scope::Credential, after_ms, .. } => {
+                Signal::Rest { after_ms: *after_ms }
+            }
+            Self::NotSent { proof: Proof::NoConnection | Proof::Unprocessed, .. } => Signal::Fails,
+            Self::NotSent { proof: Proof::Deadline | Proof::Forbidden | Proof::Resting { .. }, .. } => {
+                Signal::Nothing
+            }
+            Self::Unknown { .. } => Signal::Fails,
+        }
+    }
 }

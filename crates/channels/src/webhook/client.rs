@@ -8,18 +8,19 @@ use super::answer::answer;
 use super::connect::{ConnectError, Connection, Connector};
 use super::endpoint::Endpoint;
 use super::gate::Trace;
-use super::hosts::Hosts;
+use super::hosts::{Hosts, Way};
 use super::limits::{ANSWER_BYTES_MAX, DRAIN_MS_MAX, MESSAGE_BYTES_MAX, SETTLE_MS_MAX};
 use super::payload::{Body, request};
 use super::pool::Pool;
 use super::resolve::Resolve;
 use super::settings::{Settings, SettingsError};
-use super::url::{Host, Origin};
+use super::url::Origin;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Message, Proof, Refusal, Report, Shipment};
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::Millis;
+use fantail_rules::pacing::{Call, News};
 use futures_util::stream::{self, StreamExt};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
@@ -28,6 +29,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::info;
 
 /// What the channel needs of the world.
 #[derive(Clone)]
@@ -74,13 +76,23 @@ impl Webhook {
             Ok(endpoint) => endpoint,
             Err(answer) => return report(index, answer),
         };
-        let host = &endpoint.url().origin.host;
-        let Some(permits) = self.connector.within(shipment.deadline, self.permits(host, slots)).await else {
+        let clock = &self.connector.clock;
+        let way = self.hosts.way(&endpoint.url().origin.host, clock.monotonic());
+        let Some(permits) = self.connector.within(shipment.deadline, self.permits(&way, slots)).await else {
             return report(index, too_late());
         };
+        let began = clock.monotonic();
+        if let Err(after_ms) = way.enter(began) {
+            return report(index, not_sent(Proof::Resting { after_ms }, "its host is left alone".into()));
+        }
         let attempt = Attempt { endpoint: &endpoint, shipment, message, content };
         // Boxed, because most of a shipment waits for permits and should be small meanwhile.
         let (answer, used) = Box::pin(self.attempt(&attempt)).await;
+        let news = way.ended(clock.monotonic(), Call { began, signal: answer.signal() });
+        if let Some(News::Opened { until }) = news {
+            let host = &endpoint.url().origin.host;
+            info!(%host, %until, "webhook host does not answer and is left alone");
+        }
         report(index, answer);
         if let Some(used) = used {
             self.recycle(endpoint.url().origin.clone(), used, permits).await;
@@ -103,8 +115,8 @@ impl Webhook {
     }
 
     /// The host first: whoever waits for a slow host takes no room from others.
-    async fn permits(&self, host: &Host, slots: &Arc<Semaphore>) -> Permits {
-        let host = acquire(&self.hosts.permits(host)).await;
+    async fn permits(&self, way: &Way, slots: &Arc<Semaphore>) -> Permits {
+        let host = acquire(&way.permits).await;
         let slot = acquire(slots).await;
         Permits { host, slot, everything: acquire(&self.everything).await }
     }
@@ -219,6 +231,10 @@ impl Channel for Webhook {
                 .for_each_concurrent(None, |index| self.deliver(shipment, index, slots, report))
                 .await;
         })
+    }
+
+    fn paces_hosts(&self) -> bool {
+        true
     }
 }
 

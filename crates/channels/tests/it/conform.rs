@@ -1,6 +1,6 @@
 //! Both channels pass the suite of the port.
 
-use super::house::{House, endpoint};
+use super::house::{Everywhere, House, endpoint};
 use super::time::Time;
 use fantail_channels::stub::{Settings, Stub};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
@@ -10,6 +10,7 @@ use fantail_ports::clock::Clock;
 use fantail_rules::ids::Millis;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct StubRig {
     stub: Stub,
@@ -54,6 +55,7 @@ struct WebhookRig {
     house: House,
     /// A port that nobody listens on: this listener is bound to another address and keeps the number.
     unreachable: TcpListener,
+    hosts: AtomicUsize,
 }
 
 impl Rig for WebhookRig {
@@ -66,15 +68,17 @@ impl Rig for WebhookRig {
     }
 
     fn endpoint(&self, behaviour: Behaviour) -> Arc<[u8]> {
+        // Each on a host of its own: what one of them says is no other's rest.
+        let host = format!("h{}.example.org", self.hosts.fetch_add(1, Ordering::Relaxed));
         let url = match behaviour {
-            Behaviour::Takes => self.house.url("/status/204"),
-            Behaviour::SaysLater => self.house.url("/status/429"),
-            Behaviour::Refuses => self.house.url("/status/410"),
+            Behaviour::Takes => self.house.url_at(&host, "/status/204"),
+            Behaviour::SaysLater => self.house.url_at(&host, "/status/429"),
+            Behaviour::Refuses => self.house.url_at(&host, "/status/410"),
             Behaviour::IsUnreachable => {
                 let port = self.unreachable.local_addr().expect("a bound port").port();
-                format!("http://127.0.0.1:{port}/")
+                format!("http://{host}:{port}/")
             }
-            Behaviour::TakesAndFallsSilent => self.house.url("/reset"),
+            Behaviour::TakesAndFallsSilent => self.house.url_at(&host, "/reset"),
         };
         endpoint(&url).into()
     }
@@ -95,11 +99,11 @@ fn webhook_conforms() {
     channel_suite(|| {
         let unreachable = TcpListener::bind("127.0.0.2:0").expect("a free port");
         let port = unreachable.local_addr().expect("a bound port").port();
-        let house = House::with(|settings| {
+        let house = House::build(None, Arc::new(Everywhere), |settings| {
             use fantail_channels::webhook::settings::PortRule;
             let PortRule::Only(ports) = &mut settings.ports else { panic!("houses list their ports") };
             ports.push(port);
         });
-        WebhookRig { house, unreachable }
+        WebhookRig { house, unreachable, hosts: AtomicUsize::new(0) }
     });
 }

@@ -1,6 +1,6 @@
 //! Webhooks against a sink: what is sent, what each end of an attempt is called, and what is bounded.
 
-use super::house::{House, endpoint, secret};
+use super::house::{Everywhere, House, endpoint, secret};
 use super::parcel::{CONTENT, DEADLINE_MS, message, send, shipment, told};
 use super::sink::Seen;
 use super::time::WALL;
@@ -61,8 +61,8 @@ fn the_receiver_can_verify_what_it_got() {
 
 #[test]
 fn every_end_of_an_attempt_has_its_name() {
-    let house = House::new();
-    for (path, expected) in [
+    let house = House::build(None, Arc::new(Everywhere), |_| ());
+    for (number, (path, expected)) in [
         ("/status/200", "accepted"),
         ("/status/204", "accepted"),
         ("/status/301", "rejected Message 301"),
@@ -79,9 +79,26 @@ fn every_end_of_an_attempt_has_its_name() {
         ("/huge", "accepted"),
         ("/trickle", "accepted"),
         ("/early", "accepted"),
-    ] {
-        assert_eq!(told(&house.post(path)), expected, "{path}");
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let url = house.url_at(&format!("h{number}.example.org"), path);
+        assert_eq!(told(&house.post_to(&url)), expected, "{path}");
     }
+}
+
+// proves: DEL-02, DEL-04
+#[test]
+fn a_host_that_wants_a_rest_gets_it_and_no_other_notices() {
+    let house = House::build(None, Arc::new(Everywhere), |_| ());
+    let post = |host: &str, path: &str| told(&house.post_to(&house.url_at(host, path)));
+    assert_eq!(post("tired.example.org", "/retry/429/7"), "later Some(7000) Origin 429");
+    assert_eq!(post("tired.example.org", "/status/200"), "not sent Resting { after_ms: 7000 }");
+    assert_eq!(post("awake.example.org", "/status/200"), "accepted");
+    house.time.advance(7_000);
+    assert_eq!(post("tired.example.org", "/status/200"), "accepted");
+    assert_eq!(house.sink.seen().len(), 3, "nothing was sent to a host that rests");
 }
 
 #[test]

@@ -20,7 +20,6 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, evidence_wait_ms, next};
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{ClaimNo, Millis};
-use fantail_rules::pacing::Signal;
 use fantail_rules::retry::{self, Cause, Retry};
 use std::collections::BTreeMap;
 
@@ -87,16 +86,15 @@ impl Told {
                 (Said::NotTaken { cause, retry_after_ms: after_ms }, code, message, String::new())
             }
             Answer::NotSent { proof, message } => {
-                let (cause, code) = match proof {
-                    Proof::NoConnection => (Cause::Unreachable, "no_connection"),
-                    Proof::Unprocessed => (Cause::Scope, "unprocessed"),
-                    Proof::Deadline => (Cause::Ours, "deadline"),
-                    Proof::Forbidden => (Cause::Message, "forbidden_target"),
-                };
-                let said = match proof {
-                    Proof::Forbidden => Said::Rejected,
-                    Proof::NoConnection | Proof::Unprocessed | Proof::Deadline => {
-                        Said::NotTaken { cause, retry_after_ms: None }
+                let not_taken = |cause| Said::NotTaken { cause, retry_after_ms: None };
+                let (said, code) = match proof {
+                    Proof::NoConnection => (not_taken(Cause::Unreachable), "no_connection"),
+                    Proof::Unprocessed => (not_taken(Cause::Scope), "unprocessed"),
+                    Proof::Deadline => (not_taken(Cause::Ours), "deadline"),
+                    Proof::Forbidden => (Said::Rejected, "forbidden_target"),
+                    Proof::Resting { after_ms } => {
+                        let retry_after_ms = Some(after_ms);
+                        (Said::NotTaken { cause: Cause::Scope, retry_after_ms }, "host_resting")
                     }
                 };
                 (said, code.to_owned(), message, String::new())
@@ -119,21 +117,6 @@ impl Told {
 fn cut(mut text: String, bytes_max: usize) -> String {
     text.truncate(text.floor_char_boundary(bytes_max));
     text
-}
-
-/// What a channel's answer says about the provider.
-#[must_use]
-pub fn signal(answer: &Answer) -> Signal {
-    match answer {
-        Answer::Accepted { .. } | Answer::Rejected { .. } => Signal::Works,
-        Answer::Later { scope: Scope::Message, .. } => Signal::Fails,
-        Answer::Later { scope: Scope::Origin | Scope::Credential, after_ms, .. } => {
-            Signal::Rest { after_ms: *after_ms }
-        }
-        Answer::NotSent { proof: Proof::NoConnection | Proof::Unprocessed, .. } => Signal::Fails,
-        Answer::NotSent { proof: Proof::Deadline | Proof::Forbidden, .. } => Signal::Nothing,
-        Answer::Unknown { .. } => Signal::Fails,
-    }
 }
 
 pub(super) fn plan(
