@@ -8,6 +8,7 @@ use crate::ask::{
     Channel, ContactAsk, DeviceAsk, DeviceView, Refusal, Registered, SuppressionAsk, SuppressionView,
 };
 use crate::core::{Core, answer, locked, stopped};
+use crate::node::Node;
 use crate::people::locate;
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk};
 use fantail_machine::shard::endpoints::{Contact, Registration, is_of_profile};
@@ -22,6 +23,43 @@ use fantail_rules::suppression::Reason;
 
 /// Attempts to seal a device under the right key: the user may be deleted and made again in between.
 const RESEALS_MAX: usize = 16;
+
+impl Node {
+    /// `Ok` only after it is durable. The device is used once its address is known to be this user's alone.
+    pub async fn register_device(&self, tenant: TenantId, ask: DeviceAsk) -> Result<Registered, Refusal> {
+        register(&self.core, tenant, ask).await
+    }
+
+    pub async fn devices(&self, tenant: TenantId, user: &str) -> Result<Vec<DeviceView>, Refusal> {
+        devices(&self.core, tenant, user)
+    }
+
+    pub async fn unregister_device(&self, tenant: TenantId, user: &str, device: &str) -> Result<(), Refusal> {
+        unregister(&self.core, tenant, user, device).await
+    }
+
+    /// From the answer on, nothing more is planned for this address within moments, whoever has it.
+    pub async fn suppress(
+        &self,
+        tenant: TenantId,
+        ask: &SuppressionAsk,
+        reason: Reason,
+    ) -> Result<(), Refusal> {
+        suppress(&self.core, tenant, ask, reason).await
+    }
+
+    pub async fn unsuppress(&self, tenant: TenantId, ask: &SuppressionAsk) -> Result<(), Refusal> {
+        unsuppress(&self.core, tenant, ask).await
+    }
+
+    pub async fn suppression(
+        &self,
+        tenant: TenantId,
+        ask: &SuppressionAsk,
+    ) -> Result<SuppressionView, Refusal> {
+        suppression(&self.core, tenant, ask)
+    }
+}
 
 pub async fn register(core: &Core, tenant: TenantId, ask: DeviceAsk) -> Result<Registered, Refusal> {
     core.require_tenant(tenant)?;

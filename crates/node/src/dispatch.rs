@@ -8,33 +8,23 @@
 //! full, or because it was looked at too early. What was not begun is found again in the tables, page by page, so that
 //! a provider that takes nothing hides nobody else's.
 
+mod state;
+
 use crate::bell::Bell;
 use crate::core::Core;
 use crate::deliver;
 use fantail_machine::shard::Offer;
-use fantail_machine::tables::ledger::{self, ParcelId, Timer, TimersFrom};
-use fantail_machine::tables::work::{self, WorkId, WorkRow};
+use fantail_machine::tables::ledger::{self, ParcelId};
+use fantail_machine::tables::work::{self, WorkId};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
-use fantail_rules::lanes::{Lanes, Offered, Permits, Rest, Turn};
-use fantail_rules::limits::PARCEL_MEMBERS_MAX;
-use fantail_rules::outlook::{Outlook, Speed};
-use fantail_rules::pacing::{Call, Concurrency, News, Pace, Rate};
+use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo};
+use fantail_rules::lanes::{Rest, Turn};
+use fantail_rules::outlook::Outlook;
+use fantail_rules::pacing::{Call, News};
 use fantail_rules::priority::Priority;
-use std::collections::{BTreeMap, BTreeSet};
+use state::{FOUND_MAX, Look, State, Waiting, Way, earlier};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
-
-/// Rows that are read at once.
-const FOUND_MAX: usize = 1_024;
-/// What did not fit is looked for again after this.
-const LOOK_AGAIN_MS: u64 = 50;
-/// What one channel may have in flight, to begin with and at most.
-const CONCURRENCY: Concurrency = Concurrency { start: 4_000, ceiling: 16_000 };
-/// Rates are the providers' business; until one has its own, none is near this.
-const RATE: Rate = Rate { per_second: 2_000_000, burst: 50_000 };
-/// One in so many places is kept for critical work.
-const RESERVED_SHARE: u32 = 8;
 
 /// Something that can be planned. The oldest event first, whatever round it is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,54 +45,6 @@ pub struct Dispatch {
     bell: Bell,
 }
 
-struct State {
-    channels: BTreeMap<ChannelKind, Way>,
-    shards: BTreeMap<ShardNo, Waiting>,
-}
-
-/// One channel.
-struct Way {
-    lanes: Lanes<Job>,
-    pace: Pace,
-    in_flight: u32,
-    /// The last turn was refused for want of permits, not of work.
-    is_held_back: bool,
-    speed: Speed,
-    /// Deliveries of a turn, on average, in sixteenths.
-    per_turn: u64,
-}
-
-/// What waits in the tables of a shard. Times are wall times.
-#[derive(Default)]
-struct Waiting {
-    /// When to look for work that was not offered, and behind which.
-    look_at: Option<Millis>,
-    work: Option<WorkId>,
-    /// The earliest timer that nobody was woken by, or when to look again; and behind which to go on.
-    due: Option<Millis>,
-    timer: Option<Timer>,
-    /// No timer before this waits that is not in `woken`. What is done lies about in the tables for a while: it is not
-    /// walked over again and again.
-    floor: Millis,
-    /// Timers that were offered and are not done.
-    woken: BTreeSet<(Millis, ParcelId)>,
-}
-
-impl Waiting {
-    fn is_due(&mut self, at: Millis) {
-        self.due = earlier(self.due, Some(at));
-        self.floor = self.floor.min(at);
-    }
-
-    fn timers_from(&self) -> TimersFrom {
-        self.timer.map_or(TimersFrom::Due(self.floor), TimersFrom::Behind)
-    }
-
-    fn is_missed(&mut self, at: Millis) {
-        self.look_at = earlier(self.look_at, Some(at));
-    }
-}
-
 /// A parcel to plan, with its permits.
 pub struct Start {
     pub channel: ChannelKind,
@@ -111,19 +53,11 @@ pub struct Start {
 
 impl Dispatch {
     pub fn new(shards: impl Iterator<Item = ShardNo>, now: Millis) -> Self {
-        let way = || Way {
-            lanes: Lanes::new(),
-            pace: Pace::new(RATE, CONCURRENCY, now),
-            in_flight: 0,
-            speed: Speed::default(),
-            per_turn: 16,
-            is_held_back: false,
-        };
         let kinds = ChannelKind::ALL.into_iter().filter(|kind| *kind != ChannelKind::InApp);
         let at_once = Some(Millis(0));
         let waiting = || Waiting { look_at: at_once, due: at_once, ..Waiting::default() };
         let state = State {
-            channels: kinds.map(|kind| (kind, way())).collect(),
+            channels: kinds.map(|kind| (kind, Way::new(now))).collect(),
             shards: shards.map(|shard| (shard, waiting())).collect(),
         };
         Self { state: Mutex::new(state), bell: Bell::default() }
@@ -266,121 +200,6 @@ pub struct Came {
     pub more: bool,
     /// There was nothing to decide about.
     pub is_idle: bool,
-}
-
-/// What is wanted of a shard's tables, if anything, and behind which row.
-#[derive(Clone, Copy)]
-struct Look {
-    work: Option<Option<WorkId>>,
-    timers: Option<TimersFrom>,
-}
-
-fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
-}
-
-impl State {
-    fn offer_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) {
-        if self.put_work(shard, work, lane) == Offered::Full {
-            self.shards.entry(shard).or_default().is_missed(Millis(0));
-        }
-    }
-
-    fn put_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) -> Offered {
-        let job = Job { arrival: work.arrival, shard, what: What::Work(work) };
-        self.put(work.channel, lane, work.tenant, job)
-    }
-
-    /// A timer whose time has come.
-    fn put_timer(&mut self, shard: ShardNo, timer: Timer) -> Offered {
-        let Timer { due, parcel, lane } = timer;
-        if !self.shards.entry(shard).or_default().woken.insert((due, parcel)) {
-            return Offered::Known;
-        }
-        let job = Job { arrival: parcel.arrival, shard, what: What::Wake { parcel, due } };
-        let offered = self.put(parcel.channel, lane, parcel.tenant, job);
-        if offered == Offered::Full {
-            self.shards.entry(shard).or_default().woken.remove(&(due, parcel));
-        }
-        offered
-    }
-
-    /// What was found of work: a whole page means that there is more.
-    fn found_work(&mut self, shard: ShardNo, works: &[(WorkId, WorkRow)], wall: Millis) {
-        let mut is_full = false;
-        for (work, row) in works {
-            is_full |= self.put_work(shard, *work, row.terms.lane) == Offered::Full;
-        }
-        let last = works.last().filter(|_| works.len() == FOUND_MAX).map(|(work, _)| *work);
-        let waiting = self.shards.entry(shard).or_default();
-        waiting.work = last;
-        let again = match (is_full, last) {
-            (true, _) => Some(wall.plus(LOOK_AGAIN_MS)),
-            (false, Some(_)) => Some(wall),
-            (false, None) => None,
-        };
-        waiting.look_at = earlier(waiting.look_at, again);
-    }
-
-    /// What was found of timers that are due, and the next one that is not.
-    fn found_timers(&mut self, shard: ShardNo, due: &[Timer], later: Option<Timer>, wall: Millis) {
-        let mut is_full = false;
-        for timer in due {
-            is_full |= self.put_timer(shard, *timer) == Offered::Full;
-        }
-        let last = due.last().filter(|_| due.len() == FOUND_MAX).copied();
-        let waiting = self.shards.entry(shard).or_default();
-        waiting.timer = last;
-        let again = match (is_full, last) {
-            (true, _) => Some(wall.plus(LOOK_AGAIN_MS)),
-            (false, Some(_)) => Some(wall),
-            (false, None) => later.map(|timer| timer.due),
-        };
-        // What was offered meanwhile says itself when it is due.
-        let offered = waiting.due.unwrap_or(Millis(u64::MAX));
-        if !is_full && last.is_none() {
-            let woken = waiting.woken.first().map_or(Millis(u64::MAX), |(due, _)| *due);
-            waiting.floor = wall.plus(1).min(woken).min(offered);
-        }
-        waiting.due = earlier(waiting.due, again);
-    }
-
-    fn put(&mut self, channel: ChannelKind, lane: Priority, tenant: TenantId, job: Job) -> Offered {
-        match self.channels.get_mut(&channel) {
-            Some(way) => way.lanes.offer(lane, tenant, job.shard.0, job),
-            None => Offered::Known,
-        }
-    }
-}
-
-impl Way {
-    fn has_work(&self) -> bool {
-        self.lanes.len() > 0
-    }
-
-    /// Permits first, then whose turn it is.
-    fn next(&mut self, now: Millis) -> Option<Turn<Job>> {
-        self.is_held_back = false;
-        if !self.has_work() {
-            return None;
-        }
-        let free = self.pace.permits(now, PARCEL_MEMBERS_MAX);
-        self.is_held_back = free == 0;
-        let places = self.pace.concurrency();
-        let open = places.saturating_sub(places / RESERVED_SHARE).saturating_sub(self.in_flight);
-        let reserved = free - free.min(open);
-        let quantum = PARCEL_MEMBERS_MAX;
-        let Some(turn) = self.lanes.next(Permits { free, reserved, quantum }) else {
-            self.pace.put_back(free);
-            return None;
-        };
-        self.pace.put_back(free - turn.deliveries_max);
-        self.in_flight += turn.deliveries_max;
-        Some(turn)
-    }
 }
 
 /// Starts parcels until the node stops. First of all, what an earlier leader may have sent becomes unknown.

@@ -1,24 +1,22 @@
 //! The handle that callers hold: cheap to clone, every capability a method. It starts the loops and stops them. Its
-//! methods for templates are in `templates`, those for the audit log in `audit`.
+//! methods for templates are in `templates`, those for devices in `devices`, those for the audit log in `audit`.
 
 use crate::ask::{
-    Accepted, Called, ChannelKind, ChannelSet, Counts, DeadLetter, DeliveryState, DeviceAsk, DeviceView,
-    EdgeAsk, EdgeChange, EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk,
-    Names, NotificationStatus, NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage,
-    Refusal, Registered, SuppressionAsk, SuppressionView, TenantAsk, TenantPatch, TenantView, Upserted,
-    UserAsk, UserView, Which, Who, Wish,
+    Accepted, Called, ChannelKind, ChannelSet, Counts, DeadLetter, DeliveryState, EdgeAsk, EdgeChange,
+    EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus,
+    NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal, TenantAsk, TenantPatch,
+    TenantView, Upserted, UserAsk, UserView, Which, Who, Wish,
 };
 use crate::core::Core;
 use crate::dead_letters::DeadPlace;
 use crate::meter::Reading;
 use crate::{
-    accept, addressed, audit, crowds, dead_letters, deliveries, devices, housekeeping, inbox, notify, people,
+    accept, addressed, audit, crowds, dead_letters, deliveries, housekeeping, inbox, notify, people,
     producers, schedule, start, tenants,
 };
 use fantail_ports::store::{Gauges, StoreError, Tended};
 use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
-use fantail_rules::suppression::Reason;
 use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
 use tracing::warn;
@@ -294,41 +292,6 @@ impl Node {
 
     pub async fn delete_user(&self, tenant: TenantId, user: &str) -> Result<(), Refusal> {
         people::delete_user(&self.core, tenant, user).await
-    }
-
-    /// `Ok` only after it is durable. The device is used once its address is known to be this user's alone.
-    pub async fn register_device(&self, tenant: TenantId, ask: DeviceAsk) -> Result<Registered, Refusal> {
-        devices::register(&self.core, tenant, ask).await
-    }
-
-    pub async fn devices(&self, tenant: TenantId, user: &str) -> Result<Vec<DeviceView>, Refusal> {
-        devices::devices(&self.core, tenant, user)
-    }
-
-    pub async fn unregister_device(&self, tenant: TenantId, user: &str, device: &str) -> Result<(), Refusal> {
-        devices::unregister(&self.core, tenant, user, device).await
-    }
-
-    /// From the answer on, nothing more is planned for this address within moments, whoever has it.
-    pub async fn suppress(
-        &self,
-        tenant: TenantId,
-        ask: &SuppressionAsk,
-        reason: Reason,
-    ) -> Result<(), Refusal> {
-        devices::suppress(&self.core, tenant, ask, reason).await
-    }
-
-    pub async fn unsuppress(&self, tenant: TenantId, ask: &SuppressionAsk) -> Result<(), Refusal> {
-        devices::unsuppress(&self.core, tenant, ask).await
-    }
-
-    pub async fn suppression(
-        &self,
-        tenant: TenantId,
-        ask: &SuppressionAsk,
-    ) -> Result<SuppressionView, Refusal> {
-        devices::suppression(&self.core, tenant, ask)
     }
 
     /// `Ok(true)` if the edge changed, `Ok(false)` if it was so already.

@@ -140,29 +140,10 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let fronts = starter.lead_fronts(layout).await?;
     let tails = fronts.iter().map(|(no, front)| (*no, front.tail.clone())).collect();
     let bells: Bells = (0..layout.shards).map(|no| (ShardNo(no), Bell::default())).collect();
-    let mut directories = BTreeMap::new();
-    for no in (0..layout.directories).map(DirectoryNo) {
-        let bells = bells.clone();
-        let settled: Settled = Box::new(move |_, _| bells.values().for_each(Bell::ring));
-        let (queue, _) = starter.lead(Directory(no), &BTreeMap::new(), settled).await?;
-        directories.insert(no, DirectoryHandle { queue });
-    }
-    let mut shards = BTreeMap::new();
+    let directories = starter.lead_directories(layout, &bells).await?;
     let now = starter.ports.clock.monotonic();
     let dispatch = Arc::new(Dispatch::new((0..layout.shards).map(ShardNo), now));
-    for (shard, bell) in bells {
-        let (heard, offers) = (bell.0.subscribe(), dispatch.clone());
-        let todos: Arc<Todos> = Arc::default();
-        let remembered = todos.clone();
-        let settled: Settled = Box::new(move |_, found| {
-            offers.offer(shard, found);
-            if remembered.offer(found) {
-                bell.ring();
-            }
-        });
-        let (queue, _) = starter.lead(Shard(shard), &tails, settled).await?;
-        shards.insert(shard, ShardHandle { queue, bell: heard, todos });
-    }
+    let shards = starter.lead_shards(bells, &tails, &dispatch).await?;
     let Starter { ports, meter, replayed, newest, applied } = starter;
     let clock_behind_ms = compare_clock(newest, &ports, &meter);
     for tenant in plane.now().tenants.keys() {
@@ -246,6 +227,44 @@ fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>) -> Settled {
 }
 
 impl Starter {
+    async fn lead_directories(
+        &mut self,
+        layout: Layout,
+        bells: &Bells,
+    ) -> Result<BTreeMap<DirectoryNo, DirectoryHandle>, StartError> {
+        let mut directories = BTreeMap::new();
+        for no in (0..layout.directories).map(DirectoryNo) {
+            let bells = bells.clone();
+            let settled: Settled = Box::new(move |_, _| bells.values().for_each(Bell::ring));
+            let (queue, _) = self.lead(Directory(no), &BTreeMap::new(), settled).await?;
+            directories.insert(no, DirectoryHandle { queue });
+        }
+        Ok(directories)
+    }
+
+    async fn lead_shards(
+        &mut self,
+        bells: Bells,
+        tails: &BTreeMap<FrontNo, Arc<Tail>>,
+        dispatch: &Arc<Dispatch>,
+    ) -> Result<BTreeMap<ShardNo, ShardHandle>, StartError> {
+        let mut shards = BTreeMap::new();
+        for (shard, bell) in bells {
+            let (heard, offers) = (bell.0.subscribe(), dispatch.clone());
+            let todos: Arc<Todos> = Arc::default();
+            let remembered = todos.clone();
+            let settled: Settled = Box::new(move |_, found| {
+                offers.offer(shard, found);
+                if remembered.offer(found) {
+                    bell.ring();
+                }
+            });
+            let (queue, _) = self.lead(Shard(shard), tails, settled).await?;
+            shards.insert(shard, ShardHandle { queue, bell: heard, todos });
+        }
+        Ok(shards)
+    }
+
     async fn lead_fronts(&mut self, layout: Layout) -> Result<BTreeMap<FrontNo, FrontHandle>, StartError> {
         let mut fronts = BTreeMap::new();
         for front in (0..layout.fronts).map(FrontNo) {

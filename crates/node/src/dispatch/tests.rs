@@ -1,6 +1,9 @@
 //! Nothing that waits in the tables is forgotten, whatever happens in memory.
 
+use super::state::LOOK_AGAIN_MS;
 use super::*;
+use fantail_machine::tables::ledger::{Timer, TimersFrom};
+use fantail_machine::tables::work::WorkRow;
 use fantail_rules::ids::{TenantId, UserNo};
 use fantail_rules::limits::WORK_PER_TENANT_MAX;
 

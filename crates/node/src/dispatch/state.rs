@@ -1,0 +1,198 @@
+//! What dispatch knows: the lanes and the pace of each channel, and what may wait in each shard's tables.
+
+use super::{Job, What};
+use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom};
+use fantail_machine::tables::work::{WorkId, WorkRow};
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Millis, ShardNo, TenantId};
+use fantail_rules::lanes::{Lanes, Offered, Permits, Turn};
+use fantail_rules::limits::PARCEL_MEMBERS_MAX;
+use fantail_rules::outlook::Speed;
+use fantail_rules::pacing::{Concurrency, Pace, Rate};
+use fantail_rules::priority::Priority;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rows that are read at once.
+pub const FOUND_MAX: usize = 1_024;
+/// What did not fit is looked for again after this.
+pub const LOOK_AGAIN_MS: u64 = 50;
+/// What one channel may have in flight, to begin with and at most.
+const CONCURRENCY: Concurrency = Concurrency { start: 4_000, ceiling: 16_000 };
+/// Rates are the providers' business; until one has its own, none is near this.
+const RATE: Rate = Rate { per_second: 2_000_000, burst: 50_000 };
+/// One in so many places is kept for critical work.
+const RESERVED_SHARE: u32 = 8;
+
+pub struct State {
+    pub channels: BTreeMap<ChannelKind, Way>,
+    pub shards: BTreeMap<ShardNo, Waiting>,
+}
+
+/// One channel.
+pub struct Way {
+    pub lanes: Lanes<Job>,
+    pub pace: Pace,
+    pub in_flight: u32,
+    /// The last turn was refused for want of permits, not of work.
+    pub is_held_back: bool,
+    pub speed: Speed,
+    /// Deliveries of a turn, on average, in sixteenths.
+    pub per_turn: u64,
+}
+
+/// What waits in the tables of a shard. Times are wall times.
+#[derive(Default)]
+pub struct Waiting {
+    /// When to look for work that was not offered, and behind which.
+    pub look_at: Option<Millis>,
+    pub work: Option<WorkId>,
+    /// The earliest timer that nobody was woken by, or when to look again; and behind which to go on.
+    pub due: Option<Millis>,
+    pub timer: Option<Timer>,
+    /// No timer before this waits that is not in `woken`. What is done lies about in the tables for a while: it is not
+    /// walked over again and again.
+    pub floor: Millis,
+    /// Timers that were offered and are not done.
+    pub woken: BTreeSet<(Millis, ParcelId)>,
+}
+
+impl Waiting {
+    pub fn is_due(&mut self, at: Millis) {
+        self.due = earlier(self.due, Some(at));
+        self.floor = self.floor.min(at);
+    }
+
+    pub fn timers_from(&self) -> TimersFrom {
+        self.timer.map_or(TimersFrom::Due(self.floor), TimersFrom::Behind)
+    }
+
+    pub fn is_missed(&mut self, at: Millis) {
+        self.look_at = earlier(self.look_at, Some(at));
+    }
+}
+
+/// What is wanted of a shard's tables, if anything, and behind which row.
+#[derive(Clone, Copy)]
+pub struct Look {
+    pub work: Option<Option<WorkId>>,
+    pub timers: Option<TimersFrom>,
+}
+
+pub fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+impl State {
+    pub fn offer_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) {
+        if self.put_work(shard, work, lane) == Offered::Full {
+            self.shards.entry(shard).or_default().is_missed(Millis(0));
+        }
+    }
+
+    pub fn put_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) -> Offered {
+        let job = Job { arrival: work.arrival, shard, what: What::Work(work) };
+        self.put(work.channel, lane, work.tenant, job)
+    }
+
+    /// A timer whose time has come.
+    pub fn put_timer(&mut self, shard: ShardNo, timer: Timer) -> Offered {
+        let Timer { due, parcel, lane } = timer;
+        if !self.shards.entry(shard).or_default().woken.insert((due, parcel)) {
+            return Offered::Known;
+        }
+        let job = Job { arrival: parcel.arrival, shard, what: What::Wake { parcel, due } };
+        let offered = self.put(parcel.channel, lane, parcel.tenant, job);
+        if offered == Offered::Full {
+            self.shards.entry(shard).or_default().woken.remove(&(due, parcel));
+        }
+        offered
+    }
+
+    /// What was found of work: a whole page means that there is more.
+    pub fn found_work(&mut self, shard: ShardNo, works: &[(WorkId, WorkRow)], wall: Millis) {
+        let mut is_full = false;
+        for (work, row) in works {
+            is_full |= self.put_work(shard, *work, row.terms.lane) == Offered::Full;
+        }
+        let last = works.last().filter(|_| works.len() == FOUND_MAX).map(|(work, _)| *work);
+        let waiting = self.shards.entry(shard).or_default();
+        waiting.work = last;
+        let again = match (is_full, last) {
+            (true, _) => Some(wall.plus(LOOK_AGAIN_MS)),
+            (false, Some(_)) => Some(wall),
+            (false, None) => None,
+        };
+        waiting.look_at = earlier(waiting.look_at, again);
+    }
+
+    /// What was found of timers that are due, and the next one that is not.
+    pub fn found_timers(&mut self, shard: ShardNo, due: &[Timer], later: Option<Timer>, wall: Millis) {
+        let mut is_full = false;
+        for timer in due {
+            is_full |= self.put_timer(shard, *timer) == Offered::Full;
+        }
+        let last = due.last().filter(|_| due.len() == FOUND_MAX).copied();
+        let waiting = self.shards.entry(shard).or_default();
+        waiting.timer = last;
+        let again = match (is_full, last) {
+            (true, _) => Some(wall.plus(LOOK_AGAIN_MS)),
+            (false, Some(_)) => Some(wall),
+            (false, None) => later.map(|timer| timer.due),
+        };
+        // What was offered meanwhile says itself when it is due.
+        let offered = waiting.due.unwrap_or(Millis(u64::MAX));
+        if !is_full && last.is_none() {
+            let woken = waiting.woken.first().map_or(Millis(u64::MAX), |(due, _)| *due);
+            waiting.floor = wall.plus(1).min(woken).min(offered);
+        }
+        waiting.due = earlier(waiting.due, again);
+    }
+
+    pub fn put(&mut self, channel: ChannelKind, lane: Priority, tenant: TenantId, job: Job) -> Offered {
+        match self.channels.get_mut(&channel) {
+            Some(way) => way.lanes.offer(lane, tenant, job.shard.0, job),
+            None => Offered::Known,
+        }
+    }
+}
+
+impl Way {
+    pub fn new(now: Millis) -> Self {
+        Self {
+            lanes: Lanes::new(),
+            pace: Pace::new(RATE, CONCURRENCY, now),
+            in_flight: 0,
+            is_held_back: false,
+            speed: Speed::default(),
+            per_turn: 16,
+        }
+    }
+
+    pub fn has_work(&self) -> bool {
+        self.lanes.len() > 0
+    }
+
+    /// Permits first, then whose turn it is.
+    pub fn next(&mut self, now: Millis) -> Option<Turn<Job>> {
+        self.is_held_back = false;
+        if !self.has_work() {
+            return None;
+        }
+        let free = self.pace.permits(now, PARCEL_MEMBERS_MAX);
+        self.is_held_back = free == 0;
+        let places = self.pace.concurrency();
+        let open = places.saturating_sub(places / RESERVED_SHARE).saturating_sub(self.in_flight);
+        let reserved = free - free.min(open);
+        let quantum = PARCEL_MEMBERS_MAX;
+        let Some(turn) = self.lanes.next(Permits { free, reserved, quantum }) else {
+            self.pace.put_back(free);
+            return None;
+        };
+        self.pace.put_back(free - turn.deliveries_max);
+        self.in_flight += turn.deliveries_max;
+        Some(turn)
+    }
+}
