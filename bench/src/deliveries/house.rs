@@ -14,6 +14,7 @@ use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::shard::{Change, Edge, ShardRecord, UserPut};
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::shard::{self, Derived};
+use fantail_machine::tables::Family;
 use fantail_machine::view::View;
 use fantail_node::Node;
 use fantail_node::ask::TenantAsk;
@@ -24,7 +25,7 @@ use fantail_ports::clock::Clock;
 use fantail_ports::journal::{Append, Journal};
 use fantail_ports::keyring::{Context as Sealing, Keyring, ListName};
 use fantail_ports::store::{Commit, Store};
-use fantail_ports::tables::Changes;
+use fantail_ports::tables::{Changes, KeyRange, Order};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{
@@ -33,6 +34,7 @@ use fantail_rules::ids::{
 };
 use fantail_server::system::{SystemClock, SystemEntropy, SystemTasks};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -107,10 +109,27 @@ impl House {
         Ok(node)
     }
 
-    /// The tenant that everything here belongs to.
-    pub async fn tenant(&self) -> Result<TenantId> {
+    /// The bytes of all ledgers: the guard, and what became of each delivery.
+    pub async fn ledger_bytes(&self) -> Result<f64> {
+        let mut bytes = 0;
+        for no in 0..SHARDS {
+            let mut scanned = Ok(());
+            self.store.read(PartitionId::Shard(ShardNo(no)), &mut |state| {
+                let range = KeyRange { from: &[Family::Ledger as u8], to: &[Family::Ledger as u8 + 1] };
+                scanned = state.tables().scan(range, Order::Ascending, &mut |key, row| {
+                    bytes += key.len() + row.len();
+                    ControlFlow::Continue(())
+                });
+            })?;
+            scanned.context("cannot read ledgers")?;
+        }
+        Ok(bytes as f64)
+    }
+
+    /// A new tenant.
+    pub async fn tenant(&self, slug: &str) -> Result<TenantId> {
         let node = self.start(self.stub()?).await?;
-        let ask = TenantAsk { slug: "bench".to_owned(), name: "Bench".to_owned() };
+        let ask = TenantAsk { slug: slug.to_owned(), name: slug.to_owned() };
         let tenant = node.create_tenant(ask).await.map_err(|refusal| anyhow!("{refusal}"))?;
         node.stop().await.map_err(|refusal| anyhow!("{refusal}"))?;
         Ok(tenant.id)

@@ -1,10 +1,11 @@
 //! Deliveries through the stub channel, with durable Intent and outcome: a node on local files in a process of its own.
 //!
 //! Half of the members come from one dense list (a tenth of all users), half from sparse lists of 10,000; everybody has
-//! two devices. The page cache is dropped before anything is sent. Critical notifications are timed alone and beside a
-//! backlog; direct sends have content of their own for each recipient.
+//! two devices. The page cache is dropped before anything is sent. Critical notifications are timed alone and beside
+//! backlogs, those of another tenant alone and beside a flood; direct sends have content of their own for each recipient.
 
 mod house;
+mod peers;
 
 use crate::Bench;
 use crate::event::spread;
@@ -25,8 +26,8 @@ use fantail_rules::ids::TenantId;
 use house::{House, Import, user_name};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const DURABLE: &str = "fsync before each send, and each outcome";
@@ -51,25 +52,68 @@ pub struct Delivered {
     pub spent: Spent,
     pub journal_bytes: f64,
     pub critical_idle: Summary,
+    /// Beside a backlog that drains as fast as it can, and one whose provider takes 100,000 a second.
     pub critical_busy: Summary,
+    pub critical_paced: Summary,
     pub busy_backlog: f64,
+    /// Another tenant's, alone and beside the flood.
+    pub other_alone: Summary,
+    pub other_beside: Summary,
+    /// Ledgers as they are stored, for each fan-out delivery.
+    pub guard_bytes: f64,
     pub recipients: f64,
     pub accepted_seconds: f64,
     pub direct_seconds: f64,
 }
 
-/// The stub, with a clock: how long after acceptance critical messages leave.
-struct Timed {
+/// What the provider of a paced drain takes in a second.
+const PACED_PER_SECOND: u64 = 100_000;
+/// The tenant that is flooded around has so many users.
+const OTHER_USERS: u64 = 1_000;
+/// Deliveries that peers are measured with.
+const PEER_DELIVERIES: u64 = 400_000;
+
+/// The stub behind a door: it counts what comes one by one, and may let only so much of the rest in.
+struct Door {
     stub: Arc<dyn Channel>,
     arrived: AtomicU64,
+    is_paced: AtomicBool,
+    /// When the provider has done what it was given.
+    free_at: Mutex<Instant>,
 }
 
-impl Channel for Timed {
-    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
-        if shipment.lane == Priority::Critical {
-            self.arrived.fetch_add(shipment.messages.len() as u64, Ordering::Relaxed);
+impl Door {
+    fn new(stub: Arc<dyn Channel>) -> Self {
+        Self {
+            stub,
+            arrived: AtomicU64::new(0),
+            is_paced: AtomicBool::new(false),
+            free_at: Mutex::new(Instant::now()),
         }
-        self.stub.send(shipment, report)
+    }
+
+    /// When these messages may go in.
+    fn turn(&self, messages: usize) -> Instant {
+        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let begins = (*free_at).max(Instant::now());
+        *free_at = begins + Duration::from_secs(1) * messages as u32 / PACED_PER_SECOND as u32;
+        begins
+    }
+}
+
+impl Channel for Door {
+    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
+        if shipment.messages.len() as u64 == DEVICES {
+            self.arrived.fetch_add(DEVICES, Ordering::Relaxed);
+            return self.stub.send(shipment, report);
+        }
+        if !self.is_paced.load(Ordering::Relaxed) {
+            return self.stub.send(shipment, report);
+        }
+        Box::pin(async move {
+            tokio::time::sleep_until(self.turn(shipment.messages.len()).into()).await;
+            self.stub.send(shipment, report).await;
+        })
     }
 }
 
@@ -106,6 +150,11 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
             found.critical_busy,
             250.0,
         ),
+        (
+            format!("critical, beside a backlog of {:.0} that drains at 100,000/s", found.busy_backlog),
+            found.critical_paced,
+            100.0,
+        ),
     ] {
         bench.report.add(
             Row::new("deliveries", what, DURABLE)
@@ -113,6 +162,21 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
                 .fact("p99", summary.p99_ms, " ms")
                 .at_most(goal, summary.p99_ms, " ms p99"),
         );
+    }
+    let moved = found.other_beside.p99_ms / found.other_alone.p99_ms;
+    bench.report.add(
+        Row::new(
+            "deliveries",
+            "another tenant's single sends, beside a flood that drains at 100,000/s",
+            DURABLE,
+        )
+        .fact("p99 alone", found.other_alone.p99_ms, " ms")
+        .fact("p99 beside", found.other_beside.p99_ms, " ms")
+        .at_most(2.0, moved, " times"),
+    );
+    let ours = peers::Ours { deliveries_per_second: rate, guard_bytes: found.guard_bytes };
+    for row in peers::rows(ours, PEER_DELIVERIES.min(2 * users), &bench.work)? {
+        bench.report.add(row);
     }
     std::fs::remove_dir_all(&directory)?;
     Ok(())
@@ -137,7 +201,7 @@ impl Deliver {
 
     async fn import(&self) -> Result<()> {
         let house = House::open(&self.directory)?;
-        let tenant = house.tenant().await?;
+        let tenant = house.tenant("bench").await?;
         let mut import = Import::new(&house, tenant).await?;
         import.users(self.users).await?;
         import.follow("dense", (0..self.users).filter(|no| spread(*no).is_multiple_of(10))).await?;
@@ -146,6 +210,8 @@ impl Deliver {
             import.follow(&sparse_name(list), members).await?;
         }
         import.flush().await?;
+        let mut import = Import::new(&house, house.tenant("other").await?).await?;
+        import.users(OTHER_USERS).await?;
         house.close()?;
         answer(&tenant.0);
         Ok(())
@@ -156,11 +222,14 @@ impl Deliver {
         let sparse = self.sparse_lists();
         // Only root may.
         let _is_cold = std::fs::write("/proc/sys/vm/drop_caches", "3");
-        let push = Arc::new(Timed { stub: house.stub()?, arrived: AtomicU64::new(0) });
+        let push = Arc::new(Door::new(house.stub()?));
         let node = house.start(push.clone()).await?;
         let run = house.clock.wall().0;
         let work = Work { node: &node, tenant, push: &push, run };
-        let critical_idle = work.critical(self.critical, 0).await?;
+        // Tenants are numbered in the order in which they came.
+        let other = Work { tenant: TenantId(tenant.0 + 1), ..work };
+        let critical_idle = work.singles(Priority::Critical, self.critical, 0).await?;
+        let other_alone = other.singles(Priority::Normal, self.critical, 0).await?;
         let (before, journal_before) = (work.sent(), node.health().counters.record_bytes);
         let meter = Meter::begin()?;
         work.post("dense", "dense").await?;
@@ -173,10 +242,17 @@ impl Deliver {
         let expected = DEVICES * (self.users / 10 + sparse * SPARSE_MEMBERS) * 9 / 10;
         ensure!(deliveries >= expected, "{deliveries} deliveries, at least {expected} were expected");
         let journal_bytes = (node.health().counters.record_bytes - journal_before) as f64;
+        let guard_bytes = house.ledger_bytes().await? / deliveries as f64;
         let (accepted_seconds, direct_seconds) = work.direct(self.requests, self.users).await?;
         work.post("dense", "backlog").await?;
-        let critical_busy = work.critical(self.critical, 1).await?;
+        let critical_busy = work.singles(Priority::Critical, self.critical, 1).await?;
         let busy_backlog = (DEVICES * self.users / 10) as f64;
+        work.drained().await?;
+        push.is_paced.store(true, Ordering::Relaxed);
+        work.post("dense", "paced").await?;
+        let critical_paced = work.singles(Priority::Critical, self.critical, 2).await?;
+        let other_beside = other.singles(Priority::Normal, self.critical, 1).await?;
+        push.is_paced.store(false, Ordering::Relaxed);
         work.drained().await?;
         answer(&Delivered {
             deliveries: deliveries as f64,
@@ -184,7 +260,11 @@ impl Deliver {
             journal_bytes,
             critical_idle,
             critical_busy,
+            critical_paced,
             busy_backlog,
+            other_alone,
+            other_beside,
+            guard_bytes,
             recipients: (self.requests * 1_000) as f64,
             accepted_seconds,
             direct_seconds,
@@ -201,10 +281,11 @@ fn refused(refusal: Refusal) -> anyhow::Error {
     anyhow!("{refusal}")
 }
 
+#[derive(Clone, Copy)]
 struct Work<'a> {
     node: &'a Node,
     tenant: TenantId,
-    push: &'a Timed,
+    push: &'a Door,
     /// In every id, so that the same data can be measured again.
     run: u64,
 }
@@ -271,18 +352,18 @@ impl Work<'_> {
     }
 
     /// One after the other, each to one user: the time until the channel has it.
-    async fn critical(&self, count: u64, series: u64) -> Result<Summary> {
+    async fn singles(&self, lane: Priority, count: u64, series: u64) -> Result<Summary> {
         let mut samples = Samples::default();
         for no in 0..count {
             let recipients =
                 self.node.recipients(self.tenant, &[Who::User(user_name(no))]).await.map_err(refused)?;
             let before = self.push.arrived.load(Ordering::Relaxed);
             let began = Instant::now();
-            let mut ask = self.ask(&format!("critical-{series}-{no}"), Priority::Critical);
+            let mut ask = self.ask(&format!("single-{series}-{no}"), lane);
             ask.recipients = recipients.into_iter().map(|one| (one, None)).collect();
             self.node.notify(self.tenant, ask).await.map_err(refused)?;
             while self.push.arrived.load(Ordering::Relaxed) < before + DEVICES {
-                ensure!(began.elapsed() < Duration::from_secs(60), "a critical notification does not arrive");
+                ensure!(began.elapsed() < Duration::from_secs(60), "a notification does not arrive");
                 tokio::time::sleep(Duration::from_micros(200)).await;
             }
             samples.record(began.elapsed());

@@ -8,7 +8,7 @@ pub mod embedded;
 pub mod raw;
 
 mod postgres;
-mod redis;
+pub mod redis;
 mod scripts;
 
 mod ours;

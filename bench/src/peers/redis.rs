@@ -153,7 +153,7 @@ fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-fn command(out: &mut String, words: &[&str]) {
+pub fn command(out: &mut String, words: &[&str]) {
     write!(out, "*{}\r\n", words.len()).expect("writing to a String cannot fail");
     for word in words {
         write!(out, "${}\r\n{word}\r\n", word.len()).expect("writing to a String cannot fail");
@@ -161,19 +161,19 @@ fn command(out: &mut String, words: &[&str]) {
 }
 
 /// As much of the protocol as is needed here.
-struct Client {
+pub struct Client {
     stream: UnixStream,
     replies: BufReader<UnixStream>,
 }
 
 impl Client {
-    fn connect(socket: &Path) -> Result<Self> {
+    pub fn connect(socket: &Path) -> Result<Self> {
         let stream = UnixStream::connect(socket)?;
         Ok(Self { replies: BufReader::with_capacity(256 << 10, stream.try_clone()?), stream })
     }
 
     /// Sends commands and reads as many one-line replies.
-    fn exchange(&mut self, commands: &[u8], replies: usize) -> Result<()> {
+    pub fn exchange(&mut self, commands: &[u8], replies: usize) -> Result<()> {
         self.stream.write_all(commands)?;
         let mut line = Vec::with_capacity(64);
         for _ in 0..replies {
@@ -187,7 +187,7 @@ impl Client {
         Ok(())
     }
 
-    fn number_in_info(&mut self, name: &str) -> Result<f64> {
+    pub fn number_in_info(&mut self, name: &str) -> Result<f64> {
         let mut ask = String::new();
         command(&mut ask, &["INFO", "memory"]);
         self.stream.write_all(ask.as_bytes())?;

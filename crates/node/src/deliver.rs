@@ -23,6 +23,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{ClaimNo, DeviceNo, Millis, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::pacing::{Call, Signal};
+use fantail_rules::priority::Priority;
 use fantail_rules::reference::Reference;
 use fantail_rules::retry::Cause;
 use std::collections::BTreeMap;
@@ -32,8 +33,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use tracing::warn;
 
-/// Deliveries take turns beside tenants' own asks.
-const DELIVERIES: TenantId = TenantId(u32::MAX);
+/// Where deliveries that an earlier leader left take their turns.
+const ORPHANS: TenantId = TenantId(u32::MAX);
 /// A message whose first byte did not leave by then does not leave.
 const START_WITHIN_MS: u64 = 2_000;
 /// Answers are written down at the latest after this, however many are still awaited.
@@ -48,7 +49,8 @@ pub async fn run(core: Arc<Core>, start: Start) {
         What::Wake { parcel, due } => ShardAsk::Wake { parcel, due, deliveries_max: most },
     };
     let shard = core.shard(job.shard);
-    let (allowed, more) = match answer(shard.queue.push(DELIVERIES, vec![ask], 1_024)).await {
+    let line = line(start.turn.tenant, start.turn.lane);
+    let (allowed, more) = match answer(shard.queue.push(line, vec![ask], 1_024)).await {
         Ok(ShardAnswer::Allowed { allowed, more }) => (allowed, more),
         Ok(_) | Err(Refusal::Stopped { .. }) => return,
         // No journal, no Intent, no send: it waits.
@@ -70,6 +72,11 @@ pub async fn run(core: Arc<Core>, start: Start) {
     calls.truncate(permits as usize);
     calls.resize(permits as usize, Call { began, signal: Signal::Nothing });
     core.dispatch.ended(channel, core.ports.clock.monotonic(), &calls);
+}
+
+/// Deliveries take turns beside the tenants' own asks: those of each tenant in a line of their own, critical ones apart.
+fn line(tenant: TenantId, lane: Priority) -> TenantId {
+    TenantId(1 << 31 | tenant.0 << 1 | u32::from(lane == Priority::Critical))
 }
 
 async fn pause(core: &Core) {
@@ -222,7 +229,8 @@ impl Parcel<'_> {
         loop {
             let ask = ShardAsk::Outcome { parcel: self.allowed.parcel, told: told.clone() };
             let queue = &self.core.shard(self.job.shard).queue;
-            match answer(queue.push(DELIVERIES, vec![ask], bytes)).await {
+            let line = line(self.allowed.parcel.tenant, self.allowed.terms.lane);
+            match answer(queue.push(line, vec![ask], bytes)).await {
                 Ok(_) => {
                     self.core.ports.points.reach("deliver.settled");
                     self.core.meter.settled(self.channel, &told);
@@ -337,7 +345,7 @@ pub async fn take_over(core: &Core, shard: ShardNo) -> Result<u64, Refusal> {
         }
         let (asked, bytes) = (found.len() as u64, found.len() * 64);
         let asks = found.into_iter().map(|(parcel, _)| ShardAsk::Orphans { parcel }).collect();
-        match crate::core::answers(core.shard(shard).queue.push(DELIVERIES, asks, bytes)).await {
+        match crate::core::answers(core.shard(shard).queue.push(ORPHANS, asks, bytes)).await {
             Ok(_) => count += asked,
             Err(stopped @ Refusal::Stopped { .. }) => return Err(stopped),
             Err(_) => pause(core).await,
