@@ -23,6 +23,8 @@ pub enum Reading {
     UnsyncedBytes,
     /// Accepted facts that the slowest shard has not taken yet.
     TakeLagFacts,
+    /// Messages that a provider was given.
+    DeliveryAttempts,
 }
 
 impl Reading {
@@ -35,6 +37,7 @@ impl Reading {
             Self::WindowEvents => "fantail_window_events",
             Self::UnsyncedBytes => "fantail_unsynced_bytes",
             Self::TakeLagFacts => "fantail_take_lag_facts",
+            Self::DeliveryAttempts => "fantail_delivery_attempts_total",
         }
     }
 }

@@ -7,6 +7,7 @@ mod celebrity;
 mod fanout;
 mod fsync;
 mod lifecycle;
+mod notify;
 mod reads;
 
 use crate::Bench;
@@ -30,6 +31,7 @@ pub enum Scenario {
     Celebrity,
     Lifecycle,
     Index,
+    Notify,
     Deliveries,
 }
 
@@ -43,6 +45,7 @@ impl Scenario {
         Self::Celebrity,
         Self::Lifecycle,
         Self::Index,
+        Self::Notify,
         Self::Deliveries,
     ];
 
@@ -56,6 +59,7 @@ impl Scenario {
             Self::Celebrity => "celebrity",
             Self::Lifecycle => "lifecycle",
             Self::Index => "index",
+            Self::Notify => "notify",
             Self::Deliveries => "deliveries",
         }
     }
@@ -81,6 +85,7 @@ impl Scenario {
             Self::Celebrity => celebrity::run(bench).await,
             Self::Lifecycle => lifecycle::run(bench).await,
             Self::Index => index::run(bench).await,
+            Self::Notify => notify::run(bench).await,
             Self::Deliveries => deliveries::run(bench).await,
         }
     }
