@@ -126,13 +126,16 @@ impl House {
         Ok(bytes as f64)
     }
 
-    /// A new tenant.
-    pub async fn tenant(&self, slug: &str) -> Result<TenantId> {
+    /// New tenants.
+    pub async fn tenants<const COUNT: usize>(&self, slugs: [&str; COUNT]) -> Result<[TenantId; COUNT]> {
         let node = self.start(self.stub()?).await?;
-        let ask = TenantAsk { slug: slug.to_owned(), name: slug.to_owned() };
-        let tenant = node.create_tenant(ask).await.map_err(|refusal| anyhow!("{refusal}"))?;
+        let mut ids = [TenantId(0); COUNT];
+        for (slug, id) in slugs.into_iter().zip(&mut ids) {
+            let ask = TenantAsk { slug: slug.to_owned(), name: slug.to_owned() };
+            *id = node.create_tenant(ask).await.map_err(|refusal| anyhow!("{refusal}"))?.id;
+        }
         node.stop().await.map_err(|refusal| anyhow!("{refusal}"))?;
-        Ok(tenant.id)
+        Ok(ids)
     }
 }
 

@@ -201,7 +201,7 @@ impl Deliver {
 
     async fn import(&self) -> Result<()> {
         let house = House::open(&self.directory)?;
-        let tenant = house.tenant("bench").await?;
+        let [tenant, other] = house.tenants(["bench", "other"]).await?;
         let mut import = Import::new(&house, tenant).await?;
         import.users(self.users).await?;
         import.follow("dense", (0..self.users).filter(|no| spread(*no).is_multiple_of(10))).await?;
@@ -210,7 +210,7 @@ impl Deliver {
             import.follow(&sparse_name(list), members).await?;
         }
         import.flush().await?;
-        let mut import = Import::new(&house, house.tenant("other").await?).await?;
+        let mut import = Import::new(&house, other).await?;
         import.users(OTHER_USERS).await?;
         house.close()?;
         answer(&tenant.0);
