@@ -4,6 +4,9 @@
 //! the mark in the log says where to go on after a crash, so nothing is said twice and nothing left out. Goes to: the log,
 //! then `checkpoints`.
 //!
+//! Nobody waits for it: it rests three times as long as it works, so that a burst of deliveries has the cores for itself
+//! and is told of afterwards, and stops resting once it is a minute behind.
+//!
 //! What must never happen: deriving a record that is not applied, as its ledger is looked at; appending without the mark.
 
 use super::checkpoints::Notary;
@@ -14,13 +17,17 @@ use crate::take::HOUSE;
 use fantail_audit::fact::{Fact, Openings};
 use fantail_ports::audit::{AppendError, Batch, Draft};
 use fantail_ports::journal::{JournalError, ReadLimit, Record};
-use fantail_rules::ids::{PartitionId, Position};
+use fantail_rules::ids::{Millis, PartitionId, Position};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tracing::{error, info, warn};
 
 /// How often the loop looks. What happens in between shares one sync.
-const LOOK_EVERY_MS: u64 = 100;
+const LOOK_EVERY_MS: u64 = 250;
+/// So much longer than it works it rests.
+const REST_TIMES: u64 = 3;
+/// It rests no more when what waits is older than this.
+const BEHIND_MS_MAX: u64 = 60_000;
 /// After the log had no room.
 const REST_MS: u64 = 1_000;
 /// Records of one partition in one turn.
@@ -29,6 +36,8 @@ const READ: ReadLimit = ReadLimit { records: 1_024, bytes: 2 << 20 };
 /// record fits on top.
 const DRAFTS_MAX: usize = 4_096;
 const DRAFT_BYTES_MAX: usize = 2 << 20;
+/// Members that are told of in one turn: some twenty milliseconds.
+const LEAVES_MAX: usize = 8_192;
 
 /// Feeds the log until the root's queue closes, then what is still to derive, and tells that it has ended.
 pub async fn run(core: Arc<Core>) {
@@ -43,12 +52,18 @@ async fn walk(core: &Core) -> Result<(), Refusal> {
     let mut notary = Notary::open(core).await?;
     loop {
         let is_last = core.root.is_closed();
-        let rest_ms = match turn(core, &mut notary).await? {
-            Turn::MoreWaiting => 0,
+        let began = core.ports.clock.micros();
+        let turn = turn(core, &mut notary).await?;
+        let worked_ms = core.ports.clock.micros().saturating_sub(began) / 1_000;
+        let rest_ms = match turn {
+            Turn::MoreWaiting { is_behind: true } => 0,
+            Turn::MoreWaiting { is_behind: false } if is_last => 0,
+            Turn::MoreWaiting { is_behind: false } => (REST_TIMES * worked_ms).min(REST_MS),
             Turn::NoRoom => REST_MS,
             Turn::Done => LOOK_EVERY_MS,
         };
-        if is_last && rest_ms > 0 {
+        let is_done = !matches!(turn, Turn::MoreWaiting { .. });
+        if is_last && is_done {
             return notary.sign_now(core).await;
         }
         notary.sign_if_due(core).await?;
@@ -60,7 +75,7 @@ async fn walk(core: &Core) -> Result<(), Refusal> {
 
 enum Turn {
     Done,
-    MoreWaiting,
+    MoreWaiting { is_behind: bool },
     NoRoom,
 }
 
@@ -68,7 +83,8 @@ enum Turn {
 async fn turn(core: &Core, notary: &mut Notary) -> Result<Turn, Refusal> {
     let derived = core.ports.audit.log.derived();
     let mut batches = Vec::new();
-    let mut budget = Budget { drafts: DRAFTS_MAX, bytes: DRAFT_BYTES_MAX };
+    let mut budget =
+        Budget { drafts: DRAFTS_MAX, bytes: DRAFT_BYTES_MAX, leaves: LEAVES_MAX, oldest: Millis(u64::MAX) };
     let mut is_all = true;
     let began = core.ports.clock.micros();
     for (partition, applied) in &core.applied {
@@ -102,22 +118,36 @@ async fn turn(core: &Core, notary: &mut Notary) -> Result<Turn, Refusal> {
         notary.hear();
     }
     core.ports.points.reach("audit.appended");
-    Ok(if is_all { Turn::Done } else { Turn::MoreWaiting })
+    let is_behind = core.ports.clock.wall().since(budget.oldest) > BEHIND_MS_MAX;
+    Ok(if is_all { Turn::Done } else { Turn::MoreWaiting { is_behind } })
 }
 
 struct Budget {
     drafts: usize,
     bytes: usize,
+    leaves: usize,
+    /// The time of the oldest record that it was spent on.
+    oldest: Millis,
+}
+
+/// What one record comes to.
+struct Derived {
+    at: Millis,
+    drafts: Vec<Draft>,
+    leaves: usize,
 }
 
 impl Budget {
-    fn spend(&mut self, drafts: &[Draft]) {
-        self.drafts = self.drafts.saturating_sub(drafts.len());
-        self.bytes = self.bytes.saturating_sub(drafts.iter().map(|draft| draft.body.len()).sum());
+    fn spend(&mut self, derived: &Derived) {
+        let bytes = derived.drafts.iter().map(|draft| draft.body.len()).sum();
+        self.drafts = self.drafts.saturating_sub(derived.drafts.len());
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.leaves = self.leaves.saturating_sub(derived.leaves);
+        self.oldest = self.oldest.min(derived.at);
     }
 
     fn is_spent(&self) -> bool {
-        self.drafts == 0 || self.bytes == 0
+        self.drafts == 0 || self.bytes == 0 || self.leaves == 0
     }
 }
 
@@ -139,10 +169,10 @@ async fn batch(
         Err(failed) => return Err(stopped(&failed.to_string())),
     };
     for record in records.iter().take_while(|record| record.position <= applied) {
-        let drafts = drafts(core, partition, record).await?;
-        budget.spend(&drafts);
+        let derived = drafts(core, partition, record).await?;
+        budget.spend(&derived);
         batch.through = record.position;
-        batch.drafts.extend(drafts);
+        batch.drafts.extend(derived.drafts);
         if budget.is_spent() {
             break;
         }
@@ -150,9 +180,10 @@ async fn batch(
     Ok(batch)
 }
 
-async fn drafts(core: &Core, partition: PartitionId, record: &Record) -> Result<Vec<Draft>, Refusal> {
+async fn drafts(core: &Core, partition: PartitionId, record: &Record) -> Result<Derived, Refusal> {
     let (at, said) = derive::say(core, partition, record).await?;
     let mut drafts = Vec::with_capacity(said.len());
+    let leaves = said.iter().map(|said| said.members.len()).sum();
     for Said { tenant, fact, members, is_tracked } in said {
         let kind = fact.kind();
         let openings = is_tracked.then(|| Openings::of(kind, &members).map(Fact::Openings));
@@ -161,7 +192,7 @@ async fn drafts(core: &Core, partition: PartitionId, record: &Record) -> Result<
             drafts.push(Draft { tenant, position: record.position, at, kind: fact.kind(), body });
         }
     }
-    Ok(drafts)
+    Ok(Derived { at, drafts, leaves })
 }
 
 /// The journal was trimmed before there was an audit log, or the log was lost: says what is missing, and goes on.
