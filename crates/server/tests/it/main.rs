@@ -20,6 +20,7 @@ mod matrix;
 mod people;
 mod problems;
 mod producers;
+mod proofs;
 mod recovery;
 mod sending;
 mod templates;
