@@ -17,6 +17,7 @@ mod inbox;
 mod life;
 mod marks;
 mod matrix;
+mod outages;
 mod people;
 mod problems;
 mod producers;

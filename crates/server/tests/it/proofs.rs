@@ -146,3 +146,32 @@ fn redriving_the_dead_never_reaches_those_who_have_it() {
     assert_eq!(arrived.len(), PEOPLE, "everybody has it");
     assert!(arrived.values().all(|copies| *copies == 1), "nobody has it twice");
 }
+
+// proves: DEL-08
+#[test]
+fn every_dead_letter_is_listed_however_many_notifications_they_are_of() {
+    const LETTERS: usize = 150;
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:malformed/ann");
+    for no in 0..LETTERS {
+        send(&mut client, &notification(&format!("n{no}"), &["ann"], json!({})));
+    }
+    let all = json!({"dryRun": true});
+    eventually("all are dead", || (redrive(&mut client, &all) == LETTERS as u64).then_some(()));
+    for limit in [1_000, 40] {
+        let (mut cursor, mut listed) = (String::new(), std::collections::BTreeSet::new());
+        loop {
+            let page = expect(client.get(&format!("/api/v1/deadletters?limit={limit}{cursor}")), 200);
+            for letter in page["deadLetters"].as_array().expect("letters") {
+                let id = letter["eventId"].as_str().expect("an id").to_owned();
+                assert!(listed.insert(id), "listed twice: {letter}");
+            }
+            let Some(next) = page["nextCursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(listed.len(), LETTERS, "in pages of {limit}");
+    }
+}
