@@ -259,7 +259,7 @@ fn failures_end_as_they_should() {
     counts(&mut client, &poison, &json!({"cancelled": 1}));
     counts(&mut client, &again, &json!({"sent": 1}));
     let told = explain(&mut client, &again, "again");
-    assert!(told.contains("not taken, to be tried again") && told.contains("after 1 retries"), "{told}");
+    assert!(told.contains("not taken, to be tried again") && told.contains("after 1 retry"), "{told}");
     counts(&mut client, &bulk, &json!({"unconfirmed": 1}));
     let told = explain(&mut client, &bulk, "lost");
     assert!(told.contains("perhaps sent, and not sent again"), "{told}");

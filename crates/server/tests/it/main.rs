@@ -24,6 +24,7 @@ mod producers;
 mod proofs;
 mod recovery;
 mod sending;
+mod stories;
 mod templates;
 mod tenants;
 mod tls;
