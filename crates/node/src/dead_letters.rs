@@ -29,37 +29,60 @@ pub fn dead_letters(
     core.require_tenant(tenant)?;
     let mut letters = Vec::new();
     for shard in core.shards.keys().filter(|shard| after.is_none_or(|(first, _)| **shard >= first)) {
-        let after = after.filter(|(first, _)| first == shard).map(|(_, parcel)| parcel);
-        let found = core.read(PartitionId::Shard(*shard), |view| {
-            let tables = view.tables();
-            let parcels = ledger::dead(tables, tenant, after, LEDGERS_MAX)?;
-            let rows = parcels.into_iter().map(|parcel| Ok((parcel, ledger::find(tables, parcel)?)));
-            rows.collect::<Result<Vec<_>, TablesError>>()
-        })?;
-        for (parcel, row) in found {
-            let Some(row) = row else { continue };
-            for (member, standing) in row.members.iter().zip(row.standings.iter()) {
-                if standing.state == State::Dead {
-                    let (user, address) = shown(core, tenant, *shard, member.user)?;
-                    letters.push(DeadLetter {
-                        event: row.event,
-                        channel: parcel.channel,
-                        lane: row.terms.lane,
-                        user,
-                        address,
-                        device: member.device.0,
-                        code: standing.code.clone(),
-                        attempts: 1 + standing.retries + standing.resends,
-                        begun_at: row.begun,
-                    });
+        let mut behind = after.filter(|(first, _)| first == shard).map(|(_, parcel)| parcel);
+        loop {
+            let found = ledgers_behind(core, *shard, tenant, behind)?;
+            let Some((last, _)) = found.last() else { break };
+            behind = Some(*last);
+            for (parcel, row) in found {
+                letters_of(core, *shard, parcel, row, &mut letters)?;
+                if letters.len() >= limit {
+                    return Ok((letters, Some((*shard, parcel))));
                 }
-            }
-            if letters.len() >= limit {
-                return Ok((letters, Some((*shard, parcel))));
             }
         }
     }
     Ok((letters, None))
+}
+
+/// The next few ledgers that hold dead letters.
+fn ledgers_behind(
+    core: &Core,
+    shard: ShardNo,
+    tenant: TenantId,
+    behind: Option<ParcelId>,
+) -> Result<Vec<(ParcelId, Option<LedgerRow>)>, Refusal> {
+    core.read(PartitionId::Shard(shard), |view| {
+        let parcels = ledger::dead(view.tables(), tenant, behind, LEDGERS_MAX)?;
+        let rows = parcels.into_iter().map(|parcel| Ok((parcel, ledger::find(view.tables(), parcel)?)));
+        rows.collect::<Result<Vec<_>, TablesError>>()
+    })
+}
+
+fn letters_of(
+    core: &Core,
+    shard: ShardNo,
+    parcel: ParcelId,
+    row: Option<LedgerRow>,
+    letters: &mut Vec<DeadLetter>,
+) -> Result<(), Refusal> {
+    let Some(row) = row else { return Ok(()) };
+    let members = row.members.iter().zip(row.standings.iter());
+    for (member, standing) in members.filter(|(_, standing)| standing.state == State::Dead) {
+        let (user, address) = shown(core, parcel.tenant, shard, member.user)?;
+        letters.push(DeadLetter {
+            event: row.event,
+            channel: parcel.channel,
+            lane: row.terms.lane,
+            user,
+            address,
+            device: member.device.0,
+            code: standing.code.clone(),
+            attempts: 1 + standing.retries + standing.resends,
+            begun_at: row.begun,
+        });
+    }
+    Ok(())
 }
 
 /// Which dead letters an operator means.
@@ -87,12 +110,7 @@ pub async fn redrive(core: &Core, tenant: TenantId, which: &Which, wish: Wish) -
             .map(|named| named.iter().filter(|(home, _)| home == shard).map(|(_, user)| *user).collect());
         let mut after = None;
         loop {
-            let found = core.read(PartitionId::Shard(*shard), |view| {
-                let parcels = ledger::dead(view.tables(), tenant, after, LEDGERS_MAX)?;
-                let rows =
-                    parcels.into_iter().map(|parcel| Ok((parcel, ledger::find(view.tables(), parcel)?)));
-                rows.collect::<Result<Vec<_>, TablesError>>()
-            })?;
+            let found = ledgers_behind(core, *shard, tenant, after)?;
             let Some((last, _)) = found.last() else { break };
             after = Some(*last);
             for (parcel, row) in found {

@@ -20,10 +20,6 @@ pub fn open(
     clock: &Arc<dyn Clock>,
     tasks: &Arc<dyn Tasks>,
 ) -> Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
-    let arrivals_file = delivery.stub_arrivals.clone();
-    let settings = stub::Settings { arrivals_file, ..stub::Settings::default() };
-    let stub = Stub::open(&settings, clock.clone(), tasks.clone());
-    let stub = Arc::new(stub.context("cannot open the file of delivery.stub_arrivals")?);
     let ports = webhook::Ports {
         clock: clock.clone(),
         tasks: tasks.clone(),
@@ -34,8 +30,22 @@ pub fn open(
     let ways = [ChannelKind::Push, ChannelKind::Email, ChannelKind::Sms, ChannelKind::Webhook];
     let way = |kind: ChannelKind| {
         let provider = (kind == ChannelKind::Webhook).then(|| webhook.clone());
-        let way: Arc<dyn Channel> = Arc::new(Mixed { stub: stub.clone(), provider });
-        (kind, way)
+        let way: Arc<dyn Channel> = Arc::new(Mixed { stub: stub(delivery, kind, clock, tasks)?, provider });
+        Ok((kind, way))
     };
-    Ok(ways.into_iter().map(way).collect())
+    ways.into_iter().map(way).collect()
+}
+
+/// Each channel has its own, so that one can be broken while the others work.
+fn stub(
+    delivery: &Delivery,
+    kind: ChannelKind,
+    clock: &Arc<dyn Clock>,
+    tasks: &Arc<dyn Tasks>,
+) -> Result<Arc<Stub>> {
+    let control = delivery.stub_faults.clone().map(|file| stub::Control { file, channel: kind.name() });
+    let arrivals_file = delivery.stub_arrivals.clone();
+    let settings = stub::Settings { arrivals_file, control, ..stub::Settings::default() };
+    let stub = Stub::open(&settings, clock.clone(), tasks.clone());
+    Ok(Arc::new(stub.context("cannot open the file of delivery.stub_arrivals")?))
 }

@@ -167,16 +167,18 @@ fn answered(state: DeliveryState) -> &'static str {
 
 /// Where it stands now.
 fn stands(found: &Explanation, one: &DeliveryView) -> String {
-    let code = if one.code.is_empty() { String::new() } else { format!(" ({})", one.code) };
+    // A code that only says the state again is no reason.
+    let is_reason = !one.code.is_empty() && one.code != one.state.public_word();
+    let code = if is_reason { format!(" ({})", one.code) } else { String::new() };
     let due = time::text(one.due);
     match one.state {
         DeliveryState::Planned => "is planned".to_owned(),
         DeliveryState::Intent => "may be sent, and is being sent now".to_owned(),
-        DeliveryState::Accepted => format!("sent: the provider has it, after {} retries", one.retries),
+        DeliveryState::Accepted => format!("sent: the provider has it, {}", tries(one)),
         DeliveryState::Delivered => "delivered".to_owned(),
         DeliveryState::Failed => format!("failed for good{code}"),
         DeliveryState::Suppressed => format!("suppressed{code}: nothing was sent"),
-        DeliveryState::Deferred => format!("waits until {due}{code}, after {} retries", one.retries),
+        DeliveryState::Deferred => format!("waits until {due}{code}, {}", tries(one)),
         DeliveryState::Expired => format!("expired{code}: nothing is sent after its time to live"),
         DeliveryState::Cancelled => format!("called off{code}"),
         DeliveryState::Folded => "told as part of a digest".to_owned(),
@@ -185,9 +187,28 @@ fn stands(found: &Explanation, one: &DeliveryView) -> String {
             let class = found.class.map_or("", |class| class.name());
             format!("unknown{code}: evidence is awaited until {due}, then the policy for {class} decides")
         }
+        DeliveryState::Unconfirmed if one.resends > 0 => {
+            format!("unconfirmed{code}: perhaps sent, {}, and not sent any more", tries(one))
+        }
         DeliveryState::Unconfirmed => format!("unconfirmed{code}: perhaps sent, and not sent again"),
         DeliveryState::Dead => {
-            format!("a dead letter{code} after {} retries: redrive or drop it", one.retries)
+            format!("a dead letter{code}, {}: redrive or drop it", tries(one))
         }
+    }
+}
+
+/// How often it was tried before it came to stand there. A resend follows an attempt that nobody answered.
+fn tries(one: &DeliveryView) -> String {
+    let retries = match one.retries {
+        0 => "without a retry".to_owned(),
+        1 => "after 1 retry".to_owned(),
+        more => format!("after {more} retries"),
+    };
+    match (one.resends, one.retries) {
+        (0, _) => retries,
+        (1, 0) => "after 1 resend".to_owned(),
+        (more, 0) => format!("after {more} resends"),
+        (1, _) => format!("{retries} and 1 resend"),
+        (more, _) => format!("{retries} and {more} resends"),
     }
 }

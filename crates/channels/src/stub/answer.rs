@@ -23,6 +23,8 @@ pub fn reaction(wish: Option<Wish>, faults: &Faults, reference: &str, attempt: u
         (false, 0, later("503", None, Scope::Origin))
     } else if faults.fail_percent > 0 && draw(reference, attempt, 1) < u64::from(faults.fail_percent) {
         (false, 0, failed())
+    } else if faults.malformed_percent > 0 && draw(reference, 0, 2) < u64::from(faults.malformed_percent) {
+        (false, 0, malformed())
     } else {
         granted(wish, reference, attempt)
     };
@@ -40,7 +42,7 @@ fn granted(wish: Option<Wish>, reference: &str, attempt: u8) -> (bool, u64, Answ
         Wish::Failed => (false, 0, failed()),
         Wish::Down => (false, 0, later("503", None, Scope::Origin)),
         Wish::Dead => (false, 0, rejected(Refusal::DeadEndpoint, "dead", "the endpoint is gone")),
-        Wish::Malformed => (false, 0, rejected(Refusal::Malformed, "malformed", "the payload is malformed")),
+        Wish::Malformed => (false, 0, malformed()),
         Wish::Unwanted => {
             (false, 0, rejected(Refusal::Unwanted, "unwanted", "the recipient wants nothing more"))
         }
@@ -66,6 +68,10 @@ fn accepted() -> Answer {
 
 fn failed() -> Answer {
     later("500", None, Scope::Message)
+}
+
+fn malformed() -> Answer {
+    rejected(Refusal::Malformed, "malformed", "the payload is malformed")
 }
 
 fn later(code: &str, after_s: Option<u64>, scope: Scope) -> Answer {
@@ -96,7 +102,7 @@ mod tests {
     use super::*;
     use crate::stub::payload::wish;
 
-    const WELL: Faults = Faults { down: false, slow_ms: 0, fail_percent: 0 };
+    const WELL: Faults = Faults { down: false, slow_ms: 0, fail_percent: 0, malformed_percent: 0 };
 
     /// `arrives wait answer`, as a line.
     fn told(reaction: &Reaction) -> String {
@@ -150,6 +156,10 @@ mod tests {
         for endpoint in ["stub:ok", "stub:timeout", "stub:slow=5", "else"] {
             check(endpoint, &Faults { down: true, ..WELL }, 1, "false 0 later 503 None Origin");
             check(endpoint, &Faults { fail_percent: 100, ..WELL }, 1, "false 0 later 500 None Message");
+        }
+        for attempt in 1..4 {
+            let faults = Faults { malformed_percent: 100, ..WELL };
+            check("stub:ok", &faults, attempt, "false 0 rejected Malformed");
         }
         check("stub:slow=5", &Faults { slow_ms: 7, ..WELL }, 1, "true 12 accepted");
     }

@@ -5,6 +5,7 @@
 //! that passes other than through the ports, for the simulator runs it.
 
 use super::answer::{Reaction, reaction};
+use super::control::Control;
 use super::payload::{Wish, wish};
 use super::record::Record;
 use super::settings::{Faults, Settings};
@@ -21,22 +22,28 @@ pub struct Stub {
     clock: Arc<dyn Clock>,
     tasks: Arc<dyn Tasks>,
     faults: Mutex<Faults>,
+    control: Option<Control>,
     record: Record,
 }
 
 impl Stub {
     /// Fails only if the file of arrivals cannot be opened.
     pub fn open(settings: &Settings, clock: Arc<dyn Clock>, tasks: Arc<dyn Tasks>) -> io::Result<Self> {
-        Ok(Self { clock, tasks, faults: Mutex::default(), record: Record::open(settings)? })
+        let (control, record) = (settings.control.clone(), Record::open(settings)?);
+        Ok(Self { clock, tasks, faults: Mutex::default(), control, record })
     }
 
     pub fn set_faults(&self, faults: Faults) {
         *self.lock_faults() = faults;
     }
 
+    /// Those of the file, if there is one, stand above those that were set.
     #[must_use]
     pub fn faults(&self) -> Faults {
-        *self.lock_faults()
+        match &self.control {
+            Some(control) => control.read(),
+            None => *self.lock_faults(),
+        }
     }
 
     /// How many copies of a delivery have arrived, if the stub counts.

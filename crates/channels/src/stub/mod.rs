@@ -8,7 +8,10 @@ pub mod answer;
 
 mod record;
 
+pub mod control;
+
 mod client;
 
 pub use client::Stub;
+pub use control::Control;
 pub use settings::{Faults, Settings};

@@ -1,5 +1,6 @@
 //! What the stub keeps, and what is wrong with it at the moment.
 
+use super::control::Control;
 use std::path::PathBuf;
 
 /// How many references the record counts unless told otherwise: about 100 MB.
@@ -13,13 +14,15 @@ pub struct Settings {
     /// Every arrival is appended here before it is answered, so that copies can be counted across a kill -9. It makes
     /// each arrival a blocking write: for tests only.
     pub arrivals_file: Option<PathBuf>,
+    /// Faults that are read anew for every shipment, instead of those of [`super::Stub::set_faults`]: for tests only.
+    pub control: Option<Control>,
 }
 
 impl Settings {
     /// Counts what arrives, in memory.
     #[must_use]
     pub fn recording() -> Self {
-        Self { references_max: REFERENCES_MAX_DEFAULT, arrivals_file: None }
+        Self { references_max: REFERENCES_MAX_DEFAULT, arrivals_file: None, control: None }
     }
 }
 
@@ -32,4 +35,6 @@ pub struct Faults {
     pub slow_ms: u64,
     /// This share of attempts, drawn from reference and attempt, is answered 500 and does not arrive.
     pub fail_percent: u8,
+    /// This share of deliveries, drawn from the reference alone, is refused as malformed, whichever attempt it is.
+    pub malformed_percent: u8,
 }

@@ -32,7 +32,7 @@ fn copies_are_counted_where_they_arrive() {
 
 #[test]
 fn a_full_record_says_so_and_loses_no_count() {
-    let (stub, _) = stub(&Settings { references_max: 1, arrivals_file: None });
+    let (stub, _) = stub(&Settings { references_max: 1, ..Settings::default() });
     let answers = post(&stub, ["a", "b", "a"].map(|reference| message(reference, b"stub:ok")).to_vec());
     assert_eq!(answers, ["accepted", "unknown record", "accepted"]);
     assert_eq!(stub.copies("a"), 2);

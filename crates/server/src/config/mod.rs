@@ -48,6 +48,8 @@ pub struct Config {
 pub struct Delivery {
     /// Where the stub writes down what arrived.
     pub stub_arrivals: Option<PathBuf>,
+    /// Where tests say what is wrong with it.
+    pub stub_faults: Option<PathBuf>,
     /// Events of a tenant that may wait in one lane.
     pub queue_max: u64,
     /// For crash tests.
@@ -205,13 +207,13 @@ impl Layers {
             total_timeout_ms: self.number::<u64>("webhook.timeout_s", 1, 60)? * 1_000,
             ..webhook::Settings::default()
         };
-        let file = self.get("delivery.stub_arrivals").0;
-        let stub_arrivals = (!file.is_empty()).then(|| PathBuf::from(file));
+        let file = |key| Some(self.get(key).0).filter(|file| !file.is_empty()).map(PathBuf::from);
+        let (stub_arrivals, stub_faults) = (file("delivery.stub_arrivals"), file("delivery.stub_faults"));
         let die_at = self.get("delivery.die_at").0;
         let die_at = (!die_at.is_empty()).then(|| die_at.to_owned());
         let webhook_patience_ms = self.number::<u64>("webhook.disable_after_s", 1, 30 * 86_400)? * 1_000;
         let queue_max = self.number("delivery.queue_max", 1, 1_000_000_000)?;
-        Ok(Delivery { stub_arrivals, queue_max, die_at, webhook, webhook_patience_ms })
+        Ok(Delivery { stub_arrivals, stub_faults, queue_max, die_at, webhook, webhook_patience_ms })
     }
 
     fn rate(&self, rate: &'static str, burst: &'static str) -> Result<Option<Rate>, ConfigError> {

@@ -117,6 +117,12 @@ pub const SETTINGS: &[Setting] = &[
         "For tests: a file to which the stub provider appends a line for every message that arrives there.",
     ),
     text(
+        "delivery.stub_faults",
+        "",
+        "For tests: a file that says what is wrong with the stub provider, read anew for every parcel: lines like \
+         push down, email fail=20, sms slow=50 or push malformed=10.",
+    ),
+    text(
         "delivery.die_at",
         "",
         "For tests: a point of the walk and a number, like deliver.allowed:2; the process dies when it gets there.",

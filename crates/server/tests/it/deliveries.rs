@@ -11,13 +11,23 @@ use std::path::PathBuf;
 pub struct Post {
     pub directory: Directory,
     pub arrivals: PathBuf,
+    faults: PathBuf,
 }
 
 impl Post {
     pub fn new() -> Self {
         let directory = Directory::new();
         let arrivals = directory.path("arrivals");
-        Self { directory, arrivals }
+        let faults = directory.path("faults");
+        Self { directory, arrivals, faults }
+    }
+
+    /// What is wrong with the stub from now on: lines such as `push down`; nothing if there are none.
+    pub fn faults(&self, lines: &str) {
+        // Put in its place whole, since the server may read at any moment.
+        let draft = self.directory.path("faults.draft");
+        std::fs::write(&draft, lines).expect("a file");
+        std::fs::rename(&draft, &self.faults).expect("the same directory");
     }
 
     pub fn start(&self, environment: &[(&str, &str)]) -> Server {
@@ -26,17 +36,23 @@ impl Post {
 
     /// Or what the server said before it died.
     pub fn try_start(&self, environment: &[(&str, &str)]) -> Result<Server, Vec<String>> {
-        let file = self.arrivals.to_str().expect("a path").to_owned();
-        let mut all = vec![("FANTAIL_DELIVERY_STUB_ARRIVALS", file.as_str())];
+        let [arrivals, faults] = [&self.arrivals, &self.faults].map(|file| file.to_str().expect("a path"));
+        let mut all =
+            vec![("FANTAIL_DELIVERY_STUB_ARRIVALS", arrivals), ("FANTAIL_DELIVERY_STUB_FAULTS", faults)];
         all.extend_from_slice(environment);
         Server::try_start_in(&self.directory.path("data"), &[], &all)
     }
 
+    /// Everything that arrived, a line each, in its order.
+    pub fn lines(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.arrivals).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
     /// How often each delivery arrived.
     pub fn arrived(&self) -> BTreeMap<String, u64> {
-        let text = std::fs::read_to_string(&self.arrivals).unwrap_or_default();
         let mut copies = BTreeMap::new();
-        for line in text.lines() {
+        for line in self.lines() {
             let reference = line.split(' ').next().expect("a reference").to_owned();
             *copies.entry(reference).or_insert(0) += 1;
         }
@@ -75,15 +91,26 @@ pub fn status(client: &mut Client, id: &str) -> Value {
     expect(client.get(&format!("/api/v1/notifications/{id}/status?limit=1000")), 200)
 }
 
-/// The counts of a channel once they are these.
-fn counts(client: &mut Client, id: &str, expected: &Value) -> Value {
-    let mut last = Value::Null;
+/// The counts of push once they are these.
+pub fn counts(client: &mut Client, id: &str, expected: &Value) -> Value {
     eventually(&format!("{expected}"), || {
-        last = status(client, id);
-        let channel =
-            last["channels"].as_array().expect("channels").iter().find(|one| one["channel"] == "push");
-        (channel.expect("push")["counts"] == *expected).then(|| last.clone())
+        let found = status(client, id);
+        (*counts_of(&found, "push") == *expected).then_some(found)
     })
+}
+
+/// What a status says about a channel.
+pub fn counts_of<'a>(status: &'a Value, channel: &str) -> &'a Value {
+    let mut channels = status["channels"].as_array().expect("channels").iter();
+    &channels.find(|one| one["channel"] == channel).expect("the channel was asked for")["counts"]
+}
+
+/// A counter or gauge, over all its labels that contain this.
+pub fn metric(client: &mut Client, name: &str, label: &str) -> u64 {
+    let text = client.get("/metrics").expect("an answer").text();
+    let lines = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+    let values = lines.filter(|line| line.contains(label)).filter_map(|line| line.rsplit(' ').next());
+    values.map(|value| value.parse::<u64>().expect("a whole number")).sum()
 }
 
 pub fn explain(client: &mut Client, id: &str, user: &str) -> String {
@@ -232,7 +259,7 @@ fn failures_end_as_they_should() {
     counts(&mut client, &poison, &json!({"cancelled": 1}));
     counts(&mut client, &again, &json!({"sent": 1}));
     let told = explain(&mut client, &again, "again");
-    assert!(told.contains("not taken, to be tried again") && told.contains("after 1 retries"), "{told}");
+    assert!(told.contains("not taken, to be tried again") && told.contains("after 1 retry"), "{told}");
     counts(&mut client, &bulk, &json!({"unconfirmed": 1}));
     let told = explain(&mut client, &bulk, "lost");
     assert!(told.contains("perhaps sent, and not sent again"), "{told}");

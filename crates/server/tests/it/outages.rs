@@ -1,0 +1,168 @@
+//! What breaks, and who does not notice: a provider beside others, a tenant beside others. By counts and by the order
+//! of arrivals, never by time.
+
+use crate::deliveries::{Post, counts_of, metric, notification, register, send, status};
+use crate::proofs::people_with_mail;
+use crate::world::{ALL_SCOPES, eventually, ids, inbox, put_user, tenant_with_key};
+use fantail_server::client::Client;
+use serde_json::{Value, json};
+
+/// Waits until so many of a notification's deliveries by this channel are sent.
+fn eventually_sent(client: &mut Client, id: &str, channel: &str, sent: u64) {
+    eventually(&format!("{sent} are sent by {channel}"), || {
+        (counts_of(&status(client, id), channel)["sent"].as_u64() == Some(sent)).then_some(())
+    });
+}
+
+/// Arrivals whose content says this.
+fn arrivals_of(post: &Post, title: &str) -> usize {
+    post.lines().iter().filter(|line| line.contains(title)).count()
+}
+
+fn titled(id: &str, users: &[&str], channel: &str, title: &str) -> Value {
+    notification(id, users, json!({"channels": [channel], "content": {"title": title}}))
+}
+
+// proves: DEL-02, DEL-04, DEL-16
+#[test]
+fn a_provider_that_is_down_hinders_nobody_else_and_its_backlog_drains_once() {
+    const EACH: usize = 300;
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:ok/ann");
+    people_with_mail(&mut client, "bob", 1);
+    post.faults("push down\n");
+    let (mut pushes, mut mails) = (Vec::new(), Vec::new());
+    for no in 0..EACH {
+        pushes.push(send(&mut client, &titled(&format!("p{no}"), &["ann"], "push", "By push")));
+        mails.push(send(&mut client, &titled(&format!("m{no}"), &["bob0"], "email", "By mail")));
+    }
+    for id in &mails {
+        eventually_sent(&mut client, id, "email", 1);
+    }
+    assert_eq!((arrivals_of(&post, "By mail"), arrivals_of(&post, "By push")), (EACH, 0));
+    let tried = metric(&mut client, "fantail_delivery_attempts_total", "channel=\"push\"");
+    assert!(tried < EACH as u64 / 2, "it is not stampeded: {tried} attempts for {EACH} that wait");
+    post.faults("");
+    for id in &pushes {
+        eventually_sent(&mut client, id, "push", 1);
+    }
+    let arrived = post.arrived();
+    assert_eq!(arrived.len(), 2 * EACH, "the backlog has drained");
+    assert!(arrived.values().all(|copies| *copies == 1), "once each");
+}
+
+// proves: DEL-02, DEL-04
+#[test]
+fn a_provider_that_is_slow_hinders_nobody_else() {
+    const EACH: usize = 100;
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:ok/ann");
+    people_with_mail(&mut client, "bob", 1);
+    post.faults("push slow=60000\n");
+    let mut mails = Vec::new();
+    for no in 0..EACH {
+        send(&mut client, &titled(&format!("p{no}"), &["ann"], "push", "By push"));
+        mails.push(send(&mut client, &titled(&format!("m{no}"), &["bob0"], "email", "By mail")));
+    }
+    for id in &mails {
+        eventually_sent(&mut client, id, "email", 1);
+    }
+    let answered = metric(&mut client, "fantail_delivery_attempts_total", "channel=\"push\"");
+    assert_eq!(answered, 0, "not one push was answered meanwhile");
+}
+
+// proves: DEL-05, DEL-20
+#[test]
+fn a_provider_that_fails_every_fifth_and_recovers_has_everything_in_the_end() {
+    const PEOPLE: usize = 1_000;
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    let people = people_with_mail(&mut client, "u", PEOPLE);
+    let people: Vec<&str> = people.iter().map(String::as_str).collect();
+    post.faults("email fail=20\n");
+    let first = send(&mut client, &titled("n1", &people, "email", "While it fails"));
+    let deferred = eventually("the first attempts have ended", || {
+        let found = status(&mut client, &first);
+        let counts = counts_of(&found, "email");
+        let deferred = counts["deferred"].as_u64().unwrap_or(0);
+        (counts["sent"].as_u64().unwrap_or(0) + deferred == PEOPLE as u64).then_some(deferred)
+    });
+    assert!((100..300).contains(&deferred), "about every fifth: {deferred}");
+    // Some retries fail as well.
+    eventually("somebody failed twice", || {
+        let found = status(&mut client, &first);
+        let deliveries = found["deliveries"].as_array().expect("deliveries");
+        deliveries.iter().any(|one| one["attempts"].as_u64() > Some(2)).then_some(())
+    });
+    post.faults("");
+    let found = eventually("all have ended", || {
+        let found = status(&mut client, &first);
+        (found["channels"][0]["done"] == true).then_some(found)
+    });
+    let sent = counts_of(&found, "email")["sent"].as_u64().expect("a number");
+    assert!(sent * 1_000 > PEOPLE as u64 * 999, "{sent} of {PEOPLE} were delivered");
+    let arrived = post.arrived();
+    assert_eq!(arrived.len() as u64, sent);
+    assert!(arrived.values().all(|copies| *copies == 1), "once each");
+}
+
+/// The next single of each tenant, that is: several that wait in one shard start in order, one for each round in which
+/// a turn is planned and made durable, and the flood goes on in every such round.
+// proves: PRI-01, PRI-05, DEL-03
+#[test]
+fn a_flood_is_not_before_the_next_one_of_other_tenants_and_not_before_what_is_critical() {
+    const CROWD: usize = 1_000;
+    const FLOOD: usize = 8;
+    const OTHERS: usize = 4;
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut loud = server.client();
+    let crowd = people_with_mail(&mut loud, "u", CROWD);
+    let crowd: Vec<&str> = crowd.iter().map(String::as_str).collect();
+    let quiet = |no| {
+        let key = tenant_with_key(&mut server.admin(), &format!("quiet{no}"), ALL_SCOPES);
+        let mut client = server.with_key(&key);
+        people_with_mail(&mut client, "q", 1);
+        client
+    };
+    let others: Vec<Client> = (0..OTHERS).map(quiet).collect();
+    // The first thousands of the flood take all places that are not kept for critical ones; answers take their time.
+    post.faults("email slow=5000\n");
+    for no in 0..FLOOD {
+        send(&mut loud, &titled(&format!("f{no}"), &crowd, "email", "Flood"));
+    }
+    eventually("the flood fills the channel", || (arrivals_of(&post, "Flood") > 2 * CROWD).then_some(()));
+    let mut urgent = titled("urgent", &["u0"], "email", "Urgent");
+    urgent["priority"] = json!("critical");
+    send(&mut loud, &urgent);
+    eventually("places are kept for it", || (arrivals_of(&post, "Urgent") == 1).then_some(()));
+    for mut client in others {
+        let id = send(&mut client, &titled("single", &["q0"], "email", "Single"));
+        eventually_taken(&mut client, "q0", &id);
+    }
+    let before = arrivals_of(&post, "Flood");
+    assert!(before + 3 * CROWD <= FLOOD * CROWD, "most of the flood still waits: {before} have arrived");
+    post.faults("");
+    let all = FLOOD * CROWD + OTHERS + 1;
+    eventually("all have arrived", || (post.lines().len() == all).then_some(()));
+    let lines = post.lines();
+    let last = lines.iter().rposition(|line| line.contains("Single")).expect("it arrived");
+    let ahead = lines[..last].iter().filter(|line| line.contains("Flood")).count();
+    // A turn is a thousand at most: one that was out already, and one in the ring before theirs.
+    assert!(ahead <= before + 2 * CROWD, "{ahead} of the flood came first, {before} were there before");
+    assert!(post.arrived().values().all(|copies| *copies == 1), "once each");
+}
+
+/// Waits until the user's shard has it, which is when it is in line to be sent.
+fn eventually_taken(client: &mut Client, user: &str, id: &str) {
+    eventually(&format!("{user} has {id}"), || {
+        ids(&inbox(client, user, "state=all")).iter().any(|found| found == id).then_some(())
+    });
+}
