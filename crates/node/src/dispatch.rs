@@ -8,6 +8,7 @@
 //! full, or because it was looked at too early. What was not begun is found again in the tables, page by page, so that
 //! a provider that takes nothing hides nobody else's.
 
+use crate::backlog::ChannelBacklog;
 use crate::bell::Bell;
 use crate::core::Core;
 use crate::deliver;
@@ -215,6 +216,11 @@ impl Dispatch {
         })
     }
 
+    /// What waits in each channel.
+    pub fn backlog(&self, now: Millis) -> Vec<ChannelBacklog> {
+        self.state().channels.iter().map(|(kind, way)| way.backlog(*kind, now)).collect()
+    }
+
     /// Deliveries that are under way, by channel.
     pub fn in_flight(&self) -> Vec<(ChannelKind, u32)> {
         self.state().channels.iter().map(|(kind, way)| (*kind, way.in_flight)).collect()
@@ -357,6 +363,17 @@ impl State {
 }
 
 impl Way {
+    fn backlog(&self, channel: ChannelKind, now: Millis) -> ChannelBacklog {
+        let left = (self.lanes.len() as u64).saturating_mul(self.per_turn) / 16 + u64::from(self.in_flight);
+        let rest_ms = self.pace.ready_at(now).map_or(0, |at| at.since(now));
+        let working_ms = match left {
+            0 => Some(0),
+            left => left.saturating_mul(1_000).checked_div(self.speed.per_second(now)),
+        };
+        let drain_ms = working_ms.map(|ms| if left > 0 { rest_ms + ms } else { 0 });
+        ChannelBacklog { channel, works: self.lanes.by_lane(), drain_ms }
+    }
+
     fn has_work(&self) -> bool {
         self.lanes.len() > 0
     }
@@ -385,6 +402,9 @@ impl Way {
 
 /// Starts parcels until the node stops. First of all, what an earlier leader may have sent becomes unknown.
 pub async fn run(core: Arc<Core>) {
+    // What is allowed and not answered when a process dies is unknown to the next one.
+    let per_channel = CONCURRENCY.ceiling;
+    info!(per_channel, "at most so many deliveries are ambiguous after a crash");
     for shard in core.shards.keys() {
         match deliver::take_over(&core, *shard).await {
             Ok(0) => {}

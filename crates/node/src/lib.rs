@@ -23,6 +23,7 @@ mod tail;
 mod take;
 mod todos;
 
+pub mod backlog;
 mod bell;
 pub mod content;
 pub mod dead_letters;
@@ -51,6 +52,8 @@ mod clock;
 mod control;
 mod core;
 mod crowds;
+pub mod latency;
 pub mod meter;
+pub mod reasons;
 
 pub use node::Node;

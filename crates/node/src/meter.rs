@@ -1,11 +1,15 @@
 //! What the node counts. Plain atomics, read by `/metrics`; nothing decides on them.
 
+use crate::latency::{Latencies, Waited};
 use crate::machines::EndpointTally;
+use crate::reasons::Stood;
 use fantail_machine::shard::outcome::{Said, Told};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::Millis;
+use fantail_rules::priority::Priority;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
 pub struct Meter {
@@ -26,6 +30,9 @@ pub struct Meter {
     answers: [[AtomicU64; ANSWERS]; CHANNELS],
     /// By status, in the order of their numbers.
     endpoints: [AtomicU64; Status::ALL.len()],
+    /// Taken once for each batch.
+    stood: Mutex<Stood>,
+    waited: Latencies,
 }
 
 const CHANNELS: usize = ChannelKind::ALL.len();
@@ -124,6 +131,32 @@ impl Meter {
         for (counter, count) in self.endpoints.iter().zip(tally.0).filter(|(_, count)| *count > 0) {
             counter.fetch_add(count, Relaxed);
         }
+    }
+
+    /// Deliveries of one batch that came to some standing.
+    pub fn stood(&self, batch: &Stood) {
+        self.deliveries().join(batch);
+    }
+
+    /// A provider answered a first attempt, so long after the event was accepted or due.
+    pub fn answered(&self, lane: Priority, waited_ms: u64) {
+        self.waited.observe(lane, waited_ms);
+    }
+
+    /// In the order of the lanes.
+    #[must_use]
+    pub fn waited(&self) -> [Waited; Priority::ALL.len()] {
+        self.waited.read()
+    }
+
+    /// What deliveries came to, since the start.
+    #[must_use]
+    pub fn outcomes(&self) -> Stood {
+        self.deliveries().clone()
+    }
+
+    fn deliveries(&self) -> MutexGuard<'_, Stood> {
+        self.stood.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[must_use]

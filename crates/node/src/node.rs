@@ -8,9 +8,12 @@ use crate::ask::{
     Refusal, Registered, SuppressionAsk, SuppressionView, TenantAsk, TenantPatch, TenantView, Upserted,
     UserAsk, UserView, Which, Who, Wish,
 };
+use crate::backlog::{self, Backlog};
 use crate::core::Core;
 use crate::dead_letters::DeadPlace;
+use crate::latency::Waited;
 use crate::meter::Reading;
+use crate::reasons::Stood;
 use crate::{
     accept, addressed, audit, crowds, dead_letters, deliveries, devices, housekeeping, inbox, notify, people,
     producers, schedule, start, tenants,
@@ -47,6 +50,11 @@ pub struct Health {
     pub in_flight: Vec<(ChannelKind, u32)>,
     /// Deliveries since the beginning, by lane and state; those that are none are left out.
     pub deliveries: Vec<(Priority, DeliveryState, u64)>,
+    /// What deliveries came to since the start, and why.
+    pub outcomes: Stood,
+    pub backlog: Backlog,
+    /// From acceptance to the provider's answer, in the order of the lanes.
+    pub waited: [Waited; Priority::ALL.len()],
 }
 
 impl Node {
@@ -90,6 +98,9 @@ impl Node {
             tenants: core.control.now().tenants.len(),
             in_flight: core.dispatch.in_flight(),
             deliveries: deliveries::totals(core),
+            outcomes: core.meter.outcomes(),
+            backlog: backlog::look(core),
+            waited: core.meter.waited(),
         }
     }
 

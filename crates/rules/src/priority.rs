@@ -11,6 +11,9 @@ pub enum Priority {
 }
 
 impl Priority {
+    /// In the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Critical, Self::High, Self::Normal, Self::Low];
+
     /// The lane of an event that names none.
     #[must_use]
     pub fn of_category(category: &str) -> Self {

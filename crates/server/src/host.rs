@@ -2,6 +2,7 @@
 
 use crate::backups::Backups;
 use crate::config::Room;
+use crate::delivery_metrics;
 use crate::listen::Connections;
 use fantail_api::Host;
 use fantail_api::telemetry::Text;
@@ -62,6 +63,7 @@ impl Host for ServerHost {
         let health = self.node.health();
         write_node(text, &health);
         write_deliveries(text, &health);
+        delivery_metrics::write(text, &health);
         write_audit(text, &health, self.node.wall());
         write_journal(text, &self.journal.stats());
     }

@@ -13,6 +13,7 @@ mod audit_files;
 mod background;
 mod backups;
 pub mod composition;
+mod delivery_metrics;
 mod host;
 pub mod listen;
 pub mod provision;
