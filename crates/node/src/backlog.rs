@@ -1,7 +1,7 @@
 //! What waits to leave the house, for metrics: how much, for how long, and when it will be done.
 //!
 //! Comes from: the dispatcher's queues, and the rows of work in the tables. Does: a bounded look; with very many tenants
-//! or very much work, ages are those of what was looked at. Goes to: `node::Health`.
+//! or very much work, ages are those of what was looked at. Goes to: `health`.
 
 use crate::core::Core;
 use fantail_machine::tables::work::{self, WorkId};

@@ -101,8 +101,8 @@ pub fn totals(core: &Core) -> Vec<(Priority, State, u64)> {
     let lanes = [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
     let mut sums: [Tally; 4] = Default::default();
     for shard in core.shards.keys() {
-        let found = core.read(PartitionId::Shard(*shard), |view| tally::lanes(view.tables()));
-        for (lane, tally) in found.unwrap_or_default() {
+        let found = core.read(PartitionId::Shard(*shard), |view| tally::by_lane(view.tables()));
+        for (_, lane, tally) in found.unwrap_or_default() {
             sums[lane as usize].join(&tally);
         }
     }

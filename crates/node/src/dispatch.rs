@@ -8,6 +8,8 @@
 //! full, or because it was looked at too early. What was not begun is found again in the tables, page by page, so that
 //! a provider that takes nothing hides nobody else's.
 
+mod way;
+
 use crate::backlog::ChannelBacklog;
 use crate::bell::Bell;
 use crate::core::Core;
@@ -17,26 +19,19 @@ use fantail_machine::tables::ledger::{self, ParcelId, Timer, TimersFrom};
 use fantail_machine::tables::work::{self, WorkId, WorkRow};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
-use fantail_rules::lanes::{Lanes, Offered, Permits, Rest, Turn};
-use fantail_rules::limits::PARCEL_MEMBERS_MAX;
-use fantail_rules::outlook::{Outlook, Speed};
-use fantail_rules::pacing::{Call, Concurrency, News, Pace, Rate};
+use fantail_rules::lanes::{Offered, Rest, Turn};
+use fantail_rules::outlook::Outlook;
+use fantail_rules::pacing::{Call, News};
 use fantail_rules::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
+use way::Way;
 
 /// Rows that are read at once.
 const FOUND_MAX: usize = 1_024;
 /// What did not fit is looked for again after this.
 const LOOK_AGAIN_MS: u64 = 50;
-/// What one channel may have in flight, to begin with and at most.
-const CONCURRENCY: Concurrency = Concurrency { start: 4_000, ceiling: 16_000 };
-/// Rates are the providers' business; until one has its own, none is near this.
-const RATE: Rate = Rate { per_second: 2_000_000, burst: 50_000 };
-/// One in so many places is kept for critical work.
-const RESERVED_SHARE: u32 = 8;
-
 /// Something that can be planned. The oldest event first, whatever round it is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Job {
@@ -59,18 +54,6 @@ pub struct Dispatch {
 struct State {
     channels: BTreeMap<ChannelKind, Way>,
     shards: BTreeMap<ShardNo, Waiting>,
-}
-
-/// One channel.
-struct Way {
-    lanes: Lanes<Job>,
-    pace: Pace,
-    in_flight: u32,
-    /// The last turn was refused for want of permits, not of work.
-    is_held_back: bool,
-    speed: Speed,
-    /// Deliveries of a turn, on average, in sixteenths.
-    per_turn: u64,
 }
 
 /// What waits in the tables of a shard. Times are wall times.
@@ -112,14 +95,7 @@ pub struct Start {
 
 impl Dispatch {
     pub fn new(shards: impl Iterator<Item = ShardNo>, now: Millis) -> Self {
-        let way = || Way {
-            lanes: Lanes::new(),
-            pace: Pace::new(RATE, CONCURRENCY, now),
-            in_flight: 0,
-            speed: Speed::default(),
-            per_turn: 16,
-            is_held_back: false,
-        };
+        let way = || Way::new(now);
         let kinds = ChannelKind::ALL.into_iter().filter(|kind| *kind != ChannelKind::InApp);
         let at_once = Some(Millis(0));
         let waiting = || Waiting { look_at: at_once, due: at_once, ..Waiting::default() };
@@ -362,48 +338,10 @@ impl State {
     }
 }
 
-impl Way {
-    fn backlog(&self, channel: ChannelKind, now: Millis) -> ChannelBacklog {
-        let left = (self.lanes.len() as u64).saturating_mul(self.per_turn) / 16 + u64::from(self.in_flight);
-        let rest_ms = self.pace.ready_at(now).map_or(0, |at| at.since(now));
-        let working_ms = match left {
-            0 => Some(0),
-            left => left.saturating_mul(1_000).checked_div(self.speed.per_second(now)),
-        };
-        let drain_ms = working_ms.map(|ms| if left > 0 { rest_ms + ms } else { 0 });
-        ChannelBacklog { channel, works: self.lanes.by_lane(), drain_ms }
-    }
-
-    fn has_work(&self) -> bool {
-        self.lanes.len() > 0
-    }
-
-    /// Permits first, then whose turn it is.
-    fn next(&mut self, now: Millis) -> Option<Turn<Job>> {
-        self.is_held_back = false;
-        if !self.has_work() {
-            return None;
-        }
-        let free = self.pace.permits(now, PARCEL_MEMBERS_MAX);
-        self.is_held_back = free == 0;
-        let places = self.pace.concurrency();
-        let open = places.saturating_sub(places / RESERVED_SHARE).saturating_sub(self.in_flight);
-        let reserved = free - free.min(open);
-        let quantum = PARCEL_MEMBERS_MAX;
-        let Some(turn) = self.lanes.next(Permits { free, reserved, quantum }) else {
-            self.pace.put_back(free);
-            return None;
-        };
-        self.pace.put_back(free - turn.deliveries_max);
-        self.in_flight += turn.deliveries_max;
-        Some(turn)
-    }
-}
-
 /// Starts parcels until the node stops. First of all, what an earlier leader may have sent becomes unknown.
 pub async fn run(core: Arc<Core>) {
     // What is allowed and not answered when a process dies is unknown to the next one.
-    let per_channel = CONCURRENCY.ceiling;
+    let per_channel = way::CONCURRENCY.ceiling;
     info!(per_channel, "at most so many deliveries are ambiguous after a crash");
     for shard in core.shards.keys() {
         match deliver::take_over(&core, *shard).await {

@@ -18,6 +18,8 @@ pub struct Meter {
     record_bytes: AtomicU64,
     decide_worst_micros: AtomicU64,
     clock_jumps: AtomicU64,
+    imbalance: AtomicU64,
+    books_checked: AtomicU64,
     events_accepted: AtomicU64,
     events_repeated: AtomicU64,
     events_taken: AtomicU64,
@@ -49,6 +51,9 @@ pub struct Reading {
     pub record_bytes: u64,
     pub decide_worst_micros: u64,
     pub clock_jumps: u64,
+    /// Tallies that are not what the ledgers say, and how often those of a shard were recounted.
+    pub imbalance: u64,
+    pub books_checked: u64,
     pub events_accepted: u64,
     pub events_repeated: u64,
     pub events_taken: u64,
@@ -79,6 +84,12 @@ impl Meter {
 
     pub fn clock_jumped(&self) {
         self.clock_jumps.fetch_add(1, Relaxed);
+    }
+
+    /// The books of a shard were recounted; so many tallies of all shards differ.
+    pub fn balanced(&self, imbalance: u64) {
+        self.imbalance.store(imbalance, Relaxed);
+        self.books_checked.fetch_add(1, Relaxed);
     }
 
     pub fn accepted(&self, fresh: u64, repeated: u64) {
@@ -167,6 +178,8 @@ impl Meter {
             record_bytes: self.record_bytes.load(Relaxed),
             decide_worst_micros: self.decide_worst_micros.load(Relaxed),
             clock_jumps: self.clock_jumps.load(Relaxed),
+            imbalance: self.imbalance.load(Relaxed),
+            books_checked: self.books_checked.load(Relaxed),
             events_accepted: self.events_accepted.load(Relaxed),
             events_repeated: self.events_repeated.load(Relaxed),
             events_taken: self.events_taken.load(Relaxed),

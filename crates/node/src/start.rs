@@ -4,6 +4,7 @@
 use crate::ask::Refusal;
 use crate::audit;
 use crate::bell;
+use crate::books;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
@@ -140,13 +141,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let fronts = starter.lead_fronts(layout).await?;
     let tails = fronts.iter().map(|(no, front)| (*no, front.tail.clone())).collect();
     let bells: Bells = (0..layout.shards).map(|no| (ShardNo(no), Bell::default())).collect();
-    let mut directories = BTreeMap::new();
-    for no in (0..layout.directories).map(DirectoryNo) {
-        let bells = bells.clone();
-        let settled: Settled = Box::new(move |_, _| bells.values().for_each(Bell::ring));
-        let (queue, _) = starter.lead(Directory(no), &BTreeMap::new(), settled).await?;
-        directories.insert(no, DirectoryHandle { queue });
-    }
+    let directories = starter.lead_directories(layout, &bells).await?;
     let mut shards = BTreeMap::new();
     let now = starter.ports.clock.monotonic();
     let dispatch = Arc::new(Dispatch::new((0..layout.shards).map(ShardNo), now));
@@ -230,6 +225,7 @@ fn start_loops(core: &Arc<Core>) {
     tasks.spawn("audit", Box::pin(audit::feed::run(core.clone())));
     tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
     tasks.spawn("retention", Box::pin(retention_loop(core.clone())));
+    tasks.spawn("books", Box::pin(books::run(core.clone())));
 }
 
 /// Rebuilds the control plane after each batch of the root.
@@ -263,6 +259,21 @@ impl Starter {
             fronts.insert(front, FrontHandle { queue, tail, scheduled, applied });
         }
         Ok(fronts)
+    }
+
+    async fn lead_directories(
+        &mut self,
+        layout: Layout,
+        bells: &Bells,
+    ) -> Result<BTreeMap<DirectoryNo, DirectoryHandle>, StartError> {
+        let mut directories = BTreeMap::new();
+        for no in (0..layout.directories).map(DirectoryNo) {
+            let bells = bells.clone();
+            let settled: Settled = Box::new(move |_, _| bells.values().for_each(Bell::ring));
+            let (queue, _) = self.lead(Directory(no), &BTreeMap::new(), settled).await?;
+            directories.insert(no, DirectoryHandle { queue });
+        }
+        Ok(directories)
     }
 
     async fn lead<M: Machine>(

@@ -1,7 +1,7 @@
 //! Four lanes, and which one a category takes by default.
 
 /// Frozen numbers: they are stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Priority {
     Critical = 0,

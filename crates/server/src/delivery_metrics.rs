@@ -1,8 +1,8 @@
 //! The metrics of what leaves the house: what is ambiguous, what came of deliveries, what waits, how long it took.
 
 use fantail_api::telemetry::Text;
+use fantail_node::health::Health;
 use fantail_node::latency::BOUNDS_MS;
-use fantail_node::node::Health;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::priority::Priority;
 
@@ -15,6 +15,11 @@ pub fn write(text: &mut Text, health: &Health) {
         text.sample(name, &labels, count);
     }
     write_backlog(text, health);
+    let differ = "Tallies that are not what the ledgers say; more than 0 is a bug or damage";
+    text.gauge("fantail_delivery_imbalance", differ, health.counters.imbalance);
+    let name = "fantail_delivery_books_checked_total";
+    text.family(name, "counter", "How often the tallies of a shard were recounted");
+    text.sample(name, &[], health.counters.books_checked);
     let name = "fantail_delivery_seconds";
     text.family(name, "histogram", "From acceptance, or the time it was due, to the first answer, by lane");
     for (lane, waited) in Priority::ALL.iter().zip(&health.waited) {

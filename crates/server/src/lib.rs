@@ -26,6 +26,7 @@ mod tls;
 
 mod audit_command;
 mod backup;
+mod check_command;
 mod config_command;
 mod explain;
 mod journal_command;

@@ -66,7 +66,8 @@ impl WorkId {
         Key::new(Family::Work, self.tenant).u64(self.arrival.0).bytes(&[self.channel as u8]).finish()
     }
 
-    fn parse(key: &[u8]) -> Option<Self> {
+    /// Reads the key of anything that is kept for each work.
+    pub(super) fn parse(key: &[u8]) -> Option<Self> {
         let tenant = TenantId(u32::from_be_bytes(key.get(1..5)?.try_into().ok()?));
         let arrival = Arrival(u64::from_be_bytes(key.get(5..13)?.try_into().ok()?));
         Some(Self { tenant, arrival, channel: ChannelKind::from_stored(*key.get(13)?)? })

@@ -102,10 +102,17 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
     }
     assert!(acknowledged.keys().all(|id| accepted.get(id.as_str()) == Some(&1)), "told once: {accepted:?}");
     server.stop();
-    let data = post.directory.path("data");
-    run(&["audit", "verify", "--data", data.to_str().expect("a path")]);
+    sound(&post);
     let arrived = post.arrived();
     let extra: u64 = arrived.values().map(|copies| copies - 1).sum();
     assert!(extra <= resent, "{extra} copies too many, {resent} were resent on purpose");
     assert!(arrived.len() as u64 >= sent, "whatever counts as sent arrived: {} of {sent}", arrived.len());
+}
+
+/// Neither the audit log nor the books have a fault.
+fn sound(post: &Post) {
+    let data = post.directory.path("data");
+    let data = data.to_str().expect("a path");
+    run(&["audit", "verify", "--data", data]);
+    run(&["check", "--data", data]);
 }
