@@ -195,7 +195,8 @@ impl Books {
     fn compare_lanes(&mut self, tables: &dyn Tables, found: &mut Vec<Imbalance>) -> Result<(), TablesError> {
         let mut counted = std::mem::take(&mut self.lanes);
         for (tenant, lane, kept) in tally::by_lane(tables)? {
-            let sum = counted.remove(&(tenant, lane)).unwrap_or_default();
+            let mut sum = counted.remove(&(tenant, lane)).unwrap_or_default();
+            sum.join(&tally::find(tables, &tally::swept_key(tenant, lane))?);
             found.extend(differences(tenant, Of::Lane(lane), &kept, &sum));
         }
         for ((tenant, lane), sum) in counted {

@@ -119,6 +119,7 @@ impl EndpointTally {
             | ShardRecord::Receipt(_)
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
+            | ShardRecord::Swept(_)
             | ShardRecord::Told(_) => {}
         }
     }
@@ -323,6 +324,7 @@ impl Machine for Shard {
             | ShardAsk::Shredded { .. }
             | ShardAsk::Told { .. }
             | ShardAsk::Expire { .. }
+            | ShardAsk::Sweep { .. }
             | ShardAsk::Intend { .. }
             | ShardAsk::Wake { .. }
             | ShardAsk::Outcome { .. }
@@ -375,6 +377,7 @@ impl Machine for Shard {
             | ShardRecord::Receipt(_)
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
+            | ShardRecord::Swept(_)
             | ShardRecord::Told(_)
             | ShardRecord::EndpointPut { .. }
             | ShardRecord::EndpointState { .. }

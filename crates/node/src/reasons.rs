@@ -87,6 +87,7 @@ impl Stood {
             | ShardRecord::Expired { .. }
             | ShardRecord::EndpointGone { .. }
             | ShardRecord::Closed { .. }
+            | ShardRecord::Swept(_)
             | ShardRecord::Told(_) => {}
         }
     }

@@ -169,6 +169,16 @@ pub fn all(
     collect(tables, range, Order::Ascending, limit, |key, row| Ok((parcel(key)?, LedgerRow::decode(row)?)))
 }
 
+/// What the deliveries of an event are held to, if it has any.
+pub fn terms_of(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    arrival: Arrival,
+) -> Result<Option<Terms>, TablesError> {
+    let from = ParcelId { tenant, arrival, channel: ChannelKind::InApp, first: UserNo(0) };
+    Ok(of_event(tables, from, 1)?.first().map(|(_, row)| row.terms))
+}
+
 /// Whether some work has a ledger.
 pub fn exist(tables: &dyn Tables, work: WorkId) -> Result<bool, TablesError> {
     let prefix = Key::new(Family::Ledger, work.tenant).u64(work.arrival.0).bytes(&[work.channel as u8]);

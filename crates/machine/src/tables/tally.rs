@@ -3,6 +3,7 @@
 //! ```text
 //! 57 tenant arrival: u64 channel: u8 -> deliveries by state: 14 varints, unreached: varint, open: varint     of one event
 //! 58 tenant lane: u8                 -> the same, of everything since the beginning
+//! 61 tenant lane: u8                 -> the same, of what is past the guard: no ledger tells of it any more
 //! ```
 //! A delivery is in exactly one state, so the sum is what was ever planned, and what is not terminal is in flight.
 
@@ -69,6 +70,11 @@ pub fn key(tenant: TenantId, arrival: Arrival, channel: ChannelKind) -> Vec<u8> 
 #[must_use]
 pub fn lane_key(tenant: TenantId, lane: Priority) -> Vec<u8> {
     Key::new(Family::LaneTally, tenant).bytes(&[lane as u8]).finish()
+}
+
+#[must_use]
+pub fn swept_key(tenant: TenantId, lane: Priority) -> Vec<u8> {
+    Key::new(Family::SweptTally, tenant).bytes(&[lane as u8]).finish()
 }
 
 pub fn find(tables: &dyn Tables, key: &[u8]) -> Result<Tally, TablesError> {

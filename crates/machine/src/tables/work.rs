@@ -3,7 +3,7 @@
 //! ```text
 //! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, expires, next: user, to
 //!                                       to = 0 list: 16 | 1 (the members of row 51)
-//! 51 tenant arrival: u64             -> members: ascending      explicit recipients; stays with the event
+//! 51 tenant arrival: u64             -> members: ascending      explicit recipients; stays as long as the ledgers
 //! 52 tenant arrival: u64             -> why: u8                 nothing more of it is sent
 //! ```
 //! A row of 50 exists while members are left to be looked at: it is the to-do row of its work.

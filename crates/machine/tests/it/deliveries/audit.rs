@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn rows(tables: &dyn Tables, family: Family) -> Rows {
+pub fn rows(tables: &dyn Tables, family: Family) -> Rows {
     let (from, to) = ([family as u8], [family as u8 + 1]);
     let mut found = Rows::new();
     let visit = &mut |key: &[u8], value: &[u8]| {
@@ -97,6 +97,12 @@ pub fn audit(node: &Node) {
             let tenant = TenantId(u32::from_be_bytes(work.0[1..5].try_into().unwrap()));
             let lane = WorkRow::decode(&work.1).unwrap().terms.lane as u8;
             lanes.entry((tenant, lane)).or_default().open += 1;
+        }
+        for (key, value) in rows(tables, Family::SweptTally) {
+            let tenant = TenantId(u32::from_be_bytes(key[1..5].try_into().unwrap()));
+            let swept = Tally::decode(&value).unwrap();
+            assert_eq!(swept.in_flight(), 0, "only what has ended is swept");
+            lanes.entry((tenant, key[5])).or_default().join(&swept);
         }
         for (key, value) in rows(tables, Family::LaneTally) {
             let tenant = TenantId(u32::from_be_bytes(key[1..5].try_into().unwrap()));
