@@ -4,6 +4,7 @@
 //! two devices. The page cache is dropped before anything is sent. Critical notifications are timed alone and beside
 //! backlogs, those of another tenant alone and beside a flood; direct sends have content of their own for each recipient.
 
+mod door;
 mod house;
 mod peers;
 
@@ -14,20 +15,19 @@ use crate::index::{Meter, Spent};
 use crate::quantiles::{Samples, Summary};
 use crate::report::Row;
 use anyhow::{Result, anyhow, ensure};
+use door::Door;
 use fantail_node::Node;
 use fantail_node::ask::{
     AudienceAsk, ChannelKind, ChannelSet, DeliveryState, EventAsk, NotifyAsk, OptionsAsk, Priority, Refusal,
     Who,
 };
-use fantail_ports::BoxFuture;
-use fantail_ports::channel::{Channel, Report, Shipment};
 use fantail_ports::clock::Clock;
 use fantail_rules::ids::TenantId;
 use house::{House, Import, user_name};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 const DURABLE: &str = "fsync before each send, and each outcome";
@@ -66,56 +66,10 @@ pub struct Delivered {
     pub direct_seconds: f64,
 }
 
-/// What the provider of a paced drain takes in a second.
-const PACED_PER_SECOND: u64 = 100_000;
 /// The tenant that is flooded around has so many users.
 const OTHER_USERS: u64 = 1_000;
 /// Deliveries that peers are measured with.
 const PEER_DELIVERIES: u64 = 400_000;
-
-/// The stub behind a door: it counts what comes one by one, and may let only so much of the rest in.
-struct Door {
-    stub: Arc<dyn Channel>,
-    arrived: AtomicU64,
-    is_paced: AtomicBool,
-    /// When the provider has done what it was given.
-    free_at: Mutex<Instant>,
-}
-
-impl Door {
-    fn new(stub: Arc<dyn Channel>) -> Self {
-        Self {
-            stub,
-            arrived: AtomicU64::new(0),
-            is_paced: AtomicBool::new(false),
-            free_at: Mutex::new(Instant::now()),
-        }
-    }
-
-    /// When these messages may go in.
-    fn turn(&self, messages: usize) -> Instant {
-        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let begins = (*free_at).max(Instant::now());
-        *free_at = begins + Duration::from_secs(1) * messages as u32 / PACED_PER_SECOND as u32;
-        begins
-    }
-}
-
-impl Channel for Door {
-    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
-        if shipment.messages.len() as u64 == DEVICES {
-            self.arrived.fetch_add(DEVICES, Ordering::Relaxed);
-            return self.stub.send(shipment, report);
-        }
-        if !self.is_paced.load(Ordering::Relaxed) {
-            return self.stub.send(shipment, report);
-        }
-        Box::pin(async move {
-            tokio::time::sleep_until(self.turn(shipment.messages.len()).into()).await;
-            self.stub.send(shipment, report).await;
-        })
-    }
-}
 
 pub async fn run(bench: &mut Bench) -> Result<()> {
     let users = bench.scale.delivery_users;

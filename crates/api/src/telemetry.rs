@@ -235,6 +235,25 @@ impl Text {
         self.sample(&format!("{name}_count"), &[label], below);
     }
 
+    /// Samples of a histogram whose buckets each count only their own range, the last one everything above.
+    pub fn buckets(
+        &mut self,
+        name: &str,
+        label: (&str, &str),
+        bounds_ms: &[u64],
+        buckets: &[u64],
+        sum_ms: u64,
+    ) {
+        let mut below = 0;
+        for (at, bucket) in buckets.iter().enumerate() {
+            below += bucket;
+            let bound = bounds_ms.get(at).map_or("+Inf".to_owned(), |ms| seconds(ms * 1_000));
+            self.sample(&format!("{name}_bucket"), &[label, ("le", &bound)], below);
+        }
+        self.sample(&format!("{name}_sum"), &[label], seconds(sum_ms * 1_000));
+        self.sample(&format!("{name}_count"), &[label], below);
+    }
+
     #[must_use]
     pub fn into_string(self) -> String {
         self.0

@@ -125,6 +125,10 @@ impl Parcel<'_> {
         let report = |index: usize, answer: Answer| {
             let Some((position, claim)) = packed.positions.get(index).copied() else { return };
             self.core.ports.points.reach("deliver.answered");
+            if packed.shipment.messages.get(index).is_some_and(|message| message.attempt == 1) {
+                let waited_ms = self.core.ports.clock.wall().since(self.allowed.event.millis());
+                self.core.meter.answered(self.allowed.terms.lane, waited_ms);
+            }
             let signal = match answer.signal() {
                 Signal::Rest { .. } | Signal::Fails if provider.paces_hosts() => Signal::Nothing,
                 signal => signal,

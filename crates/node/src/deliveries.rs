@@ -21,10 +21,13 @@ use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::limits::GUARD_MS;
 use fantail_rules::nameless;
 use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
+
+const DAY_MS: u64 = 86_400_000;
 
 /// Ledgers that are read at once.
 pub const LEDGERS_MAX: usize = 16;
@@ -35,7 +38,7 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
     let asked = row.delivery.map(|delivery| delivery.channels).unwrap_or_default();
     let mut channels: BTreeMap<ChannelKind, (Tally, bool)> =
         asked.iter().map(|kind| (kind, Default::default())).collect();
-    let (mut named, mut is_everywhere) = (0, true);
+    let (mut named, mut is_everywhere, mut is_anywhere) = (0, true, false);
     for shard in core.shards.keys() {
         let found = core.read(PartitionId::Shard(*shard), |view| {
             let tables = view.tables();
@@ -48,6 +51,7 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
             Ok(Some((here, asked.iter().map(one).collect::<Result<Vec<_>, TablesError>>()?)))
         })?;
         is_everywhere &= found.is_some();
+        is_anywhere |= found.is_some();
         let (here, found) = found.unwrap_or_default();
         named += here;
         for (kind, tally, is_open) in found {
@@ -55,6 +59,10 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
             sum.join(&tally);
             *open |= is_open;
         }
+    }
+    let is_open = channels.values().any(|(tally, is_open)| *is_open || tally.in_flight() > 0);
+    if !is_open && row.delivery.is_some() && is_forgotten(core, tenant, event, is_anywhere) {
+        return Err(Refusal::UnknownEvent { event });
     }
     // An event for a list is taken by every shard, one for named users where they live.
     let is_taken = if row.recipients == 0 { is_everywhere } else { named == row.recipients };
@@ -85,6 +93,13 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
     })
 }
 
+/// Whether what was kept about the deliveries of an event that has ended is gone: by the guard, or with its arrival.
+fn is_forgotten(core: &Core, tenant: TenantId, event: Ulid, is_anywhere: bool) -> bool {
+    let age_ms = core.ports.clock.wall().since(event.millis());
+    let days = core.control.now().tenants.get(&tenant).map_or(0, |tenant| tenant.retention_days);
+    age_ms >= GUARD_MS || (!is_anywhere && age_ms > u64::from(days) * DAY_MS)
+}
+
 pub fn row_of(core: &Core, tenant: TenantId, event: Ulid) -> Result<EventRow, Refusal> {
     core.require_tenant(tenant)?;
     let unknown = Refusal::UnknownEvent { event };
@@ -101,8 +116,8 @@ pub fn totals(core: &Core) -> Vec<(Priority, State, u64)> {
     let lanes = [Priority::Critical, Priority::High, Priority::Normal, Priority::Low];
     let mut sums: [Tally; 4] = Default::default();
     for shard in core.shards.keys() {
-        let found = core.read(PartitionId::Shard(*shard), |view| tally::lanes(view.tables()));
-        for (lane, tally) in found.unwrap_or_default() {
+        let found = core.read(PartitionId::Shard(*shard), |view| tally::by_lane(view.tables()));
+        for (_, lane, tally) in found.unwrap_or_default() {
             sums[lane as usize].join(&tally);
         }
     }
@@ -131,7 +146,7 @@ pub fn recipients(
     from: Option<Place>,
     limit: usize,
 ) -> Result<RecipientPage, Refusal> {
-    row_of(core, tenant, event)?;
+    status(core, tenant, event)?;
     let start = from.unwrap_or(Place { shard: ShardNo(0), channel: ChannelKind::InApp, user: UserNo(0) });
     let mut page = RecipientPage { recipients: Vec::new(), next: None };
     for shard in core.shards.keys().filter(|shard| **shard >= start.shard) {

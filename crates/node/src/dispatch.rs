@@ -9,7 +9,9 @@
 //! a provider that takes nothing hides nobody else's.
 
 mod state;
+mod way;
 
+use crate::backlog::ChannelBacklog;
 use crate::bell::Bell;
 use crate::core::Core;
 use crate::deliver;
@@ -22,9 +24,10 @@ use fantail_rules::lanes::{Rest, Turn};
 use fantail_rules::outlook::Outlook;
 use fantail_rules::pacing::{Call, News};
 use fantail_rules::priority::Priority;
-use state::{FOUND_MAX, Look, State, Waiting, Way, earlier};
+use state::{FOUND_MAX, Look, State, Waiting, earlier};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
+use way::Way;
 
 /// Something that can be planned. The oldest event first, whatever round it is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -149,6 +152,11 @@ impl Dispatch {
         })
     }
 
+    /// What waits in each channel.
+    pub fn backlog(&self, now: Millis) -> Vec<ChannelBacklog> {
+        self.state().channels.iter().map(|(kind, way)| way.backlog(*kind, now)).collect()
+    }
+
     /// Deliveries that are under way, by channel.
     pub fn in_flight(&self) -> Vec<(ChannelKind, u32)> {
         self.state().channels.iter().map(|(kind, way)| (*kind, way.in_flight)).collect()
@@ -204,6 +212,9 @@ pub struct Came {
 
 /// Starts parcels until the node stops. First of all, what an earlier leader may have sent becomes unknown.
 pub async fn run(core: Arc<Core>) {
+    // What is allowed and not answered when a process dies is unknown to the next one.
+    let per_channel = way::CONCURRENCY.ceiling;
+    info!(per_channel, "at most so many deliveries are ambiguous after a crash");
     for shard in core.shards.keys() {
         match deliver::take_over(&core, *shard).await {
             Ok(0) => {}

@@ -1,7 +1,7 @@
-//! Housekeeping: retention, silent devices, sync points, the trimming of the journal.
+//! Housekeeping: retention, the end of the guard, silent devices, sync points, the trimming of the journal.
 //!
 //! Comes from: time passing. Does: one bounded round of each per turn; whether and when it ran never changes what
-//! a reader sees. Goes to: `shard::{expire, endpoints}`, `front::forget`, the store and the journal.
+//! a reader sees. Goes to: `shard::{expire, sweep, endpoints}`, `front::forget`, the store and the journal.
 
 use crate::ask::Refusal;
 use crate::audit::feed::derived;
@@ -11,7 +11,7 @@ use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::shard::expire::Place;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_ports::store::{Gauges, Synced};
-use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
+use fantail_rules::ids::{Arrival, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
 use fantail_rules::limits::BACKLOG_EVENTS_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ const LOOK_EVERY_MS: u64 = 250;
 const RETENTION_EVERY_MS: u64 = 60_000;
 /// Slices of endpoint pages that one round looks at, per tenant and shard.
 const AGED_SLICES: usize = 16;
+/// Records that one round may sweep of deliveries past the guard, per tenant and shard.
+const SWEPT_SLICES: usize = 64;
 /// The journal keeps at least this much, whatever snapshots there are.
 const JOURNAL_KEPT_MS: u64 = 24 * 3_600_000;
 
@@ -58,6 +60,8 @@ pub struct Sweeps {
     rows: BTreeMap<(TenantId, ShardNo), Place>,
     /// The page of endpoints to go on from.
     devices: BTreeMap<(TenantId, ShardNo), u64>,
+    /// The event to go on behind.
+    guard: BTreeMap<(TenantId, ShardNo), Arrival>,
 }
 
 /// Drops what is past its time, tenant by tenant, until the root's queue closes.
@@ -83,6 +87,9 @@ pub async fn retain(core: &Core, sweeps: &mut Sweeps) -> Result<(), Refusal> {
             if let Some(place) = expire(core, tenant.id, *shard, tenant.retention_days, swept).await? {
                 sweeps.rows.insert((tenant.id, *shard), place);
             }
+        }
+        for shard in core.shards.keys() {
+            sweep(core, tenant.id, *shard, sweeps).await?;
         }
         for front in core.fronts.keys() {
             forget(core, tenant.id, *front, tenant.retention_days).await?;
@@ -125,6 +132,21 @@ async fn age(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps)
         }
     }
     sweeps.devices.insert((tenant, shard), page);
+    Ok(())
+}
+
+/// Drops what is kept about deliveries that are past the guard.
+async fn sweep(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps) -> Result<(), Refusal> {
+    let mut behind = sweeps.guard.remove(&(tenant, shard)).unwrap_or_default();
+    for _ in 0..SWEPT_SLICES {
+        let ask = ShardAsk::Sweep { tenant, behind };
+        match answer(core.shard(shard).queue.push(HOUSE, vec![ask], 4_096)).await? {
+            ShardAnswer::Swept { next: Some(next) } => behind = next,
+            ShardAnswer::Swept { next: None } => return Ok(()),
+            _ => return Err(stopped("the shard answered something else")),
+        }
+    }
+    sweeps.guard.insert((tenant, shard), behind);
     Ok(())
 }
 

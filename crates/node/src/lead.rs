@@ -155,6 +155,7 @@ impl<M: Machine> Leader<M> {
         self.ports.points.reach("lead.planned");
         self.meter.planned(count, batch.bytes as u64);
         self.meter.endpoints(&batch.endpoints);
+        self.meter.stood(&batch.deliveries);
         let mut derived = batch.derived;
         derived.offers.extend(todo::among(&changes).map(Offer::Todo));
         let commit = Commit {

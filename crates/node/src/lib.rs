@@ -4,7 +4,7 @@
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
 //! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`,
 //! `dispatch`, `deliver`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
-//! (`people`, `devices`, `templates`, `tenants`, `errands`, `todos`, `claims`, `housekeeping`).
+//! (`people`, `devices`, `templates`, `tenants`, `errands`, `todos`, `claims`, `housekeeping`, `books`).
 
 pub mod ask;
 pub mod node;
@@ -23,6 +23,7 @@ mod tail;
 mod take;
 mod todos;
 
+pub mod backlog;
 mod bell;
 pub mod content;
 pub mod dead_letters;
@@ -43,6 +44,7 @@ mod people;
 mod templates;
 mod tenants;
 
+pub mod books;
 mod claims;
 mod errands;
 pub mod housekeeping;
@@ -51,6 +53,9 @@ mod clock;
 mod control;
 mod core;
 mod crowds;
+pub mod health;
+pub mod latency;
 pub mod meter;
+pub mod reasons;
 
 pub use node::Node;

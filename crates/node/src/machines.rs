@@ -3,6 +3,7 @@
 //! Comes from: `lead` (asks) and `recover` (records). Does: bridges typed asks and bytes.
 //! Goes to: `fantail_machine`, which has all the logic.
 
+use crate::reasons::Stood;
 use fantail_machine::Planned;
 use fantail_machine::codec::Malformed;
 use fantail_machine::directory::{self, DirectoryAnswer, DirectoryAsk};
@@ -72,6 +73,8 @@ pub struct Batch {
     pub facts: Vec<FrontFact>,
     /// For shards: what became of endpoints.
     pub endpoints: EndpointTally,
+    /// And of deliveries.
+    pub deliveries: Stood,
 }
 
 impl Batch {
@@ -116,6 +119,7 @@ impl EndpointTally {
             | ShardRecord::Receipt(_)
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
+            | ShardRecord::Swept(_)
             | ShardRecord::Told(_) => {}
         }
     }
@@ -320,6 +324,7 @@ impl Machine for Shard {
             | ShardAsk::Shredded { .. }
             | ShardAsk::Told { .. }
             | ShardAsk::Expire { .. }
+            | ShardAsk::Sweep { .. }
             | ShardAsk::Intend { .. }
             | ShardAsk::Wake { .. }
             | ShardAsk::Outcome { .. }
@@ -335,6 +340,7 @@ impl Machine for Shard {
         for record in records {
             shard::apply(view, &record, moment.now, &facts, &mut batch.derived)?;
             batch.endpoints.count(&record);
+            batch.deliveries.count(&record);
             batch.add(&Stamped { at: moment.now, record });
         }
         Ok(answer)
@@ -371,6 +377,7 @@ impl Machine for Shard {
             | ShardRecord::Receipt(_)
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
+            | ShardRecord::Swept(_)
             | ShardRecord::Told(_)
             | ShardRecord::EndpointPut { .. }
             | ShardRecord::EndpointState { .. }

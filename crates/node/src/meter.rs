@@ -1,11 +1,15 @@
 //! What the node counts. Plain atomics, read by `/metrics`; nothing decides on them.
 
+use crate::latency::{Latencies, Waited};
 use crate::machines::EndpointTally;
+use crate::reasons::Stood;
 use fantail_machine::shard::outcome::{Said, Told};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::Millis;
+use fantail_rules::priority::Priority;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
 pub struct Meter {
@@ -14,6 +18,8 @@ pub struct Meter {
     record_bytes: AtomicU64,
     decide_worst_micros: AtomicU64,
     clock_jumps: AtomicU64,
+    imbalance: AtomicU64,
+    books_checked: AtomicU64,
     events_accepted: AtomicU64,
     events_repeated: AtomicU64,
     events_taken: AtomicU64,
@@ -26,6 +32,9 @@ pub struct Meter {
     answers: [[AtomicU64; ANSWERS]; CHANNELS],
     /// By status, in the order of their numbers.
     endpoints: [AtomicU64; Status::ALL.len()],
+    /// Taken once for each batch.
+    stood: Mutex<Stood>,
+    waited: Latencies,
 }
 
 const CHANNELS: usize = ChannelKind::ALL.len();
@@ -42,6 +51,9 @@ pub struct Reading {
     pub record_bytes: u64,
     pub decide_worst_micros: u64,
     pub clock_jumps: u64,
+    /// Tallies that are not what the ledgers say, and how often those of a shard were recounted.
+    pub imbalance: u64,
+    pub books_checked: u64,
     pub events_accepted: u64,
     pub events_repeated: u64,
     pub events_taken: u64,
@@ -72,6 +84,12 @@ impl Meter {
 
     pub fn clock_jumped(&self) {
         self.clock_jumps.fetch_add(1, Relaxed);
+    }
+
+    /// The books of a shard were recounted; so many tallies of all shards differ.
+    pub fn balanced(&self, imbalance: u64) {
+        self.imbalance.store(imbalance, Relaxed);
+        self.books_checked.fetch_add(1, Relaxed);
     }
 
     pub fn accepted(&self, fresh: u64, repeated: u64) {
@@ -126,6 +144,32 @@ impl Meter {
         }
     }
 
+    /// Deliveries of one batch that came to some standing.
+    pub fn stood(&self, batch: &Stood) {
+        self.deliveries().join(batch);
+    }
+
+    /// A provider answered a first attempt, so long after the event was accepted or due.
+    pub fn answered(&self, lane: Priority, waited_ms: u64) {
+        self.waited.observe(lane, waited_ms);
+    }
+
+    /// In the order of the lanes.
+    #[must_use]
+    pub fn waited(&self) -> [Waited; Priority::ALL.len()] {
+        self.waited.read()
+    }
+
+    /// What deliveries came to, since the start.
+    #[must_use]
+    pub fn outcomes(&self) -> Stood {
+        self.deliveries().clone()
+    }
+
+    fn deliveries(&self) -> MutexGuard<'_, Stood> {
+        self.stood.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     #[must_use]
     pub fn read(&self) -> Reading {
         Reading {
@@ -134,6 +178,8 @@ impl Meter {
             record_bytes: self.record_bytes.load(Relaxed),
             decide_worst_micros: self.decide_worst_micros.load(Relaxed),
             clock_jumps: self.clock_jumps.load(Relaxed),
+            imbalance: self.imbalance.load(Relaxed),
+            books_checked: self.books_checked.load(Relaxed),
             events_accepted: self.events_accepted.load(Relaxed),
             events_repeated: self.events_repeated.load(Relaxed),
             events_taken: self.events_taken.load(Relaxed),

@@ -1,22 +1,21 @@
 //! The handle that callers hold: cheap to clone, every capability a method. It starts the loops and stops them. Its
-//! methods for templates are in `templates`, those for devices in `devices`, those for the audit log in `audit`.
+//! methods for templates are in `templates`, those for devices in `devices`, those for the audit log in
+//! `audit`; how it is doing is in `health`.
 
 use crate::ask::{
-    Accepted, Called, ChannelKind, ChannelSet, Counts, DeadLetter, DeliveryState, EdgeAsk, EdgeChange,
-    EventAsk, Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus,
-    NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal, TenantAsk, TenantPatch,
-    TenantView, Upserted, UserAsk, UserView, Which, Who, Wish,
+    Accepted, Called, ChannelSet, Counts, DeadLetter, EdgeAsk, EdgeChange, EventAsk, Explanation, InboxAsk,
+    InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus, NotificationView, NotifyAsk,
+    Place, Priority, Recipient, RecipientPage, Refusal, TenantAsk, TenantPatch, TenantView, Upserted,
+    UserAsk, UserView, Which, Who, Wish,
 };
 use crate::core::Core;
 use crate::dead_letters::DeadPlace;
-use crate::meter::Reading;
 use crate::{
     accept, addressed, audit, crowds, dead_letters, deliveries, housekeeping, inbox, notify, people,
     producers, schedule, start, tenants,
 };
-use fantail_ports::store::{Gauges, StoreError, Tended};
-use fantail_rules::believed_time::Jump;
-use fantail_rules::ids::{Arrival, Millis, Position, TenantId};
+use fantail_ports::store::{StoreError, Tended};
+use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
 use tracing::warn;
@@ -24,27 +23,6 @@ use tracing::warn;
 #[derive(Clone)]
 pub struct Node {
     pub(crate) core: Arc<Core>,
-}
-
-/// How the node is doing, for readiness and metrics.
-#[derive(Clone, Debug)]
-pub struct Health {
-    /// Why nothing more can be promised, if so.
-    pub stopped: Option<String>,
-    /// How far the machine's wall clock is off, if it is.
-    pub clock_jump: Option<Jump>,
-    pub counters: Reading,
-    pub store: Gauges,
-    /// Front facts that the slowest shard has not taken yet.
-    pub take_lag: u64,
-    /// Records that the audit log has still to derive.
-    pub audit_lag: u64,
-    pub waiting: usize,
-    pub tenants: usize,
-    /// Deliveries that are being planned or sent.
-    pub in_flight: Vec<(ChannelKind, u32)>,
-    /// Deliveries since the beginning, by lane and state; those that are none are left out.
-    pub deliveries: Vec<(Priority, DeliveryState, u64)>,
 }
 
 impl Node {
@@ -73,24 +51,6 @@ impl Node {
         self.core.ports.store.tend()
     }
 
-    #[must_use]
-    pub fn health(&self) -> Health {
-        let core = &self.core;
-        Health {
-            stopped: core.ports.stop.reason(),
-            clock_jump: core.clock.jump(),
-            counters: core.meter.read(),
-            store: core.ports.store.gauges(),
-            take_lag: self.take_lag(),
-            audit_lag: audit::feed::lag(core),
-            waiting: core.fronts.values().map(|front| front.queue.len()).sum::<usize>()
-                + core.shards.values().map(|shard| shard.queue.len()).sum::<usize>(),
-            tenants: core.control.now().tenants.len(),
-            in_flight: core.dispatch.in_flight(),
-            deliveries: deliveries::totals(core),
-        }
-    }
-
     /// Why nothing more can be promised, if so.
     #[must_use]
     pub fn stopped(&self) -> Option<String> {
@@ -106,18 +66,6 @@ impl Node {
     #[must_use]
     pub fn wall(&self) -> Millis {
         self.core.ports.clock.wall()
-    }
-
-    fn take_lag(&self) -> u64 {
-        let mut worst = 0;
-        for (front, handle) in &self.core.fronts {
-            let durable = handle.applied.borrow().0;
-            for shard in self.core.shards.keys() {
-                let taken = crate::take::taken(&self.core.ports, *shard, *front).unwrap_or(Position::START);
-                worst = worst.max(durable.saturating_sub(taken.0));
-            }
-        }
-        worst
     }
 
     pub fn snapshot(&self, name: &str) -> Result<housekeeping::Taken, Refusal> {

@@ -4,6 +4,7 @@
 use crate::ask::Refusal;
 use crate::audit;
 use crate::bell;
+use crate::books;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
@@ -211,6 +212,7 @@ fn start_loops(core: &Arc<Core>) {
     tasks.spawn("audit", Box::pin(audit::feed::run(core.clone())));
     tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
     tasks.spawn("retention", Box::pin(retention_loop(core.clone())));
+    tasks.spawn("books", Box::pin(books::run(core.clone())));
 }
 
 /// Rebuilds the control plane after each batch of the root.

@@ -291,6 +291,12 @@ impl<K: Ord> Lanes<K> {
         self.held.iter().sum()
     }
 
+    /// How many keys wait in each lane, in the order of their numbers.
+    #[must_use]
+    pub fn by_lane(&self) -> [u64; LANES] {
+        self.held.map(|held| held as u64)
+    }
+
     /// How many keys wait in this lane and in those that go before it.
     #[must_use]
     pub fn ahead(&self, lane: Priority) -> usize {

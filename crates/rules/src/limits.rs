@@ -123,6 +123,9 @@ pub const REPORT_MEMBERS_MIN: u64 = 16;
 /// How long an idempotency key is remembered, at least.
 pub const IDEMPOTENCY_WINDOW_MS: u64 = 48 * 3_600_000;
 /// How long an inbox keeps an entry.
+/// What is kept about deliveries, which is what keeps one from being sent twice, goes so long after its event. It outlasts
+/// the longest time to live, and so every retry and every dead letter that could still be sent.
+pub const GUARD_MS: u64 = 30 * 86_400_000;
 pub const RETENTION_DAYS_DEFAULT: u32 = 90;
 /// A larger jump of the wall clock is alarmed, not adopted.
 pub const CLOCK_JUMP_MS_MAX: u64 = 60_000;

@@ -1,7 +1,7 @@
 //! Four lanes, and which one a category takes by default.
 
 /// Frozen numbers: they are stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Priority {
     Critical = 0,
@@ -11,6 +11,9 @@ pub enum Priority {
 }
 
 impl Priority {
+    /// In the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Critical, Self::High, Self::Normal, Self::Low];
+
     /// The lane of an event that names none.
     #[must_use]
     pub fn of_category(category: &str) -> Self {

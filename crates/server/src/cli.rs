@@ -1,7 +1,9 @@
 //! What can be asked of the binary.
 
 use crate::config::Flags;
-use crate::{audit_command, backup, config_command, explain, journal_command, plan, seed, serve};
+use crate::{
+    audit_command, backup, check_command, config_command, explain, journal_command, plan, seed, serve,
+};
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
@@ -33,6 +35,8 @@ enum Command {
         #[command(subcommand)]
         command: AuditCommand,
     },
+    /// Recount all deliveries of a data directory whose server is stopped, and name every tally that differs
+    Check(CheckArgs),
     /// Copy all data of a running server into a new directory
     Backup(BackupArgs),
     /// Make a data directory from a backup
@@ -149,6 +153,16 @@ pub struct AuditExportArgs {
 }
 
 #[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// Data directory
+    #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
+    pub data: PathBuf,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
 pub struct BackupArgs {
     /// Where the copy goes; must not exist
     pub directory: PathBuf,
@@ -227,6 +241,7 @@ pub fn run() -> ExitCode {
         Command::Config { command } => config_command::run(command),
         Command::Journal { command } => journal_command::run(command),
         Command::Audit { command } => audit_command::run(&command),
+        Command::Check(args) => check_command::run(&args),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Explain(args) => explain::run(&args),

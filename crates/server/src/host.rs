@@ -2,6 +2,7 @@
 
 use crate::backups::Backups;
 use crate::config::Room;
+use crate::delivery_metrics;
 use crate::listen::Connections;
 use fantail_api::Host;
 use fantail_api::telemetry::Text;
@@ -9,8 +10,8 @@ use fantail_local::audit::LocalAudit;
 use fantail_local::disk::{Disk, RealDisk};
 use fantail_local::journal::{JournalStats, LocalJournal};
 use fantail_node::Node;
+use fantail_node::health::Health;
 use fantail_node::meter::ANSWER_NAMES;
-use fantail_node::node::Health;
 use fantail_node::start::Report;
 use fantail_ports::BoxFuture;
 use fantail_rules::believed_time::Jump;
@@ -62,6 +63,7 @@ impl Host for ServerHost {
         let health = self.node.health();
         write_node(text, &health);
         write_deliveries(text, &health);
+        delivery_metrics::write(text, &health);
         write_audit(text, &health, self.node.wall());
         write_journal(text, &self.journal.stats());
     }

@@ -13,6 +13,7 @@ mod audit_files;
 mod background;
 mod backups;
 pub mod composition;
+mod delivery_metrics;
 mod host;
 pub mod listen;
 pub mod provision;
@@ -25,6 +26,7 @@ mod tls;
 
 mod audit_command;
 mod backup;
+mod check_command;
 mod config_command;
 mod explain;
 mod journal_command;

@@ -58,6 +58,8 @@ struct Delivery {
     intents: u64,
     /// Times that the provider was called.
     calls: u64,
+    /// Its ledger is past the guard and gone.
+    is_swept: bool,
 }
 
 /// An event of one shard.

@@ -1,4 +1,5 @@
-//! Forgetting: idempotency keys outside the window and events past retention, a bounded number at a time.
+//! Forgetting: idempotency keys outside the window and events past retention, a bounded number at a time. What
+//! could still be sent stays until its time to live is over, however short the retention is.
 //!
 //! Comes from: the leader's housekeeping. Decides: which rows are past their time now.
 //! Goes to: a `Forgotten` record that names them, so that apply needs no clock.
@@ -14,6 +15,8 @@ use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::ulid::Ulid;
 
 const ROWS_MAX: usize = 500;
+/// Events that live longer than the retention are looked at again and again until they have ended.
+const ROWS_LOOKED_AT_MAX: usize = 4_000;
 const DAY_MS: u64 = 86_400_000;
 /// Shards expire their entries first; events stay a little longer than anything that points at them.
 const GRACE_DAYS: u64 = 2;
@@ -27,7 +30,9 @@ pub(super) fn plan(
     let outdated = idempotency::outdated(view, tenant, Bucket::oldest_kept(now), ROWS_MAX)?;
     let (bucket, keys) = outdated.unwrap_or((Bucket(0), Vec::new()));
     let age_ms = (u64::from(retention_days) + GRACE_DAYS) * DAY_MS;
-    let outdated = event::outdated(view, tenant, Millis(now.0.saturating_sub(age_ms)), ROWS_MAX)?;
+    let ago = |ms: u64| Millis(now.0.saturating_sub(ms));
+    let limit = event::Limit { rows: ROWS_LOOKED_AT_MAX, events: ROWS_MAX };
+    let outdated = event::outdated(view, tenant, ago(age_ms), ago(GRACE_DAYS * DAY_MS), limit)?;
     let events = bounded(outdated);
     if keys.is_empty() && events.is_empty() {
         return Ok(Planned::nothing(FrontAnswer::Forgot { more: false }));

@@ -7,6 +7,7 @@
 //! 23 Receipt  parcel, position: varint, standing, note                                   what was heard later
 //! 24 Redrive  parcel, positions, words of standing                                       what an operator wants
 //! 25 Closed   work, why: text                                                            the rest is not looked at
+//! 26 Swept    tenant, list of (arrival, channel: u8, first: user), arrivals: ascending    past the guard
 //!
 //! work = tenant, arrival, channel: u8      parcel = work, first: user      positions = ascending
 //! verdict = standing = state: u8, retries: u8, resends: u8, due, code: text
@@ -20,7 +21,7 @@ use crate::tables::ledger::{ParcelId, Standing};
 use crate::tables::track::Note;
 use crate::tables::work::WorkId;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Millis, UserNo};
+use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Intend {
@@ -66,6 +67,34 @@ pub struct Redrive {
     pub parcel: ParcelId,
     pub positions: Vec<u16>,
     pub standings: Words<Standing>,
+}
+
+/// These ledgers are past the guard; of these events nothing is left.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Swept {
+    pub tenant: TenantId,
+    /// All of the same tenant.
+    pub parcels: Vec<ParcelId>,
+    pub arrivals: Vec<Arrival>,
+}
+
+impl Swept {
+    pub(super) fn write(&self, w: &mut Writer) {
+        w.tenant(self.tenant).list(self.parcels.iter(), |w, parcel| {
+            w.arrival(parcel.arrival).u8(parcel.channel as u8).user(parcel.first);
+        });
+        w.ascending(self.arrivals.iter().map(|arrival| arrival.0));
+    }
+
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let tenant = r.tenant()?;
+        let parcels = r.list(|r| {
+            let arrival = r.arrival()?;
+            let channel = ChannelKind::from_stored(r.u8()?).ok_or(Malformed::Value("channel"))?;
+            Ok(ParcelId { tenant, arrival, channel, first: r.user()? })
+        })?;
+        Ok(Self { tenant, parcels, arrivals: r.ascending()?.into_iter().map(Arrival).collect() })
+    }
 }
 
 fn write_work(w: &mut Writer, work: WorkId) {

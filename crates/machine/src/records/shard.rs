@@ -15,12 +15,12 @@
 //! 11 Expired   tenant, through: arrival
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
-//! 20 to 25: see `delivery`
+//! 20 to 26: see `delivery`
 //! 40 Told: see `webhook`
 //! ```
 
 use super::Fact;
-use super::delivery::{self, Intend, Outcome, Receipt, Redrive, Wake};
+use super::delivery::{self, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use super::endpoint::{EndpointPut, EndpointState};
 use super::front::{Delivery, Size};
 use super::webhook::Told;
@@ -120,6 +120,7 @@ pub enum ShardRecord {
         work: WorkId,
         code: String,
     },
+    Swept(Swept),
     /// A webhook to the producer has told everything through a record.
     Told(Told),
 }
@@ -256,6 +257,7 @@ impl Fact for ShardRecord {
             Self::Receipt(_) => 23,
             Self::Redrive(_) => 24,
             Self::Closed { .. } => 25,
+            Self::Swept(_) => 26,
             Self::Told(_) => 40,
         }
     }
@@ -324,6 +326,7 @@ impl Fact for ShardRecord {
             Self::Receipt(receipt) => receipt.write(w),
             Self::Redrive(redrive) => redrive.write(w),
             Self::Closed { work, code } => delivery::write_closed(w, *work, code),
+            Self::Swept(swept) => swept.write(w),
             Self::Told(told) => told.write(w),
         }
     }
@@ -387,6 +390,7 @@ impl Fact for ShardRecord {
                 let (work, code) = delivery::read_closed(r)?;
                 Self::Closed { work, code }
             }
+            26 => Self::Swept(Swept::read(r)?),
             40 => Self::Told(Told::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })

@@ -1,6 +1,6 @@
 //! Retention: what arrived long ago disappears, whole pages at a time.
 //!
-//! Comes from: the leader's housekeeping. Decides: up to which arrival everything is past the tenant's retention,
+//! Comes from: the leader's housekeeping. Decides: up to which arrival everything is past the tenant's retention and time to live,
 //! and which flags and stays lie wholly below it. Goes to: `Expired`, `Cleared` and `Unlisted`; the inbox forgets
 //! what nobody can ask for.
 
@@ -8,7 +8,7 @@ use super::{Derived, Plan, ShardAnswer};
 use crate::Planned;
 use crate::records::shard::ShardRecord;
 use crate::tables::taken::{self, Reach};
-use crate::tables::{follow, mark, pointer, progress, put, retracted};
+use crate::tables::{follow, guard, mark, pointer, progress, put, retracted};
 use crate::view::View;
 use fantail_ports::inbox::{ArrivalRange, Forget};
 use fantail_ports::tables::TablesError;
@@ -47,7 +47,16 @@ pub(super) fn plan(
     let oldest_kept = Millis(now.0.saturating_sub(u64::from(retention_days) * DAY_MS));
     let mut records = Vec::new();
     let pages = taken::oldest(view, tenant, PAGES_MAX)?;
-    let past: Vec<_> = pages.iter().take_while(|(_, page)| page.at < oldest_kept).collect();
+    let mut past = Vec::new();
+    for (first, page) in pages.iter().take_while(|(_, page)| page.at < oldest_kept) {
+        let after = Arrival(first.0.saturating_sub(1));
+        let range = ArrivalRange { after, before: Arrival(first.0 + page.events.len() as u64) };
+        // What has still to leave can be called off, and for that it has to be found.
+        if guard::may_leave(view, tenant, range, now)? {
+            break;
+        }
+        past.push((first, page));
+    }
     let mut horizon = progress::find(view, tenant)?.horizon;
     if let Some((first, page)) = past.last() {
         horizon = Arrival(first.0 + page.events.len() as u64 - 1);

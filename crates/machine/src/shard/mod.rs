@@ -1,7 +1,8 @@
 //! A shard owns some users: who they are, what they follow, what they got and what they did with it.
 //!
 //! One file per record family, plan and apply side by side: `users`, `endpoints`, `edges`, `take`, `mark`, `report`,
-//! `expire`; then how events leave the house: `dispatch`, `intend`, `wake`, `outcome`, `redrive`, folded by `ledgers`.
+//! `expire`; then how events leave the house: `dispatch`, `intend`, `wake`, `outcome`, `redrive`, folded by `ledgers` and
+//! dropped by `sweep`.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 pub mod edges;
@@ -18,6 +19,7 @@ pub mod intend;
 mod ledgers;
 pub mod outcome;
 pub mod redrive;
+mod sweep;
 pub mod wake;
 
 pub mod inbox;
@@ -37,7 +39,7 @@ use fantail_ports::lists::ListEdit;
 use fantail_ports::tables::TablesError;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{
-    DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, Position, ShardNo, TenantId, UserNo,
+    Arrival, DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, Position, ShardNo, TenantId, UserNo,
 };
 use fantail_rules::priority::Priority;
 use std::sync::Arc;
@@ -81,6 +83,11 @@ pub enum ShardAsk {
         tenant: TenantId,
         retention_days: u32,
         swept: Option<expire::Place>,
+    },
+    /// Drop what is kept about deliveries and past the guard, of events above this arrival.
+    Sweep {
+        tenant: TenantId,
+        behind: Arrival,
     },
     Register {
         tenant: TenantId,
@@ -146,6 +153,10 @@ pub enum ShardAnswer {
     TooManySnoozed,
     Noted,
     Expired(expire::Progress),
+    /// Where to go on, if there may be more.
+    Swept {
+        next: Option<Arrival>,
+    },
     Registered {
         device: DeviceNo,
         status: Status,
@@ -186,6 +197,7 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
         ShardAsk::Expire { tenant, retention_days, swept } => {
             expire::plan(view, tenant, retention_days, swept, now)
         }
+        ShardAsk::Sweep { tenant, behind } => sweep::plan(view, tenant, behind, now),
         ShardAsk::Register { tenant, user, registration } => {
             endpoints::plan_register(view, tenant, user, *registration, now)
         }
@@ -264,6 +276,7 @@ pub fn apply(
         ShardRecord::Receipt(receipt) => redrive::apply_receipt(view, receipt, derived),
         ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),
         ShardRecord::Closed { work, .. } => dispatch::close(view, *work),
+        ShardRecord::Swept(swept) => sweep::apply(view, swept),
         ShardRecord::Told(told) => {
             told::apply(view, told);
             Ok(())

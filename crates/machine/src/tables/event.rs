@@ -82,21 +82,33 @@ pub fn state(tables: &dyn Tables) -> Result<FrontState, TablesError> {
     Ok(get(tables, &state_key())?.unwrap_or_default())
 }
 
-/// Some events older than `before`, oldest first.
+/// Some events older than `before`, oldest first, of which nothing could be sent after `sent_before`. At most so many rows
+/// are looked at.
 pub fn outdated(
     tables: &dyn Tables,
     tenant: TenantId,
     before: Millis,
-    limit: usize,
+    sent_before: Millis,
+    limit: Limit,
 ) -> Result<Vec<(Ulid, u64)>, TablesError> {
     let from = Key::new(Family::Event, tenant).finish();
     let to = key(tenant, Ulid::new(before, FrontNo(0), 0));
     let range = KeyRange { from: &from, to: &to };
-    collect(tables, range, Order::Ascending, limit, |key, row| {
+    let found = collect(tables, range, Order::Ascending, limit.rows, |key, row| {
         let tail = key.get(5..).and_then(|tail| tail.try_into().ok());
         let event = tail.map(Ulid::from_bytes).ok_or_else(|| Malformed::Short.in_row(EventRow::NAME))?;
-        Ok((event, EventRow::decode(row)?.personal))
-    })
+        let row = EventRow::decode(row)?;
+        let is_over = row.delivery.is_none_or(|delivery| delivery.terms.expires_at < sent_before);
+        Ok(is_over.then_some((event, row.personal)))
+    })?;
+    Ok(found.into_iter().flatten().take(limit.events).collect())
+}
+
+/// How many rows may be looked at, and how many events may be found.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    pub rows: usize,
+    pub events: usize,
 }
 
 #[must_use]

@@ -154,6 +154,38 @@ pub fn of_event(
     collect(tables, range, Order::Ascending, limit, |key, row| Ok((parcel(key)?, LedgerRow::decode(row)?)))
 }
 
+/// Parcels of all tenants above one, in order.
+pub fn all(
+    tables: &dyn Tables,
+    after: Option<ParcelId>,
+    limit: usize,
+) -> Result<Vec<(ParcelId, LedgerRow)>, TablesError> {
+    let prefix = Key::of_partition(Family::Ledger);
+    let from = match after {
+        None => prefix.clone().finish(),
+        Some(after) => [after.key(), vec![0]].concat(),
+    };
+    let range = KeyRange { from: &from, to: &prefix.end() };
+    collect(tables, range, Order::Ascending, limit, |key, row| Ok((parcel(key)?, LedgerRow::decode(row)?)))
+}
+
+/// What the deliveries of an event are held to, if it has any.
+pub fn terms_of(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    arrival: Arrival,
+) -> Result<Option<Terms>, TablesError> {
+    let from = ParcelId { tenant, arrival, channel: ChannelKind::InApp, first: UserNo(0) };
+    Ok(of_event(tables, from, 1)?.first().map(|(_, row)| row.terms))
+}
+
+/// Whether some work has a ledger.
+pub fn exist(tables: &dyn Tables, work: WorkId) -> Result<bool, TablesError> {
+    let prefix = Key::new(Family::Ledger, work.tenant).u64(work.arrival.0).bytes(&[work.channel as u8]);
+    let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
+    Ok(!collect(tables, range, Order::Ascending, 1, |_, _| Ok(()))?.is_empty())
+}
+
 /// A timer and the parcel that it wakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timer {

@@ -34,6 +34,7 @@ pub mod taken;
 pub mod todo;
 pub mod user;
 
+pub mod guard;
 pub mod ledger;
 pub mod tally;
 pub mod track;
@@ -87,6 +88,7 @@ pub enum Family {
     LaneTally = 58,
     Track = 59,
     Told = 60,
+    SweptTally = 61,
     Address = 96,
     DirectoryTodo = 97,
 }

@@ -3,9 +3,11 @@
 //! ```text
 //! 57 tenant arrival: u64 channel: u8 -> deliveries by state: 14 varints, unreached: varint, open: varint     of one event
 //! 58 tenant lane: u8                 -> the same, of everything since the beginning
+//! 61 tenant lane: u8                 -> the same, of what is past the guard: no ledger tells of it any more
 //! ```
 //! A delivery is in exactly one state, so the sum is what was ever planned, and what is not terminal is in flight.
 
+use super::work::WorkId;
 use super::{Family, Key, Row, collect, get, put};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::view::View;
@@ -70,6 +72,11 @@ pub fn lane_key(tenant: TenantId, lane: Priority) -> Vec<u8> {
     Key::new(Family::LaneTally, tenant).bytes(&[lane as u8]).finish()
 }
 
+#[must_use]
+pub fn swept_key(tenant: TenantId, lane: Priority) -> Vec<u8> {
+    Key::new(Family::SweptTally, tenant).bytes(&[lane as u8]).finish()
+}
+
 pub fn find(tables: &dyn Tables, key: &[u8]) -> Result<Tally, TablesError> {
     Ok(get(tables, key)?.unwrap_or_default())
 }
@@ -92,13 +99,33 @@ pub(crate) fn close_work(view: &mut View<'_>, tenant: TenantId, lane: Priority) 
     Ok(())
 }
 
+/// Tallies of events of all tenants above one, in order.
+pub fn all(
+    tables: &dyn Tables,
+    after: Option<WorkId>,
+    limit: usize,
+) -> Result<Vec<(WorkId, Tally)>, TablesError> {
+    let prefix = Key::of_partition(Family::Tally);
+    let from = match after {
+        None => prefix.clone().finish(),
+        Some(WorkId { tenant, arrival, channel }) => [key(tenant, arrival, channel), vec![0]].concat(),
+    };
+    collect(tables, KeyRange { from: &from, to: &prefix.end() }, Order::Ascending, limit, |key, row| {
+        let work = WorkId::parse(key).ok_or_else(|| Malformed::Value("tally key").in_row(Tally::NAME))?;
+        Ok((work, Tally::decode(row)?))
+    })
+}
+
 /// The sums of all tenants and lanes.
-pub fn lanes(tables: &dyn Tables) -> Result<Vec<(Priority, Tally)>, TablesError> {
+pub fn by_lane(tables: &dyn Tables) -> Result<Vec<(TenantId, Priority, Tally)>, TablesError> {
     let prefix = Key::of_partition(Family::LaneTally);
     let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
     collect(tables, range, Order::Ascending, usize::MAX, |key, row| {
-        let lane = key.last().copied().unwrap_or(Priority::Normal as u8);
-        Ok((Priority::from_stored(lane), Tally::decode(row)?))
+        let malformed = || Malformed::Value("lane key").in_row(Tally::NAME);
+        let tenant = key.get(1..5).and_then(|tenant| tenant.try_into().ok()).ok_or_else(malformed)?;
+        let lane = key.get(5).copied().ok_or_else(malformed)?;
+        let tenant = TenantId(u32::from_be_bytes(tenant));
+        Ok((tenant, Priority::from_stored(lane), Tally::decode(row)?))
     })
 }
 

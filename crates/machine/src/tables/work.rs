@@ -3,7 +3,7 @@
 //! ```text
 //! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, expires, next: user, to
 //!                                       to = 0 list: 16 | 1 (the members of row 51)
-//! 51 tenant arrival: u64             -> members: ascending      explicit recipients; stays with the event
+//! 51 tenant arrival: u64             -> members: ascending      explicit recipients; stays as long as the ledgers
 //! 52 tenant arrival: u64             -> why: u8                 nothing more of it is sent
 //! ```
 //! A row of 50 exists while members are left to be looked at: it is the to-do row of its work.
@@ -66,7 +66,8 @@ impl WorkId {
         Key::new(Family::Work, self.tenant).u64(self.arrival.0).bytes(&[self.channel as u8]).finish()
     }
 
-    fn parse(key: &[u8]) -> Option<Self> {
+    /// Reads the key of anything that is kept for each work.
+    pub(super) fn parse(key: &[u8]) -> Option<Self> {
         let tenant = TenantId(u32::from_be_bytes(key.get(1..5)?.try_into().ok()?));
         let arrival = Arrival(u64::from_be_bytes(key.get(5..13)?.try_into().ok()?));
         Some(Self { tenant, arrival, channel: ChannelKind::from_stored(*key.get(13)?)? })

@@ -247,6 +247,14 @@ fn the_largest_parcel_of_names_costs_a_row_per_member_and_no_more() {
     let told = (0..1_000).map(|at| told(at, Said::Accepted, "")).collect();
     node.shard(ShardAsk::Outcome { parcel, told });
     assert_eq!(node.rows_touched, [1_000 + 4]);
+    node.now = node.now.plus(31 * DAY_MS);
+    let sweep = ShardAsk::Sweep { tenant: TENANT, behind: Arrival::START };
+    // The rows of the members, the ledger, its place among the dead letters, two tallies.
+    node.shard(sweep.clone());
+    assert_eq!(node.rows_touched, [1_000 + 4]);
+    // And at last all tallies of the event, its members and its halt.
+    node.shard(sweep);
+    assert_eq!(node.rows_touched, [1_000 + 4 + 6]);
 }
 
 /// Planning reads the column, not the devices of each member.

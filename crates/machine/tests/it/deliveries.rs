@@ -1,11 +1,14 @@
 //! Deliveries: from the list or the names of an event to what became of each of its members.
 //!
 //! `parcels` is about who is in a parcel, `attempts` about what answers lead to, `later` about what is said afterwards,
+//! `books` about tallies that are wrong, `guard` about what goes after thirty days,
 //! `chance` about all of it in no order that makes sense. After every step `audit` compares what is kept with a recount.
 
 mod attempts;
 mod audit;
+mod books;
 mod chance;
+mod guard;
 mod later;
 mod parcels;
 

@@ -10,7 +10,7 @@ use crate::templates;
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::parcel::{Collector, Words};
-use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
+use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Options, Personal, Released, Size};
@@ -72,7 +72,7 @@ fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&root_examples()), (1..=7).collect());
     assert_eq!(tags(&front_examples()), (1..=7).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
-    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=25).collect());
+    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).collect());
 }
 
 // proves: TEN-01
@@ -406,6 +406,11 @@ fn delivery_examples() -> Vec<ShardRecord> {
         }),
         ShardRecord::Redrive(Redrive { parcel, positions, standings }),
         ShardRecord::Closed { work, code: "ttl_expired".into() },
+        ShardRecord::Swept(Swept {
+            tenant: TenantId(300),
+            parcels: vec![parcel, ParcelId { channel: ChannelKind::Sms, ..parcel }],
+            arrivals: vec![Arrival(69_000), Arrival(70_000)],
+        }),
     ]
 }
 

@@ -319,6 +319,18 @@ impl Node {
         }
     }
 
+    /// Everything past the guard goes.
+    pub fn sweep(&mut self) {
+        let mut behind = Arrival::START;
+        loop {
+            match self.shard(ShardAsk::Sweep { tenant: self.tenant, behind }) {
+                ShardAnswer::Swept { next: Some(next) } => behind = next,
+                ShardAnswer::Swept { next: None } => return,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     /// Does what the to-do rows of a shard ask for, as the errand loop does it.
     pub fn run_errands(&mut self) {
         let (sizes, keys) = self.read_shard(|state| {

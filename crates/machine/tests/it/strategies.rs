@@ -1,7 +1,7 @@
 //! Any record that a writer of ours could write, small enough to be shrunk by hand.
 
 use fantail_machine::parcel::{Collector, Members, Words};
-use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
+use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Released, Size};
@@ -498,6 +498,10 @@ fn delivery_record() -> impl Strategy<Value = ShardRecord> {
             ShardRecord::Redrive(Redrive { parcel, positions, standings })
         }),
         (work_id(), any::<String>()).prop_map(|(work, code)| ShardRecord::Closed { work, code }),
+        (tenant(), vec(parcel_id(), 0..4), arrivals()).prop_map(|(tenant, parcels, arrivals)| {
+            let parcels = parcels.into_iter().map(|parcel| ParcelId { tenant, ..parcel }).collect();
+            ShardRecord::Swept(Swept { tenant, parcels, arrivals })
+        }),
     ]
 }
 

@@ -194,6 +194,7 @@ async fn of_shard(
         | ShardRecord::Unlisted { .. }
         | ShardRecord::Reported { .. }
         | ShardRecord::Expired { .. }
+        | ShardRecord::Swept(_)
         | ShardRecord::EndpointPut { .. }
         | ShardRecord::Told(_) => Ok(Vec::new()),
     }

@@ -1,14 +1,12 @@
 //! What dispatch knows: the lanes and the pace of each channel, and what may wait in each shard's tables.
 
+use super::way::Way;
 use super::{Job, What};
 use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom};
 use fantail_machine::tables::work::{WorkId, WorkRow};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, ShardNo, TenantId};
-use fantail_rules::lanes::{Lanes, Offered, Permits, Turn};
-use fantail_rules::limits::PARCEL_MEMBERS_MAX;
-use fantail_rules::outlook::Speed;
-use fantail_rules::pacing::{Concurrency, Pace, Rate};
+use fantail_rules::lanes::Offered;
 use fantail_rules::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,28 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const FOUND_MAX: usize = 1_024;
 /// What did not fit is looked for again after this.
 pub const LOOK_AGAIN_MS: u64 = 50;
-/// What one channel may have in flight, to begin with and at most.
-const CONCURRENCY: Concurrency = Concurrency { start: 4_000, ceiling: 16_000 };
-/// Rates are the providers' business; until one has its own, none is near this.
-const RATE: Rate = Rate { per_second: 2_000_000, burst: 50_000 };
-/// One in so many places is kept for critical work.
-const RESERVED_SHARE: u32 = 8;
 
 pub struct State {
     pub channels: BTreeMap<ChannelKind, Way>,
     pub shards: BTreeMap<ShardNo, Waiting>,
-}
-
-/// One channel.
-pub struct Way {
-    pub lanes: Lanes<Job>,
-    pub pace: Pace,
-    pub in_flight: u32,
-    /// The last turn was refused for want of permits, not of work.
-    pub is_held_back: bool,
-    pub speed: Speed,
-    /// Deliveries of a turn, on average, in sixteenths.
-    pub per_turn: u64,
 }
 
 /// What waits in the tables of a shard. Times are wall times.
@@ -156,43 +136,5 @@ impl State {
             Some(way) => way.lanes.offer(lane, tenant, job.shard.0, job),
             None => Offered::Known,
         }
-    }
-}
-
-impl Way {
-    pub fn new(now: Millis) -> Self {
-        Self {
-            lanes: Lanes::new(),
-            pace: Pace::new(RATE, CONCURRENCY, now),
-            in_flight: 0,
-            is_held_back: false,
-            speed: Speed::default(),
-            per_turn: 16,
-        }
-    }
-
-    pub fn has_work(&self) -> bool {
-        self.lanes.len() > 0
-    }
-
-    /// Permits first, then whose turn it is.
-    pub fn next(&mut self, now: Millis) -> Option<Turn<Job>> {
-        self.is_held_back = false;
-        if !self.has_work() {
-            return None;
-        }
-        let free = self.pace.permits(now, PARCEL_MEMBERS_MAX);
-        self.is_held_back = free == 0;
-        let places = self.pace.concurrency();
-        let open = places.saturating_sub(places / RESERVED_SHARE).saturating_sub(self.in_flight);
-        let reserved = free - free.min(open);
-        let quantum = PARCEL_MEMBERS_MAX;
-        let Some(turn) = self.lanes.next(Permits { free, reserved, quantum }) else {
-            self.pace.put_back(free);
-            return None;
-        };
-        self.pace.put_back(free - turn.deliveries_max);
-        self.in_flight += turn.deliveries_max;
-        Some(turn)
     }
 }

@@ -90,6 +90,7 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         | ShardRecord::Reported { .. }
         | ShardRecord::Shredded { .. }
         | ShardRecord::Expired { .. }
+        | ShardRecord::Swept(_)
         | ShardRecord::EndpointPut { .. }
         | ShardRecord::EndpointState { .. }
         | ShardRecord::EndpointGone { .. }

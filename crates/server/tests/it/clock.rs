@@ -3,9 +3,11 @@
 //!
 //! A preloaded library moves the clock of the server alone (`stepped_clock.c`); the server has no hook for this.
 
+use crate::deliveries::{notification, register, send, status};
 use crate::server::{Directory, Server};
 use crate::world::{
-    ALL_SCOPES, event, eventually, expect, follow, ids, in_ms, inbox, post, post_by, put_user, unread,
+    ALL_SCOPES, event, eventually, expect, follow, ids, in_ms, inbox, post, post_by, put_user, refused,
+    unread,
 };
 use fantail_api::time;
 use fantail_rules::ids::Millis;
@@ -229,4 +231,31 @@ fn a_restart_under_a_clock_that_was_stepped_back_keeps_the_order() {
     reader.hears(&mut server.client(), "right again");
     assert_eq!((jumps(&server), clock_detail(&server).as_str()), (0, "as expected"));
     server.stop();
+}
+
+// proves: DED-02, DED-07
+#[test]
+fn a_month_later_the_status_is_forgotten_and_the_inbox_is_not() {
+    const DAY_S: i64 = 24 * HOUR_S;
+    let stepped = Stepped::new();
+    let server = stepped.start();
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:ok");
+    let id = send(&mut client, &notification("n1", &["ann"], json!({"channels": ["push", "inApp"]})));
+    eventually("it is sent", || (status(&mut client, &id)["channels"][1]["done"] == true).then_some(()));
+    server.stop();
+    for (days, is_kept) in [(29, true), (31, false)] {
+        stepped.step_to(days * DAY_S);
+        let server = stepped.start();
+        let mut client = server.client();
+        assert_eq!(ids(&inbox(&mut client, "ann", "")), [id.clone()], "after {days} days");
+        if is_kept {
+            assert_eq!(status(&mut client, &id)["channels"][0]["done"], true);
+        } else {
+            refused(client.get(&format!("/api/v1/notifications/{id}/status")), "EVENT_NOT_FOUND");
+            refused(client.get(&format!("/api/v1/notifications/{id}/explain?user=ann")), "EVENT_NOT_FOUND");
+        }
+        server.stop();
+    }
 }

@@ -94,19 +94,9 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
         }
         assert_eq!(found["deliveries"].as_array().expect("deliveries").len(), 2, "{found}");
     }
-    // The audit log was fed all the while, and told each of them once.
-    let told = eventually("the audit log has caught up", || {
-        let metrics = client.get("/metrics").expect("an answer").text();
-        metrics.contains("fantail_audit_derived_lag_records 0\n").then(|| entries(&mut client, ""))
-    });
-    let mut accepted: BTreeMap<&str, u64> = BTreeMap::new();
-    for entry in told.iter().filter(|entry| entry["kind"] == "accepted") {
-        *accepted.entry(entry["fact"]["eventId"].as_str().expect("an id")).or_default() += 1;
-    }
-    assert!(acknowledged.keys().all(|id| accepted.get(id.as_str()) == Some(&1)), "told once: {accepted:?}");
+    told_once(&mut client, acknowledged.keys());
     server.stop();
-    let data = post.directory.path("data");
-    run(&["audit", "verify", "--data", data.to_str().expect("a path")]);
+    sound(&post);
     let arrived = post.arrived();
     let extra: u64 = arrived.values().map(|copies| copies - 1).sum();
     println!(
@@ -117,4 +107,25 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
     );
     assert!(extra <= resent, "{extra} copies too many, {resent} were resent on purpose");
     assert!(arrived.len() as u64 >= sent, "whatever counts as sent arrived: {} of {sent}", arrived.len());
+}
+
+/// The audit log was fed all the while, and told each of them once.
+fn told_once<'a>(client: &mut Client, mut acknowledged: impl Iterator<Item = &'a String>) {
+    let told = eventually("the audit log has caught up", || {
+        let metrics = client.get("/metrics").expect("an answer").text();
+        metrics.contains("fantail_audit_derived_lag_records 0\n").then(|| entries(client, ""))
+    });
+    let mut accepted: BTreeMap<&str, u64> = BTreeMap::new();
+    for entry in told.iter().filter(|entry| entry["kind"] == "accepted") {
+        *accepted.entry(entry["fact"]["eventId"].as_str().expect("an id")).or_default() += 1;
+    }
+    assert!(acknowledged.all(|id| accepted.get(id.as_str()) == Some(&1)), "told once: {accepted:?}");
+}
+
+/// Neither the audit log nor the books have a fault.
+fn sound(post: &Post) {
+    let data = post.directory.path("data");
+    let data = data.to_str().expect("a path");
+    run(&["audit", "verify", "--data", data]);
+    run(&["check", "--data", data]);
 }

@@ -158,6 +158,18 @@ fn every_device_gets_it_exactly_once_and_the_story_is_told() {
         metrics.contains("fantail_delivery_attempts_total{channel=\"push\",outcome=\"accepted\"} 6"),
         "{metrics}"
     );
+    // proves: OBS-03, OBS-04
+    for line in [
+        "fantail_delivery_outcomes_total{channel=\"push\",state=\"sent\",reason=\"none\"} 6",
+        "fantail_delivery_outcomes_total{channel=\"push\",state=\"suppressed\",reason=\"no_endpoint\"} 1",
+        "fantail_delivery_ambiguous_total{channel=\"push\",resolved=\"resent\"} 0",
+        "fantail_delivery_seconds_count{lane=\"normal\"} 6",
+        "fantail_delivery_queue{channel=\"push\",lane=\"normal\"} 0",
+        "fantail_delivery_oldest_age_seconds{lane=\"normal\"} 0",
+        "fantail_delivery_drain_eta_seconds{channel=\"push\"} 0",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
 }
 
 // proves: API-02, API-03, DED-08
@@ -263,6 +275,9 @@ fn failures_end_as_they_should() {
     counts(&mut client, &bulk, &json!({"unconfirmed": 1}));
     let told = explain(&mut client, &bulk, "lost");
     assert!(told.contains("perhaps sent, and not sent again"), "{told}");
+    let metrics = server.anonymous().get("/metrics").expect("an answer").text();
+    let ambiguous = "fantail_delivery_ambiguous_total{channel=\"push\",resolved=\"unconfirmed\"} 1";
+    assert!(metrics.contains(ambiguous), "{metrics}");
 }
 
 // proves: DEL-19

@@ -5,6 +5,7 @@ mod world;
 
 mod audit;
 mod auth;
+mod books;
 #[cfg(target_os = "linux")]
 mod clock;
 mod config;

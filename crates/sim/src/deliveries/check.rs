@@ -169,7 +169,10 @@ impl Deliveries {
     ) -> BTreeMap<work::WorkId, Tally> {
         let mut works: BTreeMap<work::WorkId, Tally> = BTreeMap::new();
         for (key, delivery) in self.all.iter().filter(|(key, _)| key.shard == shard) {
-            works.entry(key.work()).or_default().enter(delivery.state, 1);
+            let of_event = works.entry(key.work()).or_default();
+            if !delivery.is_swept {
+                of_event.enter(delivery.state, 1);
+            }
             let lane = (key.tenant, delivery.terms.lane as u8);
             lanes.entry(lane).or_default().enter(delivery.state, 1);
         }

@@ -5,7 +5,7 @@ use super::{Deliveries, Delivery, Endpoint, Event, Key, Shard};
 use crate::broken::{Broken, Invariant};
 use crate::executor::at_once;
 use fantail_machine::records::Stamped;
-use fantail_machine::records::delivery::{Intend, Outcome, Wake};
+use fantail_machine::records::delivery::{Intend, Outcome, Swept, Wake};
 use fantail_machine::records::front::{Audience, Delivery as Leaving, FrontRecord};
 use fantail_machine::records::shard::{Given, ShardRecord};
 use fantail_machine::tables::ledger::{ParcelId, Standing};
@@ -17,6 +17,7 @@ use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{
     Arrival, DeviceNo, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId, UserNo,
 };
+use fantail_rules::limits::GUARD_MS;
 use fantail_rules::ulid::Ulid;
 
 impl Deliveries {
@@ -73,6 +74,7 @@ impl Deliveries {
                     self.change(shard, redrive.parcel, *position, standing)?;
                 }
             }
+            ShardRecord::Swept(swept) => return self.sweep(shard, &swept, at),
             ShardRecord::Closed { work, .. } => {
                 let shard = self.shard(shard);
                 shard.works.remove(&work);
@@ -186,6 +188,29 @@ impl Deliveries {
         Ok(())
     }
 
+    /// What is past the guard, and has ended, is dropped; lanes go on counting it.
+    fn sweep(&mut self, no: ShardNo, swept: &Swept, at: Millis) -> Result<(), Broken> {
+        let shard = self.shards.entry(no).or_default();
+        for parcel in &swept.parcels {
+            let event =
+                shard.arrivals.iter().find(|((of, _), to)| (*of, **to) == (parcel.tenant, parcel.arrival));
+            let age_ms = event.map_or(0, |((_, event), _)| at.since(event.millis()));
+            Invariant::OneLife
+                .holds(age_ms >= GUARD_MS, || format!("{parcel:?} is swept after {age_ms} ms"))?;
+            let keys = shard.parcels.remove(parcel).unwrap_or_else(|| {
+                let of = |key: &&Key| key.shard == no && key.work() == parcel.work();
+                self.all.keys().filter(of).copied().collect()
+            });
+            for key in keys {
+                let Some(delivery) = self.all.get_mut(&key) else { continue };
+                let has_ended = delivery.state.is_terminal() && !delivery.is_swept;
+                Invariant::Terminal.holds(has_ended, || format!("{key:?} is swept as {delivery:?}"))?;
+                delivery.is_swept = true;
+            }
+        }
+        Ok(())
+    }
+
     fn member(&self, no: ShardNo, parcel: ParcelId, position: u16) -> Result<(Key, Delivery), Broken> {
         let keys = self.shards.get(&no).and_then(|shard| shard.parcels.get(&parcel));
         let key = keys.and_then(|keys| keys.get(usize::from(position))).copied();
@@ -212,7 +237,7 @@ impl Deliveries {
 
 impl Delivery {
     fn new(state: State, terms: Terms) -> Self {
-        Self { state, terms, resends: 0, intents: 0, calls: 0 }
+        Self { state, terms, resends: 0, intents: 0, calls: 0, is_swept: false }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is kept about deliveries equals a recount over all ledgers.
 
 use crate::harness::Node;
+use fantail_machine::books::{Books, Imbalance};
 use fantail_machine::tables::ledger::{LedgerRow, ParcelId};
 use fantail_machine::tables::tally::Tally;
 use fantail_machine::tables::work::WorkRow;
@@ -8,13 +9,13 @@ use fantail_machine::tables::{Family, Row};
 use fantail_ports::tables::{KeyRange, Order, Tables};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, Millis, Position, TenantId, UserNo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn rows(tables: &dyn Tables, family: Family) -> Rows {
+pub fn rows(tables: &dyn Tables, family: Family) -> Rows {
     let (from, to) = ([family as u8], [family as u8 + 1]);
     let mut found = Rows::new();
     let visit = &mut |key: &[u8], value: &[u8]| {
@@ -42,10 +43,20 @@ pub fn ledgers(tables: &dyn Tables) -> Vec<(ParcelId, LedgerRow)> {
     found.map(|(key, value)| (parcel_of(&key), LedgerRow::decode(&value).unwrap())).collect()
 }
 
+/// What a walk over the books finds, some rows at a time.
+pub fn imbalances(tables: &dyn Tables, rows_max: usize) -> Vec<Imbalance> {
+    let (mut books, mut found) = (Books::begin(Position(7)), Vec::new());
+    while !books.is_done() {
+        found.extend(books.step(tables, Position(7), rows_max).unwrap());
+    }
+    found
+}
+
 /// Tallies, timers, to-do rows and dead letters are exactly what the ledgers say, and nobody is in two of them.
 pub fn audit(node: &Node) {
     node.read_shard(|state| {
         let tables = state.tables();
+        assert_eq!((imbalances(tables, 2), imbalances(tables, 1_000)), (Vec::new(), Vec::new()));
         let (mut timers, mut under_way, mut dead) = (Rows::new(), Rows::new(), Rows::new());
         let (mut events, mut lanes): (BTreeMap<_, Tally>, BTreeMap<_, Tally>) = Default::default();
         let mut known = BTreeSet::new();
@@ -86,6 +97,12 @@ pub fn audit(node: &Node) {
             let tenant = TenantId(u32::from_be_bytes(work.0[1..5].try_into().unwrap()));
             let lane = WorkRow::decode(&work.1).unwrap().terms.lane as u8;
             lanes.entry((tenant, lane)).or_default().open += 1;
+        }
+        for (key, value) in rows(tables, Family::SweptTally) {
+            let tenant = TenantId(u32::from_be_bytes(key[1..5].try_into().unwrap()));
+            let swept = Tally::decode(&value).unwrap();
+            assert_eq!(swept.in_flight(), 0, "only what has ended is swept");
+            lanes.entry((tenant, key[5])).or_default().join(&swept);
         }
         for (key, value) in rows(tables, Family::LaneTally) {
             let tenant = TenantId(u32::from_be_bytes(key[1..5].try_into().unwrap()));

@@ -25,6 +25,8 @@ pub enum Act {
     Redrive(Index, bool, Option<u64>),
     Receipt(Index, u64, u16, bool),
     Cancel(Index),
+    /// So many days pass, and what is past the guard goes.
+    Sweep(u64),
 }
 
 pub fn act() -> impl Strategy<Value = Act> {
@@ -41,6 +43,7 @@ pub fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(pick, drop, user)| Act::Redrive(pick, drop, user)),
         2 => (any::<Index>(), user, 0u16..8, any::<bool>()).prop_map(|(p, u, d, f)| Act::Receipt(p, u, d, f)),
         1 => any::<Index>().prop_map(Act::Cancel),
+        1 => (0u64..40).prop_map(Act::Sweep),
     ]
 }
 
@@ -107,6 +110,10 @@ pub fn drive(node: &mut Node, act: &Act) {
             let heard = Heard { user, device, delivered: *delivered, code, message };
             node.shard(ShardAsk::Receipt { parcel, heard });
         }
+        Act::Sweep(days) => {
+            node.now = node.now.plus(days * DAY_MS);
+            node.sweep();
+        }
         Act::Cancel(at) => {
             let Some((parcel, row)) = pick(at, &parcels(node)) else { return };
             node.front(FrontAsk::Cancel { tenant: parcel.tenant, event: row.event });
@@ -171,7 +178,7 @@ proptest! {
 }
 
 /// A new leader without a provider: orphans first, then everything that is open or due, answered by nobody.
-fn finish(node: &mut Node) {
+pub fn finish(node: &mut Node) {
     for _ in 0..200 {
         for (parcel, _) in parcels(node) {
             node.shard(ShardAsk::Orphans { parcel });

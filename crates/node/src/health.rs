@@ -1,0 +1,73 @@
+//! How a node is doing, for readiness and metrics.
+
+use crate::ask::{ChannelKind, DeliveryState, Priority};
+use crate::backlog::{self, Backlog};
+use crate::latency::Waited;
+use crate::meter::Reading;
+use crate::node::Node;
+use crate::reasons::Stood;
+use crate::{audit, deliveries};
+use fantail_ports::store::Gauges;
+use fantail_rules::believed_time::Jump;
+use fantail_rules::ids::Position;
+
+/// How the node is doing, for readiness and metrics.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Why nothing more can be promised, if so.
+    pub stopped: Option<String>,
+    /// How far the machine's wall clock is off, if it is.
+    pub clock_jump: Option<Jump>,
+    pub counters: Reading,
+    pub store: Gauges,
+    /// Front facts that the slowest shard has not taken yet.
+    pub take_lag: u64,
+    /// Records that the audit log has still to derive.
+    pub audit_lag: u64,
+    pub waiting: usize,
+    pub tenants: usize,
+    /// Deliveries that are being planned or sent.
+    pub in_flight: Vec<(ChannelKind, u32)>,
+    /// Deliveries since the beginning, by lane and state; those that are none are left out.
+    pub deliveries: Vec<(Priority, DeliveryState, u64)>,
+    /// What deliveries came to since the start, and why.
+    pub outcomes: Stood,
+    pub backlog: Backlog,
+    /// From acceptance to the provider's answer, in the order of the lanes.
+    pub waited: [Waited; Priority::ALL.len()],
+}
+
+impl Node {
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let core = &self.core;
+        Health {
+            stopped: core.ports.stop.reason(),
+            clock_jump: core.clock.jump(),
+            counters: core.meter.read(),
+            store: core.ports.store.gauges(),
+            take_lag: self.take_lag(),
+            audit_lag: audit::feed::lag(core),
+            waiting: core.fronts.values().map(|front| front.queue.len()).sum::<usize>()
+                + core.shards.values().map(|shard| shard.queue.len()).sum::<usize>(),
+            tenants: core.control.now().tenants.len(),
+            in_flight: core.dispatch.in_flight(),
+            deliveries: deliveries::totals(core),
+            outcomes: core.meter.outcomes(),
+            backlog: backlog::look(core),
+            waited: core.meter.waited(),
+        }
+    }
+
+    fn take_lag(&self) -> u64 {
+        let mut worst = 0;
+        for (front, handle) in &self.core.fronts {
+            let durable = handle.applied.borrow().0;
+            for shard in self.core.shards.keys() {
+                let taken = crate::take::taken(&self.core.ports, *shard, *front).unwrap_or(Position::START);
+                worst = worst.max(durable.saturating_sub(taken.0));
+            }
+        }
+        worst
+    }
+}

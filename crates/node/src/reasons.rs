@@ -1,0 +1,189 @@
+//! How deliveries come to stand where they stand, counted by channel, state and reason.
+//!
+//! Comes from: the records that a shard's leader plans. Does: adds up the standings of each; a parcel that went one way
+//! costs one addition. Goes to: `meter`, and from there to metrics; nothing decides on it.
+//!
+//! What must never happen: a label that somebody outside can make up. Reasons that are not in [`REASONS`] are `other`.
+
+use fantail_machine::parcel::Words;
+use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
+use fantail_machine::records::shard::ShardRecord;
+use fantail_machine::shard::wake::RESENT;
+use fantail_machine::tables::ledger::Standing;
+use fantail_rules::attempt::State;
+use fantail_rules::channel_kind::ChannelKind;
+use std::collections::BTreeMap;
+
+/// What is told of a standing without a code, and of one with a code that is not known here.
+const NONE: &str = "none";
+const OTHER: &str = "other";
+
+/// Gates' words, ours, and those of providers that mean something everywhere.
+const REASONS: [&str; 35] = [
+    "no_endpoint",
+    "endpoint_gone",
+    "cancelled",
+    "retracted",
+    "ttl_expired",
+    "leader_lost",
+    "no_answer",
+    "not_started",
+    "no_provider",
+    "no_connection",
+    "unprocessed",
+    "deadline",
+    "forbidden_target",
+    "unconfirmed",
+    RESENT,
+    "redriven",
+    "dropped",
+    "timeout",
+    "reset",
+    "protocol",
+    "endpoint",
+    "dead",
+    "malformed",
+    "unwanted",
+    "400",
+    "401",
+    "403",
+    "404",
+    "410",
+    "413",
+    "429",
+    "500",
+    "502",
+    "503",
+    "504",
+];
+
+/// Deliveries that came to each standing.
+#[derive(Clone, Debug, Default)]
+pub struct Stood(BTreeMap<(ChannelKind, State, &'static str), u64>);
+
+impl Stood {
+    pub fn count(&mut self, record: &ShardRecord) {
+        match record {
+            ShardRecord::Intend(Intend { work, verdicts, .. }) => self.add_words(work.channel, verdicts),
+            ShardRecord::Wake(Wake { parcel, verdicts, .. }) => self.add_words(parcel.channel, verdicts),
+            ShardRecord::Outcome(Outcome { parcel, standings, .. })
+            | ShardRecord::Redrive(Redrive { parcel, standings, .. }) => {
+                self.add_words(parcel.channel, standings);
+            }
+            ShardRecord::Receipt(Receipt { parcel, standing, .. }) => self.add(parcel.channel, standing, 1),
+            ShardRecord::EndpointPut { .. }
+            | ShardRecord::EndpointState { .. }
+            | ShardRecord::UserPut { .. }
+            | ShardRecord::UserGone { .. }
+            | ShardRecord::Edges { .. }
+            | ShardRecord::Take { .. }
+            | ShardRecord::Given(_)
+            | ShardRecord::Marked { .. }
+            | ShardRecord::Moved { .. }
+            | ShardRecord::Cleared { .. }
+            | ShardRecord::Unlisted { .. }
+            | ShardRecord::Reported { .. }
+            | ShardRecord::Shredded { .. }
+            | ShardRecord::Expired { .. }
+            | ShardRecord::EndpointGone { .. }
+            | ShardRecord::Closed { .. }
+            | ShardRecord::Swept(_)
+            | ShardRecord::Told(_) => {}
+        }
+    }
+
+    fn add_words(&mut self, channel: ChannelKind, words: &Words<Standing>) {
+        if let [only] = words.words.as_slice() {
+            return self.add(channel, only, words.codes.len() as u64);
+        }
+        let mut counts = vec![0; words.words.len()];
+        words.codes.iter().for_each(|code| counts[usize::from(*code)] += 1);
+        words.words.iter().zip(counts).for_each(|(standing, count)| self.add(channel, standing, count));
+    }
+
+    fn add(&mut self, channel: ChannelKind, standing: &Standing, count: u64) {
+        if count > 0 {
+            *self.0.entry((channel, standing.state, known(&standing.code))).or_insert(0) += count;
+        }
+    }
+
+    pub fn join(&mut self, other: &Self) {
+        other.0.iter().for_each(|(key, count)| *self.0.entry(*key).or_insert(0) += count);
+    }
+
+    /// What is more than an allowed attempt, by channel, state and reason.
+    pub fn outcomes(&self) -> impl Iterator<Item = (ChannelKind, State, &'static str, u64)> {
+        let ended = self.0.iter().filter(|((_, state, _), _)| *state != State::Intent);
+        ended.map(|((channel, state, reason), count)| (*channel, *state, *reason, *count))
+    }
+
+    /// Deliveries of which nobody knew whether they had been sent: how many were sent once more, and how many were let be.
+    #[must_use]
+    pub fn ambiguous(&self, channel: ChannelKind) -> (u64, u64) {
+        let sum = |is_one: &dyn Fn(State, &str) -> bool| {
+            let of =
+                self.0.iter().filter(|((of, state, reason), _)| *of == channel && is_one(*state, reason));
+            of.map(|(_, count)| count).sum()
+        };
+        let resent = sum(&|state, reason| state == State::Intent && reason == RESENT);
+        (resent, sum(&|state, _| state == State::Unconfirmed))
+    }
+}
+
+fn known(code: &str) -> &'static str {
+    if code.is_empty() {
+        return NONE;
+    }
+    REASONS.into_iter().find(|reason| *reason == code).unwrap_or(OTHER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fantail_machine::tables::ledger::ParcelId;
+    use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
+
+    fn standing(state: State, code: &str) -> Standing {
+        Standing { state, retries: 0, resends: 0, due: Millis(0), code: code.to_owned() }
+    }
+
+    fn outcome(standings: &[(State, &str)]) -> ShardRecord {
+        let mut words = Words::empty();
+        standings.iter().for_each(|(state, code)| words.push(standing(*state, code)));
+        let parcel = ParcelId {
+            tenant: TenantId(1),
+            arrival: Arrival(1),
+            channel: ChannelKind::Push,
+            first: UserNo(0),
+        };
+        let positions = (0..).take(standings.len()).collect();
+        ShardRecord::Wake(Wake { parcel, round: 2, due: Millis(1), positions, verdicts: words })
+    }
+
+    // proves: DED-01, OBS-03
+    #[test]
+    fn labels_are_bounded_and_the_ambiguous_are_counted() {
+        let mut stood = Stood::default();
+        stood.count(&outcome(&[
+            (State::Intent, RESENT),
+            (State::Intent, ""),
+            (State::Unconfirmed, "unconfirmed"),
+            (State::Unconfirmed, "unconfirmed"),
+            (State::Failed, "made up by a provider"),
+            (State::Failed, "and another"),
+        ]));
+        stood.count(&outcome(&[(State::Accepted, ""), (State::Accepted, "")]));
+        let mut all = Stood::default();
+        all.join(&stood);
+        all.join(&stood);
+        assert_eq!(all.ambiguous(ChannelKind::Push), (2, 4));
+        assert_eq!(all.ambiguous(ChannelKind::Sms), (0, 0));
+        let told: Vec<_> = all.outcomes().map(|(_, state, reason, count)| (state, reason, count)).collect();
+        let expected = [
+            (State::Accepted, "none", 4),
+            (State::Failed, "other", 4),
+            (State::Unconfirmed, "unconfirmed", 4),
+        ];
+        assert_eq!(told, expected);
+    }
+}

@@ -1,0 +1,66 @@
+//! The metrics of what leaves the house: what is ambiguous, what came of deliveries, what waits, how long it took.
+
+use fantail_api::telemetry::Text;
+use fantail_node::health::Health;
+use fantail_node::latency::BOUNDS_MS;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::priority::Priority;
+
+pub fn write(text: &mut Text, health: &Health) {
+    write_ambiguous(text, health);
+    let name = "fantail_delivery_outcomes_total";
+    text.family(name, "counter", "Deliveries that came to a state, by channel and reason");
+    for (channel, state, reason, count) in health.outcomes.outcomes() {
+        let labels = [("channel", channel.name()), ("state", state.public_word()), ("reason", reason)];
+        text.sample(name, &labels, count);
+    }
+    write_backlog(text, health);
+    let differ = "Tallies that are not what the ledgers say; more than 0 is a bug or damage";
+    text.gauge("fantail_delivery_imbalance", differ, health.counters.imbalance);
+    let name = "fantail_delivery_books_checked_total";
+    text.family(name, "counter", "How often the tallies of a shard were recounted");
+    text.sample(name, &[], health.counters.books_checked);
+    let name = "fantail_delivery_seconds";
+    text.family(name, "histogram", "From acceptance, or the time it was due, to the first answer, by lane");
+    for (lane, waited) in Priority::ALL.iter().zip(&health.waited) {
+        text.buckets(name, ("lane", lane.name()), &BOUNDS_MS, &waited.buckets, waited.sum_ms);
+    }
+}
+
+fn write_ambiguous(text: &mut Text, health: &Health) {
+    let name = "fantail_delivery_ambiguous_total";
+    text.family(name, "counter", "Deliveries that may have been sent, by what was done about it");
+    for channel in ChannelKind::ALL {
+        let (resent, unconfirmed) = health.outcomes.ambiguous(channel);
+        for (resolved, count) in [("resent", resent), ("unconfirmed", unconfirmed)] {
+            text.sample(name, &[("channel", channel.name()), ("resolved", resolved)], count);
+        }
+    }
+}
+
+fn write_backlog(text: &mut Text, health: &Health) {
+    let backlog = &health.backlog;
+    let name = "fantail_delivery_queue";
+    text.family(name, "gauge", "Work that waits for its turn, by channel and lane");
+    for one in &backlog.channels {
+        for (lane, works) in Priority::ALL.iter().zip(one.works) {
+            text.sample(name, &[("channel", one.channel.name()), ("lane", lane.name())], works);
+        }
+    }
+    let name = "fantail_delivery_oldest_age_seconds";
+    text.family(
+        name,
+        "gauge",
+        "How long the oldest work waits that has members left to be looked at, by lane",
+    );
+    for (lane, ms) in Priority::ALL.iter().zip(backlog.oldest_ms) {
+        text.sample(name, &[("lane", lane.name())], ms / 1_000);
+    }
+    let name = "fantail_delivery_drain_eta_seconds";
+    text.family(name, "gauge", "When what waits will have been tried; left out while the speed is not known");
+    for one in &backlog.channels {
+        if let Some(ms) = one.drain_ms {
+            text.sample(name, &[("channel", one.channel.name())], ms.div_ceil(1_000));
+        }
+    }
+}
