@@ -15,6 +15,7 @@ mod backups;
 pub mod composition;
 mod host;
 pub mod listen;
+pub mod otlp;
 pub mod provision;
 mod snapshots;
 pub mod system;

@@ -95,12 +95,6 @@ pub const SETTINGS: &[Setting] = &[
     ),
     number("webhook.timeout_s", "15", "Time for one attempt."),
     number(
-        "delivery.queue_max",
-        "1000000",
-        "Events of a tenant that may wait in one lane to be sent, counted once for each channel and shard. Beyond it what \
-         would be sent in this lane gets 503 until some have left; other lanes and tenants go on.",
-    ),
-    number(
         "webhook.disable_after_s",
         "86400",
         "A webhook to the producer whose receiver fails for this long is switched off, until it is enabled again.",
@@ -110,6 +104,17 @@ pub const SETTINGS: &[Setting] = &[
         "60",
         "While something moves, a signed checkpoint of the audit log is made this often. What happened since the last \
          one is held by its chain alone.",
+    ),
+    text(
+        "otlp.endpoint",
+        "",
+        "A collector that gets traces by OTLP over HTTP, like http://127.0.0.1:4318/v1/traces. Empty: none are made.",
+    ),
+    number(
+        "delivery.queue_max",
+        "1000000",
+        "Events of a tenant that may wait in one lane to be sent, counted once for each channel and shard. Beyond it what \
+         would be sent in this lane gets 503 until some have left; other lanes and tenants go on.",
     ),
     text(
         "delivery.stub_arrivals",

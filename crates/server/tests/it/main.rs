@@ -28,4 +28,5 @@ mod stories;
 mod templates;
 mod tenants;
 mod tls;
+mod traces;
 mod webhooks;
