@@ -102,11 +102,7 @@ pub fn keys_directory(data: &Path) -> PathBuf {
 /// Opens engines, recovers, and takes the lead of every partition.
 pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Running> {
     let data = &config.data;
-    let room = RoomOptions {
-        free_bytes_min: config.room.free_bytes_min,
-        free_percent_min: config.room.free_percent_min,
-        ..RoomOptions::default()
-    };
+    let room = room(config);
     let options = JournalOptions { room, ..JournalOptions::default() };
     let journal = LocalJournal::open(Arc::new(RealDisk), &journal_directory(data), options);
     let journal = Arc::new(journal.context("cannot open the journal")?);
@@ -171,6 +167,14 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         failed: Box::pin(failure(node.clone())),
         close: Box::new(move || Box::pin(close(node, background, journal, audit))),
     })
+}
+
+fn room(config: &Config) -> RoomOptions {
+    RoomOptions {
+        free_bytes_min: config.room.free_bytes_min,
+        free_percent_min: config.room.free_percent_min,
+        ..RoomOptions::default()
+    }
 }
 
 /// For crash tests: the process dies when it comes to a point for the n-th time, as `name:n` says.

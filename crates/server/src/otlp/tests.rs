@@ -1,3 +1,5 @@
+//! What collectors read, and what becomes of spans that they do not.
+
 use super::*;
 use fantail_ports::trace::Attribute;
 use fantail_rules::ids::Millis;
