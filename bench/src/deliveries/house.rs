@@ -19,6 +19,7 @@ use fantail_machine::view::View;
 use fantail_node::Node;
 use fantail_node::ask::TenantAsk;
 use fantail_node::ports::{Audit, Points, Ports, Stop};
+use fantail_node::spans::Spans;
 use fantail_node::start::Options;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
@@ -104,6 +105,7 @@ impl House {
             webhook_patience_ms: 86_400_000,
             stop: Stop::default(),
             points: Points::default(),
+            spans: Spans::default(),
         };
         let (node, _) = Node::start(ports, Options { shards: SHARDS, ..Options::default() }).await?;
         Ok(node)

@@ -6,15 +6,18 @@ use crate::body;
 use crate::check;
 use crate::problem::Problem;
 use axum::body::Bytes;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName};
 use fantail_node::Node;
 use fantail_node::ask::Refusal;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::LIST_PAGE_MAX;
+use fantail_rules::trace;
 use fantail_rules::ulid::Ulid;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 pub struct Call {
     pub app: Arc<App>,
@@ -41,6 +44,16 @@ impl Call {
             }
         })?;
         Ok(())
+    }
+
+    /// The caller's span, if the request names one.
+    pub fn origin(&self) -> Option<trace::Place> {
+        let mut given = self.headers.get_all(TRACEPARENT).iter();
+        // Given twice means nothing.
+        match (given.next(), given.next()) {
+            (Some(one), None) => trace::origin(one.to_str().ok()?),
+            (None, _) | (Some(_), Some(_)) => None,
+        }
     }
 
     /// A path parameter as it stands there. Routes only ask for the parameters of their own path.

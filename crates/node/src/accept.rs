@@ -7,6 +7,7 @@
 use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
 use crate::core::{Core, answer, answers, locked, stopped};
 use crate::crowds::require_room;
+use crate::spans;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::front::{Delivery, Options};
@@ -51,6 +52,7 @@ pub async fn post(core: &Core, tenant: TenantId, events: Vec<EventAsk>) -> Vec<R
             Err(refusal) => results.push(Err(refusal)),
         }
     }
+    let began = core.ports.clock.wall();
     let mut pending = Vec::new();
     for (front, Group { places, asks, bytes }) in by_front {
         let handle = core.front(front).ok_or_else(|| stopped("no such front"));
@@ -67,6 +69,9 @@ pub async fn post(core: &Core, tenant: TenantId, events: Vec<EventAsk>) -> Vec<R
         }
     }
     count(core, &results);
+    for fresh in results.iter().flatten().filter(|accepted| !accepted.replayed) {
+        spans::admitted(core, tenant, fresh.event, began);
+    }
     results
 }
 

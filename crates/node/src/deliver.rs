@@ -12,6 +12,7 @@ use crate::content::{generic, pick};
 use crate::core::{Core, answer};
 use crate::dispatch::{Came, Job, Start, What};
 use crate::inbox;
+use crate::spans::{self, Steps};
 use fantail_machine::shard::intend::{Allowed, Send};
 use fantail_machine::shard::outcome::{Said, Told};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
@@ -49,6 +50,7 @@ pub async fn run(core: Arc<Core>, start: Start) {
         What::Wake { parcel, due } => ShardAsk::Wake { parcel, due, deliveries_max: most },
     };
     let shard = core.shard(job.shard);
+    let asked = core.ports.clock.wall();
     let line = line(start.turn.tenant, start.turn.lane);
     let (allowed, more) = match answer(shard.queue.push(line, vec![ask], 1_024)).await {
         Ok(ShardAnswer::Allowed { allowed, more }) => (allowed, more),
@@ -65,9 +67,11 @@ pub async fn run(core: Arc<Core>, start: Start) {
     let permits = core.dispatch.planned(start, Came { sends, more, is_idle: allowed.is_none() });
     let Some(allowed) = allowed.filter(|allowed| !allowed.sends.is_empty()) else { return };
     core.ports.points.reach("deliver.allowed");
-    let began = core.ports.clock.monotonic();
+    let (began, intended) = (core.ports.clock.monotonic(), core.ports.clock.wall());
     let parcel = Parcel { core: &core, job, channel, allowed };
-    let mut calls = parcel.send(began).await;
+    let (mut calls, sent) = parcel.send(began).await;
+    let steps = Steps { asked, intended, sent, acknowledged: core.ports.clock.wall() };
+    spans::parcel(&core, channel, &job, &parcel.allowed, steps);
     // A user with more devices than there were permits ends no more calls than were permitted.
     calls.truncate(permits as usize);
     calls.resize(permits as usize, Call { began, signal: Signal::Nothing });
@@ -103,15 +107,16 @@ struct Packed {
 type Addresses = BTreeMap<(UserNo, DeviceNo), (ClaimNo, Arc<[u8]>)>;
 
 impl Parcel<'_> {
-    /// Returns how each call ended.
-    async fn send(&self, began: Millis) -> Vec<Call> {
+    /// Returns how each call ended, and when the last one had.
+    async fn send(&self, began: Millis) -> (Vec<Call>, Millis) {
+        let clock = &self.core.ports.clock;
         let packed = match self.pack(began) {
             Ok(packed) => packed,
             Err(refusal) => {
                 warn!(%refusal, "parcel not sent");
                 let told = self.allowed.sends.iter().map(|send| not_started(send.position)).collect();
                 self.settle(told).await;
-                return Vec::new();
+                return (Vec::new(), clock.wall());
             }
         };
         self.core.ports.points.reach("deliver.packed");
@@ -119,7 +124,7 @@ impl Parcel<'_> {
         let Some(provider) = self.core.ports.channels.get(&self.channel) else {
             let told = packed.positions.iter().map(|(position, _)| no_provider(*position)).collect();
             self.settle(told).await;
-            return Vec::new();
+            return (Vec::new(), clock.wall());
         };
         let answers = Answers::new(packed.positions.len());
         let report = |index: usize, answer: Answer| {
@@ -145,12 +150,13 @@ impl Parcel<'_> {
             is_over = beside(&mut sending, is_over, settling).await;
         }
         self.core.ports.points.reach("deliver.sent");
+        let sent = clock.wall();
         drop(sending);
         let (calls, left) = answers.finish();
         let silent = packed.positions.iter().zip(&left.is_heard).filter(|(_, is_heard)| !**is_heard);
         let silent = silent.map(|((position, _), _)| unreported(*position));
         self.settle(left.told.into_iter().chain(silent).collect()).await;
-        calls
+        (calls, sent)
     }
 
     /// Opens addresses and content.

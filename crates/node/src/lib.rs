@@ -33,6 +33,7 @@ mod dispatch;
 mod notify;
 pub mod producers;
 mod schedule;
+pub mod spans;
 
 pub mod audit;
 pub mod webhooks;

@@ -9,6 +9,7 @@ use crate::ask::{Accepted, NotifyAsk, OptionsAsk, Recipient, Refusal};
 use crate::core::{Core, answer, locked, stopped};
 use crate::crowds::require_room;
 use crate::schedule::cancellation;
+use crate::spans;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::front::{Options, Personal};
@@ -85,10 +86,12 @@ pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Acc
     let bytes = bytes + ask.content.len() + 512;
     let prepared = prepare(core, tenant, key, ask)?;
     core.ports.points.reach("accept.sealed");
+    let began = core.ports.clock.wall();
     let Some(front) = core.front(front) else { return Err(stopped("there is no such front")) };
     match answer(front.queue.push(tenant, vec![FrontAsk::Admit(Box::new(prepared))], bytes)).await? {
         FrontAnswer::Admitted(event) => {
             core.meter.accepted(1, 0);
+            spans::admitted(core, tenant, event, began);
             Ok(Accepted { event, replayed: false })
         }
         FrontAnswer::Repeat(event) => {

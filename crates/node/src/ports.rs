@@ -1,5 +1,6 @@
 //! Everything of the world that a node uses, in one place.
 
+use crate::spans::Spans;
 use fantail_audit::key::Signer;
 use fantail_ports::audit::AuditLog;
 use fantail_ports::blobs::Blobs;
@@ -30,6 +31,7 @@ pub struct Ports {
     pub webhook_patience_ms: u64,
     pub stop: Stop,
     pub points: Points,
+    pub spans: Spans,
 }
 
 /// The audit log, and what vouches for it.

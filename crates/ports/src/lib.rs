@@ -3,7 +3,7 @@
 //!
 //! Reading order follows a fact: it is appended to the `journal`, folded into the `store` (whose parts are
 //! `tables`, `lists` and `inbox`), told to the `audit` log, copied to `blobs`. Messages leave by a `channel`. Names are
-//! sealed by the `keyring`. `clock`, `entropy` and `tasks` are the only ways to time, chance and concurrency.
+//! sealed by the `keyring`. `clock`, `entropy` and `tasks` are the only ways to time, chance and concurrency. What was done is told to a `trace`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,6 +25,8 @@ pub mod keyring;
 pub mod clock;
 pub mod entropy;
 pub mod tasks;
+
+pub mod trace;
 
 /// A future that an object-safe port can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

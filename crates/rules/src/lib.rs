@@ -4,7 +4,7 @@
 //! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
 //! decisions in the order an event meets them: `believed_time`, `admit`, `tier` (and `cost`),
 //! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `address`, `endpoint`, `suppression`); and those that a delivery meets on its way out: `lanes`
-//! (whose turn it is), `pacing` (how much may be sent now), `attempt` (what became of it), `retry` (when again).
+//! (whose turn it is), `pacing` (how much may be sent now), `attempt` (what became of it), `retry` (when again). `trace` names what is told about all of it.
 
 pub mod ids;
 pub mod ulid;
@@ -35,3 +35,5 @@ pub mod pacing;
 
 pub mod attempt;
 pub mod retry;
+
+pub mod trace;

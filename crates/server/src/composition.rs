@@ -10,6 +10,7 @@ use crate::channels;
 use crate::config::Config;
 use crate::host::ServerHost;
 use crate::listen::Connections;
+use crate::otlp::Exporter;
 use crate::snapshots::Snapshots;
 use crate::system::SystemTasks;
 use anyhow::{Context, Result};
@@ -22,6 +23,7 @@ use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_node::Node;
 use fantail_node::ports::{Audit, Points, Ports, Stop};
+use fantail_node::spans::Spans;
 use fantail_node::start::Options;
 use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
@@ -55,12 +57,14 @@ fn store_options(data: &Path, config: &Config) -> StoreOptions {
 }
 
 /// What opening needs from the process.
-pub struct Surroundings {
+pub struct Surroundings<'a> {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub tasks: Arc<SystemTasks>,
     /// Counted by the listener, shown by the host.
     pub connections: Arc<Connections>,
+    /// Where traces go, if anywhere.
+    pub exporter: Option<&'a Exporter>,
 }
 
 /// An open data directory.
@@ -96,13 +100,9 @@ pub fn keys_directory(data: &Path) -> PathBuf {
 }
 
 /// Opens engines, recovers, and takes the lead of every partition.
-pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running> {
+pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Running> {
     let data = &config.data;
-    let room = RoomOptions {
-        free_bytes_min: config.room.free_bytes_min,
-        free_percent_min: config.room.free_percent_min,
-        ..RoomOptions::default()
-    };
+    let room = room(config);
     let options = JournalOptions { room, ..JournalOptions::default() };
     let journal = LocalJournal::open(Arc::new(RealDisk), &journal_directory(data), options);
     let journal = Arc::new(journal.context("cannot open the journal")?);
@@ -120,7 +120,7 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
     let options = AuditOptions { room, ..AuditOptions::default() };
     let audit = LocalAudit::open(Arc::new(RealDisk), &audit_directory(data), &options);
     let audit = Arc::new(audit.context("cannot open the audit log")?);
-    let tasks: Arc<dyn Tasks> = surroundings.tasks;
+    let (tasks, exporter): (Arc<dyn Tasks>, _) = (surroundings.tasks, surroundings.exporter);
     let channels = channels::open(&config.delivery, &surroundings.clock, &tasks)?;
     let ports = Ports {
         journal: journal.clone(),
@@ -139,6 +139,7 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         webhook_patience_ms: config.delivery.webhook_patience_ms,
         stop: Stop::default(),
         points: points(config.delivery.die_at.as_deref()),
+        spans: exporter.map(|exporter| Spans::told_to(exporter.tracer.clone())).unwrap_or_default(),
     };
     let options = Options {
         shards: config.shards,
@@ -154,6 +155,7 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         audit: audit.clone(),
         report,
         connections: surroundings.connections,
+        traces: exporter.map(|exporter| exporter.counts.clone()),
         room: config.room,
         data: data.clone(),
         backups: Arc::new(Backups { node: node.clone(), snapshots, data: data.clone() }),
@@ -165,6 +167,14 @@ pub async fn open(config: &Config, surroundings: Surroundings) -> Result<Running
         failed: Box::pin(failure(node.clone())),
         close: Box::new(move || Box::pin(close(node, background, journal, audit))),
     })
+}
+
+fn room(config: &Config) -> RoomOptions {
+    RoomOptions {
+        free_bytes_min: config.room.free_bytes_min,
+        free_percent_min: config.room.free_percent_min,
+        ..RoomOptions::default()
+    }
 }
 
 /// For crash tests: the process dies when it comes to a point for the n-th time, as `name:n` says.

@@ -4,6 +4,7 @@ use crate::backups::Backups;
 use crate::config::Room;
 use crate::delivery_metrics;
 use crate::listen::Connections;
+use crate::otlp;
 use fantail_api::Host;
 use fantail_api::telemetry::Text;
 use fantail_local::audit::LocalAudit;
@@ -28,6 +29,8 @@ pub struct ServerHost {
     pub audit: Arc<LocalAudit>,
     pub report: Report,
     pub connections: Arc<Connections>,
+    /// What became of spans, if there is a collector.
+    pub traces: Option<Arc<otlp::Counts>>,
     pub backups: Arc<Backups>,
     pub data: PathBuf,
     pub room: Room,
@@ -66,6 +69,9 @@ impl Host for ServerHost {
         delivery_metrics::write(text, &health);
         write_audit(text, &health, self.node.wall());
         write_journal(text, &self.journal.stats());
+        if let Some(traces) = &self.traces {
+            traces.write(text);
+        }
     }
 
     fn backup(&self) -> BoxFuture<'static, Result<Backup, String>> {

@@ -16,6 +16,7 @@ pub mod composition;
 mod delivery_metrics;
 mod host;
 pub mod listen;
+pub mod otlp;
 pub mod provision;
 mod snapshots;
 pub mod system;

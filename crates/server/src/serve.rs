@@ -7,6 +7,7 @@ use crate::banner::Banner;
 use crate::composition::{self, Running, Surroundings};
 use crate::config::{self, Config, Flags};
 use crate::listen::{self, Connections, Listener};
+use crate::otlp::Exporter;
 use crate::provision::{self, AdminKey};
 use crate::system::{SystemClock, SystemEntropy, SystemTasks};
 use crate::{logging, tls};
@@ -48,7 +49,10 @@ async fn serve(config: Config) -> Result<()> {
     let (address, listening) = listen(&config, &app, &connections, stopped)?;
 
     let tasks = Arc::new(SystemTasks { handle: Handle::current(), clock: clock.clone() });
-    let surroundings = Surroundings { clock, entropy: entropy.clone(), tasks, connections };
+    let exporter = config.collector.clone().map(Exporter::start).transpose();
+    let exporter = exporter.context("cannot start the thread that exports traces")?;
+    let surroundings =
+        Surroundings { clock, entropy: entropy.clone(), tasks, connections, exporter: exporter.as_ref() };
     let mut running = tokio::select! {
         opened = composition::open(&config, surroundings) => opened?,
         signal = signals.next() => {
@@ -72,6 +76,9 @@ async fn serve(config: Config) -> Result<()> {
     stop.send_replace(true);
     listening.await.context("the listener panicked")?;
     (running.close)().await?;
+    if let Some(exporter) = exporter {
+        tokio::task::spawn_blocking(move || exporter.stop()).await.context("exporting traces panicked")?;
+    }
     match end {
         End::Asked(signal) => {
             info!(signal, "stopped");

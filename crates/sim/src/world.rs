@@ -20,6 +20,7 @@ use fantail_memory::keyring::MemoryKeyring;
 use fantail_memory::store::MemoryStore;
 use fantail_node::Node;
 use fantail_node::ports::{Audit, Points, Ports, Stop};
+use fantail_node::spans::Spans;
 use fantail_node::start::Options;
 use fantail_ports::clock::Clock;
 use fantail_ports::journal::{Journal, ReadLimit};
@@ -118,6 +119,7 @@ impl World {
             webhook_patience_ms: 86_400_000,
             stop: Stop::default(),
             points: Points::default(),
+            spans: Spans::default(),
         };
         let (slot, options) = (Started::default(), self.options);
         self.starting = Some(slot.clone());

@@ -233,6 +233,43 @@ pub struct Step {
     pub inputs: Map<String, Value>,
 }
 
+/// What was done for one recipient, as spans of the event's trace.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Trace {
+    /// 32 hexadecimal digits: the bytes of the event's id.
+    pub trace_id: String,
+    pub event_id: String,
+    /// Or what may be shown of an address.
+    pub user_id: String,
+    pub spans: Vec<TraceSpan>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TraceSpan {
+    /// 16 hexadecimal digits.
+    pub span_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_span_id: Option<String>,
+    /// accept, delivery, attempt.
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Channel>,
+    /// The number of the endpoint; 0 if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<u16>,
+    #[schemars(extend("format" = "date-time"))]
+    pub started_at: String,
+    /// The same, for what only its moment is known of.
+    #[schemars(extend("format" = "date-time"))]
+    pub ended_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+}
+
 /// What could not be delivered and will not be tried again on its own.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -6,7 +6,7 @@ use fantail_wire::event::{Channel, Content, Priority};
 use fantail_wire::notification::{
     CancelByKey, CancelledByKey, ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters,
     DeadLettersChanged, Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus,
-    Phase, RecipientSend, SendOptions, SendStatus, Step, WebhookAddress,
+    Phase, RecipientSend, SendOptions, SendStatus, Step, Trace, TraceSpan, WebhookAddress,
 };
 use serde_json::json;
 
@@ -100,6 +100,22 @@ examples! {
             inputs: map(json!({"lane": "high"})),
         }],
         text: text("2026-11-15T08:30:00.000Z  accepted in the high lane, for push"),
+    };
+    Trace => Trace {
+        trace_id: text("019c13b3f018d1a8925fe2e9587abaaa"),
+        event_id: text(EVENT),
+        user_id: text("ann"),
+        spans: vec![TraceSpan {
+            span_id: text("00f067aa0ba902b7"),
+            parent_span_id: Some(text("53995c3f42cd8ad8")),
+            name: text("delivery"),
+            channel: Some(Channel::Push),
+            endpoint: Some(1),
+            started_at: text(TIME),
+            ended_at: text(TIME),
+            state: Some(text("failed")),
+            code: text("dead"),
+        }],
     };
     DeadLetters => DeadLetters {
         dead_letters: vec![DeadLetter {

@@ -9,7 +9,7 @@ use crate::v1::{deadletters, notifications};
 use fantail_wire::code::Code;
 use fantail_wire::notification::{
     CancelByKey, CancelledByKey, DeadLetterChoice, DeadLetters, DeadLettersChanged, Explanation,
-    NotificationAccepted, NotificationSend, NotificationStatus,
+    NotificationAccepted, NotificationSend, NotificationStatus, Trace,
 };
 use fantail_wire::tenant::Scope::{NotificationsRead, NotificationsWrite};
 
@@ -43,6 +43,16 @@ pub const ROUTES: &[Route] = &[
     )
     .query(&["user", "email", "phone", "webhook"])
     .gives(200, Shape::of::<Explanation>())
+    .refuses(&[Code::EventNotFound, Code::UserNotFound]),
+    Route::new(
+        "traceNotification",
+        Get,
+        "/api/v1/notifications/{notification}/trace",
+        "What was done for one recipient and when, as a trace",
+        Scoped(NotificationsRead, |tenant, call| Box::pin(notifications::trace(tenant, call))),
+    )
+    .query(&["user", "email", "phone", "webhook"])
+    .gives(200, Shape::of::<Trace>())
     .refuses(&[Code::EventNotFound, Code::UserNotFound]),
     Route::new(
         "cancelNotification",

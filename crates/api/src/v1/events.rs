@@ -16,7 +16,7 @@ use crate::v1::event_ask::ask_of;
 use crate::v1::rendering::{self, Scene};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use fantail_node::ask::{Accepted, AudienceAsk, ChannelKind, ChannelSet, EventAsk, Priority, Refusal};
-use fantail_rules::ids::TenantId;
+use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::EVENTS_PER_REQUEST_MAX;
 use fantail_wire::code::Code;
 use fantail_wire::event::{AcceptedStatus, CloudEvent, EventAccepted, EventResult, EventsAccepted};
@@ -111,7 +111,9 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
     let ask = filled(tenant, call, ask, template).await?;
     auth::require_priority(&call.caller, ask.priority)?;
     call.spend(tenant, cost_of(&ask))?;
+    let began = call.node.wall();
     let mut results = call.node.post_events(tenant, vec![ask]).await;
+    told(call, tenant, &results, began);
     let accepted = results.pop().expect("one result per event")?;
     count(call, tenant, &[Ok(accepted)]);
     let answer = EventAccepted {
@@ -135,13 +137,22 @@ async fn many(tenant: TenantId, call: &Call, events: Vec<CloudEvent>) -> Result<
     }
     asks.iter().try_for_each(|ask| auth::require_priority(&call.caller, ask.priority))?;
     call.spend(tenant, asks.iter().map(cost_of).sum())?;
+    let began = call.node.wall();
     let results = call.node.post_events(tenant, asks).await;
+    told(call, tenant, &results, began);
     count(call, tenant, &results);
     if let Some(problem) = batch::refused_as_one(&results) {
         return Err(problem);
     }
     let events = results.into_iter().map(result_of).collect();
     Ok(Reply::json(202, &EventsAccepted { request_id: call.request_id.clone(), events }))
+}
+
+/// Spans of what was accepted for the first time.
+fn told(call: &Call, tenant: TenantId, results: &[Result<Accepted, Refusal>], began: Millis) {
+    for fresh in results.iter().flatten().filter(|accepted| !accepted.replayed) {
+        call.node.accepted(tenant, fresh.event, began, call.origin());
+    }
 }
 
 /// How an event says what is told, other than by saying it.

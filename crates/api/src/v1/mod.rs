@@ -10,6 +10,7 @@ pub mod notifications;
 mod rendering;
 mod story;
 pub mod suppressions;
+mod trace;
 
 pub mod edges;
 pub mod follows;

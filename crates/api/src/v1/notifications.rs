@@ -12,7 +12,7 @@ use crate::problem::{FIELD_ERRORS_MAX, Problem};
 use crate::reply::Reply;
 use crate::time;
 use crate::v1::notification_ask::Draft;
-use crate::v1::story;
+use crate::v1::{story, trace};
 use axum::http::{HeaderName, HeaderValue};
 use fantail_node::ask::{self, Accepted, ChannelKind, NotifyAsk, Place, Refusal, Who};
 use fantail_rules::address;
@@ -31,6 +31,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const DELIVERIES_MAX: usize = 1_000;
 
 pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let began = call.node.wall();
     let request: NotificationSend = call.json()?;
     let mut draft = Draft::of(&call, request)?;
     let template = draft.choose_template(tenant, &call)?;
@@ -52,6 +53,9 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         }
         Err(other) => return Err(other.into()),
     };
+    if !accepted.replayed {
+        call.node.accepted(tenant, accepted.event, began, call.origin());
+    }
     accepted_reply(tenant, &call, draft.ask, accepted, count)
 }
 
@@ -189,6 +193,12 @@ pub async fn explain(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let event = event_of(tenant, &call)?;
     let found = call.node.explain(tenant, event, &whom(&call)?)?;
     Ok(Reply::json(200, &story::tell(&found)))
+}
+
+pub async fn trace(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let event = event_of(tenant, &call)?;
+    let found = call.node.explain(tenant, event, &whom(&call)?)?;
+    Ok(Reply::json(200, &trace::tell(&found)))
 }
 
 /// Whose story: a user's, or that of an address.

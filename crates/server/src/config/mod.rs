@@ -5,6 +5,7 @@ mod settings;
 
 pub use settings::{SETTINGS, Setting};
 
+use crate::otlp::{Endpoint, EndpointError};
 use fantail_api::key;
 use fantail_channels::webhook;
 use fantail_channels::webhook::address::Network;
@@ -41,6 +42,8 @@ pub struct Config {
     pub delivery: Delivery,
     pub producers: producers::Defaults,
     pub checkpoint_every: Duration,
+    /// Where traces go.
+    pub collector: Option<Endpoint>,
 }
 
 /// How messages leave.
@@ -190,6 +193,7 @@ impl Layers {
                 key: self.rate("producer.key_per_second", "producer.key_burst")?,
             },
             checkpoint_every: Duration::from_secs(self.number("audit.checkpoint_s", 1, 86_400)?),
+            collector: self.collector()?,
         };
         Ok(config)
     }
@@ -214,6 +218,16 @@ impl Layers {
         let webhook_patience_ms = self.number::<u64>("webhook.disable_after_s", 1, 30 * 86_400)? * 1_000;
         let queue_max = self.number("delivery.queue_max", 1, 1_000_000_000)?;
         Ok(Delivery { stub_arrivals, stub_faults, queue_max, die_at, webhook, webhook_patience_ms })
+    }
+
+    fn collector(&self) -> Result<Option<Endpoint>, ConfigError> {
+        match self.get("otlp.endpoint").0 {
+            "" => Ok(None),
+            text => text
+                .parse()
+                .map(Some)
+                .map_err(|wrong: EndpointError| self.invalid("otlp.endpoint", &wrong.to_string())),
+        }
     }
 
     fn rate(&self, rate: &'static str, burst: &'static str) -> Result<Option<Rate>, ConfigError> {

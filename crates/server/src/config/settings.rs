@@ -112,6 +112,17 @@ pub const SETTINGS: &[Setting] = &[
          would be sent in this lane gets 503 until some have left; other lanes and tenants go on.",
     ),
     text(
+        "otlp.endpoint",
+        "",
+        "A collector that gets traces by OTLP over HTTP, like http://127.0.0.1:4318/v1/traces. Empty: none are made.",
+    ),
+    number(
+        "delivery.queue_max",
+        "1000000",
+        "Events of a tenant that may wait in one lane to be sent, counted once for each channel and shard. Beyond it what \
+         would be sent in this lane gets 503 until some have left; other lanes and tenants go on.",
+    ),
+    text(
         "delivery.stub_arrivals",
         "",
         "For tests: a file to which the stub provider appends a line for every message that arrives there.",

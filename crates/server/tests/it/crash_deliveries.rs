@@ -9,6 +9,7 @@ use fantail_node::ports::Points;
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::Write;
 
 const ROUNDS_DEFAULT: u64 = 2;
 const CLASSES: [(&str, &str); 3] = [("critical", "critical"), ("normal", "transactional"), ("low", "bulk")];
@@ -37,6 +38,31 @@ fn send_until_dead(
     None
 }
 
+/// Dies at every point in every round, and asks again for what got no answer.
+fn crash(post: &Post, rounds: u64, number: &mut u64, acknowledged: &mut BTreeMap<String, &'static str>) {
+    for round in 0..rounds {
+        for point in Points::ALL {
+            let die_at = format!("{point}:{}", 2 + round % 7);
+            // What waits from before may bring it to the point while it starts.
+            let Ok(mut server) = post.try_start(&[("FANTAIL_DELIVERY_DIE_AT", &die_at)]) else { continue };
+            let cut_off = send_until_dead(&mut server.client(), number, acknowledged);
+            let Some(body) = cut_off else { panic!("{die_at} was not reached") };
+            assert!(!server.wait(), "it died at {die_at}");
+            // Whoever got no answer asks again.
+            let server = post.start(&[]);
+            let accepted = expect(server.client().post("/api/v1/notifications", &body), 202);
+            let id = accepted["eventId"].as_str().expect("an id").to_owned();
+            let class =
+                CLASSES.iter().find(|(priority, _)| body["priority"] == *priority).expect("a class").1;
+            acknowledged.insert(id, class);
+            server.kill();
+        }
+        // No server of a round lives until a sync point, so each start replays all that came since the last one. Without
+        // one here the rounds would take longer and longer.
+        post.start(&[]).stop();
+    }
+}
+
 // proves: DED-01, DED-03, DED-04, DEL-14, AUD-01
 #[test]
 fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
@@ -53,27 +79,7 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
         }
         server.stop();
     }
-    for round in 0..rounds {
-        for point in Points::ALL {
-            let die_at = format!("{point}:{}", 2 + round % 7);
-            // What waits from before may bring it to the point while it starts.
-            let Ok(mut server) = post.try_start(&[("FANTAIL_DELIVERY_DIE_AT", &die_at)]) else { continue };
-            let cut_off = send_until_dead(&mut server.client(), &mut number, &mut acknowledged);
-            let Some(body) = cut_off else { panic!("{die_at} was not reached") };
-            assert!(!server.wait(), "it died at {die_at}");
-            // Whoever got no answer asks again.
-            let server = post.start(&[]);
-            let accepted = expect(server.client().post("/api/v1/notifications", &body), 202);
-            let id = accepted["eventId"].as_str().expect("an id").to_owned();
-            let class =
-                CLASSES.iter().find(|(priority, _)| body["priority"] == *priority).expect("a class").1;
-            acknowledged.insert(id, class);
-            server.kill();
-        }
-        // No server of a round lives until a sync point, so each start replays all that came since the last one. Without
-        // one here the rounds would take longer and longer.
-        post.start(&[]).stop();
-    }
+    crash(&post, rounds, &mut number, &mut acknowledged);
     let server = post.start(&[]);
     let mut client = server.client();
     let (mut sent, mut unconfirmed, mut resent) = (0, 0, 0);
@@ -99,12 +105,13 @@ fn a_crash_at_any_point_leaves_every_delivery_accounted_for() {
     sound(&post);
     let arrived = post.arrived();
     let extra: u64 = arrived.values().map(|copies| copies - 1).sum();
-    println!(
-        "{rounds} rounds of {} points: {} notifications, {sent} deliveries sent, {unconfirmed} unconfirmed, {resent} resent, \
-         {extra} copies too many",
-        Points::ALL.len(),
-        acknowledged.len()
-    );
+    let (points, notifications) = (Points::ALL.len(), acknowledged.len());
+    writeln!(
+        std::io::stderr(),
+        "{rounds} rounds of {points} points: {notifications} notifications, {sent} deliveries sent, {unconfirmed} \
+         unconfirmed, {resent} resent, {extra} copies too many"
+    )
+    .expect("stderr can be written to");
     assert!(extra <= resent, "{extra} copies too many, {resent} were resent on purpose");
     assert!(arrived.len() as u64 >= sent, "whatever counts as sent arrived: {} of {sent}", arrived.len());
 }

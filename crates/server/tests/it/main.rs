@@ -29,4 +29,5 @@ mod stories;
 mod templates;
 mod tenants;
 mod tls;
+mod traces;
 mod webhooks;
