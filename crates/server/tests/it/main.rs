@@ -21,6 +21,7 @@ mod matrix;
 mod people;
 mod problems;
 mod producers;
+mod receipts;
 mod recovery;
 mod sending;
 mod templates;
