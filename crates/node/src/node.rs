@@ -5,7 +5,7 @@
 use crate::ask::{
     Accepted, Called, ChannelSet, Counts, DeadLetter, DeviceAsk, DeviceView, EdgeAsk, EdgeChange, EventAsk,
     Explanation, InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus,
-    NotificationView, NotifyAsk, Place, Priority, ReceiptAsk, Recipient, RecipientPage, Refusal, Registered,
+    NotificationView, NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal, Registered,
     SuppressionAsk, SuppressionView, TenantAsk, TenantPatch, TenantView, Upserted, UserAsk, UserView, Which,
     Who, Wish,
 };
@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::dead_letters::DeadPlace;
 use crate::{
     accept, addressed, audit, crowds, dead_letters, deliveries, devices, housekeeping, inbox, notify, people,
-    producers, receipts, schedule, start, tenants,
+    producers, schedule, start, tenants,
 };
 use fantail_ports::store::{StoreError, Tended};
 use fantail_rules::ids::{Arrival, Millis, TenantId};
@@ -265,11 +265,6 @@ impl Node {
         reason: Reason,
     ) -> Result<(), Refusal> {
         devices::suppress(&self.core, tenant, ask, reason).await
-    }
-
-    /// One result for each: whether it said anything new.
-    pub async fn receive(&self, tenant: TenantId, asks: &[ReceiptAsk]) -> Vec<Result<bool, Refusal>> {
-        receipts::receive(&self.core, tenant, asks).await
     }
 
     pub async fn unsuppress(&self, tenant: TenantId, ask: &SuppressionAsk) -> Result<(), Refusal> {

@@ -11,6 +11,7 @@ use crate::ask::{Outcome, ReceiptAsk, Refusal};
 use crate::core::{Core, answers, stopped};
 use crate::deliver::reference_key;
 use crate::devices::suppress_address;
+use crate::node::Node;
 use fantail_machine::shard::redrive::{CLICKED, COMPLAINED, Heard, OPENED};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint;
@@ -25,8 +26,14 @@ const BOUNCED: &str = "bounced";
 /// Bytes that one receipt may take in a queue.
 const RECEIPT_BYTES: usize = 128;
 
-/// One result for each receipt: whether it said anything new.
-pub async fn receive(core: &Core, tenant: TenantId, asks: &[ReceiptAsk]) -> Vec<Result<bool, Refusal>> {
+impl Node {
+    /// One result for each: whether it said anything new.
+    pub async fn receive(&self, tenant: TenantId, asks: &[ReceiptAsk]) -> Vec<Result<bool, Refusal>> {
+        receive(&self.core, tenant, asks).await
+    }
+}
+
+async fn receive(core: &Core, tenant: TenantId, asks: &[ReceiptAsk]) -> Vec<Result<bool, Refusal>> {
     let read: Vec<_> = asks.iter().map(|ask| reference_of(core, tenant, ask)).collect();
     let mut by_shard: BTreeMap<ShardNo, Vec<usize>> = BTreeMap::new();
     for (at, reference) in read.iter().enumerate() {
