@@ -11,7 +11,7 @@ fn say(client: &mut Client, receipts: &[(&str, &str)]) -> Value {
     expect(client.post("/api/v1/receipts", &body), 200)
 }
 
-// proves: TRK-05, DED-14, DEL-13
+// proves: TRK-02, TRK-03, TRK-05, DED-14, DEL-13
 #[test]
 fn receipts_change_a_delivery_once_and_only_forward() {
     let post = Post::new();

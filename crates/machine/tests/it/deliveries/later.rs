@@ -166,7 +166,7 @@ fn a_receipt_finds_its_member_in_whichever_parcel_it_is() {
     assert_eq!((tally.of(State::Delivered), tally.of(State::Intent)), (9, 9));
 }
 
-// proves: TRK-05
+// proves: TRK-02, TRK-03
 #[test]
 fn what_a_recipient_did_is_kept_as_far_as_it_went_in_any_order() {
     for order in [
