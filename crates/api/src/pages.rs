@@ -24,6 +24,7 @@ pub fn of(code: Code) -> &'static str {
         Code::UserNotFound => page!("user-not-found"),
         Code::NotificationNotFound => page!("notification-not-found"),
         Code::EventNotFound => page!("event-not-found"),
+        Code::DeliveryNotFound => page!("delivery-not-found"),
         Code::WebhookNotFound => page!("webhook-not-found"),
         Code::DeviceNotFound => page!("device-not-found"),
         Code::SuppressionNotFound => page!("suppression-not-found"),

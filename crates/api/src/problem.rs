@@ -108,6 +108,7 @@ impl From<Refusal> for Problem {
             Refusal::UnknownDevice { .. } => Self::new(Code::DeviceNotFound, detail),
             Refusal::NotSuppressed => Self::new(Code::SuppressionNotFound, detail),
             Refusal::UnknownEvent { .. } => Self::new(Code::EventNotFound, detail),
+            Refusal::UnknownDelivery => Self::new(Code::DeliveryNotFound, detail),
             Refusal::OtherBody => Self::new(
                 Code::DuplicateNotification,
                 "this source and id were accepted before with other content",
@@ -171,6 +172,7 @@ mod tests {
             (Refusal::UnknownRecipients { users: vec!["u".into()] }, "INVALID_RECIPIENT"),
             (Refusal::UnknownNotification { event: Ulid(1) }, "NOTIFICATION_NOT_FOUND"),
             (Refusal::UnknownEvent { event: Ulid(1) }, "EVENT_NOT_FOUND"),
+            (Refusal::UnknownDelivery, "DELIVERY_NOT_FOUND"),
             (Refusal::BadCursor, "INVALID_REQUEST"),
             (Refusal::OtherBody, "DUPLICATE_NOTIFICATION"),
             (Refusal::TooManyFollows { user: "u".into(), limit: 1 }, "LIMIT_REACHED"),

@@ -7,8 +7,8 @@ pub mod templates;
 mod tenants;
 
 pub use deliveries::{
-    ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Phase,
-    RecipientPage, RecipientStatus,
+    ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Outcome, Phase,
+    ReceiptAsk, RecipientPage, RecipientStatus,
 };
 pub use options::{Called, OptionsAsk};
 pub use tenants::{KeyAsk, KeyView, Rate, TenantAsk, TenantPatch, TenantView};
@@ -345,6 +345,9 @@ pub enum Refusal {
     UnknownWebhook { webhook: String },
     #[error("no such event: {event}")]
     UnknownEvent { event: Ulid },
+    /// Also if somebody made the reference up.
+    #[error("no delivery has this reference")]
+    UnknownDelivery,
     #[error("this id was used for another event")]
     OtherBody,
     #[error("no such template: {template}")]

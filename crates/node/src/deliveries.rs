@@ -130,6 +130,20 @@ pub fn totals(core: &Core) -> Vec<(Priority, State, u64)> {
     lanes.into_iter().zip(sums).flat_map(of).collect()
 }
 
+/// Dead letters that wait for an operator. As [`totals`], for metrics.
+pub fn dead_letters(core: &Core) -> u64 {
+    let of = |lanes: Vec<(TenantId, Priority, Tally)>| -> u64 {
+        lanes.iter().map(|(_, _, tally)| tally.of(State::Dead)).sum()
+    };
+    let in_shard = |shard: &ShardNo| {
+        let found = core.read(PartitionId::Shard(*shard), |view| {
+            Ok((of(tally::by_lane(view.tables())?), of(tally::swept_by_lane(view.tables())?)))
+        });
+        found.map_or(0, |(ever, swept)| ever.saturating_sub(swept))
+    };
+    core.shards.keys().map(in_shard).sum()
+}
+
 /// Where a page of recipients begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {

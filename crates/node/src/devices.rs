@@ -210,6 +210,15 @@ pub async fn suppress(
     reason: Reason,
 ) -> Result<(), Refusal> {
     let address = suppressed_hash(core, tenant, ask)?;
+    suppress_address(core, tenant, address, reason).await
+}
+
+pub async fn suppress_address(
+    core: &Core,
+    tenant: TenantId,
+    address: AddressHash,
+    reason: Reason,
+) -> Result<(), Refusal> {
     tell_directory(core, tenant, address, DirectoryAsk::Suppress { tenant, address, reason }).await?;
     Ok(())
 }

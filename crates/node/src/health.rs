@@ -30,6 +30,8 @@ pub struct Health {
     pub in_flight: Vec<(ChannelKind, u32)>,
     /// Deliveries since the beginning, by lane and state; those that are none are left out.
     pub deliveries: Vec<(Priority, DeliveryState, u64)>,
+    /// Of these, the dead ones that wait for an operator.
+    pub dead_letters: u64,
     /// What deliveries came to since the start, and why.
     pub outcomes: Stood,
     pub backlog: Backlog,
@@ -53,6 +55,7 @@ impl Node {
             tenants: core.control.now().tenants.len(),
             in_flight: core.dispatch.in_flight(),
             deliveries: deliveries::totals(core),
+            dead_letters: deliveries::dead_letters(core),
             outcomes: core.meter.outcomes(),
             backlog: backlog::look(core),
             waited: core.meter.waited(),

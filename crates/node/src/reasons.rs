@@ -19,7 +19,7 @@ const NONE: &str = "none";
 const OTHER: &str = "other";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-const REASONS: [&str; 35] = [
+pub const REASONS: [&str; 39] = [
     "no_endpoint",
     "endpoint_gone",
     "cancelled",
@@ -36,6 +36,10 @@ const REASONS: [&str; 35] = [
     "unconfirmed",
     RESENT,
     "redriven",
+    "opened",
+    "clicked",
+    "complained",
+    "bounced",
     "dropped",
     "timeout",
     "reset",

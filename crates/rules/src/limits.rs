@@ -123,6 +123,10 @@ pub const REPORT_MEMBERS_MIN: u64 = 16;
 /// How long an idempotency key is remembered, at least.
 pub const IDEMPOTENCY_WINDOW_MS: u64 = 48 * 3_600_000;
 /// How long an inbox keeps an entry.
+/// Receipts in one request: one record each, folded together.
+pub const RECEIPTS_MAX: usize = 1_000;
+/// Of a provider's word for what became of a delivery.
+pub const RECEIPT_CODE_BYTES_MAX: usize = 64;
 /// What is kept about deliveries, which is what keeps one from being sent twice, goes so long after its event. It outlasts
 /// the longest time to live, and so every retry and every dead letter that could still be sent.
 pub const GUARD_MS: u64 = 30 * 86_400_000;

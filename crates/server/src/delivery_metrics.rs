@@ -15,6 +15,8 @@ pub fn write(text: &mut Text, health: &Health) {
         text.sample(name, &labels, count);
     }
     write_backlog(text, health);
+    let dead = "Dead letters that wait to be redriven or dropped";
+    text.gauge("fantail_dead_letters", dead, health.dead_letters);
     let differ = "Tallies that are not what the ledgers say; more than 0 is a bug or damage";
     text.gauge("fantail_delivery_imbalance", differ, health.counters.imbalance);
     let name = "fantail_delivery_books_checked_total";

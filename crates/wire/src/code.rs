@@ -51,6 +51,7 @@ codes! {
     UserNotFound "USER_NOT_FOUND" 404 "There is no such user";
     NotificationNotFound "NOTIFICATION_NOT_FOUND" 404 "The user has no such notification";
     EventNotFound "EVENT_NOT_FOUND" 404 "There is no such event";
+    DeliveryNotFound "DELIVERY_NOT_FOUND" 404 "There is no such delivery";
     DeviceNotFound "DEVICE_NOT_FOUND" 404 "The user has no such device";
     SuppressionNotFound "SUPPRESSION_NOT_FOUND" 404 "The address is not suppressed";
     WebhookNotFound "WEBHOOK_NOT_FOUND" 404 "There is no such webhook";

@@ -6,6 +6,7 @@
 
 pub mod code;
 pub mod problem;
+pub mod receipt;
 
 pub mod audit;
 pub mod device;

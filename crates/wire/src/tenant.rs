@@ -74,6 +74,9 @@ pub enum Scope {
     /// Say that something is critical, beside the scope to send it at all: it passes quiet hours and preferences.
     #[serde(rename = "send:critical")]
     SendCritical,
+    /// Say what became of deliveries, as providers and those who speak for them do, and nothing else.
+    #[serde(rename = "receipts:write")]
+    ReceiptsWrite,
     /// Read what became of notifications.
     #[serde(rename = "notifications:read")]
     NotificationsRead,
@@ -111,6 +114,7 @@ impl Scope {
         Self::EventsWrite,
         Self::NotificationsWrite,
         Self::SendCritical,
+        Self::ReceiptsWrite,
         Self::NotificationsRead,
         Self::InboxRead,
         Self::InboxWrite,
@@ -131,6 +135,7 @@ impl Scope {
             Self::EventsWrite => "events:write",
             Self::NotificationsWrite => "notifications:write",
             Self::SendCritical => "send:critical",
+            Self::ReceiptsWrite => "receipts:write",
             Self::NotificationsRead => "notifications:read",
             Self::InboxRead => "inbox:read",
             Self::InboxWrite => "inbox:write",

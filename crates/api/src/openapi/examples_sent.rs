@@ -2,12 +2,15 @@
 
 use super::Example;
 use super::examples::{examples, map, text};
+use fantail_wire::code::Code;
 use fantail_wire::event::{Channel, Content, Priority};
+use fantail_wire::list::ItemError;
 use fantail_wire::notification::{
     CancelByKey, CancelledByKey, ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters,
     DeadLettersChanged, Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus,
     Phase, RecipientSend, SendOptions, SendStatus, Step, Trace, TraceSpan, WebhookAddress,
 };
+use fantail_wire::receipt::{Receipt, ReceiptStatus, Receipts, ReceiptsTaken};
 use serde_json::json;
 
 const TIME: &str = "2026-11-15T08:30:00.000Z";
@@ -115,6 +118,23 @@ examples! {
             ended_at: text(TIME),
             state: Some(text("failed")),
             code: text("dead"),
+        }],
+    };
+    Receipts => Receipts {
+        receipts: vec![Receipt {
+            reference: text("04000g1g04z9k3v8y2m6q1c5"),
+            status: ReceiptStatus::Delivered,
+            at: Some(text(TIME)),
+            code: Some(text("250")),
+        }],
+    };
+    ReceiptsTaken => ReceiptsTaken {
+        changed: 1,
+        unchanged: 1,
+        errors: vec![ItemError {
+            index: 2,
+            code: Code::DeliveryNotFound,
+            detail: text("no delivery has this reference"),
         }],
     };
     DeadLetters => DeadLetters {

@@ -1,17 +1,18 @@
-//! Routes of notifications and dead letters.
+//! Routes of notifications, receipts and dead letters.
 
 use super::{NO_USER, PAGE, SEND_REFUSED};
 use crate::openapi::Shape;
 use crate::route::Handle::Scoped;
 use crate::route::Method::{Get, Post};
 use crate::route::Route;
-use crate::v1::{deadletters, notifications};
+use crate::v1::{deadletters, notifications, receipts};
 use fantail_wire::code::Code;
 use fantail_wire::notification::{
     CancelByKey, CancelledByKey, DeadLetterChoice, DeadLetters, DeadLettersChanged, Explanation,
     NotificationAccepted, NotificationSend, NotificationStatus, Trace,
 };
-use fantail_wire::tenant::Scope::{NotificationsRead, NotificationsWrite};
+use fantail_wire::receipt::{Receipts, ReceiptsTaken};
+use fantail_wire::tenant::Scope::{NotificationsRead, NotificationsWrite, ReceiptsWrite};
 
 pub const ROUTES: &[Route] = &[
     Route::new(
@@ -72,6 +73,16 @@ pub const ROUTES: &[Route] = &[
     )
     .takes(Shape::of::<CancelByKey>())
     .gives(200, Shape::of::<CancelledByKey>()),
+    Route::new(
+        "takeReceipts",
+        Post,
+        "/api/v1/receipts",
+        "Say what became of up to 1,000 deliveries after they were sent; errors are per item",
+        Scoped(ReceiptsWrite, |tenant, call| Box::pin(receipts::take(tenant, call))),
+    )
+    .takes(Shape::of::<Receipts>())
+    .gives(200, Shape::of::<ReceiptsTaken>())
+    .refuses(&[Code::DeliveryNotFound]),
     Route::new(
         "listDeadLetters",
         Get,

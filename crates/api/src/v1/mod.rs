@@ -7,6 +7,7 @@ pub mod deadletters;
 pub mod devices;
 pub mod notification_ask;
 pub mod notifications;
+pub mod receipts;
 mod rendering;
 mod story;
 pub mod suppressions;

@@ -179,6 +179,8 @@ pub enum ShardAnswer {
     /// So many dead letters.
     Redriven(u64),
     UnknownDelivery,
+    /// A receipt that says nothing new.
+    Known,
 }
 
 pub type Plan = Planned<ShardRecord, ShardAnswer>;

@@ -19,6 +19,12 @@ use fantail_rules::ids::{DeviceNo, Millis, UserNo};
 
 pub const REDRIVEN: &str = "redriven";
 pub const DROPPED: &str = "dropped";
+/// What recipients did with a delivery, each implying those before it.
+pub const OPENED: &str = "opened";
+pub const CLICKED: &str = "clicked";
+/// They called it spam.
+pub const COMPLAINED: &str = "complained";
+const ENGAGED: [&str; 3] = [OPENED, CLICKED, COMPLAINED];
 
 /// What an operator wants of dead letters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +39,8 @@ pub struct Heard {
     pub user: UserNo,
     pub device: DeviceNo,
     pub delivered: bool,
+    /// When that was, if it was said; never later than now.
+    pub at: Option<Millis>,
     pub code: String,
     pub message: String,
 }
@@ -102,11 +110,12 @@ pub(super) fn plan_receipt(
     let step = if heard.delivered { Step::ReceiptDelivered } else { Step::ReceiptFailed };
     let old = ledger.standings.of(at).expect("every member has a standing");
     let Ok(state) = next(old.state, step) else { return Ok(unknown()) };
-    if state == old.state {
-        return Ok(Planned::nothing(ShardAnswer::Noted));
+    let is_further = state == State::Delivered && engagement(&heard.code) > engagement(&old.code);
+    if state == old.state && !is_further {
+        return Ok(Planned::nothing(ShardAnswer::Known));
     }
     let note = Note {
-        at: now,
+        at: heard.at.map_or(now, |at| at.min(now)),
         state,
         code: heard.code.clone(),
         message: heard.message.clone(),
@@ -116,6 +125,11 @@ pub(super) fn plan_receipt(
     let position = u16::try_from(at).expect("a parcel has at most 1,000 members");
     let record = ShardRecord::Receipt(Receipt { parcel, position, standing, note });
     Ok(Planned::one(record, ShardAnswer::Noted))
+}
+
+/// How far a delivery went with its recipient, 0 if nothing is known: only more is news.
+fn engagement(code: &str) -> usize {
+    ENGAGED.iter().position(|known| *known == code).map_or(0, |place| place + 1)
 }
 
 pub(super) fn apply_receipt(

@@ -118,7 +118,16 @@ pub fn all(
 
 /// The sums of all tenants and lanes.
 pub fn by_lane(tables: &dyn Tables) -> Result<Vec<(TenantId, Priority, Tally)>, TablesError> {
-    let prefix = Key::of_partition(Family::LaneTally);
+    lanes_of(tables, Family::LaneTally)
+}
+
+/// What was swept of all tenants and lanes.
+pub fn swept_by_lane(tables: &dyn Tables) -> Result<Vec<(TenantId, Priority, Tally)>, TablesError> {
+    lanes_of(tables, Family::SweptTally)
+}
+
+fn lanes_of(tables: &dyn Tables, family: Family) -> Result<Vec<(TenantId, Priority, Tally)>, TablesError> {
+    let prefix = Key::of_partition(family);
     let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
     collect(tables, range, Order::Ascending, usize::MAX, |key, row| {
         let malformed = || Malformed::Value("lane key").in_row(Tally::NAME);

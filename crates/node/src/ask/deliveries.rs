@@ -131,3 +131,24 @@ pub struct DeadLetter {
     pub attempts: u8,
     pub begun_at: Millis,
 }
+
+/// What somebody says about a delivery later.
+#[derive(Clone, Debug)]
+pub struct ReceiptAsk {
+    /// As the message carried it.
+    pub reference: String,
+    pub outcome: Outcome,
+    pub at: Option<Millis>,
+    /// The provider's word for it, if there is one.
+    pub code: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    Delivered,
+    Opened,
+    Clicked,
+    Complained,
+    Failed,
+    Bounced,
+}

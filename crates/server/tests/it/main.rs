@@ -3,6 +3,7 @@
 mod server;
 mod world;
 
+mod alerts;
 mod audit;
 mod auth;
 mod books;
@@ -23,6 +24,7 @@ mod people;
 mod problems;
 mod producers;
 mod proofs;
+mod receipts;
 mod recovery;
 mod sending;
 mod stories;

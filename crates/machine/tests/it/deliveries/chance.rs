@@ -107,7 +107,7 @@ pub fn drive(node: &mut Node, act: &Act) {
             let Some((parcel, _)) = pick(at, &parcels(node)) else { return };
             let Some(user) = node.number(*name) else { return };
             let (device, code, message) = (DeviceNo(*device), "receipt".to_owned(), String::new());
-            let heard = Heard { user, device, delivered: *delivered, code, message };
+            let heard = Heard { user, device, delivered: *delivered, at: None, code, message };
             node.shard(ShardAsk::Receipt { parcel, heard });
         }
         Act::Sweep(days) => {

@@ -2,6 +2,7 @@
 
 use super::*;
 use fantail_machine::shard::redrive::{DROPPED, Heard, REDRIVEN, Wish};
+use fantail_machine::tables::track;
 
 fn redrive(node: &mut Node, parcel: ParcelId, wish: Wish, users: Option<Vec<UserNo>>) -> ShardAnswer {
     let answer = node.shard(ShardAsk::Redrive { parcel, wish, users });
@@ -11,7 +12,7 @@ fn redrive(node: &mut Node, parcel: ParcelId, wish: Wish, users: Option<Vec<User
 
 fn receipt(node: &mut Node, parcel: ParcelId, to: Member, delivered: bool) -> ShardAnswer {
     let (code, message) = ("receipt".to_owned(), String::new());
-    let heard = Heard { user: to.user, device: to.device, delivered, code, message };
+    let heard = Heard { user: to.user, device: to.device, delivered, at: None, code, message };
     let answer = node.shard(ShardAsk::Receipt { parcel, heard });
     audit(node);
     answer
@@ -122,10 +123,14 @@ fn receipts_only_move_forward_and_know_their_delivery() {
     use State::{Dead, Delivered, Failed};
     for (at, bounced) in [(0, Dead), (2, Failed), (3, Failed), (4, Failed), (5, Failed), (6, Failed)] {
         let to = member(users[at], 1);
-        assert_eq!(receipt(&mut node, parcel, to, false), ShardAnswer::Noted);
+        let is_news = states(&node, parcel)[at] != bounced;
+        let expected = if is_news { ShardAnswer::Noted } else { ShardAnswer::Known };
+        assert_eq!(receipt(&mut node, parcel, to, false), expected);
         assert_eq!(states(&node, parcel)[at], bounced);
-        for delivered in [true, true, false] {
-            assert_eq!(receipt(&mut node, parcel, to, delivered), ShardAnswer::Noted);
+        for (delivered, expected) in
+            [(true, ShardAnswer::Noted), (true, ShardAnswer::Known), (false, ShardAnswer::Known)]
+        {
+            assert_eq!(receipt(&mut node, parcel, to, delivered), expected);
             assert_eq!(states(&node, parcel)[at], Delivered);
         }
     }
@@ -159,4 +164,36 @@ fn a_receipt_finds_its_member_in_whichever_parcel_it_is() {
     }
     let tally = tally_of(&node, work);
     assert_eq!((tally.of(State::Delivered), tally.of(State::Intent)), (9, 9));
+}
+
+// proves: TRK-02, TRK-03
+#[test]
+fn what_a_recipient_did_is_kept_as_far_as_it_went_in_any_order() {
+    for order in [
+        ["delivered", "opened", "clicked", "opened", "delivered"],
+        ["clicked", "delivered", "opened", "clicked", "delivered"],
+        ["opened", "opened", "clicked", "delivered", "clicked"],
+    ] {
+        let (mut node, parcel) = one_under_way(by(&[PUSH]));
+        let to = row(&node, parcel).members.iter().next().expect("a member");
+        let Member { user, device } = to;
+        let (mut furthest, mut notes) = (None, 0);
+        for said in order {
+            let at = Some(START.plus(365 * DAY_MS));
+            let code = if said == "delivered" { String::new() } else { said.to_owned() };
+            let heard =
+                Heard { user, device, delivered: true, at, code: code.clone(), message: String::new() };
+            let answer = node.shard(ShardAsk::Receipt { parcel, heard });
+            audit(&node);
+            let rank = ["delivered", "opened", "clicked"].iter().position(|known| *known == said);
+            let is_news = rank > furthest;
+            assert_eq!(answer, if is_news { ShardAnswer::Noted } else { ShardAnswer::Known }, "{order:?}");
+            furthest = furthest.max(rank);
+            notes += usize::from(is_news);
+        }
+        assert_eq!(words(&node, parcel), [(State::Delivered, "clicked".to_owned())]);
+        let track = node.read_shard(|state| track::find(state.tables(), parcel, to).unwrap());
+        assert_eq!(track.notes.len(), notes);
+        assert!(track.notes.iter().all(|note| note.at == node.now), "nothing was heard ahead of time");
+    }
 }

@@ -1,0 +1,100 @@
+//! What operators are woken by: every metric and label of the rules exists, and every alert has a page that helps.
+
+use crate::server::Server;
+use fantail_api::routes::ROUTES;
+use fantail_node::meter::ANSWER_NAMES;
+use fantail_node::reasons::REASONS;
+use fantail_rules::attempt::State;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::priority::Priority;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn rules() -> String {
+    std::fs::read_to_string(repository().join("ops/alerts.yml")).expect("the rules")
+}
+
+/// Names of ours, as histograms call themselves.
+fn metrics(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let own = words.filter(|word| word.starts_with("fantail_"));
+    own.map(|word| word.strip_suffix("_bucket").unwrap_or(word)).collect()
+}
+
+/// Every `label="one|other"` of an expression.
+fn labels(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("=\"").chain(text.match_indices("=~\"")) {
+        let name = text[..at].rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next();
+        let value = text[at..].split('"').nth(1);
+        if let (Some(name), Some(value)) = (name, value) {
+            found.push((name, value.split('|').collect()));
+        }
+    }
+    found
+}
+
+fn known(label: &str) -> Vec<&'static str> {
+    match label {
+        "channel" => ChannelKind::ALL.map(ChannelKind::name).to_vec(),
+        "lane" => Priority::ALL.map(Priority::name).to_vec(),
+        "state" => State::ALL.map(State::public_word).to_vec(),
+        "outcome" => ANSWER_NAMES.to_vec(),
+        "reason" => REASONS.to_vec(),
+        "status" => vec!["dead"],
+        "route" => ROUTES.iter().map(|route| route.id).collect(),
+        "job" => vec!["fantail"],
+        other => panic!("{other} is not a label of ours"),
+    }
+}
+
+// proves: OBS-01
+#[test]
+fn rules_and_runbooks_name_metrics_that_exist() {
+    let server = Server::start();
+    let scrape = server.anonymous().get("/metrics").expect("an answer").text();
+    let mut texts = vec![rules()];
+    for page in pages() {
+        texts.push(std::fs::read_to_string(repository().join("docs/runbooks").join(page)).expect("a page"));
+    }
+    for text in &texts {
+        for metric in metrics(text) {
+            assert!(scrape.contains(&format!("# TYPE {metric} ")), "{metric} is not among the metrics");
+        }
+        for (label, values) in labels(text) {
+            let known = known(label);
+            assert!(values.iter().all(|value| known.contains(value)), "{label} is never one of {values:?}");
+        }
+    }
+}
+
+fn pages() -> BTreeSet<String> {
+    let pages = std::fs::read_dir(repository().join("docs/runbooks")).expect("the pages");
+    pages.map(|page| page.expect("a page").file_name().into_string().expect("a name")).collect()
+}
+
+#[test]
+fn every_alert_has_its_page_and_every_page_its_alert() {
+    let rules = rules();
+    let mut named = BTreeSet::new();
+    for alert in rules.split("- alert: ").skip(1) {
+        let name = alert.lines().next().expect("a name").trim();
+        let field = |key: &str| {
+            let line = alert.lines().find_map(|line| line.trim().strip_prefix(key));
+            line.unwrap_or_else(|| panic!("{name} has no {key}")).trim().to_owned()
+        };
+        field("expr:");
+        assert!(["{ severity: page }", "{ severity: warn }"].contains(&field("labels:").as_str()), "{name}");
+        assert!(!field("summary:").is_empty());
+        let page = field("runbook:");
+        let text = std::fs::read_to_string(repository().join(&page));
+        let text = text.unwrap_or_else(|_| panic!("{name} has no page {page}"));
+        assert!(text.contains(&format!("`{name}`")), "{page} does not say that it is about {name}");
+        named.insert(page.strip_prefix("docs/runbooks/").expect("a page of ours").to_owned());
+    }
+    assert_eq!(named, pages());
+}

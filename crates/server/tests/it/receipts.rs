@@ -1,0 +1,59 @@
+//! What is said about deliveries later, twice and in any order.
+
+use crate::deliveries::{Post, explain, notification, register, send, status};
+use crate::world::{eventually, expect, key_of, put_user, refused, tenant_with_key};
+use fantail_server::client::Client;
+use serde_json::{Value, json};
+
+fn say(client: &mut Client, receipts: &[(&str, &str)]) -> Value {
+    let one = |(reference, status): &(&str, &str)| json!({"reference": reference, "status": status});
+    let body = json!({"receipts": receipts.iter().map(one).collect::<Vec<_>>()});
+    expect(client.post("/api/v1/receipts", &body), 200)
+}
+
+// proves: TRK-02, TRK-03, TRK-05, DED-14, DEL-13
+#[test]
+fn receipts_change_a_delivery_once_and_only_forward() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:ok/ann");
+    let id = send(&mut client, &notification("n1", &["ann"], json!({})));
+    let reference = eventually("it arrived", || {
+        let is_sent = status(&mut client, &id)["deliveries"][0]["state"] == "sent";
+        is_sent.then(|| post.arrived().into_keys().next()).flatten()
+    });
+    let (forged, reference) = (format!("{reference}0"), reference.as_str());
+    let told =
+        say(&mut client, &[(reference, "delivered"), (&forged, "delivered"), (reference, "delivered")]);
+    assert_eq!((&told["changed"], &told["unchanged"]), (&json!(1), &json!(1)), "{told}");
+    assert_eq!(told["errors"][0]["index"], 1);
+    assert_eq!(told["errors"][0]["code"], "DELIVERY_NOT_FOUND");
+    for (said, changed, code) in [
+        ("failed", 0, Value::Null),
+        ("clicked", 1, json!("clicked")),
+        ("opened", 0, json!("clicked")),
+        ("delivered", 0, json!("clicked")),
+    ] {
+        assert_eq!(say(&mut client, &[(reference, said)])["changed"], changed, "{said}");
+        let found = &status(&mut client, &id)["deliveries"][0];
+        assert_eq!((&found["state"], &found["code"]), (&json!("delivered"), &code), "{said}");
+    }
+    let story = explain(&mut client, &id, "ann");
+    assert!(story.contains("it arrived (clicked)"), "{story}");
+    // A key for receipts says nothing else, and another tenant's key says nothing about this one.
+    let key = key_of(&mut server.admin(), "default", &["receipts:write"]);
+    let mut provider = server.with_key(&key);
+    assert_eq!(say(&mut provider, &[(reference, "opened")])["unchanged"], 1);
+    refused(provider.get(&format!("/api/v1/notifications/{id}/status")), "FORBIDDEN");
+    let other = tenant_with_key(&mut server.admin(), "other", &["receipts:write"]);
+    let told = say(&mut server.with_key(&other), &[(reference, "bounced")]);
+    assert_eq!(told["errors"][0]["code"], "DELIVERY_NOT_FOUND", "{told}");
+    // Whoever complains hears no more.
+    assert_eq!(say(&mut client, &[(reference, "complained")])["changed"], 1);
+    eventually("the address is suppressed", || {
+        let devices = expect(client.get("/api/v1/devices?userId=ann"), 200);
+        (devices["devices"][0]["status"] == "suppressed").then_some(())
+    });
+}
