@@ -1,6 +1,7 @@
 //! What deliveries are built from elsewhere: a queue in PostgreSQL whose workers claim rows with `FOR UPDATE SKIP LOCKED`,
 //! and a guard in Redis, one `SET NX EX` per delivery. Both are given every advantage that leaves them what they are:
-//! a thousand rows per claim, a thousand commands per round trip, no network.
+//! workers inside the database, a hundred rows per claim as queues usually have it and a thousand as our parcels, a
+//! thousand commands per round trip, no network.
 
 use crate::peers::redis::{self, Client, Server, command};
 use crate::postgres::{self, Cluster, find_programs};
@@ -9,6 +10,7 @@ use anyhow::{Result, ensure};
 use std::path::Path;
 use std::time::Instant;
 
+/// Commands in one round trip.
 const AT_ONCE: u64 = 1_000;
 /// Thirty days, as our own guard.
 const GUARD_SECONDS: &str = "2592000";
@@ -21,21 +23,22 @@ pub struct Ours {
 }
 
 pub fn rows(ours: Ours, deliveries: u64, work: &Path) -> Result<Vec<Row>> {
-    Ok(vec![queue(ours, deliveries, work)?, guard(ours, deliveries, work)?])
+    Ok(vec![
+        queue(ours, deliveries, work, 100)?,
+        queue(ours, deliveries, work, 1_000)?,
+        guard(ours, deliveries, work)?,
+    ])
 }
 
-fn queue(ours: Ours, deliveries: u64, work: &Path) -> Result<Row> {
-    let row = Row::new(
-        "deliveries",
-        "peer: PostgreSQL queue, FOR UPDATE SKIP LOCKED, 1,000 at once",
-        "fsync before commit",
-    );
+fn queue(ours: Ours, deliveries: u64, work: &Path, at_once: u64) -> Result<Row> {
+    let what = format!("peer: PostgreSQL queue, FOR UPDATE SKIP LOCKED, {at_once} at once");
+    let row = Row::new("deliveries", what, "fsync before commit");
     let Some(programs) = find_programs() else {
         return Ok(row.note(format!("skipped: {}", postgres::ADVICE)));
     };
     let cluster = Cluster::start(programs, work)?;
     let clients = std::thread::available_parallelism().map_or(1, usize::from);
-    cluster.sql_at_once(&[schema()])?;
+    cluster.sql_at_once(&[schema(at_once)])?;
     let began = Instant::now();
     cluster.sql(&fill(deliveries))?;
     let filled = began.elapsed().as_secs_f64();
@@ -55,7 +58,7 @@ fn queue(ours: Ours, deliveries: u64, work: &Path) -> Result<Row> {
 }
 
 /// A lean row: who, by which device, what became of it. The content would be stored once elsewhere.
-fn schema() -> String {
+fn schema(at_once: u64) -> String {
     format!(
         "create table jobs (
            id bigint generated always as identity primary key, event_id bigint not null, user_id bigint not null,
@@ -66,7 +69,7 @@ fn schema() -> String {
          declare ids bigint[];
          begin
            loop
-             with got as (select id from jobs where state = 0 order by id limit {AT_ONCE} for update skip locked),
+             with got as (select id from jobs where state = 0 order by id limit {at_once} for update skip locked),
                   claimed as (update jobs set state = 1, attempts = attempts + 1 from got where jobs.id = got.id
                               returning jobs.id)
              select array_agg(id) into ids from claimed;
