@@ -105,12 +105,6 @@ pub const SETTINGS: &[Setting] = &[
         "While something moves, a signed checkpoint of the audit log is made this often. What happened since the last \
          one is held by its chain alone.",
     ),
-    number(
-        "delivery.queue_max",
-        "1000000",
-        "Events of a tenant that may wait in one lane to be sent, counted once for each channel and shard. Beyond it what \
-         would be sent in this lane gets 503 until some have left; other lanes and tenants go on.",
-    ),
     text(
         "otlp.endpoint",
         "",
