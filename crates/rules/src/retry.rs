@@ -64,7 +64,6 @@ pub enum Retry {
     Expired,
 }
 
-/// Retries after the first attempt.
 /// How long to rest after so many failures in a row, one at least.
 #[must_use]
 pub fn rest_ms(failures: u32) -> u64 {
@@ -72,6 +71,7 @@ pub fn rest_ms(failures: u32) -> u64 {
     LADDER_MS[step.min(LADDER_MS.len() - 1)]
 }
 
+/// Retries after the first attempt.
 #[must_use]
 pub fn retries_max(lane: Priority) -> u8 {
     match lane {
