@@ -56,8 +56,8 @@ fn each_end_of_a_delivery_reads_as_a_story() {
         ("delivered", "stub:ok", "normal"),
         ("retried", "stub:fail-first=1", "normal"),
         ("refused", "stub:malformed", "normal"),
-        ("unsure", "stub:timeout", "low"),
-        ("again", "stub:timeout", "critical"),
+        ("unsure", "stub:timeout/unsure", "low"),
+        ("again", "stub:timeout/again", "critical"),
     ];
     put_user(&mut client, "suppressed");
     send(&mut client, &notification("suppressed", &["suppressed"], json!({})));
