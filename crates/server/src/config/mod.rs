@@ -66,6 +66,7 @@ pub struct Delivery {
 pub struct Memory {
     pub cache_bytes: u64,
     pub column_bytes: usize,
+    pub key_bytes: usize,
     pub window_events: usize,
     pub transpose_bytes: usize,
     pub hot_bytes: usize,
@@ -183,6 +184,7 @@ impl Layers {
             memory: Memory {
                 cache_bytes: self.number::<u64>("storage.cache_mib", 1, 1 << 20)? << 20,
                 column_bytes: self.number::<usize>("storage.columns_mib", 0, 1 << 20)? << 20,
+                key_bytes: self.number::<usize>("storage.keys_mib", 1, 1 << 20)? << 20,
                 window_events: self.number("inbox.window_events", 1, 1 << 20)?,
                 transpose_bytes: self.number::<usize>("inbox.transpose_mib", 1, 1 << 20)? << 20,
                 hot_bytes: self.number::<usize>("inbox.hot_mib", 0, 1 << 20)? << 20,

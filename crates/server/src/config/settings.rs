@@ -65,6 +65,11 @@ pub const SETTINGS: &[Setting] = &[
         "Memory for what gates ask of every recipient, as it is read: about 18 bytes for each user.",
     ),
     number(
+        "storage.keys_mib",
+        "64",
+        "Memory for the keys of users, as they are used: 32 bytes for each user, and for 63 neighbours.",
+    ),
+    number(
         "inbox.window_events",
         "4096",
         "Events of a shard that wait in memory, found through the lists of whoever reads, before they are written to \

@@ -12,6 +12,7 @@
 //! and is gone, or a destroyed key that comes back.
 
 use super::seal::{KEY_BYTES, NONCE_BYTES, SealKey, TAG_BYTES, random};
+use super::vault::Vault;
 use fantail_ports::keyring::KeyringError;
 use fantail_rules::ids::TenantId;
 use std::fs::{self, File, OpenOptions};
@@ -84,7 +85,7 @@ impl Part {
     }
 }
 
-/// Where one tenant's keys lie. Opened for each access: ten thousand tenants must not hold as many files open.
+/// Where one tenant's keys lie. Opened for each write; those that were read last are open in the vault.
 pub struct KeyFile {
     tenant: TenantId,
     path: PathBuf,
@@ -165,8 +166,9 @@ impl KeyFile {
         write().map_err(|cause| self.failed(&cause))
     }
 
-    pub fn read_block(&self, server: &SealKey, no: u64) -> Result<Box<Block>, KeyringError> {
-        let plain = self.unsealed(server, &self.file()?, Part::Block(no))?;
+    pub fn read_block(&self, vault: &Vault, no: u64) -> Result<Box<Block>, KeyringError> {
+        let file = vault.file(self.tenant, || self.file())?;
+        let plain = self.unsealed(&vault.server, &file, Part::Block(no))?;
         Ok(plain.into_boxed_slice().try_into().expect("a block has the length of its part"))
     }
 
@@ -224,9 +226,8 @@ impl KeyFile {
     fn unsealed(&self, server: &SealKey, file: &File, part: Part) -> Result<Vec<u8>, KeyringError> {
         let mut sealed = vec![0; SEAL_BYTES + part.plain_bytes()];
         file.read_exact_at(&mut sealed, part.at()).map_err(|cause| self.unreadable(&cause))?;
-        let mut cipher = sealed.split_off(NONCE_BYTES);
-        let nonce = sealed.try_into().expect("what was split off began after the nonce");
-        let plain = server.open(&part.associated(self.tenant), nonce, &mut cipher);
+        let (nonce, cipher) = sealed.split_first_chunk_mut().expect("a nonce is in front");
+        let plain = server.open(&part.associated(self.tenant), *nonce, cipher);
         plain.map(|plain| plain.to_vec()).ok_or_else(|| self.damaged("has a part that does not open"))
     }
 

@@ -6,6 +6,7 @@
 mod file;
 mod seal;
 mod tenant;
+mod vault;
 
 use fantail_ports::keyring::{Context, Keyring, KeyringError, ListName, Sealed};
 use fantail_rules::ids::{KeyNo, ListId, Lookup, TenantId};
@@ -19,18 +20,21 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use tenant::Tenant;
+use vault::Vault;
 
 #[derive(Clone)]
 pub struct KeyringOptions {
     pub directory: PathBuf,
     /// Given by the operator; otherwise it is made once and kept beside the keys.
     pub server_key: Option<[u8; KEY_BYTES]>,
+    /// Memory for the keys of users, 32 bytes each.
+    pub cache_bytes: usize,
 }
 
 impl KeyringOptions {
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), server_key: None }
+        Self { directory: directory.into(), server_key: None, cache_bytes: 64 << 20 }
     }
 }
 
@@ -40,13 +44,14 @@ impl fmt::Debug for KeyringOptions {
         f.debug_struct("KeyringOptions")
             .field("directory", &self.directory)
             .field("server_key", &server_key)
+            .field("cache_bytes", &self.cache_bytes)
             .finish()
     }
 }
 
 pub struct LocalKeyring {
     directory: PathBuf,
-    server: SealKey,
+    vault: Vault,
     tenants: RwLock<HashMap<TenantId, Arc<Tenant>>>,
 }
 
@@ -60,7 +65,7 @@ impl LocalKeyring {
     /// Opens the keyring, or creates it in an empty directory. A server key that is not the one the directory
     /// was made with is refused.
     pub fn open(options: KeyringOptions) -> Result<Self, KeyringError> {
-        let KeyringOptions { directory, server_key } = options;
+        let KeyringOptions { directory, server_key, cache_bytes } = options;
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -72,7 +77,7 @@ impl LocalKeyring {
         };
         let server = SealKey::new(&server);
         check_server_key(&directory, &server)?;
-        Ok(Self { directory, server, tenants: RwLock::default() })
+        Ok(Self { directory, vault: Vault::new(server, cache_bytes), tenants: RwLock::default() })
     }
 
     fn tenant(&self, id: TenantId) -> Result<Arc<Tenant>, KeyringError> {
@@ -88,7 +93,7 @@ impl LocalKeyring {
         if !file.exists()? {
             return Err(KeyringError::UnknownTenant { tenant: id });
         }
-        let tenant = Arc::new(Tenant::open(id, file, &self.server)?);
+        let tenant = Arc::new(Tenant::open(id, file, &self.vault.server)?);
         tenants.insert(id, Arc::clone(&tenant));
         Ok(tenant)
     }
@@ -98,11 +103,11 @@ impl Keyring for LocalKeyring {
     fn create_tenant(&self, tenant: TenantId) -> Result<(), KeyringError> {
         let _one_at_a_time = self.tenants.write().unwrap_or_else(PoisonError::into_inner);
         let file = KeyFile::new(&self.directory, tenant);
-        if file.exists()? { Ok(()) } else { file.create(&self.server) }
+        if file.exists()? { Ok(()) } else { file.create(&self.vault.server) }
     }
 
     fn mint(&self, tenant: TenantId) -> Result<KeyNo, KeyringError> {
-        self.tenant(tenant)?.mint(&self.server)
+        self.tenant(tenant)?.mint(&self.vault)
     }
 
     fn seal(
@@ -112,7 +117,7 @@ impl Keyring for LocalKeyring {
         context: Context,
         plain: &[u8],
     ) -> Result<Sealed, KeyringError> {
-        let seal_key = self.tenant(tenant)?.key(&self.server, key)?;
+        let seal_key = self.tenant(tenant)?.key(&self.vault, key)?;
         let mut bytes = Vec::with_capacity(plain.len() + seal::TAG_BYTES);
         bytes.extend_from_slice(plain);
         let nonce = seal_key.seal(&associated(tenant, context, key), &mut bytes);
@@ -121,7 +126,7 @@ impl Keyring for LocalKeyring {
 
     fn open(&self, tenant: TenantId, context: Context, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
         let key = sealed.key;
-        let seal_key = self.tenant(tenant)?.key(&self.server, key)?;
+        let seal_key = self.tenant(tenant)?.key(&self.vault, key)?;
         let mut bytes = sealed.bytes.clone();
         let opened = seal_key.open(&associated(tenant, context, key), sealed.nonce, &mut bytes);
         let length = opened.ok_or(KeyringError::DoesNotOpen { tenant, key })?.len();
@@ -147,11 +152,11 @@ impl Keyring for LocalKeyring {
 
     fn secrets(&self, tenant: TenantId, keys: &[KeyNo]) -> Result<Vec<Option<[u8; 32]>>, KeyringError> {
         let tenant = self.tenant(tenant)?;
-        keys.iter().map(|key| tenant.secret(&self.server, *key)).collect()
+        keys.iter().map(|key| tenant.secret(&self.vault, *key)).collect()
     }
 
     fn destroy(&self, tenant: TenantId, key: KeyNo) -> Result<(), KeyringError> {
-        self.tenant(tenant)?.destroy(&self.server, key)
+        self.tenant(tenant)?.destroy(&self.vault, key)
     }
 }
 

@@ -1,22 +1,22 @@
-//! The keys of one tenant in memory: its pepper, its own key, and the blocks of user keys that were used last.
+//! The keys of one tenant: its pepper and its own key in memory, those of its users through the vault.
 
 use super::file::{BATCH_KEYS, BLOCK_KEYS, Block, Head, KeyFile};
 use super::seal::{KEY_BYTES, Kind, SealKey, lookup, secret_of};
+use super::vault::{Rewrites, Vault};
 use aws_lc_rs::hmac;
 use fantail_ports::keyring::KeyringError;
 use fantail_rules::ids::{KeyNo, TenantId};
-use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-
-/// Blocks kept per tenant: 2 MiB, the keys of 65,536 users.
-const BLOCKS_MAX: usize = 1_024;
 
 pub struct Tenant {
     id: TenantId,
     file: KeyFile,
     pepper: hmac::Key,
     own: RwLock<Option<Arc<SealKey>>>,
-    blocks: RwLock<Blocks>,
+    /// Keys in the file. Written by whoever has `keys`.
+    made: AtomicU64,
+    rewrites: Rewrites,
     /// Guards every write to the file.
     keys: Mutex<Keys>,
 }
@@ -25,15 +25,6 @@ struct Keys {
     head: Head,
     /// Handed out, or lost with the process that could have.
     given: u64,
-    /// In the file.
-    made: u64,
-}
-
-#[derive(Default)]
-struct Blocks {
-    cached: HashMap<u64, Box<Block>>,
-    /// In the order in which they came.
-    order: VecDeque<u64>,
 }
 
 impl Tenant {
@@ -45,9 +36,10 @@ impl Tenant {
             file,
             pepper: hmac::Key::new(hmac::HMAC_SHA256, &head.pepper),
             own: RwLock::new(own),
-            blocks: RwLock::default(),
+            made: AtomicU64::new(made),
+            rewrites: Rewrites::default(),
             // Which keys of the last batch were given is not known: none of them is given again.
-            keys: Mutex::new(Keys { head, given: made, made }),
+            keys: Mutex::new(Keys { head, given: made }),
         })
     }
 
@@ -55,56 +47,64 @@ impl Tenant {
         lookup(&self.pepper, kind, text)
     }
 
-    pub fn mint(&self, server: &SealKey) -> Result<KeyNo, KeyringError> {
+    pub fn mint(&self, vault: &Vault) -> Result<KeyNo, KeyringError> {
         let mut keys = self.keys();
-        if keys.given == keys.made {
-            self.file.append_batch(server, keys.made)?;
-            keys.made += BATCH_KEYS as u64;
+        let made = self.made();
+        if keys.given == made {
+            self.file.append_batch(&vault.server, made)?;
+            self.made.store(made + BATCH_KEYS as u64, Ordering::Release);
         }
         keys.given += 1;
         Ok(KeyNo(keys.given))
     }
 
-    pub fn key(&self, server: &SealKey, key: KeyNo) -> Result<Arc<SealKey>, KeyringError> {
+    pub fn key(&self, vault: &Vault, key: KeyNo) -> Result<Arc<SealKey>, KeyringError> {
         let missing = KeyringError::NoKey { tenant: self.id, key };
         if key == KeyNo::TENANT {
             return self.own.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(missing);
         }
-        let bytes = self.bytes(server, key)?;
+        let bytes = self.bytes(vault, key)?;
         bytes.map(|bytes| Arc::new(SealKey::new(&bytes))).ok_or(missing)
     }
 
-    pub fn secret(&self, server: &SealKey, key: KeyNo) -> Result<Option<[u8; 32]>, KeyringError> {
+    pub fn secret(&self, vault: &Vault, key: KeyNo) -> Result<Option<[u8; 32]>, KeyringError> {
         if key == KeyNo::TENANT {
             let own = self.keys().head.own;
             return Ok((own != [0; KEY_BYTES]).then(|| secret_of(&own)));
         }
-        Ok(self.bytes(server, key)?.map(|bytes| secret_of(&bytes)))
+        Ok(self.bytes(vault, key)?.map(|bytes| secret_of(&bytes)))
     }
 
     /// The bytes of a user's key; `None` if there is no such key, or none any more.
-    fn bytes(&self, server: &SealKey, key: KeyNo) -> Result<Option<[u8; KEY_BYTES]>, KeyringError> {
+    fn bytes(&self, vault: &Vault, key: KeyNo) -> Result<Option<[u8; KEY_BYTES]>, KeyringError> {
         let usable = |bytes: [u8; KEY_BYTES]| (bytes != [0; KEY_BYTES]).then_some(bytes);
-        let (block, slot) = place(key);
-        if let Some(bytes) = self.cached(block, slot) {
-            return Ok(usable(bytes));
-        }
-        // Reading and caching under the lock of all writers: a block that is being rewritten is not cached.
-        let keys = self.keys();
-        if key.0 > keys.made {
+        if key.0 > self.made() {
             return Ok(None);
         }
-        let read = self.file.read_block(server, block)?;
-        let found = usable(slot_of(&read, slot));
-        self.blocks.write().unwrap_or_else(PoisonError::into_inner).put(block, read);
+        let (no, slot) = place(key);
+        if let Some(bytes) = vault.look(self.id, no, |block| slot_of(block, slot)) {
+            return Ok(usable(bytes));
+        }
+        if let Some(seen) = self.rewrites.seen()
+            && let Ok(block) = self.file.read_block(vault, no)
+        {
+            let found = usable(slot_of(&block, slot));
+            vault.put_if(self.id, no, block, seen, &self.rewrites);
+            return Ok(found);
+        }
+        // It may have been read while it was rewritten: once more, while nobody writes.
+        let _nobody_writes = self.keys();
+        let block = self.file.read_block(vault, no)?;
+        let found = usable(slot_of(&block, slot));
+        vault.put(self.id, no, block);
         Ok(found)
     }
 
-    pub fn destroy(&self, server: &SealKey, key: KeyNo) -> Result<(), KeyringError> {
+    pub fn destroy(&self, vault: &Vault, key: KeyNo) -> Result<(), KeyringError> {
         let mut keys = self.keys();
         if key == KeyNo::TENANT {
             keys.head.own = [0; KEY_BYTES];
-            self.file.write_head(server, &keys.head)?;
+            self.file.write_head(&vault.server, &keys.head)?;
             *self.own.write().unwrap_or_else(PoisonError::into_inner) = None;
             return Ok(());
         }
@@ -113,36 +113,29 @@ impl Tenant {
             return Ok(());
         }
         let (no, slot) = place(key);
-        let mut block = self.file.read_block(server, no)?;
-        if slot_of(&block, slot) != [0; KEY_BYTES] {
-            block[slot * KEY_BYTES..][..KEY_BYTES].fill(0);
-            self.file.write_block(server, no, &block)?;
-        }
-        self.blocks.write().unwrap_or_else(PoisonError::into_inner).put(no, block);
-        Ok(())
+        self.rewrites.turn();
+        let rewritten = self.without(vault, no, slot).map(|block| vault.put(self.id, no, block));
+        self.rewrites.turn();
+        rewritten
     }
 
-    fn cached(&self, block: u64, slot: usize) -> Option<[u8; KEY_BYTES]> {
-        let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
-        blocks.cached.get(&block).map(|block| slot_of(block, slot))
+    /// A block in whose file this slot is empty from now on.
+    fn without(&self, vault: &Vault, no: u64, slot: usize) -> Result<Box<Block>, KeyringError> {
+        let mut block = self.file.read_block(vault, no)?;
+        if slot_of(&block, slot) != [0; KEY_BYTES] {
+            block[slot * KEY_BYTES..][..KEY_BYTES].fill(0);
+            self.file.write_block(&vault.server, no, &block)?;
+        }
+        Ok(block)
+    }
+
+    fn made(&self) -> u64 {
+        self.made.load(Ordering::Acquire)
     }
 
     /// Numbers change only after what they stand for was written, so a panic leaves them right.
     fn keys(&self) -> MutexGuard<'_, Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Blocks {
-    fn put(&mut self, no: u64, block: Box<Block>) {
-        if self.cached.insert(no, block).is_none() {
-            self.order.push_back(no);
-        }
-        if self.order.len() > BLOCKS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.cached.remove(&oldest);
-        }
     }
 }
 

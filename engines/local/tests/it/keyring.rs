@@ -8,6 +8,7 @@ use fantail_rules::ids::{KeyNo, TenantId};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 struct LocalRig {
     keyring: LocalKeyring,
@@ -151,4 +152,34 @@ fn files_are_for_their_owner_alone() {
         let mode = entry.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{:?}", entry.file_name());
     }
+}
+
+// proves: TEN-06
+#[test]
+fn a_destroyed_key_does_not_come_back_from_whoever_read_meanwhile() {
+    let directory = Scratch::new();
+    // Room for one block on each shelf: blocks are read again and again.
+    let keyring =
+        LocalKeyring::open(KeyringOptions { cache_bytes: 1, ..KeyringOptions::new(directory.path()) })
+            .unwrap();
+    keyring.create_tenant(TENANT).unwrap();
+    let keys: Vec<KeyNo> = (0..2_048).map(|_| keyring.mint(TENANT).unwrap()).collect();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    keyring.secrets(TENANT, &keys).unwrap();
+                }
+            });
+        }
+        for key in keys.iter().step_by(64) {
+            keyring.destroy(TENANT, *key).unwrap();
+            assert_eq!(keyring.secrets(TENANT, &[*key]).unwrap(), [None]);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let left = keyring.secrets(TENANT, &keys).unwrap();
+    let expected = (0..2_048).map(|at| at % 64 != 0);
+    assert!(left.iter().map(Option::is_some).eq(expected));
 }
