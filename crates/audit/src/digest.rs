@@ -17,6 +17,8 @@ pub const CHECKPOINT: u8 = 0x03;
 pub const SALT: u8 = 0x04;
 /// What veils an opening.
 pub const VEIL: u8 = 0x05;
+/// The derivation of a pseudonym.
+pub const PSEUDONYM: u8 = 0x06;
 
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> Digest {

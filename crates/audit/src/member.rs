@@ -3,6 +3,7 @@
 //! ```text
 //! leaf   0x00 | salt [16] | pseudonym [16] | device u16 | verdict u8 | consent version u64 | reason, the rest     hashed
 //! salt   0x04 | secret [32] | kind u8 | position u64 | index u32                             hashed, first 16 bytes
+//! pseudonym  0x06 | secret [32]                                                              hashed, first 16 bytes
 //! ```
 //! The salt keeps everybody else's leaf closed when one is shown: without it a verdict among a handful could be guessed.
 //! Its secret belongs to one user and is destroyed with the user's key; from then on no leaf of theirs can be opened
@@ -10,7 +11,7 @@
 //!
 //! What must never happen: one salt for two leaves, or a salt that somebody else's secret gives.
 
-use crate::digest::{LEAF, SALT, sha256};
+use crate::digest::{LEAF, PSEUDONYM, SALT, sha256};
 use crate::tree;
 use fantail_ports::audit::{Digest, Kind};
 use fantail_rules::attempt::State;
@@ -29,7 +30,7 @@ pub struct Member {
     pub consent: ConsentVersion,
 }
 
-/// A keyed hash that stands for a user of a tenant.
+/// Stands for a user of a tenant, and cannot be told from chance without the user's secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pseudonym(pub [u8; 16]);
 
@@ -73,6 +74,18 @@ impl Salt {
         let mut salt = [0; 16];
         salt.copy_from_slice(&sha256(&bytes).0[..16]);
         Self(salt)
+    }
+}
+
+impl Pseudonym {
+    /// What a user is called, from a secret that only this user's key gives.
+    #[must_use]
+    pub fn derive(secret: &[u8; 32]) -> Self {
+        let mut bytes = [PSEUDONYM; 33];
+        bytes[1..].copy_from_slice(secret);
+        let mut pseudonym = [0; 16];
+        pseudonym.copy_from_slice(&sha256(&bytes).0[..16]);
+        Self(pseudonym)
     }
 }
 

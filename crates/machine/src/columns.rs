@@ -3,42 +3,60 @@
 //!
 //! ```text
 //! 49 tenant page: u64 -> 64 × reach            user = page * 64 + place
-//! reach = 5 × code: u16 little-endian, flags: u8, zero: 5
+//! reach = 5 × code: u16 little-endian, flags: u8, key: u40 little-endian
 //! code  = channel: 3 bits << 13 | device: 13 bits; 0 = none; ascending by device, active endpoints only
 //! flags = bit 0: the user exists; bit 1: there are more active endpoints, on the page; bit 2: some are suppressed
+//! key   = the number of the user's key; 0 = not said here, but in the user's row
 //! ```
 //! What must never happen: a column that disagrees with the endpoint pages. Every apply that writes one writes the
 //! other; a property test compares them.
 
 use crate::codec::Malformed;
+use crate::records::shard::UserPut;
 use crate::tables::endpoint::UserEndpoints;
 use crate::tables::{Family, Key};
 use crate::view::View;
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
-use fantail_rules::ids::{DeviceNo, TenantId, UserNo};
+use fantail_rules::ids::{DeviceNo, KeyNo, TenantId, UserNo};
 
 const PAGE_BITS: u32 = 6;
 const PAGE_USERS: usize = 1 << PAGE_BITS;
 const WIDTH: usize = 16;
 const CODES: usize = 5;
 const FLAGS: usize = 2 * CODES;
+const KEY: usize = FLAGS + 1;
 const DEVICE_BITS: u32 = 13;
 
 const EXISTS: u8 = 1;
 const MORE: u8 = 2;
 const SUPPRESSED: u8 = 4;
 
-/// Where one user can be reached.
+/// Where one user can be reached, and under which key the user's secrets lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reach([u8; WIDTH]);
 
 impl Reach {
-    /// What the endpoints of a user come to.
+    /// What the endpoints of a user come to, who has a key, or is not there any more.
     #[must_use]
-    pub fn of(user: &UserEndpoints, exists: bool) -> Self {
+    pub fn of(user: &UserEndpoints, key: Option<KeyNo>) -> Self {
+        let known = key.map_or_else(Self::default, |key| Self::default().of_user(key));
+        known.with_endpoints(user)
+    }
+
+    fn of_user(mut self, key: KeyNo) -> Self {
+        self.0[FLAGS] |= EXISTS;
+        let [low @ .., _, _, _] =
+            if key.0 >> (8 * (WIDTH - KEY)) == 0 { key.0.to_le_bytes() } else { [0; 8] };
+        self.0[KEY..].copy_from_slice(&low);
+        self
+    }
+
+    fn with_endpoints(self, user: &UserEndpoints) -> Self {
         let mut reach = Self::default();
+        reach.0[FLAGS] = self.0[FLAGS] & EXISTS;
+        reach.0[KEY..].copy_from_slice(&self.0[KEY..]);
         let active = user.endpoints.iter().filter(|endpoint| endpoint.status == Status::Active);
         for (place, endpoint) in active.enumerate() {
             if place == CODES {
@@ -51,7 +69,7 @@ impl Reach {
         if user.endpoints.iter().any(|endpoint| endpoint.status == Status::Suppressed) {
             reach.0[FLAGS] |= SUPPRESSED;
         }
-        reach.with_exists(exists)
+        reach
     }
 
     /// Active endpoints of a channel, ascending. If it [has more](Self::has_more), only the page knows them all.
@@ -80,9 +98,12 @@ impl Reach {
         self.0[FLAGS] & SUPPRESSED != 0
     }
 
-    fn with_exists(mut self, exists: bool) -> Self {
-        self.0[FLAGS] = if exists { self.0[FLAGS] | EXISTS } else { self.0[FLAGS] & !EXISTS };
-        self
+    /// The user's key; `None` if only the user's row tells.
+    #[must_use]
+    pub fn key(&self) -> Option<KeyNo> {
+        let mut bytes = [0; 8];
+        bytes[..WIDTH - KEY].copy_from_slice(&self.0[KEY..]);
+        Some(KeyNo(u64::from_le_bytes(bytes))).filter(|key| *key != KeyNo::TENANT)
     }
 }
 
@@ -112,12 +133,9 @@ pub fn reach(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<Reac
 }
 
 /// Users came: they exist from now on.
-pub(crate) fn add_users(
-    view: &mut View<'_>,
-    tenant: TenantId,
-    users: impl Iterator<Item = UserNo>,
-) -> Result<(), TablesError> {
-    change(view, tenant, users, |_, reach| reach.with_exists(true))
+pub(crate) fn add_users(view: &mut View<'_>, tenant: TenantId, users: &[UserPut]) -> Result<(), TablesError> {
+    let numbers = users.iter().map(|put| put.user);
+    change(view, tenant, numbers, |place, reach| reach.of_user(users[place].id.key))
 }
 
 pub(crate) fn remove_user(view: &mut View<'_>, tenant: TenantId, user: UserNo) -> Result<(), TablesError> {
@@ -132,7 +150,7 @@ pub(crate) fn refresh<'u>(
 ) -> Result<(), TablesError> {
     let users: Vec<(UserNo, &UserEndpoints)> = users.collect();
     change(view, tenant, users.iter().map(|(user, _)| *user), |place, reach| {
-        Reach::of(users[place].1, reach.exists())
+        reach.with_endpoints(users[place].1)
     })
 }
 
@@ -210,4 +228,20 @@ fn reach_in(page: &[u8], user: UserNo) -> Reach {
     let mut reach = Reach::default();
     reach.0.copy_from_slice(&page[at(user)..at(user) + WIDTH]);
     reach
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_does_not_fit_is_left_to_the_row() {
+        for (key, said) in
+            [(1, Some(1)), ((1 << 40) - 1, Some((1 << 40) - 1)), (1 << 40, None), (u64::MAX, None)]
+        {
+            let reach = Reach::default().of_user(KeyNo(key));
+            assert_eq!((reach.key(), reach.exists()), (said.map(KeyNo), true), "{key}");
+        }
+        assert_eq!(Reach::default().key(), None);
+    }
 }

@@ -43,9 +43,9 @@ fn check_shard(
 ) -> Result<Result<(), Broken>, TablesError> {
     for (no, page) in endpoint::pages_from(tables, tenant, 0, usize::MAX)? {
         for (number, state) in page.users(no) {
-            let exists = user::find(tables, tenant, number)?.is_some();
+            let key = user::find(tables, tenant, number)?.map(|row| row.id.key);
             let reach = columns::reach(tables, tenant, number)?;
-            if reach != Reach::of(state, exists) {
+            if reach != Reach::of(state, key) {
                 let told = format!("{partition} {tenant} {number}: {reach:?} is not what {state:?} comes to");
                 return Ok(Invariant::OneOwner.broken(told));
             }

@@ -140,7 +140,7 @@ pub(super) fn apply_put(
         };
         put(view, user::key(tenant, new.user), &row);
     }
-    columns::add_users(view, tenant, users.iter().map(|new| new.user))?;
+    columns::add_users(view, tenant, users)?;
     put(view, progress::key(tenant), &state);
     Ok(())
 }

@@ -10,7 +10,7 @@ use super::{Family, Key, Row, get};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{Tables, TablesError};
-use fantail_rules::ids::{KeyNo, Lookup, Millis, TenantId, UserNo};
+use fantail_rules::ids::{Lookup, Millis, TenantId, UserNo};
 
 #[must_use]
 pub fn lookup_key(tenant: TenantId, lookup: Lookup) -> Vec<u8> {
@@ -43,24 +43,6 @@ pub fn number(tables: &dyn Tables, tenant: TenantId, lookup: Lookup) -> Result<O
 
 pub fn find(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<Option<UserRow>, TablesError> {
     get(tables, &key(tenant, user))
-}
-
-/// Who a user is to those who may not know the name: the keyed hash and the key. Reads no further than it must, as a
-/// thousand are asked for at once.
-pub fn identity(
-    tables: &dyn Tables,
-    tenant: TenantId,
-    user: UserNo,
-) -> Result<Option<(Lookup, KeyNo)>, TablesError> {
-    let Some(row) = tables.get(&key(tenant, user))? else { return Ok(None) };
-    let mut r = Reader::new(&row);
-    let read = |r: &mut Reader<'_>| {
-        let lookup = r.lookup()?;
-        r.millis()?;
-        r.millis()?;
-        Ok((lookup, r.sealed()?.key))
-    };
-    read(&mut r).map(Some).map_err(|malformed: Malformed| malformed.in_row(UserRow::NAME))
 }
 
 impl Row for UserRef {

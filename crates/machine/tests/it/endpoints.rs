@@ -7,6 +7,7 @@ use fantail_machine::shard::endpoints::{Contact, Heard, Registration};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint::{self, Endpoint};
 use fantail_machine::tables::todo::{Release, Todo};
+use fantail_machine::tables::user;
 use fantail_ports::tables::Tables;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{News, Platform, Status};
@@ -69,7 +70,7 @@ fn pushed(node: &Node, user: UserNo) -> Vec<u16> {
     reach(node, user).endpoints(ChannelKind::Push).map(|device| device.0).collect()
 }
 
-/// The column says exactly what the pages say, for these users and for nobody else.
+/// The column says exactly what pages and rows say, for these users and for nobody else.
 pub fn check_column(tables: &dyn Tables, tenant: TenantId, users: u64, exists: &dyn Fn(UserNo) -> bool) {
     let all: Vec<UserNo> = (0..users + 70).map(UserNo).collect();
     let mut seen = Vec::new();
@@ -77,10 +78,16 @@ pub fn check_column(tables: &dyn Tables, tenant: TenantId, users: u64, exists: &
     let mut expected = Vec::new();
     endpoint::of_users(tables, tenant, &all, &mut |place, endpoints| {
         let state = endpoint::UserEndpoints { devices: 0, claims: 0, endpoints: endpoints.to_vec() };
-        expected.push((place, Reach::of(&state, exists(all[place]))));
+        let key = user::find(tables, tenant, all[place]).unwrap().map(|row| row.id.key);
+        assert_eq!(key.is_some(), exists(all[place]), "{}", all[place]);
+        expected.push((place, Reach::of(&state, key)));
     })
     .unwrap();
     assert_eq!(seen, expected);
+    for (place, reach) in seen {
+        let row = user::find(tables, tenant, all[place]).unwrap();
+        assert_eq!(reach.key(), row.map(|row| row.id.key), "{}", all[place]);
+    }
 }
 
 // proves: DEV-01, DEV-03

@@ -7,7 +7,7 @@
 //! no record.
 
 use super::parcels::Speaker;
-use super::people::People;
+use super::people::{People, Recent};
 use crate::ask::Refusal;
 use crate::core::{Core, stopped};
 use crate::take::HOUSE;
@@ -23,7 +23,7 @@ use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::tables::taken;
 use fantail_ports::journal::Record;
 use fantail_rules::endpoint::Status;
-use fantail_rules::ids::{DeviceNo, Millis, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{DeviceNo, Millis, PartitionId, TenantId, UserNo};
 
 /// A fact, and what is behind it.
 pub struct Said {
@@ -54,6 +54,7 @@ impl Said {
 /// When the record was written, and what it says.
 pub async fn say(
     core: &Core,
+    recent: &Recent,
     partition: PartitionId,
     record: &Record,
 ) -> Result<(Millis, Vec<Said>), Refusal> {
@@ -72,7 +73,10 @@ pub async fn say(
         }
         PartitionId::Shard(shard) => {
             let Stamped { at, record: fact } = Stamped::decode(&record.bytes).map_err(malformed)?;
-            Ok((at, of_shard(core, shard, fact, record).await?))
+            Ok((
+                at,
+                of_shard(Speaker { core, recent, shard, position: record.position }, fact, record).await?,
+            ))
         }
     }
 }
@@ -147,13 +151,7 @@ fn of_directory(record: DirectoryRecord) -> Vec<Said> {
     }
 }
 
-async fn of_shard(
-    core: &Core,
-    shard: ShardNo,
-    fact: ShardRecord,
-    record: &Record,
-) -> Result<Vec<Said>, Refusal> {
-    let speaker = Speaker { core, shard, position: record.position };
+async fn of_shard(speaker: Speaker<'_>, fact: ShardRecord, record: &Record) -> Result<Vec<Said>, Refusal> {
     match fact {
         ShardRecord::Given(given) => speaker.given(&given).await,
         ShardRecord::Intend(intend) => speaker.intend(&intend).await,
@@ -162,7 +160,7 @@ async fn of_shard(
         ShardRecord::Receipt(receipt) => speaker.receipt(&receipt).await,
         ShardRecord::Redrive(redrive) => speaker.redrive(&redrive).await,
         ShardRecord::Closed { work, code } => {
-            let event = core.read(PartitionId::Shard(shard), |view| {
+            let event = speaker.core.read(PartitionId::Shard(speaker.shard), |view| {
                 taken::event_at(view.tables(), work.tenant, work.arrival)
             })?;
             let event = event.map_or_else(String::new, |event| event.to_string());
@@ -174,16 +172,17 @@ async fn of_shard(
             Ok(vec![Said::plain(tenant, Fact::Erased(Erased { pseudonym, key, receipt }))])
         }
         ShardRecord::Shredded { keys } => {
+            speaker.recent.forget();
             let said = |(tenant, key)| Said::action(tenant, "key.destroy", format!("{key}"));
             Ok(keys.into_iter().map(said).collect())
         }
         ShardRecord::EndpointState { tenant, states } => {
             let states = states.iter().map(|state| (state.user, state.device, Some(state.status)));
-            endpoints(core, shard, tenant, states.collect()).await
+            endpoints(speaker, tenant, states.collect()).await
         }
         ShardRecord::EndpointGone { tenant, endpoints: gone } => {
-            endpoints(core, shard, tenant, gone.into_iter().map(|(user, no)| (user, no, None)).collect())
-                .await
+            let gone = gone.into_iter().map(|(user, no)| (user, no, None));
+            endpoints(speaker, tenant, gone.collect()).await
         }
         ShardRecord::UserPut { .. }
         | ShardRecord::Edges { .. }
@@ -201,12 +200,12 @@ async fn of_shard(
 }
 
 async fn endpoints(
-    core: &Core,
-    shard: ShardNo,
+    speaker: Speaker<'_>,
     tenant: TenantId,
     changed: Vec<(UserNo, DeviceNo, Option<Status>)>,
 ) -> Result<Vec<Said>, Refusal> {
-    let people = People::find(core, tenant, shard, changed.iter().map(|(user, ..)| *user)).await?;
+    let Speaker { core, recent, shard, .. } = speaker;
+    let people = People::find(core, recent, tenant, shard, changed.iter().map(|(user, ..)| *user)).await?;
     let said = |(user, device, status)| {
         let pseudonym = people.of(user).pseudonym;
         Said::plain(tenant, Fact::Endpoint(Endpoint { pseudonym, device, status }))

@@ -11,6 +11,7 @@
 
 use super::checkpoints::Notary;
 use super::derive::{self, Said};
+use super::people::Recent;
 use crate::ask::Refusal;
 use crate::core::{Core, stopped};
 use crate::take::HOUSE;
@@ -49,11 +50,11 @@ pub async fn run(core: Arc<Core>) {
 }
 
 async fn walk(core: &Core) -> Result<(), Refusal> {
-    let mut notary = Notary::open(core).await?;
+    let (mut notary, recent) = (Notary::open(core).await?, Recent::default());
     loop {
         let is_last = core.root.is_closed();
         let began = core.ports.clock.micros();
-        let turn = turn(core, &mut notary).await?;
+        let turn = turn(core, &recent, &mut notary).await?;
         let worked_ms = core.ports.clock.micros().saturating_sub(began) / 1_000;
         let rest_ms = match turn {
             Turn::MoreWaiting { is_behind: true } => 0,
@@ -80,7 +81,7 @@ enum Turn {
 }
 
 /// Derives what waits in all partitions, up to a limit, and appends it.
-async fn turn(core: &Core, notary: &mut Notary) -> Result<Turn, Refusal> {
+async fn turn(core: &Core, recent: &Recent, notary: &mut Notary) -> Result<Turn, Refusal> {
     let derived = core.ports.audit.log.derived();
     let mut batches = Vec::new();
     let mut budget =
@@ -92,7 +93,7 @@ async fn turn(core: &Core, notary: &mut Notary) -> Result<Turn, Refusal> {
         if after >= applied {
             continue;
         }
-        let batch = batch(core, *partition, after, applied, &mut budget).await?;
+        let batch = batch((core, recent), *partition, after, applied, &mut budget).await?;
         is_all &= batch.through == applied;
         // What is applied and cannot be read yet is looked for again, after a rest.
         if batch.through > after {
@@ -153,7 +154,7 @@ impl Budget {
 
 /// What the records of one partition say, from the mark on, no further than what is applied.
 async fn batch(
-    core: &Core,
+    (core, recent): (&Core, &Recent),
     partition: PartitionId,
     after: Position,
     applied: Position,
@@ -169,7 +170,7 @@ async fn batch(
         Err(failed) => return Err(stopped(&failed.to_string())),
     };
     for record in records.iter().take_while(|record| record.position <= applied) {
-        let derived = drafts(core, partition, record).await?;
+        let derived = drafts(core, recent, partition, record).await?;
         budget.spend(&derived);
         batch.through = record.position;
         batch.drafts.extend(derived.drafts);
@@ -180,8 +181,13 @@ async fn batch(
     Ok(batch)
 }
 
-async fn drafts(core: &Core, partition: PartitionId, record: &Record) -> Result<Derived, Refusal> {
-    let (at, said) = derive::say(core, partition, record).await?;
+async fn drafts(
+    core: &Core,
+    recent: &Recent,
+    partition: PartitionId,
+    record: &Record,
+) -> Result<Derived, Refusal> {
+    let (at, said) = derive::say(core, recent, partition, record).await?;
     let mut drafts = Vec::with_capacity(said.len());
     let leaves = said.iter().map(|said| said.members.len()).sum();
     for Said { tenant, fact, members, is_tracked } in said {

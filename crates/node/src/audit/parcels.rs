@@ -6,7 +6,7 @@
 //! What must never happen: a member in another place than the ledger has it, or with another verdict than the record.
 
 use super::derive::Said;
-use super::people::{People, let_others};
+use super::people::{People, Recent, let_others};
 use crate::ask::Refusal;
 use crate::core::Core;
 use fantail_audit::fact::{DeadLettered, Fact, Outcome, Parcel, Redriven};
@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy)]
 pub struct Speaker<'a> {
     pub core: &'a Core,
+    pub recent: &'a Recent,
     pub shard: ShardNo,
     pub position: Position,
 }
@@ -191,7 +192,7 @@ impl Speaker<'_> {
 
     async fn people(self, about: &About) -> Result<People, Refusal> {
         let users = about.members.iter().map(|(member, _)| member.user);
-        People::find(self.core, about.tenant, self.shard, users).await
+        People::find(self.core, self.recent, about.tenant, self.shard, users).await
     }
 
     async fn leaves(

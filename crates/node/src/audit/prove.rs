@@ -10,7 +10,7 @@
 
 use super::checkpoints::unreadable;
 use super::derive;
-use super::people::{People, Person};
+use super::people::{People, Person, Recent};
 use super::search::{BYTES_MAX, checkpoints};
 use crate::ask::Refusal;
 use crate::core::{Core, stopped};
@@ -67,7 +67,8 @@ pub struct Anchor {
 pub async fn prove(core: &Core, tenant: TenantId, event: Ulid, user: &str) -> Result<Proofs, Refusal> {
     let row = row_of(core, tenant, event)?;
     let (shard, number) = locate(core, tenant, user)?;
-    let person = People::find(core, tenant, shard, std::iter::once(number)).await?.of(number);
+    let person =
+        People::find(core, &Recent::default(), tenant, shard, std::iter::once(number)).await?.of(number);
     let mut walk = Walk { core, shard, person, event, candidate: None, proofs: Proofs::default() };
     let mut after = None;
     for _ in 0..SEARCHES_MAX {
@@ -180,7 +181,7 @@ impl Walk<'_> {
             Err(failed) => return Err(stopped(&failed.to_string())),
         };
         let Some(record) = records.first() else { return Ok(None) };
-        let (_, said) = derive::say(self.core, partition, record).await?;
+        let (_, said) = derive::say(self.core, &Recent::default(), partition, record).await?;
         Ok(said.into_iter().find(|said| said.fact == *fact).map(|said| said.members))
     }
 }
