@@ -30,8 +30,8 @@ use fantail_ports::tables::{Changes, KeyRange, Order};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{
-    AddressHash, ClaimNo, DeviceHash, DeviceNo, Epoch, KeyNo, Millis, PartitionId, Position, ShardNo,
-    TenantId, UserNo,
+    AddressHash, ClaimNo, DeviceHash, DeviceNo, Epoch, Millis, PartitionId, Position, ShardNo, TenantId,
+    UserNo,
 };
 use fantail_server::system::{SystemClock, SystemEntropy, SystemTasks};
 use std::collections::BTreeMap;
@@ -146,8 +146,6 @@ pub struct Import<'a> {
     house: &'a House,
     tenant: TenantId,
     shards: Vec<Shard>,
-    /// One for all: opening costs the same as with one each.
-    key: KeyNo,
     homes: Vec<(u8, u32)>,
 }
 
@@ -168,25 +166,26 @@ impl<'a> Import<'a> {
             let next = house.journal.bounds(partition)?.next;
             shards.push(Shard { partition, epoch, next, users: 0, waiting: Vec::new() });
         }
-        Ok(Self { house, tenant, shards, key: house.keyring.mint(tenant)?, homes: Vec::new() })
+        Ok(Self { house, tenant, shards, homes: Vec::new() })
     }
 
     /// Users `u0`, `u1`, … with two devices each.
     pub async fn users(&mut self, count: u64) -> Result<()> {
         let keyring = &self.house.keyring;
-        let seal = |context, plain: &[u8]| keyring.seal(self.tenant, self.key, context, plain);
-        let (id, attributes) = (seal(Sealing::UserId, b"u")?, seal(Sealing::UserAttributes, b"{}")?);
-        let address = seal(Sealing::Address, b"stub:ok")?;
         let mut batches = vec![(Vec::new(), Vec::new()); usize::from(SHARDS)];
         for no in 0..count {
-            let lookup = keyring.lookup_user(self.tenant, &user_name(no))?;
+            let (name, key) = (user_name(no), keyring.mint(self.tenant)?);
+            let seal = |context, plain: &[u8]| keyring.seal(self.tenant, key, context, plain);
+            let lookup = keyring.lookup_user(self.tenant, &name)?;
             let home = usize::from(lookup.shard(SHARDS).0);
             let user = UserNo(self.shards[home].users);
             self.shards[home].users += 1;
             self.homes.push((home as u8, user.0 as u32));
             let (puts, endpoints) = &mut batches[home];
             let (locale, zone) = (String::new(), String::new());
-            puts.push(UserPut { user, lookup, id: id.clone(), attributes: attributes.clone(), locale, zone });
+            let (id, attributes) =
+                (seal(Sealing::UserId, name.as_bytes())?, seal(Sealing::UserAttributes, b"{}")?);
+            puts.push(UserPut { user, lookup, id, attributes, locale, zone });
             for device in 1..=2u16 {
                 let mut hash = [0; 16];
                 hash[..8].copy_from_slice(&no.to_be_bytes());
@@ -201,7 +200,7 @@ impl<'a> Import<'a> {
                     name_hash: DeviceHash(hash),
                     name: None,
                     address_hash: AddressHash(hash),
-                    address: address.clone(),
+                    address: seal(Sealing::Address, b"stub:ok")?,
                     meta: None,
                 });
             }
