@@ -63,6 +63,8 @@ pub enum Part {
 pub struct Delivered {
     pub deliveries: f64,
     pub spent: Spent,
+    /// The same until the audit log has told of all of them.
+    pub audited: Spent,
     pub journal_bytes: f64,
     pub critical_idle: Summary,
     /// Beside a backlog that drains as fast as it can, and one whose provider takes 100,000 a second.
@@ -99,6 +101,8 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
         Row::new("deliveries", what, DURABLE)
             .fact("sent", rate, " deliveries/s")
             .fact("CPU", found.spent.cpu_us_per(found.deliveries), " µs/delivery")
+            .fact("CPU with its audit log", found.audited.cpu_us_per(found.deliveries), " µs/delivery")
+            .fact("audited after", found.audited.seconds - found.spent.seconds, " s")
             .fact("journal", found.journal_bytes / found.deliveries, " B/delivery")
             .fact("deliveries", found.deliveries, "")
             .fact("peak memory", found.spent.peak_mb(), " MB")
@@ -217,6 +221,8 @@ impl Deliver {
         }
         work.drained().await?;
         let spent = meter.spent()?;
+        work.audited().await?;
+        let audited = meter.spent()?;
         let deliveries = work.sent() - before;
         let expected = DEVICES * (self.users / 10 + sparse * SPARSE_MEMBERS) * 9 / 10;
         ensure!(deliveries >= expected, "{deliveries} deliveries, at least {expected} were expected");
@@ -236,6 +242,7 @@ impl Deliver {
         answer(&Delivered {
             deliveries: deliveries as f64,
             spent,
+            audited,
             journal_bytes,
             critical_idle,
             critical_busy,
@@ -297,6 +304,16 @@ impl Work<'_> {
             }
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Waits until the audit log has told of everything.
+    async fn audited(&self) -> Result<()> {
+        let began = Instant::now();
+        while self.node.health().audit_lag > 0 {
+            ensure!(began.elapsed() < LIMIT, "the audit log does not end");
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
     }
 
     async fn post(&self, actor: &str, id: &str) -> Result<()> {

@@ -21,6 +21,7 @@ pub const CASES: &[Case] = &[
     ("sealing twice gives different bytes", sealing_twice_differs),
     ("keys are never handed out twice, also after a crash", keys_are_never_handed_out_twice),
     ("a destroyed key is gone for good, alone", destroyed_key_is_gone),
+    ("many are opened in their order, those that still do", many_are_opened),
     ("a key gives its own secret as long as it is there", secrets_go_with_their_keys),
     ("lookups are equal for equal names only", lookups_are_equal_for_equal_names),
     ("creating a tenant again changes nothing", creating_again_changes_nothing),
@@ -64,6 +65,7 @@ fn unknown_tenant_has_nothing(rig: &mut dyn Rig) {
     assert_eq!(keyring.mint(TENANT), Err(unknown.clone()));
     assert_eq!(keyring.seal(TENANT, KeyNo::TENANT, Context::Content, b"x"), Err(unknown.clone()));
     assert_eq!(keyring.open(TENANT, Context::Content, &Sealed::default()), Err(unknown.clone()));
+    assert_eq!(keyring.open_all(TENANT, Context::Content, &[]), Err(unknown.clone()));
     assert_eq!(keyring.lookup_user(TENANT, "u"), Err(unknown.clone()));
     assert_eq!(keyring.lookup_list(TENANT, ListName::Topic("t")), Err(unknown.clone()));
     assert_eq!(keyring.digest(TENANT, b"d"), Err(unknown.clone()));
@@ -184,6 +186,22 @@ fn destroyed_key_is_gone(rig: &mut dyn Rig) {
         let key = mint(rig);
         assert!(key != gone && open(rig, &seal(rig, key, b"new")).is_ok(), "a new key works");
     }
+}
+
+// proves: TEN-06, GDP-01
+fn many_are_opened(rig: &mut dyn Rig) {
+    create(rig);
+    let (gone, kept) = (mint(rig), mint(rig));
+    let of = |key, plain: &[u8]| seal(rig, key, plain);
+    let mut flipped = of(kept, b"broken");
+    flipped.bytes[0] ^= 1;
+    let sealed = [of(kept, b"1"), of(kept, b"2"), of(gone, b"3"), of(gone, b"4"), flipped, of(kept, b"5")];
+    rig.keyring().destroy(TENANT, gone).expect("a healthy keyring destroys");
+    let expected = [Some("1"), Some("2"), None, None, None, Some("5")];
+    let expected: Vec<_> = expected.map(|plain| plain.map(|plain| plain.as_bytes().to_vec())).into();
+    let open_all = |context| rig.keyring().open_all(TENANT, context, &sealed);
+    assert_eq!(open_all(Context::UserId), Ok(expected));
+    assert_eq!(open_all(Context::Content), Ok(vec![None; 6]), "what it is said to be is part of it");
 }
 
 // proves: GDP-01

@@ -157,6 +157,11 @@ impl Dispatch {
         self.state().channels.iter().map(|(kind, way)| way.backlog(*kind, now)).collect()
     }
 
+    /// Something is on its way.
+    pub fn is_busy(&self) -> bool {
+        self.state().channels.values().any(|way| way.in_flight > 0)
+    }
+
     /// Deliveries that are under way, by channel.
     pub fn in_flight(&self) -> Vec<(ChannelKind, u32)> {
         self.state().channels.iter().map(|(kind, way)| (*kind, way.in_flight)).collect()

@@ -126,6 +126,16 @@ impl Keyring for MemoryKeyring {
         Ok(plain)
     }
 
+    fn open_all(
+        &self,
+        tenant: TenantId,
+        context: Context,
+        sealed: &[Sealed],
+    ) -> Result<Vec<Option<Vec<u8>>>, KeyringError> {
+        self.lock().known(tenant)?;
+        Ok(sealed.iter().map(|one| self.open(tenant, context, one).ok()).collect())
+    }
+
     fn lookup_user(&self, tenant: TenantId, external_id: &str) -> Result<Lookup, KeyringError> {
         self.lookup(tenant, b"user", external_id.as_bytes()).map(Lookup)
     }

@@ -4,8 +4,8 @@
 //! the mark in the log says where to go on after a crash, so nothing is said twice and nothing left out. Goes to: the log,
 //! then `checkpoints`.
 //!
-//! Nobody waits for it: it rests three times as long as it works, so that a burst of deliveries has the cores for itself
-//! and is told of afterwards, and stops resting once it is a minute behind.
+//! Nobody waits for it: beside deliveries it rests three times as long as it works, so that a burst of them has the cores
+//! for itself and is told of afterwards, and stops resting once it is a minute behind.
 //!
 //! What must never happen: deriving a record that is not applied, as its ledger is looked at; appending without the mark.
 
@@ -25,7 +25,7 @@ use tracing::{error, info, warn};
 
 /// How often the loop looks. What happens in between shares one sync.
 const LOOK_EVERY_MS: u64 = 250;
-/// So much longer than it works it rests.
+/// So much longer than it works it rests, while something is on its way to a provider.
 const REST_TIMES: u64 = 3;
 /// It rests no more when what waits is older than this.
 const BEHIND_MS_MAX: u64 = 60_000;
@@ -58,7 +58,7 @@ async fn walk(core: &Core) -> Result<(), Refusal> {
         let worked_ms = core.ports.clock.micros().saturating_sub(began) / 1_000;
         let rest_ms = match turn {
             Turn::MoreWaiting { is_behind: true } => 0,
-            Turn::MoreWaiting { is_behind: false } if is_last => 0,
+            Turn::MoreWaiting { is_behind: false } if is_last || !core.dispatch.is_busy() => 0,
             Turn::MoreWaiting { is_behind: false } => (REST_TIMES * worked_ms).min(REST_MS),
             Turn::NoRoom => REST_MS,
             Turn::Done => LOOK_EVERY_MS,

@@ -30,6 +30,15 @@ impl Keyring for OnePepper {
         self.0.open(tenant, context, sealed)
     }
 
+    fn open_all(
+        &self,
+        tenant: TenantId,
+        context: Context,
+        sealed: &[Sealed],
+    ) -> Result<Vec<Option<Vec<u8>>>, KeyringError> {
+        self.0.open_all(tenant, context, sealed)
+    }
+
     fn lookup_user(&self, _: TenantId, external_id: &str) -> Result<Lookup, KeyringError> {
         self.0.lookup_user(TenantId(1), external_id)
     }

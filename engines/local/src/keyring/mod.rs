@@ -125,13 +125,32 @@ impl Keyring for LocalKeyring {
     }
 
     fn open(&self, tenant: TenantId, context: Context, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
-        let key = sealed.key;
-        let seal_key = self.tenant(tenant)?.key(&self.vault, key)?;
-        let mut bytes = sealed.bytes.clone();
-        let opened = seal_key.open(&associated(tenant, context, key), sealed.nonce, &mut bytes);
-        let length = opened.ok_or(KeyringError::DoesNotOpen { tenant, key })?.len();
-        bytes.truncate(length);
-        Ok(bytes)
+        let key = self.tenant(tenant)?.key(&self.vault, sealed.key)?;
+        opened(&key, tenant, context, sealed).ok_or(KeyringError::DoesNotOpen { tenant, key: sealed.key })
+    }
+
+    fn open_all(
+        &self,
+        tenant: TenantId,
+        context: Context,
+        sealed: &[Sealed],
+    ) -> Result<Vec<Option<Vec<u8>>>, KeyringError> {
+        let keys = self.tenant(tenant)?;
+        let mut at_hand: Option<(KeyNo, Option<Arc<SealKey>>)> = None;
+        let mut all = Vec::with_capacity(sealed.len());
+        for one in sealed {
+            let key = match at_hand.take() {
+                Some((no, key)) if no == one.key => key,
+                _ => match keys.key(&self.vault, one.key) {
+                    Ok(key) => Some(key),
+                    Err(KeyringError::NoKey { .. }) => None,
+                    Err(failed) => return Err(failed),
+                },
+            };
+            all.push(key.as_ref().and_then(|key| opened(key, tenant, context, one)));
+            at_hand = Some((one.key, key));
+        }
+        Ok(all)
     }
 
     fn lookup_user(&self, tenant: TenantId, external_id: &str) -> Result<Lookup, KeyringError> {
@@ -158,6 +177,13 @@ impl Keyring for LocalKeyring {
     fn destroy(&self, tenant: TenantId, key: KeyNo) -> Result<(), KeyringError> {
         self.tenant(tenant)?.destroy(&self.vault, key)
     }
+}
+
+fn opened(key: &SealKey, tenant: TenantId, context: Context, sealed: &Sealed) -> Option<Vec<u8>> {
+    let mut bytes = sealed.bytes.clone();
+    let length = key.open(&associated(tenant, context, sealed.key), sealed.nonce, &mut bytes)?.len();
+    bytes.truncate(length);
+    Some(bytes)
 }
 
 const CHECK: &str = "server.check";
