@@ -15,6 +15,7 @@ pub fn of(code: Code) -> &'static str {
         Code::InvalidTemplate => page!("invalid-template"),
         Code::InvalidVariables => page!("invalid-variables"),
         Code::RenderFailed => page!("render-failed"),
+        Code::TooManyRenderings => page!("too-many-renderings"),
         Code::InvalidRecipient => page!("invalid-recipient"),
         Code::DuplicateNotification => page!("duplicate-notification"),
         Code::Unauthenticated => page!("unauthenticated"),

@@ -38,6 +38,18 @@ const SEND_REFUSED: &[Code] = &[
     Code::InvalidVariables,
     Code::RenderFailed,
 ];
+/// An event is rendered for whoever reads it.
+const POST_REFUSED: &[Code] = &[
+    Code::DuplicateNotification,
+    Code::InvalidRecipient,
+    Code::RateLimited,
+    Code::TemplateNotFound,
+    Code::TemplateInactive,
+    Code::InvalidTemplate,
+    Code::InvalidVariables,
+    Code::RenderFailed,
+    Code::TooManyRenderings,
+];
 const NO_USER: &[Code] = &[Code::UserNotFound];
 const PAGE: &[&str] = &["limit", "cursor"];
 
@@ -87,7 +99,7 @@ const CORE: &[Route] = &[
     .takes_events()
     .gives(202, Shape::of::<EventAccepted>())
     .gives(202, Shape::of::<EventsAccepted>())
-    .refuses(SEND_REFUSED),
+    .refuses(POST_REFUSED),
     Route::new(
         "retractEvent",
         Delete,

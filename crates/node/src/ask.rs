@@ -8,7 +8,7 @@ mod tenants;
 
 pub use deliveries::{
     ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Outcome, Phase,
-    ReceiptAsk, RecipientPage, RecipientStatus,
+    ReceiptAsk, RecipientPage, RecipientStatus, RenderedView,
 };
 pub use options::{Called, OptionsAsk};
 pub use tenants::{KeyAsk, KeyView, Rate, TenantAsk, TenantPatch, TenantView};

@@ -2,30 +2,37 @@
 //!
 //! ```text
 //! content = JSON object (begins with `{`): the same for every channel
-//!         | 1, then for each channel: kind: u8, length: u32 little-endian, JSON object
+//!         | 1, then for each channel: kind: u8, length: u32 little-endian, JSON object; of earlier versions
+//!         | 2, …: editions, by channel, locale and variant; see `fantail_templates::Editions`
 //! ```
 //! Comes from: acceptance, where it is rendered once and never again. Goes to: inboxes and channels, each its own.
 
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_templates::{EDITIONS, Editions, Reader};
 
 const BY_CHANNEL: u8 = 1;
 
-/// Packs the contents of some channels.
-#[must_use]
-pub fn pack(contents: &[(ChannelKind, Vec<u8>)]) -> Vec<u8> {
-    let mut packed = vec![BY_CHANNEL];
-    for (kind, bytes) in contents {
-        packed.push(*kind as u8);
-        packed.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
-        packed.extend_from_slice(bytes);
-    }
-    packed
-}
-
-/// The content for a channel; where there is none of its own, what the inbox shows, or else the first.
+/// The content for a channel; where there is none of its own, what the inbox shows, or else the first. Of editions that
+/// differ, the one of a reader of whom nothing is known.
 #[must_use]
 pub fn pick(content: &[u8], kind: ChannelKind) -> &[u8] {
-    let Some((&BY_CHANNEL, mut rest)) = content.split_first() else { return content };
+    match content.first() {
+        Some(&BY_CHANNEL) => by_channel(&content[1..], kind),
+        Some(&EDITIONS) => {
+            let Some(editions) = Editions::read(content) else { return &[] };
+            editions.body(editions.choose(&Reader::default()), kind).map_or(&[], |body| body.bytes)
+        }
+        Some(_) | None => content,
+    }
+}
+
+/// Editions that readers get different ones of.
+#[must_use]
+pub fn editions(content: &[u8]) -> Option<Editions<'_>> {
+    Editions::read(content).filter(Editions::differ)
+}
+
+fn by_channel(mut rest: &[u8], kind: ChannelKind) -> &[u8] {
     let mut found: &[u8] = &[];
     while let Some((head, tail)) = rest.split_at_checked(5) {
         let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
@@ -67,13 +74,10 @@ mod tests {
     }
 
     #[test]
-    fn every_channel_gets_its_own_or_the_inbox_content() {
-        let contents = vec![
-            (ChannelKind::Push, b"{\"p\":1}".to_vec()),
-            (ChannelKind::InApp, b"{\"i\":1}".to_vec()),
-            (ChannelKind::Email, b"{\"e\":1}".to_vec()),
-        ];
-        let packed = pack(&contents);
+    fn what_earlier_versions_packed_is_read() {
+        let (push, inbox, email) =
+            (b"\x01\x07\0\0\0{\"p\":1}", b"\0\x07\0\0\0{\"i\":1}", b"\x02\x07\0\0\0{\"e\":1}");
+        let packed = [&[BY_CHANNEL][..], push, inbox, email].concat();
         for (kind, expected) in [
             (ChannelKind::Push, "{\"p\":1}"),
             (ChannelKind::InApp, "{\"i\":1}"),
@@ -83,9 +87,9 @@ mod tests {
             assert_eq!(pick(&packed, kind), expected.as_bytes());
             assert_eq!(pick(b"{}", kind), b"{}");
         }
-        assert_eq!(pick(&pack(&contents[..1]), ChannelKind::Sms), b"{\"p\":1}");
+        assert_eq!(pick(&packed[..13], ChannelKind::Sms), b"{\"p\":1}");
         for cut in 0..packed.len() {
-            let _whole_or_nothing = pick(&packed[..cut], ChannelKind::Email);
+            assert!(pick(&packed[..cut], ChannelKind::Email).len() <= 7, "whole or another or nothing");
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::ask::Refusal;
 use crate::content::{generic, pick};
 use crate::core::{Core, answer};
 use crate::dispatch::{Came, Job, Start, What};
+use crate::editions;
 use crate::inbox;
 use crate::spans::{self, Steps};
 use fantail_machine::shard::intend::{Allowed, Send};
@@ -164,7 +165,14 @@ impl Parcel<'_> {
         let (core, allowed) = (self.core, &self.allowed);
         let tenant = allowed.parcel.tenant;
         let event = inbox::event(core, tenant, allowed.event)?;
-        let addresses = self.addresses()?;
+        let users = self.users();
+        let addresses = self.addresses(&users)?;
+        let editions = if event.is_sensitive {
+            BTreeMap::new()
+        } else {
+            let readers = (self.job.shard, &users[..]);
+            editions::by_user(core, (tenant, allowed.event), &event.content, self.channel, readers)?
+        };
         let key = reference_key(core, tenant)?;
         let (mut positions, mut messages, mut unsendable) = (Vec::new(), Vec::new(), Vec::new());
         for Send { position, member, attempt } in &allowed.sends {
@@ -189,7 +197,10 @@ impl Parcel<'_> {
             messages.push(Message {
                 reference: reference.write(&key),
                 endpoint: endpoint.clone(),
-                content: own.map(|own| pick(&own, self.channel).into()),
+                content: match own {
+                    Some(own) => Some(pick(&own, self.channel).into()),
+                    None => editions.get(&member.user).cloned(),
+                },
                 attempt: *attempt,
             });
         }
@@ -208,14 +219,19 @@ impl Parcel<'_> {
         Ok(Packed { shipment, positions, unsendable })
     }
 
-    fn addresses(&self) -> Result<Addresses, Refusal> {
-        let (tenant, mut users) = (self.allowed.parcel.tenant, Vec::new());
-        users.extend(self.allowed.sends.iter().map(|send| send.member.user));
+    /// The members that are sent to, ascending, each once.
+    fn users(&self) -> Vec<UserNo> {
+        let mut users: Vec<UserNo> = self.allowed.sends.iter().map(|send| send.member.user).collect();
         users.dedup();
+        users
+    }
+
+    fn addresses(&self, users: &[UserNo]) -> Result<Addresses, Refusal> {
+        let tenant = self.allowed.parcel.tenant;
         let keyring = &self.core.ports.keyring;
         let mut sealed = Vec::with_capacity(self.allowed.sends.len());
         self.core.read(PartitionId::Shard(self.job.shard), |view| {
-            endpoint::of_users(view.tables(), tenant, &users, &mut |at, found| {
+            endpoint::of_users(view.tables(), tenant, users, &mut |at, found| {
                 let usable =
                     found.iter().filter(|one| one.kind == self.channel && one.status == Status::Active);
                 sealed.extend(usable.map(|one| (users[at], one.device, one.claim, one.address.clone())));

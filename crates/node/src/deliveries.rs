@@ -10,6 +10,7 @@ use crate::ask::{
 };
 use crate::core::{Core, locked};
 use crate::devices::address_hash;
+use crate::editions;
 use crate::inbox;
 use crate::people::{locate, name_of};
 use fantail_machine::parcel::Member;
@@ -268,6 +269,7 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<
         None => inbox::entry(core, tenant, &name, event).ok(),
     };
     let view = inbox::event(core, tenant, event)?;
+    let rendered = editions::rendered(core, (tenant, event), &view, (shard, number))?;
     let phase = status(core, tenant, event)?.phase;
     Ok(Explanation {
         event,
@@ -284,6 +286,7 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<
         phase,
         collapse_key: view.collapse_key.clone(),
         is_sensitive: view.is_sensitive,
+        rendered,
         halted,
         deliveries: found,
     })

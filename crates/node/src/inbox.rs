@@ -9,6 +9,7 @@ use crate::ask::{
     Refusal,
 };
 use crate::core::{Core, answer, stopped};
+use crate::editions;
 use crate::known::ShardPages;
 use crate::people::locate;
 use fantail_machine::shard::inbox::{Entry, UserInbox};
@@ -163,7 +164,11 @@ fn describe(
     let mut described = Vec::with_capacity(entries.len());
     for entry in entries {
         let Some(post) = events.get(&entry.event) else { continue };
-        let own = if post.is_personal { personal(core, tenant, entry.event, reader)? } else { None };
+        let own = if post.is_personal {
+            personal(core, tenant, entry.event, reader)?
+        } else {
+            editions::in_inbox(core, (tenant, entry.event), &post.content, reader)?
+        };
         described.push(view(entry, Arc::clone(post), own));
     }
     Ok(described)

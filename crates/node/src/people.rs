@@ -313,8 +313,9 @@ pub fn name_of(core: &Core, tenant: TenantId, shard: ShardNo, user: UserNo) -> R
     Ok(row.and_then(|row| open_name(core, tenant, Context::UserId, &row.id)).unwrap_or_default())
 }
 
-fn open_name(core: &Core, tenant: TenantId, context: Context, sealed: &Sealed) -> Option<String> {
-    // A destroyed key hides the name; that is its purpose.
+/// Opens a name; `None` if its key was destroyed.
+pub fn open_name(core: &Core, tenant: TenantId, context: Context, sealed: &Sealed) -> Option<String> {
+    // That it is hidden then is the purpose of destroying a key.
     let bytes = core.ports.keyring.open(tenant, context, sealed).ok()?;
     String::from_utf8(bytes).ok()
 }

@@ -76,6 +76,10 @@ impl Compiled {
         self.shares.choose(seed)
     }
 
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.shares
+    }
+
     /// Whether any body of the channel depends on the user. If not, a list is rendered once per locale and variant.
     #[must_use]
     pub fn needs_user(&self, channel: Channel) -> bool {

@@ -6,8 +6,8 @@
 //! differ by a byte.
 //!
 //! Reading order: `compile` (definition → [`Compiled`] or problems: `content`, `locale`, `schema`, `source`, `walk`,
-//! `html`, `mjml`; `canonical` for what is stored), `render` ([`RenderAsk`] → [`Rendered`]: `engine`, `filters`), then what the API shows: `preview`,
-//! `difference`. Shapes live in `fantail_wire::template`.
+//! `html`, `mjml`; `canonical` for what is stored), `render` ([`RenderAsk`] → [`Rendered`]: `engine`, `filters`),
+//! `editions` (what a list is told, and who gets which), then what the API shows: `preview`, `difference`. Shapes live in `fantail_wire::template`.
 
 pub mod limits;
 
@@ -28,6 +28,8 @@ mod filters;
 mod render;
 mod variant;
 
+mod editions;
+
 mod difference;
 mod preview;
 mod sms;
@@ -35,6 +37,7 @@ mod sms;
 pub use canonical::{Canonical, canonical};
 pub use compile::{Compiled, compile};
 pub use difference::diff;
+pub use editions::{Body, EDITIONS, EDITIONS_MAX, Edition, EditionKey, Editions, Press, Reader};
 pub use preview::preview;
 pub use render::{NotificationFacts, RenderAsk, RenderError, Rendered, TenantFacts, UserFacts};
 pub use schema::{VariableFault, Variables, VariablesError};

@@ -29,6 +29,22 @@ impl Shares {
         Self(ends.collect())
     }
 
+    /// As they were frozen with a message.
+    pub fn of_ends(ends: Vec<u64>) -> Self {
+        Self(ends)
+    }
+
+    /// Where a variant's share ends.
+    pub fn end(&self, variant: usize) -> u64 {
+        self.0.get(variant).copied().unwrap_or_default()
+    }
+
+    /// Nobody gets a variant without a share.
+    pub fn is_empty(&self, variant: usize) -> bool {
+        let before = variant.checked_sub(1).map_or(0, |before| self.end(before));
+        self.end(variant) == before
+    }
+
     /// `None` if there are no variants.
     pub fn choose(&self, seed: u64) -> Option<usize> {
         let total = *self.0.last()?;

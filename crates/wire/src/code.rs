@@ -42,6 +42,7 @@ codes! {
     InvalidTemplate "INVALID_TEMPLATE" 422 "The template has problems";
     InvalidVariables "INVALID_VARIABLES" 422 "The variables do not fit the template";
     RenderFailed "RENDER_FAILED" 422 "The template could not be rendered";
+    TooManyRenderings "TOO_MANY_RENDERINGS" 422 "The template says too much for one event";
     InvalidRecipient "INVALID_RECIPIENT" 422 "Some recipients do not exist";
     DuplicateNotification "DUPLICATE_NOTIFICATION" 409 "The id was used for another event";
     Unauthenticated "UNAUTHENTICATED" 401 "A valid API key is required";

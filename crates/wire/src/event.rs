@@ -48,7 +48,8 @@ pub struct EventData {
     /// What is told, the same on every channel. Either this or `templateId`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
-    /// The template that is rendered once for everybody, in its default locale, when this is accepted.
+    /// The template that is rendered when this is accepted, once for each locale and variant it has; each reader gets
+    /// the one that fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_id: Option<String>,
     /// The version in force if left out.

@@ -220,7 +220,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// accepted, scheduled, collapse, sensitive, held, taken, halted, gate, parcel, attempt, state.
+    /// accepted, rendered, scheduled, collapse, sensitive, held, taken, halted, gate, parcel, attempt, state.
     pub step: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Channel>,

@@ -178,7 +178,7 @@ impl TemplateUse {
     }
 }
 
-/// An event with what is told: rendered once, here, and frozen.
+/// An event with what is told: rendered in every locale and variant, here, and frozen.
 async fn filled(
     tenant: TenantId,
     call: &Call,
@@ -186,7 +186,7 @@ async fn filled(
     template: Option<TemplateUse>,
 ) -> Result<EventAsk, Problem> {
     let Some(template) = template else { return Ok(ask) };
-    let (compiled, _) = call.node.compiled(tenant, &template.id, template.version)?;
+    let (compiled, version) = call.node.compiled(tenant, &template.id, template.version)?;
     if !template.has_category && !compiled.category().is_empty() {
         ask.category = compiled.category().to_owned();
     }
@@ -198,6 +198,7 @@ async fn filled(
     let inbox = rendering::channels_of(&compiled, ChannelSet::EMPTY)?.contains(ChannelKind::InApp);
     let scene = Scene {
         compiled,
+        version,
         tenant: call.node.tenant(tenant).ok_or(Refusal::UnknownTenant)?,
         id: ask.id.clone(),
         channels: if inbox { ask.channels.with(ChannelKind::InApp) } else { ask.channels },

@@ -120,7 +120,7 @@ impl Draft {
         &mut self,
         tenant: TenantId,
         call: &Call,
-    ) -> Result<Option<Arc<Compiled>>, Problem> {
+    ) -> Result<Option<(Arc<Compiled>, u32)>, Problem> {
         let found = match &self.template {
             None => None,
             Some((id, version)) => Some((id, call.node.compiled(tenant, id, *version)?)),
@@ -146,7 +146,7 @@ impl Draft {
         self.require_channels()?;
         // Shown to nobody, since everybody has content of their own; it says which version that was.
         self.ask.content = json!({"templateId": id, "version": version}).to_string().into_bytes();
-        Ok(Some(compiled))
+        Ok(Some((compiled, version)))
     }
 
     /// An address that none of the channels goes to would never be told anything.
@@ -167,11 +167,12 @@ impl Draft {
         &mut self,
         tenant: TenantId,
         call: &Call,
-        compiled: Arc<Compiled>,
+        (compiled, version): (Arc<Compiled>, u32),
         recipients: Vec<Recipient>,
     ) -> Result<Vec<(Recipient, Option<Vec<u8>>)>, Problem> {
         let scene = Scene {
             compiled,
+            version,
             tenant: call.node.tenant(tenant).ok_or(Refusal::UnknownTenant)?,
             id: self.ask.id.clone(),
             channels: self.ask.channels,

@@ -42,7 +42,7 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         Ok(recipients) => {
             let recipients = match template {
                 None => recipients.into_iter().zip(std::mem::take(&mut draft.own)).collect(),
-                Some(compiled) => draft.render(tenant, &call, compiled, recipients).await?,
+                Some(template) => draft.render(tenant, &call, template, recipients).await?,
             };
             call.node.notify(tenant, NotifyAsk { recipients, ..draft.ask.clone() }).await?
         }

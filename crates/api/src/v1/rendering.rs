@@ -1,15 +1,16 @@
 //! A template becomes the content of each recipient: rendered once, when the notification is accepted, and frozen.
 //!
-//! Comes from: `notifications`, with recipients resolved, and `events`, for all at once. Decides: which locale and variant each recipient gets; the
-//! rest is the template's. Goes to: `Node::notify`, packed by channel.
+//! Comes from: `notifications`, with recipients resolved, and `events`, for all at once. Decides: which locale and variant
+//! each recipient of a notification gets; an event has all of them, and its readers choose. The rest is the template's.
+//! Goes to: `Node::notify` and `Node::post_events`, packed as editions.
 
 use crate::problem::Problem;
 use fantail_node::ask::{ChannelKind, ChannelSet, Recipient, TenantView};
-use fantail_node::content::pack;
 use fantail_rules::ids::Millis;
 use fantail_rules::limits::EVENT_CONTENT_BYTES_MAX;
 use fantail_templates::{
-    Compiled, NotificationFacts, RenderAsk, TenantFacts, UserFacts, Variables, variant_seed,
+    Compiled, EDITIONS_MAX, EditionKey, NotificationFacts, Press, RenderAsk, Rendered, TenantFacts,
+    UserFacts, Variables, variant_seed,
 };
 use fantail_wire::code::Code;
 use fantail_wire::template::Channel;
@@ -22,6 +23,7 @@ const ZONE: &str = "UTC";
 /// Everything that the messages of one notification share.
 pub struct Scene {
     pub compiled: Arc<Compiled>,
+    pub version: u32,
     pub tenant: TenantView,
     pub id: String,
     pub channels: ChannelSet,
@@ -60,34 +62,29 @@ impl Scene {
         Ok(contents)
     }
 
-    /// The content of everybody, whoever that is: in the default locale, and one variant for all of them.
+    /// The content of everybody, whoever that is: in each locale and variant.
     pub fn render_for_all(&self) -> Result<Vec<u8>, Problem> {
         if let Some(kind) = self.channels.iter().find(|kind| self.compiled.needs_user(channel_of(*kind))) {
             let detail = format!("what the template says by {} depends on the user", kind.name());
             return Err(Problem::new(Code::InvalidTemplate, detail));
         }
         let variables = self.compiled.variables(&Value::Object(self.shared.clone()))?;
-        let variant = self.compiled.choose_variant(variant_seed(self.compiled.id(), &self.id));
-        let mut contents = Vec::new();
-        for kind in self.channels.iter() {
-            let rendered = self.compiled.render(&RenderAsk {
-                channel: channel_of(kind),
-                locale: self.compiled.default_locale(),
-                variant,
-                variables: &variables,
-                user: None,
-                notification: NotificationFacts { id: &self.id },
-                tenant: TenantFacts { id: &self.tenant.slug, name: &self.tenant.name },
-                now: self.now,
-            })?;
-            contents.push((kind, rendered.bytes));
+        let channels: Vec<Channel> = self.channels.iter().map(channel_of).collect();
+        let keys = self.compiled.editions(&channels);
+        if keys.len() > EDITIONS_MAX {
+            let detail = format!("{} locales and variants, at most {EDITIONS_MAX} are allowed", keys.len());
+            return Err(Problem::new(Code::TooManyRenderings, detail));
         }
-        let packed = pack(&contents);
-        if packed.len() > EVENT_CONTENT_BYTES_MAX {
-            let detail = format!("all channels together have more than {EVENT_CONTENT_BYTES_MAX} bytes");
-            return Err(Problem::new(Code::RenderFailed, detail));
+        let mut press = Press::for_all(&self.compiled, self.version);
+        for key in &keys {
+            for kind in self.channels.iter() {
+                press.add(key, kind, self.message(kind, key, &variables, None)?);
+            }
+            if press.bytes() > EVENT_CONTENT_BYTES_MAX {
+                return Err(too_large(keys.len()));
+            }
         }
-        Ok(packed)
+        Ok(press.finish())
     }
 
     fn one(&self, reader: &Reader, variables: &Variables) -> Result<Vec<u8>, Problem> {
@@ -95,27 +92,48 @@ impl Scene {
         let attributes: Value = serde_json::from_slice(attributes).unwrap_or_default();
         let locale = if locale.is_empty() { self.compiled.default_locale() } else { locale };
         let variant = self.compiled.choose_variant(variant_seed(self.compiled.id(), &reader.seed));
-        let mut contents = Vec::new();
+        let user = UserFacts {
+            id: &reader.name,
+            locale,
+            zone: if zone.is_empty() { ZONE } else { zone },
+            attributes: &attributes,
+        };
+        let key = EditionKey { variant, locale: locale.to_owned() };
+        let mut press = Press::for_one(&self.compiled, self.version, variant);
         for kind in self.channels.iter() {
-            let rendered = self.compiled.render(&RenderAsk {
-                channel: channel_of(kind),
-                locale,
-                variant,
-                variables,
-                user: Some(UserFacts {
-                    id: &reader.name,
-                    locale,
-                    zone: if zone.is_empty() { ZONE } else { zone },
-                    attributes: &attributes,
-                }),
-                notification: NotificationFacts { id: &self.id },
-                tenant: TenantFacts { id: &self.tenant.slug, name: &self.tenant.name },
-                now: self.now,
-            })?;
-            contents.push((kind, rendered.bytes));
+            press.add(&key, kind, self.message(kind, &key, variables, Some(user))?);
         }
-        Ok(pack(&contents))
+        Ok(press.finish())
     }
+
+    fn message(
+        &self,
+        kind: ChannelKind,
+        key: &EditionKey,
+        variables: &Variables,
+        user: Option<UserFacts<'_>>,
+    ) -> Result<Rendered, Problem> {
+        let rendered = self.compiled.render(&RenderAsk {
+            channel: channel_of(kind),
+            locale: &key.locale,
+            variant: key.variant,
+            variables,
+            user,
+            notification: NotificationFacts { id: &self.id },
+            tenant: TenantFacts { id: &self.tenant.slug, name: &self.tenant.name },
+            now: self.now,
+        })?;
+        Ok(rendered)
+    }
+}
+
+fn too_large(editions: usize) -> Problem {
+    let code = if editions > 1 { Code::TooManyRenderings } else { Code::RenderFailed };
+    let detail = format!(
+        "what is said by all channels, in {editions} locales and variants, has more than \
+         {EVENT_CONTENT_BYTES_MAX} bytes"
+    );
+    Problem::new(code, detail)
 }
 
 /// The channels that a template is sent by: those that were asked for, or all that it has.

@@ -5,12 +5,14 @@
 
 use crate::time;
 use crate::v1::notifications::shown;
-use fantail_node::ask::{ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase};
+use fantail_node::ask::{ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase, RenderedView};
 use fantail_wire::notification::{Explanation as Told, Step};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 pub fn tell(found: &Explanation) -> Told {
     let mut steps = vec![accepted(found)];
+    steps.extend(found.rendered.as_ref().map(rendered));
     steps.extend(wishes(found));
     steps.extend(taken(found));
     for (channel, deliveries) in &found.deliveries {
@@ -59,6 +61,27 @@ fn accepted(found: &Explanation) -> Step {
         "expiresAt": found.expires_at.map(time::text),
     });
     step("accepted", None, Some(time::text(found.accepted_at)), text, inputs)
+}
+
+/// What a template said: in which language by which channel, and to whom of those who are told different things.
+fn rendered(made: &RenderedView) -> Step {
+    let mut by_locale: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (kind, locale) in &made.locales {
+        by_locale.entry(locale).or_default().push(kind.name());
+    }
+    let locales: Vec<String> =
+        by_locale.iter().map(|(locale, kinds)| format!("in {locale} for {}", kinds.join(", "))).collect();
+    let variant = made.variant.as_ref().map(|variant| format!(", variant {variant}")).unwrap_or_default();
+    let text = format!("version {} of {}, {}{variant}", made.version, made.template, locales.join(", "));
+    let locales: Map<String, Value> =
+        made.locales.iter().map(|(kind, locale)| (kind.name().to_owned(), json!(locale))).collect();
+    let inputs = json!({
+        "templateId": made.template,
+        "version": made.version,
+        "variant": made.variant,
+        "locales": locales,
+    });
+    step("rendered", None, None, text, inputs)
 }
 
 /// What was asked for beside the content.

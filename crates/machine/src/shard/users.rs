@@ -126,17 +126,18 @@ pub(super) fn apply_put(
 ) -> Result<(), TablesError> {
     let mut state = progress::find(view, tenant)?;
     for new in users {
-        let created = user::find(view, tenant, new.user)?.map_or(at, |row| row.created);
+        let before = user::find(view, tenant, new.user)?;
         state.users = state.users.max(new.user.0 + 1);
         put(view, user::lookup_key(tenant, new.lookup), &UserRef(new.user));
         let row = UserRow {
             lookup: new.lookup,
-            created,
+            created: before.as_ref().map_or(at, |row| row.created),
             updated: at,
             id: new.id.clone(),
             attributes: new.attributes.clone(),
             locale: new.locale.clone(),
             zone: new.zone.clone(),
+            locale_before: before.and_then(|row| row.locale_left(&new.locale, at)),
         };
         put(view, user::key(tenant, new.user), &row);
     }

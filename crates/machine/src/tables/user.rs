@@ -3,7 +3,7 @@
 //! ```text
 //! 34 tenant lookup: 16 -> user
 //! 35 tenant user: u64  -> lookup: 16, created, updated, id: sealed, attributes: sealed, locale: text,
-//!                           zone: text
+//!                           zone: text, changed: millis, locale before: text; the last two if it ever changed
 //! ```
 
 use super::{Family, Key, Row, get};
@@ -32,6 +32,26 @@ pub struct UserRow {
     pub attributes: Sealed,
     pub locale: String,
     pub zone: String,
+    /// What `locale` was until it was changed the last time, and when that was: what the user was told before stays in
+    /// the language it was told in, when it is tried again or read.
+    pub locale_before: Option<(Millis, String)>,
+}
+
+impl UserRow {
+    /// The locale that the user had then, as far as it is known.
+    #[must_use]
+    pub fn locale_at(&self, at: Millis) -> &str {
+        match &self.locale_before {
+            Some((changed, before)) if at < *changed => before,
+            Some(_) | None => &self.locale,
+        }
+    }
+
+    /// What is to be kept of the locale when another row takes the place of this one.
+    #[must_use]
+    pub fn locale_left(&self, next: &str, at: Millis) -> Option<(Millis, String)> {
+        if self.locale == next { self.locale_before.clone() } else { Some((at, self.locale.clone())) }
+    }
 }
 
 /// What a lookup points at.
@@ -63,6 +83,9 @@ impl Row for UserRow {
     fn write(&self, w: &mut Writer) {
         w.fixed(&self.lookup.0).millis(self.created).millis(self.updated);
         w.sealed(&self.id).sealed(&self.attributes).text(&self.locale).text(&self.zone);
+        if let Some((changed, before)) = &self.locale_before {
+            w.millis(*changed).text(before);
+        }
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -74,6 +97,41 @@ impl Row for UserRow {
             attributes: r.sealed()?,
             locale: r.text()?,
             zone: r.text()?,
+            locale_before: if r.end().is_ok() { None } else { Some((r.millis()?, r.text()?)) },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(locale: &str, locale_before: Option<(Millis, String)>) -> UserRow {
+        let nothing = Sealed { key: KeyNo::TENANT, nonce: [0; 12], bytes: Vec::new() };
+        UserRow {
+            lookup: Lookup([0; 16]),
+            created: Millis(1),
+            updated: Millis(1),
+            id: nothing.clone(),
+            attributes: nothing,
+            locale: locale.to_owned(),
+            zone: String::new(),
+            locale_before,
+        }
+    }
+
+    // proves: TPL-04
+    #[test]
+    fn what_was_told_before_a_change_keeps_its_language() {
+        let first = row("de", None);
+        let same = row("de", first.locale_left("de", Millis(5)));
+        assert_eq!((same.locale_at(Millis(4)), same.locale_before.is_some()), ("de", false));
+        let changed = row("fr", same.locale_left("fr", Millis(10)));
+        let again = row("fr", changed.locale_left("fr", Millis(20)));
+        for row in [&changed, &again] {
+            assert_eq!([9, 10, 30].map(|at| row.locale_at(Millis(at))), ["de", "fr", "fr"]);
+        }
+        let third = row("it", again.locale_left("it", Millis(30)));
+        assert_eq!([29, 30].map(|at| third.locale_at(Millis(at))), ["fr", "it"]);
     }
 }

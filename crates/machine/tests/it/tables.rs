@@ -106,8 +106,9 @@ fn marks() -> impl Strategy<Value = Marks> {
 }
 
 fn user_row() -> impl Strategy<Value = UserRow> {
-    (any::<[u8; 16]>(), millis(), millis(), sealed(), sealed(), any::<(String, String)>()).prop_map(
-        |(lookup, created, updated, id, attributes, (locale, zone))| UserRow {
+    let before = proptest::option::of((millis(), any::<String>()));
+    (any::<[u8; 16]>(), millis(), millis(), sealed(), sealed(), any::<(String, String)>(), before).prop_map(
+        |(lookup, created, updated, id, attributes, (locale, zone), locale_before)| UserRow {
             lookup: Lookup(lookup),
             created,
             updated,
@@ -115,6 +116,7 @@ fn user_row() -> impl Strategy<Value = UserRow> {
             attributes,
             locale,
             zone,
+            locale_before,
         },
     )
 }

@@ -82,8 +82,19 @@ pub struct Explanation {
     pub phase: Phase,
     pub collapse_key: Option<String>,
     pub is_sensitive: bool,
+    pub rendered: Option<RenderedView>,
     pub halted: Option<Halt>,
     pub deliveries: Vec<(ChannelKind, Vec<DeliveryView>)>,
+}
+
+/// What a template made for one recipient.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RenderedView {
+    pub template: String,
+    pub version: u32,
+    pub variant: Option<String>,
+    /// The language of each channel: what is not translated is in the default one.
+    pub locales: Vec<(ChannelKind, String)>,
 }
 
 #[derive(Clone, Debug)]

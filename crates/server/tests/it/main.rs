@@ -14,6 +14,7 @@ mod crash;
 mod crash_deliveries;
 mod deliveries;
 mod devices;
+mod editions;
 mod events;
 mod inbox;
 mod life;
