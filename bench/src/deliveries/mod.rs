@@ -327,6 +327,7 @@ impl Work<'_> {
             priority: Priority::Normal,
             channels: ChannelSet::EMPTY.with(ChannelKind::Push),
             ttl_ms: 86_400_000,
+            options: OptionsAsk::default(),
             content: format!("{{\"title\":\"{:0>280}\"}}", id).into_bytes(),
             body_hash: [1; 16],
         };

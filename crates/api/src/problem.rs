@@ -123,6 +123,7 @@ impl From<Refusal> for Problem {
             Refusal::InvalidTemplate { problems } => template_problem::invalid(problems),
             Refusal::TooManyFollows { .. }
             | Refusal::TooManyEndpoints { .. }
+            | Refusal::TooManyScheduled { .. }
             | Refusal::TooManySnoozed { .. } => Self::new(Code::LimitReached, detail),
             Refusal::TooFast { retry_after_ms } => {
                 Self::new(Code::RateLimited, "the tenant or the key asks faster than it may")
@@ -177,6 +178,7 @@ mod tests {
             (Refusal::OtherBody, "DUPLICATE_NOTIFICATION"),
             (Refusal::TooManyFollows { user: "u".into(), limit: 1 }, "LIMIT_REACHED"),
             (Refusal::TooManySnoozed { limit: 1 }, "LIMIT_REACHED"),
+            (Refusal::TooManyScheduled { limit: 1 }, "LIMIT_REACHED"),
             (Refusal::UnknownTemplate { template: "t".into() }, "TEMPLATE_NOT_FOUND"),
             (Refusal::UnknownTemplateVersion { template: "t".into(), version: 2 }, "TEMPLATE_NOT_FOUND"),
             (Refusal::TemplateConflict { current: Some(3) }, "VERSION_CONFLICT"),

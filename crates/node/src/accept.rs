@@ -7,10 +7,11 @@
 use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
 use crate::core::{Core, answer, answers, locked, stopped};
 use crate::crowds::require_room;
+use crate::notify::options_of;
 use crate::spans;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
-use fantail_machine::records::front::{Delivery, Options};
+use fantail_machine::records::front::Delivery;
 use fantail_machine::tables::user;
 use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::{Context, Sealed};
@@ -92,6 +93,7 @@ fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted,
         FrontAnswer::Admitted(event) => Ok(Accepted { event, replayed: false }),
         FrontAnswer::Repeat(event) => Ok(Accepted { event, replayed: true }),
         FrontAnswer::OtherBody => Err(Refusal::OtherBody),
+        FrontAnswer::TooManyScheduled { limit } => Err(Refusal::TooManyScheduled { limit }),
         FrontAnswer::Retracted
         | FrontAnswer::Cancelled
         | FrontAnswer::UnknownEvent
@@ -143,7 +145,10 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
     name.push(0);
     name.extend_from_slice(event.id.as_bytes());
     let key = keyring.digest(tenant, &name).map_err(locked)?;
-    let expires_at = core.ports.clock.wall().plus(event.ttl_ms);
+    let now = core.ports.clock.wall();
+    let options = options_of(core, tenant, &event.options, now)?;
+    // Its time begins when it is due.
+    let expires_at = options.due.unwrap_or(now).plus(event.ttl_ms);
     let delivery = delivery_of(event.channels, event.priority, &event.category, expires_at);
     let audience = match event.audience {
         AudienceAsk::FollowersOf(actor) => {
@@ -182,7 +187,7 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         content,
         delivery,
         personal: Vec::new(),
-        options: Options::default(),
+        options,
         audience,
         tier_up,
     };

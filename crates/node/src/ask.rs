@@ -48,6 +48,7 @@ pub struct EventAsk {
     pub channels: ChannelSet,
     /// Nothing of it is sent after so long.
     pub ttl_ms: u64,
+    pub options: OptionsAsk,
     /// Hash of the decoded request: a repeat must say the same.
     pub body_hash: [u8; 16],
 }
@@ -369,6 +370,8 @@ pub enum Refusal {
     UnknownDevice { device: String },
     #[error("the address is not suppressed")]
     NotSuppressed,
+    #[error("{limit} notifications and events are scheduled, the most there can be")]
+    TooManyScheduled { limit: u64 },
     #[error("{limit} notifications are snoozed, the most there can be")]
     TooManySnoozed { limit: usize },
     /// The producer asks faster than it may.

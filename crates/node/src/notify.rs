@@ -99,6 +99,7 @@ pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Acc
             Ok(Accepted { event, replayed: true })
         }
         FrontAnswer::OtherBody => Err(Refusal::OtherBody),
+        FrontAnswer::TooManyScheduled { limit } => Err(Refusal::TooManyScheduled { limit }),
         FrontAnswer::Unheard
         | FrontAnswer::Retracted
         | FrontAnswer::Cancelled
@@ -178,8 +179,8 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
     })
 }
 
-/// What is due already is not scheduled.
-fn options_of(core: &Core, tenant: TenantId, ask: &OptionsAsk, now: Millis) -> Result<Options, Refusal> {
+/// What was asked for beside the content, hashed and sealed. What is due already is not scheduled.
+pub fn options_of(core: &Core, tenant: TenantId, ask: &OptionsAsk, now: Millis) -> Result<Options, Refusal> {
     let keyring = &core.ports.keyring;
     let hash = |key: &String| cancellation(&**keyring, tenant, key);
     let seal = |key: &String| {

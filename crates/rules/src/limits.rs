@@ -49,6 +49,8 @@ pub const MARK_ROWS_PER_RECORD_MAX: usize = 256;
 pub const SNOOZED_MAX: usize = 100;
 /// How far ahead a notification can be scheduled.
 pub const SCHEDULE_MS_MAX: u64 = 366 * 24 * 3_600_000;
+/// What one front holds back for one tenant: notifications and events, each a row with its audience, and its content beside.
+pub const SCHEDULED_PER_TENANT_MAX: u64 = 1_000_000;
 /// The smallest limit of the providers, which is that of APNs.
 pub const COLLAPSE_KEY_BYTES_MAX: usize = 64;
 /// How far ahead an entry can be snoozed: longer is deleting.

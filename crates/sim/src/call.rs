@@ -5,7 +5,7 @@
 
 use fantail_node::ask::{
     Accepted, AudienceAsk, ChannelSet, Counts, EdgeChange, EventAsk, InboxPage, ListAsk, NotificationView,
-    Priority, Refusal, Registered, Upserted, UserView,
+    OptionsAsk, Priority, Refusal, Registered, Upserted, UserView,
 };
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, TenantId};
@@ -121,6 +121,7 @@ impl Post {
             priority: self.priority,
             channels: self.channels,
             ttl_ms: 86_400_000,
+            options: OptionsAsk::default(),
             content: self.content(),
             body_hash,
         }

@@ -2,6 +2,7 @@
 //! `data` refuses unknown fields.
 
 use crate::code::Code;
+use crate::notification::SendOptions;
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -42,9 +43,11 @@ pub struct EventData {
     /// Besides inboxes: how else it is told. The template's, or nothing, if left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<Channel>,
-    /// Seconds after which nothing of it is sent any more: 60 to 2,592,000. 86,400 if left out.
+    /// As `options.ttl`; one of them at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u64>,
+    #[serde(default)]
+    pub options: SendOptions,
     /// What is told, the same on every channel. Either this or `templateId`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
@@ -151,6 +154,8 @@ pub struct EventAccepted {
 #[serde(rename_all = "camelCase")]
 pub enum AcceptedStatus {
     Accepted,
+    /// Held back until `scheduledAt`.
+    Scheduled,
 }
 
 /// One result per event of the batch, in its order.

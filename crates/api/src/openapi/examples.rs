@@ -16,6 +16,7 @@ use fantail_wire::list::{
     EdgesChanged, Follow, FollowState, Followers, Follows, FollowsBatch, ItemError, Subscribers,
     SubscribersBatch,
 };
+use fantail_wire::notification::SendOptions;
 use fantail_wire::problem::{FieldError, Problem};
 use fantail_wire::tenant::{
     Key, KeyCreate, KeyCreated, Keys, RateLimit, Scope, Tenant, TenantChange, TenantCreate, Tenants,
@@ -70,7 +71,8 @@ examples! {
         data: EventData {
             audience: Audience::FollowersOf(text("ann")),
             channels: vec![Channel::Push],
-            ttl: Some(3_600),
+            ttl: None,
+            options: SendOptions { ttl: Some(3_600), collapse_key: Some(text("ann-posts")), ..SendOptions::default() },
             category: Some(text("posts")),
             priority: Some(Priority::Normal),
             content: Some(Content {

@@ -5,11 +5,13 @@
 
 use crate::check::{Faults, image_url_fault, url_fault};
 use crate::pointer::Pointer;
+use crate::v1::option_ask::{options_of, ttl_of};
 use aws_lc_rs::digest::{Context, SHA256};
-use fantail_node::ask::{AudienceAsk, ChannelKind, EventAsk, Priority};
+use fantail_node::ask::{AudienceAsk, ChannelKind, EventAsk, OptionsAsk, Priority};
+use fantail_rules::ids::Millis;
 use fantail_rules::limits::{
     ACTIONS_MAX, BODY_TEXT_BYTES_MAX, CATEGORY_BYTES_MAX, CONTENT_BYTES_MAX, EXPLICIT_USERS_MAX,
-    NAME_BYTES_MAX, TITLE_BYTES_MAX, TTL_S_DEFAULT, TTL_S_MAX, TTL_S_MIN,
+    NAME_BYTES_MAX, TITLE_BYTES_MAX,
 };
 use fantail_wire::event::{
     Audience, Channel as WireChannel, CloudEvent, Content, EventData, Priority as WirePriority,
@@ -19,7 +21,7 @@ use serde_json::json;
 const CATEGORY_DEFAULT: &str = "general";
 
 /// Checks one event; `at` is where it stands in the request. Faults go to `faults`, and then the result is not used.
-pub fn ask_of(event: CloudEvent, at: Pointer<'_>, faults: &mut Faults) -> EventAsk {
+pub fn ask_of(event: CloudEvent, at: Pointer<'_>, now: Millis, faults: &mut Faults) -> EventAsk {
     if event.specversion != "1.0" {
         faults.add(at.key("specversion"), "must be 1.0");
     }
@@ -38,7 +40,16 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, faults: &mut Faults) -> EventA
     faults.name(data.key("category"), &category);
     let priority = event.data.priority.map_or_else(|| Priority::of_category(&category), priority_of);
     let channels = event.data.channels.iter().copied().map(channel_of).collect();
-    let ttl_ms = ttl_of(event.data.ttl, data.key("ttl"), faults);
+    let wishes = data.key("options");
+    let options = options_of(&event.data.options, wishes, now, faults);
+    let ttl_ms = match (event.data.ttl, event.data.options.ttl) {
+        (Some(_), Some(_)) => {
+            faults.add(wishes.key("ttl"), "is said by data.ttl already");
+            0
+        }
+        (None, Some(ttl)) => ttl_of(Some(ttl), wishes.key("ttl"), faults),
+        (ttl, None) => ttl_of(ttl, data.key("ttl"), faults),
+    };
     let mut ask = EventAsk {
         source: event.source,
         id: event.id,
@@ -49,6 +60,7 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, faults: &mut Faults) -> EventA
         priority,
         channels,
         ttl_ms,
+        options,
         content,
         body_hash: [0; 16],
     };
@@ -155,15 +167,6 @@ pub fn channel_of(channel: WireChannel) -> ChannelKind {
     }
 }
 
-/// Seconds to milliseconds.
-pub fn ttl_of(ttl: Option<u64>, at: Pointer<'_>, faults: &mut Faults) -> u64 {
-    let seconds = ttl.unwrap_or(TTL_S_DEFAULT);
-    if !(TTL_S_MIN..=TTL_S_MAX).contains(&seconds) {
-        faults.add(at, format!("must be {TTL_S_MIN} to {TTL_S_MAX} seconds"));
-    }
-    seconds.min(TTL_S_MAX) * 1_000
-}
-
 pub fn priority_of(priority: WirePriority) -> Priority {
     match priority {
         WirePriority::Critical => Priority::Critical,
@@ -205,6 +208,12 @@ fn hash_of(ask: &EventAsk) -> [u8; 16] {
         part(&[ask.channels.bits()]);
         part(&ask.ttl_ms.to_be_bytes());
     }
+    if ask.options != OptionsAsk::default() {
+        let OptionsAsk { due, cancellation_key, collapse_key, is_sensitive } = &ask.options;
+        let said = json!([due.map(|due| due.0), cancellation_key, collapse_key, is_sensitive]);
+        part(b"options");
+        part(said.to_string().as_bytes());
+    }
     part(&ask.content);
     let digest = hash.finish();
     let mut head = [0; 16];
@@ -227,7 +236,7 @@ mod tests {
     fn ask(event: &Value) -> Result<EventAsk, Vec<String>> {
         let event = serde_json::from_value(event.clone()).map_err(|error| vec![error.to_string()])?;
         let mut faults = Faults::default();
-        let ask = ask_of(event, Pointer::ROOT, &mut faults);
+        let ask = ask_of(event, Pointer::ROOT, Millis(1_769_860_800_000), &mut faults);
         match faults.into_result() {
             Ok(()) => Ok(ask),
             Err(problem) => Err(problem.errors.into_iter().map(|error| error.pointer).collect()),
@@ -256,6 +265,10 @@ mod tests {
             ("/data/audience", json!({"users": ["a", ""]}), "/data/audience/users/1"),
             ("/data/audience", json!({"topic": ""}), "/data/audience/topic"),
             ("/data/category", json!("x".repeat(65)), "/data/category"),
+            ("/data/options", json!({"ttl": 59}), "/data/options/ttl"),
+            ("/data/options", json!({"collapseKey": "a b"}), "/data/options/collapseKey"),
+            ("/data/options", json!({"scheduledAt": "soon"}), "/data/options/scheduledAt"),
+            ("/data/options", json!({"cancellationKey": ""}), "/data/options/cancellationKey"),
             ("/data/templateId", json!("both"), "/data/content"),
             ("/data/content", json!(null), "/data/content"),
             ("/data/content", json!({"title": ""}), "/data/content/title"),
@@ -278,6 +291,9 @@ mod tests {
             assert_eq!(ask(&with(place, value)).expect_err(pointer), [pointer]);
         }
         assert!(ask(&base()).is_ok());
+        let mut twice = with("/data/ttl", json!(60));
+        twice["data"]["options"] = json!({"ttl": 60});
+        assert_eq!(ask(&twice).expect_err("said twice"), ["/data/options/ttl"]);
     }
 
     // proves: API-02, DED-08
@@ -305,6 +321,10 @@ mod tests {
             ("/data/audience", json!({"users": ["an", "n"]})),
             ("/data/category", json!("likes")),
             ("/data/priority", json!("low")),
+            ("/data/options", json!({"collapseKey": "k"})),
+            ("/data/options", json!({"cancellationKey": "k"})),
+            ("/data/options", json!({"sensitive": true})),
+            ("/data/options", json!({"scheduledAt": "2026-01-31T13:00:00Z"})),
             ("/data/content", json!({"title": "Hello", "body": ""})),
             ("/data/content", json!({"title": "Hello", "data": {"a": 1}})),
             ("/data/content", json!({"title": "Hello", "data": {"a": "1"}})),
@@ -332,6 +352,17 @@ mod tests {
         }
         let renamed = ask(&with("/id", json!("2"))).expect("valid").body_hash;
         assert_eq!(renamed, seen[0], "the name of the event is not its content");
+    }
+
+    // proves: DEL-19, API-02
+    #[test]
+    fn options_that_say_nothing_are_as_none() {
+        let plain = ask(&base()).expect("valid");
+        let said = ask(&with("/data/options", json!({"sensitive": false}))).expect("valid");
+        assert_eq!((said.body_hash, said.ttl_ms), (plain.body_hash, plain.ttl_ms));
+        let both = [with("/data/options", json!({"ttl": 60})), with("/data/ttl", json!(60))];
+        let [first, second] = both.map(|event| ask(&event).expect("valid"));
+        assert_eq!((first.ttl_ms, first.body_hash), (60_000, second.body_hash));
     }
 
     // proves: PRI-03

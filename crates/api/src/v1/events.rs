@@ -106,12 +106,13 @@ fn attribute(headers: &HeaderMap, name: &str) -> Result<Option<String>, &'static
 async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, Problem> {
     let mut faults = Faults::default();
     let template = TemplateUse::of(&event);
-    let ask = ask_of(event, Pointer::ROOT, &mut faults);
+    let ask = ask_of(event, Pointer::ROOT, call.node.wall(), &mut faults);
     faults.into_result()?;
     let ask = filled(tenant, call, ask, template).await?;
     auth::require_priority(&call.caller, ask.priority)?;
     call.spend(tenant, cost_of(&ask))?;
     let began = call.node.wall();
+    let is_held = ask.options.due.is_some_and(|due| due > began);
     let mut results = call.node.post_events(tenant, vec![ask]).await;
     told(call, tenant, &results, began);
     let accepted = results.pop().expect("one result per event")?;
@@ -119,7 +120,7 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
     let answer = EventAccepted {
         request_id: call.request_id.clone(),
         event_id: accepted.event.to_string(),
-        status: AcceptedStatus::Accepted,
+        status: if is_held { AcceptedStatus::Scheduled } else { AcceptedStatus::Accepted },
     };
     let reply = Reply::json(202, &answer);
     if accepted.replayed {
@@ -131,7 +132,9 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
 async fn many(tenant: TenantId, call: &Call, events: Vec<CloudEvent>) -> Result<Reply, Problem> {
     let templates: Vec<Option<TemplateUse>> = events.iter().map(TemplateUse::of).collect();
     let mut asks = Vec::with_capacity(events.len());
-    for (index, (ask, template)) in check_all(events)?.into_iter().zip(templates).enumerate() {
+    for (index, (ask, template)) in
+        check_all(events, call.node.wall())?.into_iter().zip(templates).enumerate()
+    {
         let filled = filled(tenant, call, ask, template).await;
         asks.push(filled.map_err(|problem| problem.below(&format!("/{index}")))?);
     }
@@ -218,7 +221,7 @@ fn cost_of(ask: &EventAsk) -> usize {
     }
 }
 
-fn check_all(events: Vec<CloudEvent>) -> Result<Vec<EventAsk>, Problem> {
+fn check_all(events: Vec<CloudEvent>, now: Millis) -> Result<Vec<EventAsk>, Problem> {
     if events.is_empty() || events.len() > EVENTS_PER_REQUEST_MAX {
         return Err(Problem::field("", format!("a batch has 1 to {EVENTS_PER_REQUEST_MAX} events")));
     }
@@ -227,7 +230,7 @@ fn check_all(events: Vec<CloudEvent>) -> Result<Vec<EventAsk>, Problem> {
     let asks = events
         .into_iter()
         .enumerate()
-        .map(|(index, event)| ask_of(event, root.index(index), &mut faults))
+        .map(|(index, event)| ask_of(event, root.index(index), now, &mut faults))
         .collect();
     faults.into_result()?;
     Ok(asks)
@@ -258,6 +261,8 @@ fn count(call: &Call, tenant: TenantId, results: &[Result<Accepted, Refusal>]) {
 mod tests {
     use super::*;
     use axum::http::header::CONTENT_TYPE;
+
+    const NOW: Millis = Millis(1_769_860_800_000);
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs
@@ -318,10 +323,10 @@ mod tests {
             );
             serde_json::from_str(&text).expect("an event")
         };
-        let problem = check_all(vec![event("1"), event("")]).expect_err("no id");
+        let problem = check_all(vec![event("1"), event("")], NOW).expect_err("no id");
         assert_eq!(problem.errors[0].pointer, "/1/id");
-        assert_eq!(check_all(vec![event("1"), event("2")]).expect("valid").len(), 2);
-        assert!(check_all(Vec::new()).is_err());
-        assert!(check_all(vec![event("1"); EVENTS_PER_REQUEST_MAX + 1]).is_err());
+        assert_eq!(check_all(vec![event("1"), event("2")], NOW).expect("valid").len(), 2);
+        assert!(check_all(Vec::new(), NOW).is_err());
+        assert!(check_all(vec![event("1"); EVENTS_PER_REQUEST_MAX + 1], NOW).is_err());
     }
 }

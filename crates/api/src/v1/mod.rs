@@ -2,6 +2,7 @@
 
 pub mod event_ask;
 pub mod events;
+mod option_ask;
 
 pub mod deadletters;
 pub mod devices;

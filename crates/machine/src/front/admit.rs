@@ -8,13 +8,14 @@ use super::{FrontAnswer, Moment, Plan};
 use crate::Planned;
 use crate::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Personal};
 use crate::tables::event::{self, EventRow, FrontState, PersonalRow};
-use crate::tables::{idempotency, put, scheduled, size};
+use crate::tables::scheduled::{self, Held};
+use crate::tables::{idempotency, put, size};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::{self, Bucket, Known, Verdict};
 use fantail_rules::ids::{FrontNo, ListId, Millis, ShardNo, TenantId, UserNo};
-use fantail_rules::limits::RECORD_BYTES_MAX;
+use fantail_rules::limits::{RECORD_BYTES_MAX, SCHEDULED_PER_TENANT_MAX};
 use fantail_rules::tier;
 use fantail_rules::ulid::{Mint, Ulid};
 
@@ -64,6 +65,9 @@ pub(super) fn recall(
 pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) -> Result<Plan, TablesError> {
     if let Some(known) = recall(view, ask.tenant, &ask.key, ask.body, &moment)? {
         return Ok(Planned::nothing(known));
+    }
+    if ask.options.due.is_some() && scheduled::count(view, ask.tenant)? >= SCHEDULED_PER_TENANT_MAX {
+        return Ok(Planned::nothing(FrontAnswer::TooManyScheduled { limit: SCHEDULED_PER_TENANT_MAX }));
     }
     let audience = match ask.audience {
         AskAudience::Members(shards) => Audience::Addressed(shards),
@@ -152,7 +156,10 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
     }
     match admitted.options.due {
         None => put(view, event::state_key(), &FrontState { last: admitted.event }),
-        Some(due) => put(view, scheduled::key(due, tenant, admitted.event), &admitted.audience),
+        Some(due) => {
+            let (event, audience) = (admitted.event, admitted.audience.clone());
+            scheduled::hold(view, &Held { due, tenant, event, audience })?;
+        }
     }
     if let Audience::Listed { list, tier, turned: true } = admitted.audience {
         let mut known = size::find(view, tenant, list)?;

@@ -54,6 +54,10 @@ pub enum FrontAnswer {
     Admitted(Ulid),
     Repeat(Ulid),
     OtherBody,
+    /// As many as there can be wait for their time already.
+    TooManyScheduled {
+        limit: u64,
+    },
     /// Nothing was accepted under this key.
     Unheard,
     Retracted,
@@ -124,7 +128,7 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
             let key = event::key(*tenant, *event);
             if let Some(mut row) = get::<EventRow>(view, &key)? {
                 row.retracted = true;
-                release::drop_held(view, *tenant, *event, row.options.due);
+                release::drop_held(view, *tenant, *event, row.options.due)?;
                 put(view, key, &row);
             }
             Ok(())
@@ -133,7 +137,7 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
             let key = event::key(*tenant, *event);
             if let Some(mut row) = get::<EventRow>(view, &key)? {
                 row.cancelled = true;
-                release::drop_held(view, *tenant, *event, row.options.due);
+                release::drop_held(view, *tenant, *event, row.options.due)?;
                 put(view, key, &row);
             }
             Ok(())

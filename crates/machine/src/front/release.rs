@@ -34,7 +34,7 @@ pub(super) fn plan(view: &View<'_>, now: Millis) -> Result<Plan, TablesError> {
 
 pub(super) fn apply(view: &mut View<'_>, released: &Released) -> Result<(), TablesError> {
     let Released { tenant, event, due, .. } = *released;
-    view.delete(scheduled::key(due, tenant, event));
+    scheduled::let_go(view, due, tenant, event)?;
     if let Some(mut row) = event::find(view, tenant, event)? {
         row.released = true;
         put(view, event::key(tenant, event), &row);
@@ -43,8 +43,11 @@ pub(super) fn apply(view: &mut View<'_>, released: &Released) -> Result<(), Tabl
 }
 
 /// It was called off before it was due.
-pub(super) fn drop_held(view: &mut View<'_>, tenant: TenantId, event: Ulid, due: Option<Millis>) {
-    if let Some(due) = due {
-        view.delete(scheduled::key(due, tenant, event));
-    }
+pub(super) fn drop_held(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    event: Ulid,
+    due: Option<Millis>,
+) -> Result<(), TablesError> {
+    due.map_or(Ok(()), |due| scheduled::let_go(view, due, tenant, event))
 }

@@ -59,6 +59,7 @@ pub enum Family {
     Personal = 20,
     Scheduled = 21,
     CancellationKey = 22,
+    ScheduledCount = 23,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,

@@ -3,12 +3,14 @@
 //! ```text
 //! 21 due: u64 tenant: u32 event: ulid -> audience     released by the record that deletes it
 //! 22 tenant key: 16 event: ulid       -> nothing      accepted under this cancellation key; goes with its event
+//! 23 tenant                            -> varint       how many of the tenant are held
 //! ```
 //! The first one is ordered by time for all tenants of the front: the clock asks for it, never a caller.
 
-use super::{Family, Key, Row, collect};
+use super::{Family, Key, Row, collect, get, put};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::front::Audience;
+use crate::view::View;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::ulid::Ulid;
@@ -21,6 +23,10 @@ pub struct Held {
     pub event: Ulid,
     pub audience: Audience,
 }
+
+/// How many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count(pub u64);
 
 #[must_use]
 pub fn key(due: Millis, tenant: TenantId, event: Ulid) -> Vec<u8> {
@@ -38,6 +44,45 @@ pub fn due(tables: &dyn Tables, by: Millis, limit: usize) -> Result<Vec<Held>, T
         let (due, tenant, event) = parse(key).ok_or_else(wrong)?;
         Ok(Held { due, tenant, event, audience: Audience::decode(value)? })
     })
+}
+
+/// How many of a tenant's are held back.
+pub fn count(tables: &dyn Tables, tenant: TenantId) -> Result<u64, TablesError> {
+    Ok(get::<Count>(tables, &count_key(tenant))?.map_or(0, |count| count.0))
+}
+
+/// Holds an event back.
+pub(crate) fn hold(view: &mut View<'_>, held: &Held) -> Result<(), TablesError> {
+    let Held { due, tenant, event, audience } = held;
+    let count = count(view, *tenant)?;
+    put(view, key(*due, *tenant, *event), audience);
+    put(view, count_key(*tenant), &Count(count + 1));
+    Ok(())
+}
+
+/// Holds an event back no more. Nothing if it was not.
+pub(crate) fn let_go(
+    view: &mut View<'_>,
+    due: Millis,
+    tenant: TenantId,
+    event: Ulid,
+) -> Result<(), TablesError> {
+    let key = key(due, tenant, event);
+    if view.get(&key)?.is_none() {
+        return Ok(());
+    }
+    view.delete(key);
+    // Zero for what an earlier version held, which did not count.
+    match count(view, tenant)?.saturating_sub(1) {
+        0 => view.delete(count_key(tenant)),
+        left => put(view, count_key(tenant), &Count(left)),
+    }
+    Ok(())
+}
+
+#[must_use]
+pub fn count_key(tenant: TenantId) -> Vec<u8> {
+    Key::new(Family::ScheduledCount, tenant).finish()
 }
 
 /// When the next one is due.
@@ -90,5 +135,17 @@ impl Row for Audience {
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         Self::read(r)
+    }
+}
+
+impl Row for Count {
+    const NAME: &'static str = "scheduled count";
+
+    fn write(&self, w: &mut Writer) {
+        w.varint(self.0);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.varint().map(Self)
     }
 }

@@ -1,14 +1,18 @@
 //! What is scheduled: held back by the front, released once when it is due, unless it was called off.
 
 use crate::deliveries::by;
-use crate::harness::{DAY_MS, FRONT, Node, START, TENANT, list};
+use crate::harness::{DAY_MS, FRONT, Node, Post, START, TENANT, admitted, list};
+use fantail_machine::front::admit::AskAudience;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::front::Options;
 use fantail_machine::shard::Offer;
 use fantail_machine::tables::event::{self, EventRow};
-use fantail_machine::tables::{scheduled, taken};
+use fantail_machine::tables::{Row, scheduled, taken};
+use fantail_ports::store::{Commit, Store};
+use fantail_ports::tables::Changes;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Millis, PartitionId};
+use fantail_rules::ids::{Millis, PartitionId, Position};
+use fantail_rules::limits::SCHEDULED_PER_TENANT_MAX;
 use fantail_rules::ulid::Ulid;
 
 const DUE: Millis = Millis(START.0 + 3_600_000);
@@ -147,4 +151,49 @@ fn retention_counts_from_the_time_it_is_due() {
         while node.front(forget.clone()) == (FrontAnswer::Forgot { more: true }) {}
         assert_eq!(is_there(&node), expected, "day {day}");
     }
+}
+
+// proves: SCH-01, SCH-02
+#[test]
+fn what_is_held_is_counted_until_it_goes_and_has_a_bound() {
+    let mut node = Node::new();
+    let ann = node.user(0);
+    node.join(0, list(2));
+    let front = PartitionId::Front(FRONT);
+    let held = |node: &Node| node.read(front, |state| scheduled::count(state.tables(), TENANT).unwrap());
+    let mut events = Vec::new();
+    for no in 0..4 {
+        node.options = at(DUE);
+        events.push(if no == 0 { node.post(list(2), false) } else { node.send(&[ann]) });
+    }
+    node.send(&[ann]);
+    assert_eq!(held(&node), 4);
+    for (event, left) in [(events[0], 3), (events[0], 3), (events[1], 2)] {
+        node.front(FrontAsk::Cancel { tenant: TENANT, event });
+        assert_eq!(held(&node), left);
+    }
+    node.retract(events[1]);
+    assert_eq!(held(&node), 2, "it was called off before");
+    node.now = DUE;
+    release(&mut node);
+    node.retract(events[2]);
+    assert_eq!(held(&node), 0);
+    let through = Position(node.journal[&front].len() as u64 + 1);
+    let full = scheduled::Count(SCHEDULED_PER_TENANT_MAX - 1).encode();
+    let changes = Changes::from([(scheduled::count_key(TENANT), Some(full))]);
+    let commit = Commit { through, changes, edits: vec![], windows: vec![], forgets: vec![] };
+    node.store.commit(front, commit).unwrap();
+    let send = |node: &mut Node, key: u64, due: Option<Millis>| {
+        node.options = Options { due, ..Options::default() };
+        let audience = AskAudience::Members(vec![(node.at, vec![ann])]);
+        node.admit(Post { key, audience, tier_up: 10_000 })
+    };
+    let later = Some(DUE.plus(DAY_MS));
+    let last = admitted(send(&mut node, 1_000, later));
+    let limit = SCHEDULED_PER_TENANT_MAX;
+    assert_eq!(send(&mut node, 1_001, later), FrontAnswer::TooManyScheduled { limit });
+    assert_eq!(send(&mut node, 1_000, later), FrontAnswer::Repeat(last), "a repeat asks for no more");
+    admitted(send(&mut node, 1_001, None));
+    node.front(FrontAsk::Cancel { tenant: TENANT, event: last });
+    admitted(send(&mut node, 1_002, later));
 }

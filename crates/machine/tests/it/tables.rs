@@ -29,8 +29,8 @@ use fantail_machine::tables::track::{self, TrackRow};
 use fantail_machine::tables::user::{UserRef, UserRow};
 use fantail_machine::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
 use fantail_machine::tables::{
-    Row, directory, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, root, size,
-    taken, template, user as users,
+    Row, directory, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, root,
+    scheduled, size, taken, template, user as users,
 };
 use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
@@ -196,6 +196,7 @@ proptest! {
         parts in btree_map(any::<u16>(), any::<u64>(), 0..6),
     ) {
         check(&FrontState { last })?;
+        parts.values().try_for_each(|count| check(&scheduled::Count(*count)))?;
         check(&row)?;
         check(&Known { event: last, body_hash })?;
         check(&SizeRow { tier, parts: parts.into_iter().map(|(no, members)| (ShardNo(no), members)).collect() })?;
@@ -258,6 +259,7 @@ proptest! {
         check_bytes::<VersionRow>(&bytes)?;
         check_bytes::<DefinitionBytes>(&bytes)?;
         check_bytes::<FrontState>(&bytes)?;
+        check_bytes::<scheduled::Count>(&bytes)?;
         check_bytes::<EventRow>(&bytes)?;
         check_bytes::<Known>(&bytes)?;
         check_bytes::<SizeRow>(&bytes)?;
@@ -293,6 +295,7 @@ proptest! {
             idempotency::key(tenant, Bucket(bucket), &hash),
             event::key(tenant, event),
             size::key(tenant, list),
+            scheduled::count_key(tenant),
             progress::key(tenant),
             users::lookup_key(tenant, Lookup(hash)),
             users::key(tenant, user),

@@ -128,6 +128,63 @@ fn channels_carry_the_collapse_key_and_nothing_that_is_sensitive() {
     assert!(arrived.lines().any(|line| line.ends_with("1 - {\"title\":\"Hello\"}")), "{arrived}");
 }
 
+/// An event to the followers of star.
+fn event(id: &str, options: Value) -> Value {
+    json!({
+        "specversion": "1.0", "id": id, "source": "/test", "type": "post",
+        "data": {"audience": {"followersOf": "star"}, "content": {"title": format!("Post {id}")},
+                 "channels": ["push"], "options": options},
+    })
+}
+
+// proves: SCH-01, SCH-02, DEL-19, PSH-06, PSH-08, API-02
+#[test]
+fn events_to_a_list_have_the_same_options() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    for user in ["ann", "bob"] {
+        put_user(&mut client, user);
+        follow(&mut client, user, "star");
+        register(&mut client, user, "phone", &format!("stub:ok/{user}"));
+    }
+    let options = json!({"scheduledAt": in_ms(1_500), "collapseKey": "star-1", "sensitive": true, "ttl": 60});
+    let soon = event("soon", options);
+    let accepted = expect(client.post("/api/v1/events", &soon), 202);
+    assert_eq!(accepted["status"], "scheduled");
+    let id = accepted["eventId"].as_str().expect("an id").to_owned();
+    let again = client.post("/api/v1/events", &soon).expect("an answer");
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    refused(client.post("/api/v1/events", &event("soon", json!({}))), "DUPLICATE_NOTIFICATION");
+    let key = |id: &str| event(id, json!({"scheduledAt": in_ms(HOUR_MS), "cancellationKey": "launch"}));
+    let batch = json!([key("late-1"), key("late-2")]);
+    let late = expect(client.post("/api/v1/events", &batch), 202);
+    let late = late["events"][0]["eventId"].as_str().expect("an id").to_owned();
+    assert_eq!(status(&mut client, &late)["status"], "scheduled");
+    let answer = expect(client.post(CANCEL, &json!({"cancellationKey": "launch"})), 200);
+    assert_eq!(answer, json!({"cancelled": 2, "tooLate": 0, "deliveriesSent": 0}));
+    eventually_is(&mut client, &id, "done");
+    let arrived = std::fs::read_to_string(&post.arrivals).expect("arrivals");
+    assert_eq!(arrived.lines().count(), 2, "each follower once: {arrived}");
+    for line in arrived.lines() {
+        assert!(line.contains(" 1 star-1 ") && line.contains("You have a new notification"), "{line}");
+    }
+    assert!(!arrived.contains("Post soon"), "{arrived}");
+    for user in ["ann", "bob"] {
+        let page = inbox(&mut client, user, "");
+        assert_eq!(ids(&page), [id.clone()], "what was called off is not there");
+        assert_eq!(page["notifications"][0]["content"]["title"], "Post soon", "in the inbox it is told");
+    }
+    for (wrong, place) in [
+        (json!({"scheduledAt": in_ms(367 * 24 * HOUR_MS)}), "/data/options/scheduledAt"),
+        (json!({"ttl": 1}), "/data/options/ttl"),
+        (json!({"colour": "red"}), "/data/options/colour"),
+    ] {
+        let problem = refused(client.post("/api/v1/events", &event("wrong", wrong)), "INVALID_REQUEST");
+        assert_eq!(problem["errors"][0]["pointer"], place);
+    }
+}
+
 /// Sends and waits for the end; tells the deliveries.
 fn told(client: &mut Client, id: &str, recipients: Value) -> Vec<Value> {
     let body = json!({"notificationId": id, "content": {"title": "Hello"}, "recipients": recipients});
