@@ -2,6 +2,7 @@
 
 use crate::pointer::Pointer;
 use crate::problem::{FIELD_ERRORS_MAX, Problem};
+use fantail_channels::webhook::Secret;
 use fantail_rules::limits::NAME_BYTES_MAX;
 use fantail_wire::code::Code;
 use fantail_wire::problem::FieldError;
@@ -66,6 +67,11 @@ pub fn text_fault(value: &str, bytes_max: usize) -> Option<String> {
         return Some("must not be empty".to_owned());
     }
     (value.len() > bytes_max).then(|| format!("must have at most {bytes_max} bytes"))
+}
+
+/// The secret of a webhook, as Standard Webhooks writes it.
+pub fn secret_fault(secret: &str) -> Option<String> {
+    Secret::parse(secret).err().map(|error| error.to_string())
 }
 
 /// An image: fetched by clients, so only over the web.

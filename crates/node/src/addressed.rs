@@ -9,7 +9,7 @@ use crate::core::{Core, locked, stopped};
 use crate::devices::{self, address_hash};
 use crate::notify;
 use crate::people;
-use fantail_machine::tables::{directory, endpoint};
+use fantail_machine::tables::{directory, endpoint, user};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{AddressHash, Millis, PartitionId, ShardNo, TenantId, UserNo};
@@ -30,6 +30,7 @@ struct Wanted<'a> {
     kind: ChannelKind,
     address: &'a [u8],
     identity: &'a str,
+    platform: Platform,
     hash: AddressHash,
 }
 
@@ -44,8 +45,9 @@ pub async fn resolve(core: &Core, tenant: TenantId, all: &[Who]) -> Result<Vec<R
     let strangers: Vec<&Wanted<'_>> = {
         let mut strangers = Vec::new();
         for one in &wanted {
-            if owner(core, tenant, one.hash)?.is_none() {
-                strangers.push(one);
+            match owner(core, tenant, one.hash)? {
+                Some(owner) if !is_asleep(core, tenant, one, owner)? => {}
+                Some(_) | None => strangers.push(one),
             }
         }
         strangers
@@ -70,9 +72,9 @@ pub async fn resolve(core: &Core, tenant: TenantId, all: &[Who]) -> Result<Vec<R
 fn wanted<'a>(core: &Core, tenant: TenantId, all: &'a [Who]) -> Result<Vec<Wanted<'a>>, Refusal> {
     let mut wanted = Vec::new();
     for (place, who) in all.iter().enumerate() {
-        if let Who::Address { kind, address, identity } = who {
+        if let Who::Address { kind, address, identity, platform } = who {
             let hash = address_hash(core, tenant, *kind, identity).map_err(locked)?;
-            wanted.push(Wanted { place, kind: *kind, address, identity, hash });
+            wanted.push(Wanted { place, kind: *kind, address, identity, platform: *platform, hash });
         }
     }
     Ok(wanted)
@@ -87,6 +89,28 @@ pub fn owner(
     let partition = PartitionId::Directory(core.directory_of(address));
     let row = core.read(partition, |view| directory::find(view.tables(), tenant, address))?;
     Ok(row.owner.map(|owner| (owner.shard, owner.user)))
+}
+
+/// Whether a token without a name was not used for so long that it counts as silent. Whoever names it says that it is
+/// there; for a user with a name the app has to say so.
+fn is_asleep(
+    core: &Core,
+    tenant: TenantId,
+    one: &Wanted<'_>,
+    (shard, user): (ShardNo, UserNo),
+) -> Result<bool, Refusal> {
+    if one.kind != ChannelKind::Push {
+        return Ok(false);
+    }
+    let name = nameless::name(one.kind, one.identity);
+    let lookup = core.ports.keyring.lookup_user(tenant, &name).map_err(locked)?;
+    core.read(PartitionId::Shard(shard), |view| {
+        if user::number(view.tables(), tenant, lookup)? != Some(user) {
+            return Ok(false);
+        }
+        let endpoints = endpoint::of_user(view.tables(), tenant, user)?;
+        Ok(endpoints.iter().any(|found| found.address_hash == one.hash && found.status == Status::Stale))
+    })
 }
 
 /// Makes users of addresses that are nobody's.
@@ -112,7 +136,7 @@ async fn create(core: &Core, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Res
             user: nameless::name(one.kind, one.identity),
             device: DEVICE.to_owned(),
             kind: one.kind,
-            platform: Platform::None,
+            platform: one.platform,
             address: one.address.to_vec(),
             identity: one.identity.to_owned(),
             meta: Vec::new(),

@@ -97,6 +97,8 @@ pub enum Who {
         address: Vec<u8>,
         /// Equal for all spellings of the same address.
         identity: String,
+        /// For push.
+        platform: Platform,
     },
 }
 

@@ -21,7 +21,7 @@ pub struct DeviceRegister {
     /// Where a webhook is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// With what its calls are signed.
+    /// With what its calls are signed; needed for webhooks: `whsec_` and the base64 of 24 to 64 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! Notifications to named users: what is sent, what became of it, and what could not be delivered.
 
+use crate::device::Platform;
 use crate::event::{Channel, Content, Priority};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,9 @@ pub struct RecipientSend {
     /// Where to call, as `email`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookAddress>,
+    /// A device by what its push service calls it, as `email`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push_token: Option<PushAddress>,
     /// Instead of `content`, for this user alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
@@ -68,6 +72,14 @@ pub struct WebhookAddress {
     pub url: String,
     /// What calls are signed with: `whsec_` and base64.
     pub secret: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PushAddress {
+    pub platform: Platform,
+    /// As the push service gave it to the app.
+    pub token: String,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -139,7 +139,7 @@ examples! {
         platform: Some(Platform::Ios),
         token: Some(text("80ab…5f")),
         url: Some(text("https://example.com/hook (webhooks only)")),
-        secret: Some(text("whsec_… (webhooks only)")),
+        secret: Some(text("whsec_… (webhooks only, and needed there)")),
         app_version: Some(text("4.2.0")),
     };
     DeviceRegistered => DeviceRegistered {

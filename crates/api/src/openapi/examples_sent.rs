@@ -3,12 +3,13 @@
 use super::Example;
 use super::examples::{examples, map, text};
 use fantail_wire::code::Code;
+use fantail_wire::device::Platform;
 use fantail_wire::event::{Channel, Content, Priority};
 use fantail_wire::list::ItemError;
 use fantail_wire::notification::{
     CancelByKey, CancelledByKey, ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters,
     DeadLettersChanged, Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus,
-    Phase, RecipientSend, SendOptions, SendStatus, Step, Trace, TraceSpan, WebhookAddress,
+    Phase, PushAddress, RecipientSend, SendOptions, SendStatus, Step, Trace, TraceSpan, WebhookAddress,
 };
 use fantail_wire::receipt::{Receipt, ReceiptStatus, Receipts, ReceiptsTaken};
 use serde_json::json;
@@ -41,6 +42,7 @@ examples! {
                 url: text("https://example.com/hook"),
                 secret: text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
             }),
+            push_token: Some(PushAddress { platform: Platform::Android, token: text("fcm-token") }),
             content: Some(content("Ann, your order has left")),
             variables: Default::default(),
         }],

@@ -5,12 +5,12 @@ use crate::openapi::Shape;
 use crate::route::Handle::Scoped;
 use crate::route::Method::{Delete, Get, Post, Put};
 use crate::route::Route;
-use crate::v1::{devices, suppressions};
+use crate::v1::{addresses, devices, suppressions};
 use fantail_wire::code::Code;
 use fantail_wire::device::{DeviceRegister, DeviceRegistered, Devices, Suppression, SuppressionPut};
 use fantail_wire::tenant::Scope::{DevicesWrite, UsersRead, UsersWrite};
 
-pub const ENDPOINTS: [Route; 6] = [
+pub const ENDPOINTS: [Route; 7] = [
     Route::new(
         "registerDevice",
         Post,
@@ -68,4 +68,13 @@ pub const ENDPOINTS: [Route; 6] = [
     )
     .gives_nothing(204)
     .refuses(&[Code::SuppressionNotFound]),
+    Route::new(
+        "deleteAddress",
+        Delete,
+        "/api/v1/addresses/{channel}/{address}",
+        "Delete whoever was sent something by this address alone",
+        Scoped(UsersWrite, |tenant, call| Box::pin(addresses::delete(tenant, call))),
+    )
+    .gives_nothing(204)
+    .refuses(&[Code::UserNotFound]),
 ];

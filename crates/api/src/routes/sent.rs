@@ -42,7 +42,7 @@ pub const ROUTES: &[Route] = &[
         "Every decision about one recipient, in order",
         Scoped(NotificationsRead, |tenant, call| Box::pin(notifications::explain(tenant, call))),
     )
-    .query(&["user", "email", "phone", "webhook"])
+    .query(&["user", "email", "phone", "webhook", "pushToken"])
     .gives(200, Shape::of::<Explanation>())
     .refuses(&[Code::EventNotFound, Code::UserNotFound]),
     Route::new(
@@ -52,7 +52,7 @@ pub const ROUTES: &[Route] = &[
         "What was done for one recipient and when, as a trace",
         Scoped(NotificationsRead, |tenant, call| Box::pin(notifications::trace(tenant, call))),
     )
-    .query(&["user", "email", "phone", "webhook"])
+    .query(&["user", "email", "phone", "webhook", "pushToken"])
     .gives(200, Shape::of::<Trace>())
     .refuses(&[Code::EventNotFound, Code::UserNotFound]),
     Route::new(

@@ -1,7 +1,7 @@
 //! Devices of users: register, list, forget.
 
 use crate::call::Call;
-use crate::check::{Faults, name_fault};
+use crate::check::{Faults, name_fault, secret_fault};
 use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -11,7 +11,7 @@ use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{self, Status};
 use fantail_rules::ids::TenantId;
-use fantail_rules::limits::{APP_VERSION_BYTES_MAX, NAME_BYTES_MAX};
+use fantail_rules::limits::APP_VERSION_BYTES_MAX;
 use fantail_wire::device::{
     Device, DeviceKind, DeviceRegister, DeviceRegistered, Devices, EndpointStatus, Platform,
 };
@@ -104,8 +104,10 @@ fn target_of(request: &DeviceRegister, faults: &mut Faults) -> Target {
             if request.platform.is_some() {
                 faults.add(root.key("platform"), "does not go with this kind");
             }
-            if let Some(secret) = &request.secret {
-                faults.text(root.key("secret"), secret, NAME_BYTES_MAX);
+            // Unsigned calls are none that a receiver of Standard Webhooks takes, so nothing could ever be sent.
+            match &request.secret {
+                None => faults.add(root.key("secret"), "is needed for this kind: whsec_ and base64"),
+                Some(secret) => faults.add_some(root.key("secret"), secret_fault(secret)),
             }
             let address = json!({"url": text, "secret": request.secret}).to_string().into_bytes();
             Target { kind, platform: endpoint::Platform::None, address, identity }
@@ -119,7 +121,8 @@ fn refuse_other(faults: &mut Faults, field: &str, given: Option<&str>) {
     }
 }
 
-fn stored_platform(platform: Platform) -> endpoint::Platform {
+/// As endpoints are stored.
+pub fn stored_platform(platform: Platform) -> endpoint::Platform {
     match platform {
         Platform::Ios => endpoint::Platform::Ios,
         Platform::Android => endpoint::Platform::Android,
@@ -180,13 +183,18 @@ mod tests {
             body
         };
         check(with(json!({"platform": "ios", "token": "stub:ok", "appVersion": "1.2"})), &[]);
-        check(with(json!({"kind": "webhook", "url": "https://a.b/c", "secret": "whsec_x"})), &[]);
+        let hook = |secret: Value| with(json!({"kind": "webhook", "url": "https://a.b/c", "secret": secret}));
+        check(hook(json!("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")), &[]);
+        check(hook(Value::Null), &["/secret"]);
+        for bad in ["", "secret", "whsec_", "whsec_x", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"] {
+            check(hook(json!(bad)), &["/secret"]);
+        }
         check(with(json!({})), &["/token", "/platform"]);
         check(with(json!({"platform": "web", "token": "a b"})), &["/token"]);
         check(with(json!({"platform": "web", "token": "t", "url": "https://a.b"})), &["/url"]);
         check(
             with(json!({"kind": "webhook", "platform": "web", "token": "t"})),
-            &["/url", "/token", "/platform"],
+            &["/url", "/token", "/platform", "/secret"],
         );
         check(
             json!({"userId": "", "deviceId": "", "platform": "ios", "token": "t"}),

@@ -4,6 +4,7 @@ pub mod event_ask;
 pub mod events;
 mod option_ask;
 
+pub mod addresses;
 pub mod deadletters;
 pub mod devices;
 pub mod notification_ask;

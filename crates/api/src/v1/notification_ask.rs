@@ -6,17 +6,19 @@
 
 use crate::aside;
 use crate::call::Call;
-use crate::check::Faults;
+use crate::check::{Faults, secret_fault};
 use crate::pointer::Pointer;
 use crate::problem::Problem;
+use crate::v1::devices::stored_platform;
 use crate::v1::event_ask::{self, channel_of, priority_of};
 use crate::v1::option_ask::{options_of, ttl_of};
 use crate::v1::rendering::{self, Reader, Scene};
 use aws_lc_rs::digest::{Context, SHA256};
 use fantail_node::ask::{ChannelKind, ChannelSet, NotifyAsk, OptionsAsk, Priority, Recipient, Refusal, Who};
 use fantail_rules::address;
+use fantail_rules::endpoint::Platform;
 use fantail_rules::ids::TenantId;
-use fantail_rules::limits::{CATEGORY_BYTES_MAX, NAME_BYTES_MAX, RECIPIENTS_MAX};
+use fantail_rules::limits::{CATEGORY_BYTES_MAX, RECIPIENTS_MAX};
 use fantail_rules::nameless;
 use fantail_templates::Compiled;
 use fantail_wire::code::Code;
@@ -222,10 +224,12 @@ impl Draft {
 /// One recipient. What cannot be an address is a fault of the recipient, not of the request.
 fn who_of(recipient: &RecipientSend, at: Pointer<'_>, faults: &mut Faults, unreadable: &mut Faults) -> Who {
     let url = recipient.webhook.as_ref().map(|webhook| &webhook.url);
+    let token = recipient.push_token.as_ref().map(|push| &push.token);
     let given = [
         (ChannelKind::Email, "email", &recipient.email.as_ref()),
         (ChannelKind::Sms, "phone", &recipient.phone.as_ref()),
         (ChannelKind::Webhook, "webhook", &url),
+        (ChannelKind::Push, "pushToken", &token),
     ];
     let mut given = given.into_iter().filter_map(|(kind, field, text)| Some((kind, field, (*text)?)));
     let (kind, field, text) = match (&recipient.user_id, given.next(), given.next()) {
@@ -235,25 +239,27 @@ fn who_of(recipient: &RecipientSend, at: Pointer<'_>, faults: &mut Faults, unrea
         }
         (None, Some(one), None) => one,
         (None, None, _) | (Some(_), Some(_), _) | (_, _, Some(_)) => {
-            faults.add(at, "needs one of userId, email, phone, webhook");
+            faults.add(at, "needs one of userId, email, phone, webhook, pushToken");
             return Who::User(String::new());
         }
     };
+    let platform =
+        recipient.push_token.as_ref().map_or(Platform::None, |push| stored_platform(push.platform));
     let read = match address::read(kind, text) {
         Ok(read) => read,
         Err(fault) => {
             unreadable.add(at.key(field), fault);
-            return Who::Address { kind, address: Vec::new(), identity: text.clone() };
+            return Who::Address { kind, address: Vec::new(), identity: text.clone(), platform };
         }
     };
     let address = match &recipient.webhook {
         None => read.text.into_bytes(),
         Some(webhook) => {
-            faults.text(at.key(field).key("secret"), &webhook.secret, NAME_BYTES_MAX);
+            faults.add_some(at.key(field).key("secret"), secret_fault(&webhook.secret));
             json!({"url": read.text, "secret": webhook.secret}).to_string().into_bytes()
         }
     };
-    Who::Address { kind, address, identity: read.identity }
+    Who::Address { kind, address, identity: read.identity, platform }
 }
 
 /// The channel of an address.
@@ -284,6 +290,8 @@ fn name_of(who: &Who) -> String {
 mod tests {
     use super::*;
 
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
     // proves: API-03
     #[test]
     fn a_recipient_is_a_user_or_one_address() {
@@ -292,12 +300,28 @@ mod tests {
             (json!({"email": "Ann@Example.COM"}), Ok("\u{1}email\u{1}ann@example.com")),
             (json!({"phone": "+43 660 1234567"}), Ok("\u{1}sms\u{1}+436601234567")),
             (
-                json!({"webhook": {"url": "HTTPS://Example.com/x", "secret": "whsec_x"}}),
+                json!({"webhook": {"url": "HTTPS://Example.com/x", "secret": SECRET}}),
                 Ok("\u{1}webhook\u{1}https://example.com/x"),
             ),
             (json!({"email": "ann"}), Err(("INVALID_RECIPIENT", "/email"))),
             (json!({"phone": "0660"}), Err(("INVALID_RECIPIENT", "/phone"))),
-            (json!({"webhook": {"url": "ftp://x", "secret": "s"}}), Err(("INVALID_RECIPIENT", "/webhook"))),
+            (
+                json!({"webhook": {"url": "ftp://x", "secret": SECRET}}),
+                Err(("INVALID_RECIPIENT", "/webhook")),
+            ),
+            (
+                json!({"webhook": {"url": "https://x.io", "secret": "whsec_x"}}),
+                Err(("INVALID_REQUEST", "/webhook/secret")),
+            ),
+            (json!({"pushToken": {"platform": "ios", "token": "aB1"}}), Ok("\u{1}push\u{1}aB1")),
+            (
+                json!({"pushToken": {"platform": "ios", "token": "a b"}}),
+                Err(("INVALID_RECIPIENT", "/pushToken")),
+            ),
+            (
+                json!({"pushToken": {"platform": "ios", "token": "t"}, "email": "ann@example.com"}),
+                Err(("INVALID_REQUEST", "")),
+            ),
             (
                 json!({"webhook": {"url": "https://x.io", "secret": ""}}),
                 Err(("INVALID_REQUEST", "/webhook/secret")),

@@ -16,6 +16,7 @@ use crate::v1::{story, trace};
 use axum::http::{HeaderName, HeaderValue};
 use fantail_node::ask::{self, Accepted, ChannelKind, NotifyAsk, Place, Refusal, Who};
 use fantail_rules::address;
+use fantail_rules::endpoint::Platform;
 use fantail_rules::ids::{ShardNo, TenantId, UserNo};
 use fantail_rules::outlook::expected_ms;
 use fantail_rules::ulid::Ulid;
@@ -208,6 +209,7 @@ fn whom(call: &Call) -> Result<Who, Problem> {
         ("email", Some(ChannelKind::Email)),
         ("phone", Some(ChannelKind::Sms)),
         ("webhook", Some(ChannelKind::Webhook)),
+        ("pushToken", Some(ChannelKind::Push)),
     ];
     let mut given =
         fields.into_iter().filter_map(|(field, kind)| Some((field, kind, call.query.get(field)?)));
@@ -216,10 +218,11 @@ fn whom(call: &Call) -> Result<Who, Problem> {
         (Some((field, Some(kind), text)), None) => {
             let read =
                 address::read(kind, text).map_err(|fault| Problem::field(format!("/{field}"), fault))?;
-            Ok(Who::Address { kind, address: Vec::new(), identity: read.identity })
+            let (address, platform) = (Vec::new(), Platform::None);
+            Ok(Who::Address { kind, address, identity: read.identity, platform })
         }
         (None, _) | (Some(_), Some(_)) => {
-            Err(Problem::field("/user", "needs one of user, email, phone, webhook"))
+            Err(Problem::field("/user", "needs one of user, email, phone, webhook, pushToken"))
         }
     }
 }

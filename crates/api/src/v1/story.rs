@@ -201,7 +201,7 @@ fn stands(found: &Explanation, one: &DeliveryView) -> String {
         DeliveryState::Delivered => "delivered".to_owned(),
         DeliveryState::Failed => format!("failed for good{code}"),
         DeliveryState::Suppressed => format!("suppressed{code}: nothing was sent"),
-        DeliveryState::Deferred => format!("waits until {due}{code}, {}", tries(one)),
+        DeliveryState::Deferred => format!("{}{code}, and will be tried again at {due}", failed(one)),
         DeliveryState::Expired => format!("expired{code}: nothing is sent after its time to live"),
         DeliveryState::Cancelled => format!("called off{code}"),
         DeliveryState::Folded => "told as part of a digest".to_owned(),
@@ -220,6 +220,15 @@ fn stands(found: &Explanation, one: &DeliveryView) -> String {
     }
 }
 
+/// What was tried of something that waits for its next attempt: each failure has asked for one more.
+fn failed(one: &DeliveryView) -> String {
+    match one.retries.saturating_add(one.resends) {
+        0 => "was put off before an attempt counted".to_owned(),
+        1 => "the first attempt failed".to_owned(),
+        more => format!("{more} attempts failed"),
+    }
+}
+
 /// How often it was tried before it came to stand there. A resend follows an attempt that nobody answered.
 fn tries(one: &DeliveryView) -> String {
     let retries = match one.retries {
@@ -233,5 +242,40 @@ fn tries(one: &DeliveryView) -> String {
         (more, 0) => format!("after {more} resends"),
         (1, _) => format!("{retries} and 1 resend"),
         (more, _) => format!("{retries} and {more} resends"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fantail_rules::ids::{Millis, UserNo};
+
+    fn waiting(retries: u8, resends: u8) -> DeliveryView {
+        DeliveryView {
+            device: 1,
+            state: DeliveryState::Deferred,
+            code: "503".to_owned(),
+            retries,
+            resends,
+            due: Millis(0),
+            parcel_first: UserNo(0),
+            position: 0,
+            round: 0,
+            begun_at: Millis(0),
+            notes: Vec::new(),
+        }
+    }
+
+    // proves: TRK-06
+    #[test]
+    fn what_waits_says_how_many_attempts_failed() {
+        for (retries, resends, expected) in [
+            (0, 0, "was put off before an attempt counted"),
+            (1, 0, "the first attempt failed"),
+            (2, 0, "2 attempts failed"),
+            (2, 1, "3 attempts failed"),
+        ] {
+            assert_eq!(failed(&waiting(retries, resends)), expected);
+        }
     }
 }

@@ -45,7 +45,8 @@ async fn show(
     Ok(Reply::json(200, &answer))
 }
 
-fn target_of(call: &Call) -> Result<(ChannelKind, Address), Problem> {
+/// The address that a path names.
+pub fn target_of(call: &Call) -> Result<(ChannelKind, Address), Problem> {
     let kind = ChannelKind::parse(call.param("channel")).filter(|kind| *kind != ChannelKind::InApp);
     let Some(kind) = kind else {
         return Err(Problem::field("/channel", "must be push, email, sms or webhook"));

@@ -68,8 +68,11 @@ fn a_device_is_registered_refreshed_and_forgotten() {
     expect(client.post("/api/v1/devices", &phone("bob", "phone", "stub:2")), 200);
     eventually_is(&mut client, "bob", "phone", "active");
     assert_eq!(devices(&mut client, "bob").len(), 1, "a new token retires the old");
-    let hook =
+    let mut hook =
         json!({"userId": "bob", "deviceId": "hook", "kind": "webhook", "url": "https://example.com/b"});
+    let problem = refused(client.post("/api/v1/devices", &hook), "INVALID_REQUEST");
+    assert_eq!(problem["errors"][0]["pointer"], "/secret", "it could never be called");
+    hook["secret"] = json!("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
     assert_eq!(expect(client.post("/api/v1/devices", &hook), 201)["deviceId"], "hook");
     eventually_reached(&mut client, "bob", &[("push", "active"), ("webhook", "active")]);
     expect(bare(&mut client, "DELETE", "/api/v1/devices/bob/phone"), 204);

@@ -361,6 +361,63 @@ fn an_event_by_template_is_rendered_once_and_frozen() {
     refused(client.post("/api/v1/events", &event("e4", json!({}))), "INVALID_TEMPLATE");
 }
 
+fn reached(delivery: &Value) -> (&str, &str, &str) {
+    let (user, address, state, _) = one(delivery);
+    (user, address, state)
+}
+
+// proves: GDP-01, TEN-06
+#[test]
+fn whoever_has_no_name_is_deleted_by_the_address() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    let stranger = json!([{"email": "ok/stranger@stub.test"}]);
+    let first = told(&mut client, "n1", stranger.clone());
+    assert_eq!(reached(&first[0]), ("", "o***@stub.test", "sent"));
+    let path = "/api/v1/addresses/email/OK%2Fstranger@stub.test";
+    expect(bare(&mut client, "DELETE", path), 204);
+    let problem = refused(bare(&mut client, "DELETE", path), "USER_NOT_FOUND");
+    assert!(!problem.to_string().contains("stranger"), "{problem}");
+    let left = status(&mut client, "n1")["deliveries"][0].clone();
+    assert_eq!(reached(&left), ("", "", "sent"), "what was done stays, to whom is gone");
+    let again = told(&mut client, "n2", stranger);
+    assert_eq!(reached(&again[0]), ("", "o***@stub.test", "sent"), "as if never heard of");
+    let named = json!({"email": "ok/named@stub.test"});
+    expect(client.json("PUT", "/api/v1/users/ann", &named), 201);
+    refused(bare(&mut client, "DELETE", "/api/v1/addresses/email/ok%2Fnamed@stub.test"), "USER_NOT_FOUND");
+    refused(bare(&mut client, "DELETE", "/api/v1/addresses/inApp/x"), "INVALID_REQUEST");
+}
+
+// proves: API-03, DEV-03
+#[test]
+fn a_push_token_alone_is_enough_too() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    let token = |token: &str| json!([{"pushToken": {"platform": "android", "token": token}}]);
+    let nobody = told(&mut client, "n1", token("stub:ok/nobody"));
+    assert_eq!(reached(&nobody[0]), ("", "stu***dy", "sent"));
+    assert_eq!(told(&mut client, "n2", token("stub:ok/nobody")).len(), 1, "known by now");
+    let path = "/api/v1/notifications/n2/explain?pushToken=stub:ok%2Fnobody";
+    let story = expect(client.get(path), 200);
+    assert!(story["text"].as_str().is_some_and(|text| text.contains("the provider took it")), "{story}");
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:ok/anns");
+    let owned = told(&mut client, "n3", token("stub:ok/anns"));
+    assert_eq!(reached(&owned[0]), ("ann", "", "sent"), "it is ann's");
+    register(&mut client, "ann", "tablet", "stub:ok/nobody");
+    let both = told(&mut client, "n4", token("stub:ok/nobody"));
+    assert_eq!(both.len(), 2, "ann has it now, and both of her devices are told: {both:?}");
+    let dead = told(&mut client, "n5", token("stub:dead/gone"));
+    assert_eq!(reached(&dead[0]).2, "failed", "{dead:?}");
+    for wrong in [json!([{"pushToken": {"platform": "fcm", "token": "t"}}]), token("a b")] {
+        let body = json!({"notificationId": "n6", "content": {"title": "Hello"}, "recipients": wrong});
+        let problem = client.post("/api/v1/notifications", &body).expect("an answer");
+        assert_eq!(problem.status, 422, "{}", problem.text());
+    }
+}
+
 // proves: API-03
 #[test]
 fn a_webhook_alone_is_enough_too() {
