@@ -46,7 +46,7 @@ pub async fn resolve(core: &Core, tenant: TenantId, all: &[Who]) -> Result<Vec<R
         let mut strangers = Vec::new();
         for one in &wanted {
             match owner(core, tenant, one.hash)? {
-                Some(owner) if !is_asleep(core, tenant, one, owner)? => {}
+                Some(owner) if is_there(core, tenant, one, owner)? => {}
                 Some(_) | None => strangers.push(one),
             }
         }
@@ -91,25 +91,24 @@ pub fn owner(
     Ok(row.owner.map(|owner| (owner.shard, owner.user)))
 }
 
-/// Whether a token without a name was not used for so long that it counts as silent. Whoever names it says that it is
-/// there; for a user with a name the app has to say so.
-fn is_asleep(
+/// Whether the owner of an address can be sent to as it is. One who was deleted a moment ago cannot, though the directory
+/// has not heard of it. Neither can a token without a name that was not used for so long that it counts as silent: whoever
+/// names it says that it is there. For a user with a name the app has to say so.
+fn is_there(
     core: &Core,
     tenant: TenantId,
     one: &Wanted<'_>,
     (shard, user): (ShardNo, UserNo),
 ) -> Result<bool, Refusal> {
-    if one.kind != ChannelKind::Push {
-        return Ok(false);
-    }
     let name = nameless::name(one.kind, one.identity);
     let lookup = core.ports.keyring.lookup_user(tenant, &name).map_err(locked)?;
     core.read(PartitionId::Shard(shard), |view| {
-        if user::number(view.tables(), tenant, lookup)? != Some(user) {
-            return Ok(false);
+        let Some(row) = user::find(view.tables(), tenant, user)? else { return Ok(false) };
+        if one.kind != ChannelKind::Push || row.lookup != lookup {
+            return Ok(true);
         }
         let endpoints = endpoint::of_user(view.tables(), tenant, user)?;
-        Ok(endpoints.iter().any(|found| found.address_hash == one.hash && found.status == Status::Stale))
+        Ok(!endpoints.iter().any(|found| found.address_hash == one.hash && found.status == Status::Stale))
     })
 }
 

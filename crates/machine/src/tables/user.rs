@@ -3,7 +3,7 @@
 //! ```text
 //! 34 tenant lookup: 16 -> user
 //! 35 tenant user: u64  -> lookup: 16, created, updated, id: sealed, attributes: sealed, locale: text,
-//!                           zone: text, changed: millis, locale before: text; the last two if it ever changed
+//!                           zone: text, before: option (changed: millis, locale: text)
 //! ```
 
 use super::{Family, Key, Row, get};
@@ -83,9 +83,9 @@ impl Row for UserRow {
     fn write(&self, w: &mut Writer) {
         w.fixed(&self.lookup.0).millis(self.created).millis(self.updated);
         w.sealed(&self.id).sealed(&self.attributes).text(&self.locale).text(&self.zone);
-        if let Some((changed, before)) = &self.locale_before {
+        w.option(self.locale_before.as_ref(), |w, (changed, before)| {
             w.millis(*changed).text(before);
-        }
+        });
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -97,7 +97,7 @@ impl Row for UserRow {
             attributes: r.sealed()?,
             locale: r.text()?,
             zone: r.text()?,
-            locale_before: if r.end().is_ok() { None } else { Some((r.millis()?, r.text()?)) },
+            locale_before: r.option(|r| Ok((r.millis()?, r.text()?)))?,
         })
     }
 }

@@ -5,7 +5,7 @@
 use crate::courier::Courier;
 use crate::deliveries::{by, told};
 use crate::endpoints::{address, hear, register, registration};
-use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, sealed};
+use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, put_of, sealed};
 use crate::templates;
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
@@ -22,6 +22,7 @@ use fantail_machine::root::RootAsk;
 use fantail_machine::root::template::Expect;
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::shard::outcome::Said;
+use fantail_machine::shard::users::Put;
 use fantail_machine::tables::ledger::{ParcelId, Standing};
 use fantail_machine::tables::track::Note;
 use fantail_machine::tables::work::WorkId;
@@ -121,6 +122,8 @@ fn history() -> Node {
     templates::put(&mut node, "gone", Expect::Absent, 3);
     templates::delete(&mut node, "gone");
     let users: Vec<UserNo> = (0..17).map(|name| node.user(name)).collect();
+    let moved = Put { minted: false, locale: "de-AT".into(), ..put_of(2, 102) };
+    node.shard(ShardAsk::PutUsers { tenant: TENANT, users: vec![moved] });
     (0..17).for_each(|name| node.join(name, list(2)));
     node.join(0, list(3));
     node.front(FrontAsk::Counted {

@@ -178,7 +178,10 @@ fn what_is_held_is_counted_until_it_goes_and_has_a_bound() {
     release(&mut node);
     node.retract(events[2]);
     assert_eq!(held(&node), 0);
-    let through = Position(node.journal[&front].len() as u64 + 1);
+    // As if a million had been scheduled: the harness does not read what stands in the journal for it.
+    let journal = node.journal.get_mut(&front).unwrap();
+    journal.push(Vec::new());
+    let through = Position(journal.len() as u64);
     let full = scheduled::Count(SCHEDULED_PER_TENANT_MAX - 1).encode();
     let changes = Changes::from([(scheduled::count_key(TENANT), Some(full))]);
     let commit = Commit { through, changes, edits: vec![], windows: vec![], forgets: vec![] };
