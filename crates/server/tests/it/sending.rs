@@ -172,7 +172,7 @@ fn events_to_a_list_have_the_same_options() {
     assert!(!arrived.contains("Post soon"), "{arrived}");
     for user in ["ann", "bob"] {
         let page = inbox(&mut client, user, "");
-        assert_eq!(ids(&page), [id.clone()], "what was called off is not there");
+        assert_eq!(ids(&page), std::slice::from_ref(&id), "what was called off is not there");
         assert_eq!(page["notifications"][0]["content"]["title"], "Post soon", "in the inbox it is told");
     }
     for (wrong, place) in [

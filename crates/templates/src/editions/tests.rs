@@ -1,3 +1,5 @@
+//! Held against rendering for one reader: who is told what, and how it is written down.
+
 use super::*;
 use crate::compile::compile;
 use crate::render::{NotificationFacts, RenderAsk, TenantFacts};
