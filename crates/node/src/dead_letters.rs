@@ -5,7 +5,7 @@
 
 use crate::ask::{DeadLetter, Refusal};
 use crate::core::{Core, answer};
-use crate::deliveries::{LEDGERS_MAX, shown};
+use crate::deliveries::{LEDGERS_MAX, shown, tries_of};
 use crate::people::locate;
 use fantail_machine::shard::redrive::Wish;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
@@ -14,6 +14,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::retry::attempts;
 use fantail_rules::ulid::Ulid;
 
 /// Behind which parcel a page of dead letters begins.
@@ -78,7 +79,7 @@ fn letters_of(
             address,
             device: member.device.0,
             code: standing.code.clone(),
-            attempts: 1 + standing.retries + standing.resends,
+            attempts: attempts(standing.state, tries_of(&standing), row.terms.lane),
             begun_at: row.begun,
         });
     }

@@ -15,7 +15,7 @@ use crate::inbox;
 use crate::people::{locate, name_of};
 use fantail_machine::parcel::Member;
 use fantail_machine::tables::event::{self, EventRow};
-use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId};
+use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use fantail_machine::tables::tally::{self, Tally};
 use fantail_machine::tables::{taken, track, work};
 use fantail_ports::tables::{Tables, TablesError};
@@ -25,6 +25,7 @@ use fantail_rules::ids::{Arrival, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::GUARD_MS;
 use fantail_rules::nameless;
 use fantail_rules::priority::Priority;
+use fantail_rules::retry::{Tries, attempts};
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 
@@ -193,7 +194,7 @@ pub fn recipients(
                         device: member.device.0,
                         state: standing.state,
                         code: standing.code.clone(),
-                        attempts: 1 + standing.retries + standing.resends,
+                        attempts: attempts(standing.state, tries_of(&standing), row.terms.lane),
                         begun_at: row.begun,
                     });
                 }
@@ -205,6 +206,11 @@ pub fn recipients(
         }
     }
     Ok(page)
+}
+
+/// Every burnt retry was a failure.
+pub fn tries_of(standing: &Standing) -> Tries {
+    Tries { failures: standing.retries, resends: standing.resends }
 }
 
 /// The name of a user, or what may be shown of the address of one without.

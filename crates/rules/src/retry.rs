@@ -7,6 +7,7 @@
 //! `RETRY_AFTER_MS_MAX`); a retry burnt by what is not the message's fault. What burns none ([`Cause::burns`]) is bounded
 //! all the same: by the expiry, and by the pause or breaker of its scope, which lets nothing through meanwhile.
 
+use crate::attempt::State;
 use crate::ids::Millis;
 use crate::limits::RETRY_AFTER_MS_MAX;
 use crate::priority::Priority;
@@ -82,6 +83,41 @@ pub fn retries_max(lane: Priority) -> u8 {
     }
 }
 
+/// What a ledger keeps of the attempts of one delivery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tries {
+    /// Those that counted: each has asked for a retry.
+    pub failures: u8,
+    /// Copies beyond the first.
+    pub resends: u8,
+}
+
+/// How often something was tried. A failure is counted when it is known, so what waits, or was given up after one, has
+/// been tried as often as it failed; in every other state one more attempt has led there.
+#[must_use]
+pub fn attempts(state: State, Tries { failures, resends }: Tries, lane: Priority) -> u8 {
+    let failed = failures.saturating_add(resends);
+    match state {
+        State::Intent
+        | State::Accepted
+        | State::Delivered
+        | State::Failed
+        | State::Unknown
+        | State::Unconfirmed => failed.saturating_add(1),
+        // A provider that wants a rest was asked, although that counts for nothing.
+        State::Deferred => failed.max(1),
+        // What is malformed was refused by one more attempt; what was retried too often, by the last failure.
+        State::Dead if failures <= retries_max(lane) => failed.saturating_add(1),
+        State::Dead
+        | State::Planned
+        | State::Suppressed
+        | State::Expired
+        | State::Cancelled
+        | State::Folded
+        | State::Superseded => failed,
+    }
+}
+
 #[must_use]
 pub fn decide(ask: &Ask) -> Retry {
     // What is over is not worth an operator's look.
@@ -133,6 +169,32 @@ mod tests {
 
     fn after(ms: u64) -> Retry {
         Retry::At(NOW.plus(ms))
+    }
+
+    // proves: TRK-06, DEL-05
+    #[test]
+    fn attempts_are_those_that_were_made() {
+        for (state, failures, resends, expected) in [
+            (State::Planned, 0, 0, 0),
+            (State::Suppressed, 0, 0, 0),
+            (State::Expired, 0, 0, 0),
+            (State::Intent, 0, 0, 1),
+            (State::Deferred, 0, 0, 1),
+            (State::Deferred, 1, 0, 1),
+            (State::Deferred, 2, 0, 2),
+            (State::Accepted, 0, 0, 1),
+            (State::Accepted, 1, 0, 2),
+            (State::Delivered, 2, 1, 4),
+            (State::Unconfirmed, 0, 1, 2),
+            (State::Expired, 2, 0, 2),
+            (State::Cancelled, 1, 0, 1),
+            (State::Dead, 0, 0, 1),
+            (State::Dead, 1, 0, 2),
+            (State::Dead, 4, 0, 4),
+        ] {
+            let made = attempts(state, Tries { failures, resends }, Priority::Normal);
+            assert_eq!(made, expected, "{state:?} after {failures} failures and {resends} resends");
+        }
     }
 
     // proves: DEL-05

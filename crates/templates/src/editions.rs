@@ -59,6 +59,7 @@ pub struct Press {
     editions: BTreeMap<EditionKey, Vec<(ChannelKind, u16)>>,
     bodies: BTreeMap<(String, Vec<u8>), u16>,
     bytes: usize,
+    steps: u64,
 }
 
 impl Press {
@@ -86,11 +87,13 @@ impl Press {
         }
         let numbers = variants.iter().enumerate().map(|(number, variant)| (*variant, narrow(number)));
         let bytes = head.len();
-        Self { head, numbers: numbers.collect(), editions: BTreeMap::new(), bodies: BTreeMap::new(), bytes }
+        let (numbers, editions, bodies) = (numbers.collect(), BTreeMap::new(), BTreeMap::new());
+        Self { head, numbers, editions, bodies, bytes, steps: 0 }
     }
 
     pub fn add(&mut self, key: &EditionKey, kind: ChannelKind, rendered: Rendered) {
         let next = u16::try_from(self.bodies.len()).expect("an edition of 64 has at most five bodies");
+        self.steps += rendered.steps;
         let body = (rendered.locale.to_string(), rendered.bytes);
         let size = 6 + body.0.len() + body.1.len();
         let number = *self.bodies.entry(body).or_insert(next);
@@ -109,6 +112,12 @@ impl Press {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// What all of it cost to render.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     #[must_use]

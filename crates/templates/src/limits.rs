@@ -58,6 +58,9 @@ pub const VARIABLES_DEPTH_MAX: usize = fantail_rules::limits::JSON_DEPTH_MAX;
 /// of nothing else is stopped before 50 ms (`examples/render_rate.rs`).
 pub const FUEL_DOCUMENT: u64 = 10_000;
 pub const FUEL_TEXT: u64 = 4_000;
+/// Steps of all renderings of one event: sixty-four editions of a mail with sixty rows, or of a dozen phone texts. The most
+/// expensive steps we know take a second then.
+pub const FUEL_EVENT: u64 = 200_000;
 /// Bytes that filters may work through in one render: fuel counts a filter as one step, whatever it is given.
 pub const FILTER_BYTES_MAX: usize = 256 << 10;
 /// Numbers in one `range`.

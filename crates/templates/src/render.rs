@@ -67,6 +67,8 @@ pub struct Rendered {
     pub hash: [u8; 32],
     pub locale: Arc<str>,
     pub variant: Option<usize>,
+    /// What it cost.
+    pub steps: u64,
 }
 
 /// Why a message was not rendered. None of them goes away by trying again with the same ask.
@@ -113,10 +115,10 @@ impl Compiled {
             steps: 0,
         };
         writer.body(body)?;
-        let bytes = writer.out;
+        let (bytes, steps) = (writer.out, writer.steps);
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, &bytes).as_ref());
-        Ok(Rendered { bytes, hash, locale: Arc::clone(&body.locale), variant: ask.variant })
+        Ok(Rendered { bytes, hash, locale: Arc::clone(&body.locale), variant: ask.variant, steps })
     }
 
     fn body_for(&self, ask: &RenderAsk<'_>) -> Result<&Body, RenderError> {

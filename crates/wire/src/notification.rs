@@ -212,6 +212,7 @@ pub struct Delivery {
     /// Why, in a word.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
+    /// How often it was handed, or is being handed, to the provider; what the provider's own rest put off counts once.
     pub attempts: u8,
     #[schemars(extend("format" = "date-time"))]
     pub begun_at: String,

@@ -8,6 +8,7 @@ use crate::problem::Problem;
 use fantail_node::ask::{ChannelKind, ChannelSet, Recipient, TenantView};
 use fantail_rules::ids::Millis;
 use fantail_rules::limits::EVENT_CONTENT_BYTES_MAX;
+use fantail_templates::limits::FUEL_EVENT;
 use fantail_templates::{
     Compiled, EDITIONS_MAX, EditionKey, NotificationFacts, Press, RenderAsk, Rendered, TenantFacts,
     UserFacts, Variables, variant_seed,
@@ -81,7 +82,11 @@ impl Scene {
                 press.add(key, kind, self.message(kind, key, &variables, None)?);
             }
             if press.bytes() > EVENT_CONTENT_BYTES_MAX {
-                return Err(too_large(keys.len()));
+                let limit = format!("more than {EVENT_CONTENT_BYTES_MAX} bytes");
+                return Err(too_much(keys.len(), &limit));
+            }
+            if press.steps() > FUEL_EVENT {
+                return Err(too_much(keys.len(), &format!("to be rendered in more than {FUEL_EVENT} steps")));
             }
         }
         Ok(press.finish())
@@ -127,12 +132,9 @@ impl Scene {
     }
 }
 
-fn too_large(editions: usize) -> Problem {
+fn too_much(editions: usize, limit: &str) -> Problem {
     let code = if editions > 1 { Code::TooManyRenderings } else { Code::RenderFailed };
-    let detail = format!(
-        "what is said by all channels, in {editions} locales and variants, has more than \
-         {EVENT_CONTENT_BYTES_MAX} bytes"
-    );
+    let detail = format!("what is said by all channels, in {editions} locales and variants, has {limit}");
     Problem::new(code, detail)
 }
 

@@ -6,13 +6,16 @@
 use crate::time;
 use crate::v1::notifications::shown;
 use fantail_node::ask::{ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase, RenderedView};
+use fantail_rules::retry::retries_max;
 use fantail_wire::notification::{Explanation as Told, Step};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 pub fn tell(found: &Explanation) -> Told {
     let mut steps = vec![accepted(found)];
-    steps.extend(found.rendered.as_ref().map(rendered));
+    // To others it was not told.
+    let is_told = found.is_in_inbox || found.deliveries.iter().any(|(_, deliveries)| !deliveries.is_empty());
+    steps.extend(found.rendered.as_ref().filter(|_| is_told).map(rendered));
     steps.extend(wishes(found));
     steps.extend(taken(found));
     for (channel, deliveries) in &found.deliveries {
@@ -215,7 +218,12 @@ fn stands(found: &Explanation, one: &DeliveryView) -> String {
         }
         DeliveryState::Unconfirmed => format!("unconfirmed{code}: perhaps sent, and not sent again"),
         DeliveryState::Dead => {
-            format!("a dead letter{code}, {}: redrive or drop it", tries(one))
+            // The last failure asked for a retry that it did not get.
+            let retries = one.retries.min(retries_max(found.priority));
+            format!(
+                "a dead letter{code}, {}: redrive or drop it",
+                tries(&DeliveryView { retries, ..one.clone() })
+            )
         }
     }
 }

@@ -169,5 +169,22 @@ fn a_template_that_says_too_much_for_one_event_is_refused() {
     mail["data"]["templateId"] = json!("mail");
     mail["data"]["channels"] = json!(["email"]);
     mail["data"]["variables"] = json!({});
-    refused(client.post("/api/v1/events", &mail), "TOO_MANY_RENDERINGS");
+    let problem = refused(client.post("/api/v1/events", &mail), "TOO_MANY_RENDERINGS");
+    assert!(problem["detail"].as_str().is_some_and(|text| text.ends_with("196608 bytes")), "{problem}");
+    let work = "{% for a in range(600) %}{% endfor %}x";
+    let variants: Vec<Value> = (0..8).map(|no| json!({"name": format!("v{no}"), "weight": 1})).collect();
+    let texts = json!({"push": {"title": work, "body": work}, "inApp": {"title": work}});
+    let mut slow = json!({
+        "id": "slow", "category": "posts", "defaultLocale": "en", "channels": texts, "translations": {},
+        "variants": variants,
+    });
+    for locale in &locales[..7] {
+        slow["translations"][locale] = json!({"push": {"title": work}});
+    }
+    expect(client.json("PUT", "/api/v1/templates/slow", &slow), 201);
+    let mut slowly = event("e1", "x");
+    slowly["data"]["templateId"] = json!("slow");
+    slowly["data"]["variables"] = json!({});
+    let problem = refused(client.post("/api/v1/events", &slowly), "TOO_MANY_RENDERINGS");
+    assert!(problem["detail"].as_str().is_some_and(|text| text.ends_with("200000 steps")), "{problem}");
 }
