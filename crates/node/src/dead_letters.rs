@@ -79,7 +79,7 @@ fn letters_of(
             address,
             device: member.device.0,
             code: standing.code.clone(),
-            attempts: attempts(standing.state, tries_of(&standing), row.terms.lane),
+            attempts: attempts(standing.state, tries_of(standing), row.terms.lane),
             begun_at: row.begun,
         });
     }

@@ -194,7 +194,7 @@ pub fn recipients(
                         device: member.device.0,
                         state: standing.state,
                         code: standing.code.clone(),
-                        attempts: attempts(standing.state, tries_of(&standing), row.terms.lane),
+                        attempts: attempts(standing.state, tries_of(standing), row.terms.lane),
                         begun_at: row.begun,
                     });
                 }
