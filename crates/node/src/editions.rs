@@ -9,11 +9,10 @@
 
 use crate::ask::{EventView, Refusal, RenderedView};
 use crate::content;
-use crate::core::Core;
+use crate::core::{Core, locked};
 use crate::inbox;
-use crate::people::open_name;
 use fantail_machine::tables::user;
-use fantail_ports::keyring::Context;
+use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
@@ -87,14 +86,20 @@ fn readers(
     let rows = core.read(PartitionId::Shard(shard), |view| {
         users.iter().map(|user| user::find(view.tables(), tenant, *user)).collect::<Result<Vec<_>, _>>()
     })?;
-    let by_name = editions.differ_by_name();
-    let reader = |row: user::UserRow| Reader {
-        locale: row.locale_at(event.millis()).to_owned(),
-        name: if by_name {
-            open_name(core, tenant, Context::UserId, &row.id).unwrap_or_default()
-        } else {
-            String::new()
-        },
-    };
-    Ok(rows.into_iter().map(|row| row.map(reader).unwrap_or_default()).collect())
+    let mut readers: Vec<Reader> = rows
+        .iter()
+        .map(|row| {
+            let locale = row.as_ref().map(|row| row.locale_at(event.millis()).to_owned());
+            Reader { locale: locale.unwrap_or_default(), name: String::new() }
+        })
+        .collect();
+    if editions.differ_by_name() {
+        let (places, sealed): (Vec<usize>, Vec<Sealed>) =
+            rows.into_iter().enumerate().filter_map(|(place, row)| Some((place, row?.id))).unzip();
+        let names = core.ports.keyring.open_all(tenant, Context::UserId, &sealed).map_err(locked)?;
+        for (place, name) in places.into_iter().zip(names) {
+            readers[place].name = name.and_then(|name| String::from_utf8(name).ok()).unwrap_or_default();
+        }
+    }
+    Ok(readers)
 }

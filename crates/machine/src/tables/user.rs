@@ -105,6 +105,7 @@ impl Row for UserRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fantail_rules::ids::KeyNo;
 
     fn row(locale: &str, locale_before: Option<(Millis, String)>) -> UserRow {
         let nothing = Sealed { key: KeyNo::TENANT, nonce: [0; 12], bytes: Vec::new() };
