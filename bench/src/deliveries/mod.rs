@@ -331,10 +331,8 @@ impl Work<'_> {
             content: format!("{{\"title\":\"{:0>280}\"}}", id).into_bytes(),
             body_hash: [1; 16],
         };
-        for accepted in self.node.post_events(self.tenant, vec![ask]).await {
-            accepted.map_err(refused)?;
-        }
-        Ok(())
+        let accepted = self.node.post_events(self.tenant, vec![ask]).await;
+        accepted.into_iter().try_for_each(|one| one.map(drop).map_err(refused))
     }
 
     fn ask(&self, id: &str, priority: Priority) -> NotifyAsk {

@@ -106,11 +106,9 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     let options = JournalOptions { room, ..JournalOptions::default() };
     let journal = LocalJournal::open(Arc::new(RealDisk), &journal_directory(data), options);
     let journal = Arc::new(journal.context("cannot open the journal")?);
-    let keyring = LocalKeyring::open(KeyringOptions {
-        cache_bytes: config.memory.key_bytes,
-        ..KeyringOptions::new(keys_directory(data))
-    });
-    let keyring = Arc::new(keyring.context("cannot open the keyring")?);
+    let keys = KeyringOptions::new(keys_directory(data));
+    let keys = KeyringOptions { cache_bytes: config.memory.key_bytes, ..keys };
+    let keyring = Arc::new(LocalKeyring::open(keys).context("cannot open the keyring")?);
     let blobs = Arc::new(LocalBlobs::open(blobs_directory(data)).context("cannot open the blobs")?);
     let store = LocalStore::open(store_options(data, config));
     let store = Arc::new(store.context("cannot open the tables")?);
