@@ -325,8 +325,7 @@ impl Machine for Shard {
             | ShardAsk::Told { .. }
             | ShardAsk::Expire { .. }
             | ShardAsk::Sweep { .. }
-            | ShardAsk::Intend { .. }
-            | ShardAsk::Wake { .. }
+            | ShardAsk::Serve { .. }
             | ShardAsk::Outcome { .. }
             | ShardAsk::Orphans { .. }
             | ShardAsk::Redrive { .. }

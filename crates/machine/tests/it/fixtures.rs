@@ -3,7 +3,7 @@
 //! new layout a new version or tag, keep reading the old one, and add lines; never change one.
 
 use crate::courier::Courier;
-use crate::deliveries::{by, told};
+use crate::deliveries::{by, one, told};
 use crate::endpoints::{address, hear, register, registration};
 use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, sealed};
 use crate::templates;
@@ -22,6 +22,7 @@ use fantail_machine::root::RootAsk;
 use fantail_machine::root::template::Expect;
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::shard::outcome::Said;
+use fantail_machine::shard::serve::Job;
 use fantail_machine::tables::ledger::{ParcelId, Standing};
 use fantail_machine::tables::track::Note;
 use fantail_machine::tables::work::WorkId;
@@ -174,14 +175,14 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
     let cancelled = node.post(list(2), true);
     node.take_all();
     let work = |arrival| WorkId { tenant: TENANT, arrival: Arrival(arrival), channel: ChannelKind::Push };
-    node.shard(ShardAsk::Intend { work: work(5), deliveries_max: 1_000 });
+    node.shard(one(Job::Work(work(5)), 1_000));
     let told = vec![
         told(0, Said::Malformed, "bad_payload"),
         told(1, Said::NotTaken { cause: Cause::Message, retry_after_ms: Some(9_000) }, "busy"),
         told(2, Said::NotTaken { cause: Cause::Message, retry_after_ms: Some(9_000) }, "busy"),
     ];
     node.shard(ShardAsk::Outcome { parcel: ParcelId::of(work(5), UserNo(0)), told });
-    node.shard(ShardAsk::Intend { work: work(6), deliveries_max: 2 });
+    node.shard(one(Job::Work(work(6)), 2));
     assert_eq!(node.front(FrontAsk::Cancel { tenant: TENANT, event: cancelled }), FrontAnswer::Cancelled);
     node.take_all();
     assert!(listed < cancelled);
