@@ -15,6 +15,8 @@ mod crash_deliveries;
 mod deliveries;
 mod devices;
 mod events;
+#[cfg(target_os = "linux")]
+mod failing_sync;
 mod inbox;
 mod life;
 mod marks;
