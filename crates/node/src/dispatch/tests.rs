@@ -5,7 +5,7 @@ use super::*;
 use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom};
 use fantail_machine::tables::work::{WorkId, WorkRow};
 use fantail_rules::ids::{TenantId, UserNo};
-use fantail_rules::limits::{PARCEL_MEMBERS_MAX, WORK_PER_TENANT_MAX};
+use fantail_rules::limits::{BREAKER_PROBES, PARCEL_MEMBERS_MAX, WORK_PER_TENANT_MAX};
 use fantail_rules::pacing::Signal;
 use std::collections::BTreeMap;
 
@@ -262,4 +262,72 @@ fn singles_get_the_first_places_that_become_free() {
     round(&dispatch, &mut begun);
     assert_eq!(begun[&QUIET], SINGLES);
     assert!(begun[&LOUD] - full <= PARCEL_MEMBERS_MAX, "{} more of the flood", begun[&LOUD] - full);
+}
+
+/// A provider that takes 100 ms for an answer, with an endless backlog before it, told by a clock of its own.
+struct Provider {
+    dispatch: Dispatch,
+    now: Millis,
+    out: u32,
+}
+
+const ROUND_TRIP_MS: u64 = 100;
+
+impl Provider {
+    /// What was sent comes back, and what may be sent then is. Returns how much that is.
+    fn round(&mut self, signal: Signal) -> u32 {
+        let call = Call { began: self.now, signal };
+        self.now = self.now.plus(ROUND_TRIP_MS);
+        self.dispatch.ended(ChannelKind::Push, self.now, &vec![call; self.out as usize]);
+        self.out = 0;
+        loop {
+            let (starts, _) = self.dispatch.next(self.now, self.now);
+            if starts.is_empty() {
+                return self.out;
+            }
+            for start in starts {
+                let came = Came { sends: start.turn.deliveries_max, more: true, is_idle: false };
+                self.out += self.dispatch.planned(start, &[came]);
+            }
+        }
+    }
+
+    fn second(&mut self, signal: Signal) -> u32 {
+        (0..1_000 / ROUND_TRIP_MS).map(|_| self.round(signal)).sum()
+    }
+}
+
+/// It does not answer for so long. What it gets in each second once it does, and what it got in one before.
+fn recovery(outage_ms: u64) -> (u32, Vec<u32>) {
+    let mut provider = Provider { dispatch: flooded(), now: NOW, out: 0 };
+    let before = (0..3).map(|_| provider.second(Signal::Works)).last().expect("three seconds");
+    let end = provider.now.plus(outage_ms);
+    let mut tried = 0;
+    while provider.now < end {
+        tried += provider.round(Signal::Fails);
+    }
+    assert!(tried <= before / 2, "{tried} into an outage of {outage_ms} ms");
+    let mut first = 0;
+    while first <= BREAKER_PROBES {
+        first = provider.round(Signal::Works);
+    }
+    let rest: u32 = (1..1_000 / ROUND_TRIP_MS).map(|_| provider.round(Signal::Works)).sum();
+    let then = (0..9).map(|_| provider.second(Signal::Works));
+    (before, [first + rest].into_iter().chain(then).collect())
+}
+
+/// The first second brings a tenth of what it could do at most, and each next one twice as much; the rest waits.
+// proves: DEL-16, DEL-04
+#[test]
+fn a_backlog_drains_by_steps_once_its_provider_is_back() {
+    for outage_ms in [200, 2_000, 10_000] {
+        let (before, seconds) = recovery(outage_ms);
+        assert!(seconds[0] <= before / 10, "{outage_ms} ms: {seconds:?} after {before}");
+        for (earlier, later) in seconds.iter().zip(&seconds[1..]) {
+            // One place more after each full round.
+            let most = 2 * earlier + 100;
+            assert!(later <= &most && later >= earlier, "{outage_ms} ms: {seconds:?} after {before}");
+        }
+        assert!(seconds[9] >= 8 * seconds[0], "{outage_ms} ms: {seconds:?} after {before}");
+    }
 }

@@ -90,8 +90,7 @@ fn after_a_failed_sync_nothing_is_promised_and_nothing_leaves() {
     // The provider is well again, so that what waits would leave if anything could.
     broken.fail();
     post.faults("");
-    let late: Vec<Value> =
-        (0..3).map(|no| notification(&format!("late{no}"), &["ann"], json!({}))).collect();
+    let late: Vec<Value> = (0..3).map(|no| notification(&format!("late{no}"), &["ann"], json!({}))).collect();
     for body in &late {
         if let Ok(response) = client.post("/api/v1/notifications", body) {
             assert_eq!(response.status, 503, "not acknowledged: {}", response.text());
