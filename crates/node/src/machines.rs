@@ -120,7 +120,8 @@ impl EndpointTally {
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
-            | ShardRecord::Told(_) => {}
+            | ShardRecord::Told(_)
+            | ShardRecord::Untold { .. } => {}
         }
     }
 
@@ -323,6 +324,7 @@ impl Machine for Shard {
             | ShardAsk::Reported { .. }
             | ShardAsk::Shredded { .. }
             | ShardAsk::Told { .. }
+            | ShardAsk::Untell { .. }
             | ShardAsk::Expire { .. }
             | ShardAsk::Sweep { .. }
             | ShardAsk::Serve { .. }
@@ -378,6 +380,7 @@ impl Machine for Shard {
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
             | ShardRecord::Told(_)
+            | ShardRecord::Untold { .. }
             | ShardRecord::EndpointPut { .. }
             | ShardRecord::EndpointState { .. }
             | ShardRecord::EndpointGone { .. } => None,

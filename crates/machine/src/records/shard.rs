@@ -16,7 +16,7 @@
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
 //! 20 to 26: see `delivery`
-//! 40 Told: see `webhook`
+//! 40 Told, 41 Untold: see `webhook`
 //! ```
 
 use super::Fact;
@@ -123,6 +123,11 @@ pub enum ShardRecord {
     Swept(Swept),
     /// A webhook to the producer has told everything through a record.
     Told(Told),
+    /// It is gone, and with it how far it had told.
+    Untold {
+        tenant: TenantId,
+        webhook: String,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -259,6 +264,7 @@ impl Fact for ShardRecord {
             Self::Closed { .. } => 25,
             Self::Swept(_) => 26,
             Self::Told(_) => 40,
+            Self::Untold { .. } => 41,
         }
     }
 
@@ -328,6 +334,9 @@ impl Fact for ShardRecord {
             Self::Closed { work, code } => delivery::write_closed(w, *work, code),
             Self::Swept(swept) => swept.write(w),
             Self::Told(told) => told.write(w),
+            Self::Untold { tenant, webhook } => {
+                w.tenant(*tenant).text(webhook);
+            }
         }
     }
 
@@ -392,6 +401,7 @@ impl Fact for ShardRecord {
             }
             26 => Self::Swept(Swept::read(r)?),
             40 => Self::Told(Told::read(r)?),
+            41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -80,6 +80,11 @@ pub enum ShardAsk {
         told: Told,
         from: Option<Position>,
     },
+    /// The webhook is gone.
+    Untell {
+        tenant: TenantId,
+        webhook: String,
+    },
     Expire {
         tenant: TenantId,
         retention_days: u32,
@@ -188,6 +193,7 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
         ShardAsk::Reported { sizes } => Ok(Planned::one(ShardRecord::Reported { sizes }, ShardAnswer::Noted)),
         ShardAsk::Shredded { keys } => Ok(Planned::one(ShardRecord::Shredded { keys }, ShardAnswer::Noted)),
         ShardAsk::Told { told, from } => told::plan(view, told, from),
+        ShardAsk::Untell { tenant, webhook } => told::plan_untell(view, tenant, webhook),
         ShardAsk::Expire { tenant, retention_days, swept } => {
             expire::plan(view, tenant, retention_days, swept, now)
         }
@@ -272,6 +278,10 @@ pub fn apply(
         ShardRecord::Swept(swept) => sweep::apply(view, swept),
         ShardRecord::Told(told) => {
             told::apply(view, told);
+            Ok(())
+        }
+        ShardRecord::Untold { tenant, webhook } => {
+            told::apply_untold(view, *tenant, webhook);
             Ok(())
         }
     }

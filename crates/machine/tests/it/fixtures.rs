@@ -7,6 +7,7 @@ use crate::deliveries::{by, one, told};
 use crate::endpoints::{address, hear, register, registration};
 use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, sealed};
 use crate::templates;
+use crate::webhooks;
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::parcel::{Collector, Words};
@@ -17,6 +18,7 @@ use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Options, 
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
+use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::RootAsk;
 use fantail_machine::root::template::Expect;
@@ -70,10 +72,10 @@ fn released_records_are_still_read() {
 
 #[test]
 fn every_record_kind_has_a_fixture() {
-    assert_eq!(tags(&root_examples()), (1..=7).collect());
+    assert_eq!(tags(&root_examples()), (1..=7).chain(40..=43).collect());
     assert_eq!(tags(&front_examples()), (1..=7).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
-    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).collect());
+    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).chain(40..=41).collect());
 }
 
 // proves: TEN-01
@@ -97,7 +99,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected = (1..=7).chain(16..=22).chain(32..=59).chain(96..=97);
+    let expected = (1..=9).chain(16..=22).chain(32..=60).chain(96..=97);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -152,6 +154,11 @@ fn history() -> Node {
     register(&mut node, 16, registration(16, 1, 7));
     node.delete_user(16);
     leave_the_house(&mut node, &users);
+    webhooks::put(&mut node, "wh_1");
+    webhooks::fail(&mut node, "wh_1", true);
+    webhooks::put(&mut node, "wh_2");
+    webhooks::switch(&mut node, "wh_2", Some("gone"));
+    webhooks::tell(&mut node, "wh_1", 300, None);
     node
 }
 
@@ -232,6 +239,16 @@ fn root_examples() -> Vec<RootRecord> {
             active: true,
         }),
         RootRecord::TemplateGone { tenant, id: "welcome".into() },
+        RootRecord::WebhookPut(WebhookPut {
+            tenant,
+            id: "wh_1".into(),
+            target: sealed(1),
+            url: sealed(2),
+            events: 300,
+        }),
+        RootRecord::WebhookGone { tenant, id: "wh_1".into() },
+        RootRecord::WebhookSwitched(WebhookSwitched { tenant, id: "wh_1".into(), off: Some("410".into()) }),
+        RootRecord::WebhookFailing { tenant, id: "wh_1".into(), is_failing: true },
     ]
 }
 
@@ -412,6 +429,8 @@ fn delivery_examples() -> Vec<ShardRecord> {
             parcels: vec![parcel, ParcelId { channel: ChannelKind::Sms, ..parcel }],
             arrivals: vec![Arrival(69_000), Arrival(70_000)],
         }),
+        ShardRecord::Told(Told { tenant: TenantId(300), webhook: "wh_1".into(), through: Position(70_000) }),
+        ShardRecord::Untold { tenant: TenantId(300), webhook: "wh_1".into() },
     ]
 }
 

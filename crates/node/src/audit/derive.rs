@@ -107,6 +107,8 @@ fn of_root(fact: RootRecord, record: &Record) -> Vec<Said> {
             let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
             Said::action(switched.tenant, action, switched.id)
         }
+        // Nobody did that.
+        RootRecord::WebhookFailing { .. } => return Vec::new(),
     };
     vec![said]
 }
@@ -196,7 +198,8 @@ async fn of_shard(
         | ShardRecord::Expired { .. }
         | ShardRecord::Swept(_)
         | ShardRecord::EndpointPut { .. }
-        | ShardRecord::Told(_) => Ok(Vec::new()),
+        | ShardRecord::Told(_)
+        | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }
 
