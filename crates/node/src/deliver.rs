@@ -1,11 +1,11 @@
-//! One parcel: planned, sent, and what came of it written down.
+//! One turn: its parcels planned together, each sent, and what came of it written down.
 //!
 //! Comes from: `dispatch`, with permits. Does: has the shard journal what may be sent; only once that is durable hands
-//! exactly those members to the channel; journals every answer, in portions if some take long. Goes to:
-//! `machine::shard::{intend, wake, outcome}`, and back to `dispatch` with the permits.
+//! exactly those members to the channel, parcel by parcel; journals every answer, in portions if some take long. Goes to:
+//! `machine::shard::{serve, outcome}`, and back to `dispatch` with the permits.
 //!
-//! What must never happen: a byte that leaves before its Intent is durable; an answer that is dropped while the journal
-//! can take it.
+//! What must never happen: a byte that leaves before its Intent is durable; a parcel that starts before one that the turn has
+//! before it; an answer that is dropped while the journal can take it.
 
 use crate::ask::Refusal;
 use crate::content::{generic, pick};

@@ -33,7 +33,8 @@ const ALL: [Priority; LANES] = [Priority::Critical, Priority::High, Priority::No
 /// What starts in order among itself: the work of one shard.
 pub type Stream = u16;
 
-/// Work that waits in one channel. Memory is bounded: `WORK_MAX` keys, and one more for each tenant and lane.
+/// Work that waits in one channel. Memory is bounded: `WORK_MAX` keys, one more for each tenant and lane, and what comes back
+/// from turns that are out.
 #[derive(Clone, Debug)]
 pub struct Lanes<K> {
     lanes: [Lane<K>; LANES],
