@@ -26,6 +26,12 @@ impl<'a> View<'a> {
         Self { lists: Some(lists), ..self }
     }
 
+    /// What would be seen if these changes were made too.
+    #[must_use]
+    pub fn under<'b>(&'b self, changes: &'b mut Changes) -> View<'b> {
+        View { base: self, pending: &[], changes, lists: self.lists }
+    }
+
     pub fn lists(&self) -> Result<&'a dyn Lists, TablesError> {
         self.lists.ok_or_else(|| TablesError::Io { reason: "no lists are given here".to_owned() })
     }

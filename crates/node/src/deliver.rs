@@ -1,21 +1,22 @@
-//! One parcel: planned, sent, and what came of it written down.
+//! One turn: its parcels planned together, each sent, and what came of it written down.
 //!
 //! Comes from: `dispatch`, with permits. Does: has the shard journal what may be sent; only once that is durable hands
-//! exactly those members to the channel; journals every answer, in portions if some take long. Goes to:
-//! `machine::shard::{intend, wake, outcome}`, and back to `dispatch` with the permits.
+//! exactly those members to the channel, parcel by parcel; journals every answer, in portions if some take long. Goes to:
+//! `machine::shard::{serve, outcome}`, and back to `dispatch` with the permits.
 //!
-//! What must never happen: a byte that leaves before its Intent is durable; an answer that is dropped while the journal
-//! can take it.
+//! What must never happen: a byte that leaves before its Intent is durable; a parcel that starts before one that the turn has
+//! before it; an answer that is dropped while the journal can take it.
 
 use crate::ask::Refusal;
 use crate::content::{generic, pick};
-use crate::core::{Core, answer};
-use crate::dispatch::{Came, Job, Start, What};
+use crate::core::{Core, answer, locked};
+use crate::dispatch::{Came, Start};
 use crate::editions;
 use crate::inbox;
 use crate::spans::{self, Steps};
 use fantail_machine::shard::intend::{Allowed, Send};
 use fantail_machine::shard::outcome::{Said, Told};
+use fantail_machine::shard::serve::Served;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint;
 use fantail_ports::BoxFuture;
@@ -45,38 +46,46 @@ const PORTION_MS: u64 = 50;
 const PAUSE_MS: u64 = 50;
 
 pub async fn run(core: Arc<Core>, start: Start) {
-    let (channel, job, most) = (start.channel, start.turn.key, start.turn.deliveries_max);
-    let ask = match job.what {
-        What::Work(work) => ShardAsk::Intend { work, deliveries_max: most },
-        What::Wake { parcel, due } => ShardAsk::Wake { parcel, due, deliveries_max: most },
-    };
-    let shard = core.shard(job.shard);
+    let (channel, shard) = (start.channel, start.shard());
+    let ask = ShardAsk::Serve { jobs: start.jobs(), deliveries_max: start.turn.deliveries_max };
     let asked = core.ports.clock.wall();
     let line = line(start.turn.tenant, start.turn.lane);
-    let (allowed, more) = match answer(shard.queue.push(line, vec![ask], 1_024)).await {
-        Ok(ShardAnswer::Allowed { allowed, more }) => (allowed, more),
+    let served = match answer(core.shard(shard).queue.push(line, vec![ask], 1_024)).await {
+        Ok(ShardAnswer::Served(served)) => served,
         Ok(_) | Err(Refusal::Stopped { .. }) => return,
         // No journal, no Intent, no send: it waits.
         Err(_) => {
             pause(&core).await;
-            core.dispatch.planned(start, Came { sends: 0, more: true, is_idle: false });
+            core.dispatch.planned(start, &[]);
             return;
         }
     };
-    let sends = allowed.as_ref().map_or(0, |allowed| allowed.sends.len());
-    let sends = u32::try_from(sends).unwrap_or(u32::MAX);
-    let permits = core.dispatch.planned(start, Came { sends, more, is_idle: allowed.is_none() });
-    let Some(allowed) = allowed.filter(|allowed| !allowed.sends.is_empty()) else { return };
-    core.ports.points.reach("deliver.allowed");
-    let (began, intended) = (core.ports.clock.monotonic(), core.ports.clock.wall());
-    let parcel = Parcel { core: &core, job, channel, allowed };
-    let (mut calls, sent) = parcel.send(began).await;
-    let steps = Steps { asked, intended, sent, acknowledged: core.ports.clock.wall() };
-    spans::parcel(&core, channel, &job, &parcel.allowed, steps);
-    // A user with more devices than there were permits ends no more calls than were permitted.
-    calls.truncate(permits as usize);
-    calls.resize(permits as usize, Call { began, signal: Signal::Nothing });
-    core.dispatch.ended(channel, core.ports.clock.monotonic(), &calls);
+    let came: Vec<Came> = served.iter().map(came).collect();
+    let mut permits = core.dispatch.planned(start, &came);
+    let intended = core.ports.clock.wall();
+    for allowed in served.into_iter().filter_map(|served| served.allowed) {
+        if allowed.sends.is_empty() {
+            continue;
+        }
+        core.ports.points.reach("deliver.allowed");
+        let share = permits.min(sends_of(&allowed));
+        permits -= share;
+        let parcel = Parcel { core: core.clone(), shard, channel, allowed, permits: share };
+        let mut parcel: BoxFuture<'static, ()> = Box::pin(parcel.run(asked, intended));
+        // All that can leave at once leaves here, so that the next parcel starts after this one; then it goes on alone.
+        if !is_over(&mut parcel).await {
+            core.ports.tasks.spawn("parcel", parcel);
+        }
+    }
+}
+
+fn came(served: &Served) -> Came {
+    let sends = served.allowed.as_ref().map_or(0, sends_of);
+    Came { sends, more: served.more, is_idle: served.allowed.is_none() }
+}
+
+fn sends_of(allowed: &Allowed) -> u32 {
+    u32::try_from(allowed.sends.len()).unwrap_or(u32::MAX)
 }
 
 /// Deliveries take turns beside the tenants' own asks: those of each tenant in a line of their own, critical ones apart.
@@ -89,11 +98,13 @@ async fn pause(core: &Core) {
     core.ports.tasks.sleep_until(deadline).await;
 }
 
-struct Parcel<'a> {
-    core: &'a Core,
-    job: Job,
+struct Parcel {
+    core: Arc<Core>,
+    shard: ShardNo,
     channel: ChannelKind,
     allowed: Allowed,
+    /// How many of the turn's permits are its own.
+    permits: u32,
 }
 
 /// What is needed to send, or why a member cannot be sent to.
@@ -107,7 +118,20 @@ struct Packed {
 /// What is open of each endpoint.
 type Addresses = BTreeMap<(UserNo, DeviceNo), (ClaimNo, Arc<[u8]>)>;
 
-impl Parcel<'_> {
+impl Parcel {
+    /// Sends it and writes down what comes of it. `asked` and `intended` are when the turn was.
+    async fn run(self, asked: Millis, intended: Millis) {
+        let core = &self.core;
+        let began = core.ports.clock.monotonic();
+        let (mut calls, sent) = self.send(began).await;
+        let steps = Steps { asked, intended, sent, acknowledged: core.ports.clock.wall() };
+        spans::parcel(core, self.channel, self.shard, &self.allowed, steps);
+        // A user with more devices than there were permits ends no more calls than were permitted.
+        calls.truncate(self.permits as usize);
+        calls.resize(self.permits as usize, Call { began, signal: Signal::Nothing });
+        core.dispatch.ended(self.channel, core.ports.clock.monotonic(), &calls);
+    }
+
     /// Returns how each call ended, and when the last one had.
     async fn send(&self, began: Millis) -> (Vec<Call>, Millis) {
         let clock = &self.core.ports.clock;
@@ -121,13 +145,12 @@ impl Parcel<'_> {
             }
         };
         self.core.ports.points.reach("deliver.packed");
-        self.settle(packed.unsendable).await;
         let Some(provider) = self.core.ports.channels.get(&self.channel) else {
-            let told = packed.positions.iter().map(|(position, _)| no_provider(*position)).collect();
-            self.settle(told).await;
+            let told = packed.positions.iter().map(|(position, _)| no_provider(*position));
+            self.settle(packed.unsendable.into_iter().chain(told).collect()).await;
             return (Vec::new(), clock.wall());
         };
-        let answers = Answers::new(packed.positions.len());
+        let answers = Answers::new(packed.positions.len(), packed.unsendable);
         let report = |index: usize, answer: Answer| {
             let Some((position, claim)) = packed.positions.get(index).copied() else { return };
             self.core.ports.points.reach("deliver.answered");
@@ -162,7 +185,7 @@ impl Parcel<'_> {
 
     /// Opens addresses and content.
     fn pack(&self, began: Millis) -> Result<Packed, Refusal> {
-        let (core, allowed) = (self.core, &self.allowed);
+        let (core, allowed) = (&*self.core, &self.allowed);
         let tenant = allowed.parcel.tenant;
         let event = inbox::event(core, tenant, allowed.event)?;
         let users = self.users();
@@ -170,7 +193,7 @@ impl Parcel<'_> {
         let editions = if event.is_sensitive {
             BTreeMap::new()
         } else {
-            let readers = (self.job.shard, &users[..]);
+            let readers = (self.shard, &users[..]);
             editions::by_user(core, (tenant, allowed.event), &event.content, self.channel, readers)?
         };
         let key = reference_key(core, tenant)?;
@@ -182,14 +205,14 @@ impl Parcel<'_> {
             };
             let reference = Reference {
                 tenant,
-                shard: self.job.shard,
+                shard: self.shard,
                 arrival: allowed.parcel.arrival,
                 channel: self.channel,
                 user: member.user,
                 device: member.device,
             };
             let own = if event.is_personal && !event.is_sensitive {
-                inbox::personal(core, tenant, allowed.event, (self.job.shard, member.user))?
+                inbox::personal(core, tenant, allowed.event, (self.shard, member.user))?
             } else {
                 None
             };
@@ -228,21 +251,23 @@ impl Parcel<'_> {
 
     fn addresses(&self, users: &[UserNo]) -> Result<Addresses, Refusal> {
         let tenant = self.allowed.parcel.tenant;
-        let keyring = &self.core.ports.keyring;
-        let mut sealed = Vec::with_capacity(self.allowed.sends.len());
-        self.core.read(PartitionId::Shard(self.job.shard), |view| {
+        let (mut whose, mut sealed) = (Vec::with_capacity(self.allowed.sends.len()), Vec::new());
+        self.core.read(PartitionId::Shard(self.shard), |view| {
             endpoint::of_users(view.tables(), tenant, users, &mut |at, found| {
                 let usable =
                     found.iter().filter(|one| one.kind == self.channel && one.status == Status::Active);
-                sealed.extend(usable.map(|one| (users[at], one.device, one.claim, one.address.clone())));
+                for one in usable {
+                    whose.push((users[at], one.device, one.claim));
+                    sealed.push(one.address.clone());
+                }
             })
         })?;
+        let open = self.core.ports.keyring.open_all(tenant, Context::Address, &sealed).map_err(locked)?;
         // A key that is gone takes its address along.
-        let open = |(user, device, claim, address)| {
-            let plain = keyring.open(tenant, Context::Address, &address).ok()?;
-            Some(((user, device), (claim, plain.into())))
-        };
-        Ok(sealed.into_iter().filter_map(open).collect())
+        let open = whose.into_iter().zip(open).filter_map(|((user, device, claim), address)| {
+            address.map(|address| ((user, device), (claim, address.into())))
+        });
+        Ok(open.collect())
     }
 
     /// Journals answers, however long that takes; only a stopped leader ends it.
@@ -254,7 +279,7 @@ impl Parcel<'_> {
         let bytes = told.len() * 16;
         loop {
             let ask = ShardAsk::Outcome { parcel: self.allowed.parcel, told: told.clone() };
-            let queue = &self.core.shard(self.job.shard).queue;
+            let queue = &self.core.shard(self.shard).queue;
             let line = line(self.allowed.parcel.tenant, self.allowed.terms.lane);
             match answer(queue.push(line, vec![ask], bytes)).await {
                 Ok(_) => {
@@ -263,7 +288,7 @@ impl Parcel<'_> {
                     return;
                 }
                 Err(Refusal::Stopped { .. }) => return,
-                Err(_) => pause(self.core).await,
+                Err(_) => pause(&self.core).await,
             }
         }
     }
@@ -280,8 +305,9 @@ struct Heard {
 }
 
 impl Answers {
-    fn new(messages: usize) -> Self {
-        let (calls, told) = (Vec::with_capacity(messages), Vec::new());
+    /// `told` is what is known before anything is sent.
+    fn new(messages: usize, told: Vec<Told>) -> Self {
+        let calls = Vec::with_capacity(messages);
         Self(Mutex::new(Heard { calls, told, is_heard: vec![false; messages] }))
     }
 
@@ -308,7 +334,12 @@ impl Answers {
 
 /// The key under which references of a tenant are sealed.
 pub fn reference_key(core: &Core, tenant: TenantId) -> Result<[u8; 16], Refusal> {
-    core.ports.keyring.digest(tenant, b"delivery reference").map_err(crate::core::locked)
+    core.ports.keyring.digest(tenant, b"delivery reference").map_err(locked)
+}
+
+/// Goes on as far as it can now; says whether that was the end.
+async fn is_over(future: &mut BoxFuture<'static, ()>) -> bool {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 
 /// Polls both; says whether the first has ended.

@@ -1,4 +1,4 @@
-//! Dispatch: which parcel is planned next.
+//! Dispatch: which parcels are planned next.
 //!
 //! Comes from: shards, as offers of work and timers once they are durable, and all that waits in their tables after a
 //! start. Does: asks each channel's pace for permits first, then lanes and tenants for whose turn it is, and starts the
@@ -16,11 +16,11 @@ use crate::bell::Bell;
 use crate::core::Core;
 use crate::deliver;
 use fantail_machine::shard::Offer;
-use fantail_machine::tables::ledger::{self, ParcelId};
-use fantail_machine::tables::work::{self, WorkId};
+use fantail_machine::shard::serve::Job;
+use fantail_machine::tables::{ledger, work};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo};
-use fantail_rules::lanes::{Rest, Turn};
+use fantail_rules::lanes::Turn;
 use fantail_rules::outlook::Outlook;
 use fantail_rules::pacing::{Call, News};
 use fantail_rules::priority::Priority;
@@ -29,18 +29,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
 use way::Way;
 
-/// Something that can be planned. The oldest event first, whatever round it is in.
+/// Something to do. The oldest event first, whatever round it is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Job {
+pub struct Task {
     arrival: Arrival,
-    pub shard: ShardNo,
-    pub what: What,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum What {
-    Work(WorkId),
-    Wake { parcel: ParcelId, due: Millis },
+    pub job: Job,
 }
 
 pub struct Dispatch {
@@ -48,10 +41,22 @@ pub struct Dispatch {
     bell: Bell,
 }
 
-/// A parcel to plan, with its permits.
+/// What to plan next, with its permits. The stream of a turn is a shard.
 pub struct Start {
     pub channel: ChannelKind,
-    pub turn: Turn<Job>,
+    pub turn: Turn<Task>,
+}
+
+impl Start {
+    #[must_use]
+    pub fn shard(&self) -> ShardNo {
+        ShardNo(self.turn.stream)
+    }
+
+    #[must_use]
+    pub fn jobs(&self) -> Vec<Job> {
+        self.turn.keys.iter().map(|task| task.job).collect()
+    }
 }
 
 impl Dispatch {
@@ -88,28 +93,21 @@ impl Dispatch {
         self.bell.ring();
     }
 
-    /// A turn was planned.
-    pub fn planned(&self, start: Start, came: Came) -> u32 {
-        let Start { channel, turn } = start;
-        let (job, most) = (turn.key, turn.deliveries_max);
-        let Came { sends, more, is_idle } = came;
+    /// A turn was planned: its first jobs came to this, the others were not looked at. Returns how many permits it used.
+    pub fn planned(&self, start: Start, came: &[Came]) -> u32 {
+        let shard = start.shard();
+        let Start { channel, mut turn } = start;
+        assert!(came.len() <= turn.keys.len(), "a turn does what it was given");
+        let sends = came.iter().fold(0u32, |sum, came| sum.saturating_add(came.sends));
         let mut state = self.state();
-        if let What::Wake { parcel, due } = job.what
-            && !more
-            && let Some(waiting) = state.shards.get_mut(&job.shard)
-        {
-            waiting.woken.remove(&(due, parcel));
-            // Somebody else was faster, or it is too early: by the leader's time it is not due yet.
-            if is_idle {
-                waiting.is_due(due);
-            }
+        for (task, came) in turn.keys.iter().zip(came) {
+            state.planned(shard, task.job, *came);
         }
+        let works = came.len() as u64;
+        let mut came = came.iter();
+        turn.keys.retain(|_| came.next().is_none_or(|came| came.more));
         let way = state.channels.get_mut(&channel).expect("a turn comes from a channel");
-        let used = sends.min(most);
-        way.pace.put_back(most - used);
-        way.in_flight -= most - used;
-        way.per_turn = way.per_turn - way.per_turn / 8 + u64::from(used) * 2;
-        way.lanes.charge(turn, used, if more { Rest::More } else { Rest::Done });
+        let used = way.planned(turn, works, sends);
         drop(state);
         self.bell.ring();
         used
@@ -144,10 +142,10 @@ impl Dispatch {
     ) -> Option<Outlook> {
         let state = self.state();
         let way = state.channels.get(&channel)?;
-        let turns = waiting.max(way.lanes.ahead(lane) as u64);
+        let works = waiting.max(way.lanes.ahead(lane) as u64);
         Some(Outlook {
             rest_ms: way.pace.ready_at(now).map_or(0, |at| at.since(now)),
-            ahead: turns.saturating_mul(way.per_turn) / 16 + u64::from(way.in_flight),
+            ahead: works.saturating_mul(way.per_work) / 16 + u64::from(way.in_flight),
             per_second: way.speed.per_second(now),
         })
     }
@@ -205,7 +203,7 @@ impl Dispatch {
     }
 }
 
-/// What came of planning a turn.
+/// What came of planning a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Came {
     /// So many deliveries were allowed.
@@ -235,8 +233,8 @@ pub async fn run(core: Arc<Core>) {
         let (starts, again) = core.dispatch.next(core.ports.clock.wall(), core.ports.clock.monotonic());
         for start in starts {
             core.ports.points.reach("dispatch.started");
-            let parcel = deliver::run(core.clone(), start);
-            core.ports.tasks.spawn("parcel", Box::pin(parcel));
+            let turn = deliver::run(core.clone(), start);
+            core.ports.tasks.spawn("turn", Box::pin(turn));
         }
         let until = again.map(|at| core.ports.tasks.sleep_until(at));
         core.dispatch.bell.wait(until).await;

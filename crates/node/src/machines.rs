@@ -120,7 +120,8 @@ impl EndpointTally {
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
-            | ShardRecord::Told(_) => {}
+            | ShardRecord::Told(_)
+            | ShardRecord::Untold { .. } => {}
         }
     }
 
@@ -323,10 +324,10 @@ impl Machine for Shard {
             | ShardAsk::Reported { .. }
             | ShardAsk::Shredded { .. }
             | ShardAsk::Told { .. }
+            | ShardAsk::Untell { .. }
             | ShardAsk::Expire { .. }
             | ShardAsk::Sweep { .. }
-            | ShardAsk::Intend { .. }
-            | ShardAsk::Wake { .. }
+            | ShardAsk::Serve { .. }
             | ShardAsk::Outcome { .. }
             | ShardAsk::Orphans { .. }
             | ShardAsk::Redrive { .. }
@@ -379,6 +380,7 @@ impl Machine for Shard {
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
             | ShardRecord::Told(_)
+            | ShardRecord::Untold { .. }
             | ShardRecord::EndpointPut { .. }
             | ShardRecord::EndpointState { .. }
             | ShardRecord::EndpointGone { .. } => None,

@@ -92,7 +92,8 @@ impl Stood {
             | ShardRecord::EndpointGone { .. }
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
-            | ShardRecord::Told(_) => {}
+            | ShardRecord::Told(_)
+            | ShardRecord::Untold { .. } => {}
         }
     }
 

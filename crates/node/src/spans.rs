@@ -6,13 +6,12 @@
 //! What must never happen: a step that waits for its span or fails because of it; a name, an address or content in one.
 
 use crate::core::Core;
-use crate::dispatch::Job;
 use crate::node::Node;
 use fantail_machine::shard::intend::Allowed;
 use fantail_machine::tables::event;
 use fantail_ports::trace::{Attribute, Span, Tracer};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Millis, PartitionId, TenantId};
+use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::trace::{Place, SpanId, TraceId, root};
 use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
@@ -76,12 +75,12 @@ pub struct Steps {
 }
 
 /// A parcel has been sent, and what came of it is durable.
-pub fn parcel(core: &Core, channel: ChannelKind, job: &Job, allowed: &Allowed, steps: Steps) {
+pub fn parcel(core: &Core, channel: ChannelKind, shard: ShardNo, allowed: &Allowed, steps: Steps) {
     let Some(tracer) = &core.ports.spans.0 else { return };
     let (event, tenant) = (allowed.event, allowed.parcel.tenant);
     let first = allowed.sends.first().map_or(0, |send| send.position);
     let numbers = [
-        job.shard.0.into(),
+        shard.0.into(),
         channel as u64,
         allowed.parcel.first.0,
         allowed.round.into(),
@@ -90,7 +89,7 @@ pub fn parcel(core: &Core, channel: ChannelKind, job: &Job, allowed: &Allowed, s
     ];
     let mut attributes = about(tenant, event);
     attributes.push(("fantail.channel", Attribute::Text(channel.name().to_owned())));
-    attributes.push(("fantail.shard", Attribute::Number(job.shard.0.into())));
+    attributes.push(("fantail.shard", Attribute::Number(shard.0.into())));
     attributes.push(("fantail.round", Attribute::Number(allowed.round.into())));
     attributes.push(("fantail.deliveries", Attribute::Number(allowed.sends.len() as u64)));
     let root = root(event);

@@ -90,6 +90,8 @@ pub enum StartError {
     NoLayout,
     #[error("the audit log does not belong to this journal: {0}")]
     Audit(Refusal),
+    #[error("cannot read how far webhooks have told: {0}")]
+    Webhooks(Refusal),
 }
 
 type MachineQueue<M> = Queue<<M as Machine>::Ask, <M as Machine>::Answer>;
@@ -171,7 +173,9 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         audited: watch::Sender::new(false),
     });
     audit::feed::check(&core).map_err(StartError::Audit)?;
+    let known = webhooks::follow::known(&core).map_err(StartError::Webhooks)?;
     start_loops(&core);
+    core.ports.tasks.spawn("webhooks", Box::pin(webhooks::follow::run(core.clone(), known)));
     let Layout { shards, fronts, .. } = layout;
     let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };
     info!(replayed, shards, fronts, "node started");
@@ -208,7 +212,6 @@ fn start_loops(core: &Arc<Core>) {
         tasks.spawn("schedule", Box::pin(schedule::run(core.clone(), *front)));
     }
     tasks.spawn("dispatch", Box::pin(dispatch::run(core.clone())));
-    tasks.spawn("webhooks", Box::pin(webhooks::follow::run(core.clone())));
     tasks.spawn("audit", Box::pin(audit::feed::run(core.clone())));
     tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
     tasks.spawn("retention", Box::pin(retention_loop(core.clone())));

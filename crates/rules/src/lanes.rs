@@ -10,14 +10,15 @@
 //! low ──── 1 of 13 ─┘
 //! ```
 //! A tenant's work lies in streams, one per shard. One turn of a stream is out at a time, so that its work starts in
-//! order; several streams may be out at once, and what they use together beyond the quantum is owed in the next round.
+//! order; it takes all that waits, up to a limit, so that many small ones wait for one round and not for one each.
+//! Several streams may be out at once, and what they use together beyond the quantum is owed in the next round.
 //!
 //! What must never happen: critical work behind other work; a lane or tenant that waits for ever; two turns of one
 //! stream of a tenant in one lane at the same time. Not here: how many permits there are (`pacing`), and what a work
 //! item is: keys are served smallest first.
 
 use crate::ids::TenantId;
-use crate::limits::{PARCEL_MEMBERS_MAX, WORK_MAX, WORK_PER_TENANT_MAX};
+use crate::limits::{PARCEL_MEMBERS_MAX, TURN_WORKS_MAX, WORK_MAX, WORK_PER_TENANT_MAX};
 use crate::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -32,7 +33,8 @@ const ALL: [Priority; LANES] = [Priority::Critical, Priority::High, Priority::No
 /// What starts in order among itself: the work of one shard.
 pub type Stream = u16;
 
-/// Work that waits in one channel. Memory is bounded: `WORK_MAX` keys, and one more for each tenant and lane.
+/// Work that waits in one channel. Memory is bounded: `WORK_MAX` keys, one more for each tenant and lane, and what comes back
+/// from turns that are out.
 #[derive(Clone, Debug)]
 pub struct Lanes<K> {
     lanes: [Lane<K>; LANES],
@@ -80,15 +82,16 @@ pub struct Permits {
     pub quantum: u32,
 }
 
-/// One work item to serve. It is out until it comes back by [`Lanes::charge`].
+/// Work items to serve. They are out until they come back by [`Lanes::charge`].
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "a turn that never comes back stops its stream"]
 pub struct Turn<K> {
     pub lane: Priority,
     pub tenant: TenantId,
     pub stream: Stream,
-    pub key: K,
-    /// How many deliveries may be started, at least one.
+    /// In the order in which they are to start, at least one.
+    pub keys: Vec<K>,
+    /// How many deliveries of all of them may be started, at least one.
     pub deliveries_max: u32,
 }
 
@@ -101,13 +104,6 @@ pub enum Offered {
     /// The tenant has enough waiting here, or everybody has. The work stays where it was found, to be offered again when
     /// [`Lanes::held`] has gone down.
     Full,
-}
-
-/// Whether the work of a turn is done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
-    More,
-    Done,
 }
 
 impl<K: Ord> Queue<K> {
@@ -223,21 +219,23 @@ impl<K: Ord> Lanes<K> {
         let stream = queue.ready().expect("who is in the ring is ready");
         let waiting = queue.streams.get_mut(&stream).expect("a stream that is ready is there");
         waiting.is_out = true;
-        let key = waiting.work.pop_first().expect("a stream that is ready has work");
-        queue.held -= 1;
-        self.held[index] -= 1;
         let left = u32::try_from(queue.deficit).expect("who was popped owes nothing");
         let deliveries_max = left.min(free);
+        let works_max = TURN_WORKS_MAX.min(deliveries_max as usize);
+        let keys: Vec<K> = std::iter::from_fn(|| waiting.work.pop_first()).take(works_max).collect();
+        assert!(!keys.is_empty(), "a stream that is ready has work");
+        queue.held -= keys.len();
+        self.held[index] -= keys.len();
         self.floor = if index == 0 { self.floor } else { self.floor.max(lane.paid) };
         // Paid in advance, so that several turns that are out at a time come from the right lanes.
         lane.paid += u64::from(deliveries_max) * PRICES[index];
         lane.line_up(tenant, self.quantum);
-        Some(Turn { lane: ALL[index], tenant, stream, key, deliveries_max })
+        Some(Turn { lane: ALL[index], tenant, stream, keys, deliveries_max })
     }
 
-    /// A turn comes back, with what it used. A turn that used nothing loses its place, so that work that cannot be
-    /// served now does not hold up the others.
-    pub fn charge(&mut self, turn: Turn<K>, used: u32, rest: Rest) {
+    /// A turn comes back, with what it used; what it still holds is not done. A turn that used nothing loses its place, so
+    /// that work that cannot be served now does not hold up the others.
+    pub fn charge(&mut self, turn: Turn<K>, used: u32) {
         assert!(used <= turn.deliveries_max, "a turn uses what it was given");
         let index = turn.lane as usize;
         let lane = &mut self.lanes[index];
@@ -246,14 +244,16 @@ impl<K: Ord> Lanes<K> {
         lane.paid = lane.paid.max(self.floor.saturating_sub(ARREARS_MAX));
         let queue = lane.tenants.get_mut(&turn.tenant).expect("a queue stays while its turn is out");
         queue.deficit -= i64::from(used);
-        if used == 0 && rest == Rest::More {
+        if used == 0 && !turn.keys.is_empty() {
             queue.deficit = queue.deficit.min(0);
         }
         let waiting = queue.streams.get_mut(&turn.stream).expect("a stream stays while its turn is out");
         waiting.is_out = false;
-        if rest == Rest::More && waiting.work.insert(turn.key) {
-            queue.held += 1;
-            self.held[index] += 1;
+        for key in turn.keys {
+            if waiting.work.insert(key) {
+                queue.held += 1;
+                self.held[index] += 1;
+            }
         }
         if queue.tidy(turn.stream) {
             lane.tenants.remove(&turn.tenant);
@@ -338,8 +338,14 @@ mod tests {
     fn serve(lanes: &mut Lanes<u32>, permits: Permits) -> Option<(Priority, TenantId, u32)> {
         let turn = lanes.next(permits)?;
         let served = (turn.lane, turn.tenant, turn.deliveries_max);
-        lanes.charge(turn, served.2, Rest::More);
+        lanes.charge(turn, served.2);
         Some(served)
+    }
+
+    /// A turn comes back, and so many of its works are done.
+    fn charge(lanes: &mut Lanes<u32>, mut turn: Turn<u32>, used: u32, done: usize) {
+        turn.keys.drain(..done);
+        lanes.charge(turn, used);
     }
 
     #[test]
@@ -347,21 +353,35 @@ mod tests {
         let mut lanes =
             lanes(&[(Priority::Normal, A, 7), (Priority::Normal, A, 3), (Priority::Normal, B, 1)]);
         let first = lanes.next(PLENTY).expect("work waits");
-        assert_eq!((first.tenant, first.key, first.deliveries_max), (A, 3, 100));
+        assert_eq!((first.tenant, &first.keys[..], first.deliveries_max), (A, &[3, 7][..], 100));
         let second = lanes.next(PLENTY).expect("work waits");
-        assert_eq!((second.tenant, second.key), (B, 1));
+        assert_eq!((second.tenant, &second.keys[..]), (B, &[1][..]));
         assert_eq!(lanes.next(PLENTY), None, "both have a turn out");
         assert_eq!(lanes.offer(Priority::Normal, A, S, 3), Offered::Taken, "there is new work under its key");
-        assert_eq!(lanes.offer(Priority::Normal, A, S, 7), Offered::Known);
-        lanes.charge(second, 1, Rest::Done);
-        lanes.charge(first, 40, Rest::Done);
+        assert_eq!(lanes.offer(Priority::Normal, A, S, 3), Offered::Known);
+        charge(&mut lanes, second, 1, 1);
+        charge(&mut lanes, first, 40, 1);
         let third = lanes.next(PLENTY).expect("work waits");
-        assert_eq!((third.key, third.deliveries_max), (3, 60), "the quantum goes on");
-        lanes.charge(third, 60, Rest::Done);
+        assert_eq!((&third.keys[..], third.deliveries_max), (&[3, 7][..], 60), "the quantum goes on");
+        charge(&mut lanes, third, 60, 1);
         let fourth = lanes.next(PLENTY).expect("work waits");
-        assert_eq!((fourth.key, fourth.deliveries_max), (7, 100));
-        lanes.charge(fourth, 0, Rest::Done);
+        assert_eq!((&fourth.keys[..], fourth.deliveries_max), (&[7][..], 100));
+        charge(&mut lanes, fourth, 0, 1);
         assert_eq!(lanes.next(PLENTY), None);
+    }
+
+    // proves: PRI-04
+    #[test]
+    fn a_turn_takes_all_small_work_that_its_permits_could_serve() {
+        let mut lanes = Lanes::new();
+        (0..200).for_each(|key| assert_eq!(lanes.offer(Priority::High, A, S, key), Offered::Taken));
+        let few = lanes.next(Permits { free: 5, ..PLENTY }).expect("work waits");
+        assert_eq!((&few.keys[..], lanes.held(Priority::High, A)), (&[0, 1, 2, 3, 4][..], 195));
+        charge(&mut lanes, few, 3, 3);
+        let many = lanes.next(PLENTY).expect("work waits");
+        assert!(many.keys.iter().copied().eq(3..3 + TURN_WORKS_MAX as u32), "in order: {:?}", many.keys);
+        charge(&mut lanes, many, 64, TURN_WORKS_MAX);
+        assert_eq!((lanes.held(Priority::High, A), lanes.len()), (133, 133));
     }
 
     #[test]
@@ -370,7 +390,7 @@ mod tests {
         for tenant in [A, B, A, B] {
             let turn = lanes.next(PLENTY).expect("work waits");
             assert_eq!(turn.tenant, tenant);
-            lanes.charge(turn, 0, Rest::More);
+            lanes.charge(turn, 0);
         }
         assert!(lanes.retire(Priority::High, A, S, &1));
         assert!(!lanes.retire(Priority::High, A, S, &1));
@@ -434,7 +454,7 @@ mod tests {
         let turns: Vec<_> = (0..3).filter_map(|_| lanes.next(PLENTY)).collect();
         assert_eq!(turns.iter().map(|turn| turn.stream).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(lanes.next(PLENTY), None, "each stream has a turn out");
-        turns.into_iter().for_each(|turn| lanes.charge(turn, 100, Rest::More));
+        turns.into_iter().for_each(|turn| lanes.charge(turn, 100));
         lanes.offer(Priority::Normal, B, S, 1);
         let mut served = BTreeMap::new();
         for _ in 0..4 {
@@ -463,7 +483,7 @@ mod tests {
                 let turn = lanes.next(Permits { free, reserved: 0, quantum }).expect("work waits");
                 let (tenant, part) = (turn.tenant, turn.deliveries_max.min(appetite));
                 *used.entry(tenant).or_default() += part;
-                lanes.charge(turn, part, Rest::More);
+                lanes.charge(turn, part);
                 prop_assert!(used[&A].abs_diff(used[&B]) <= quantum, "{:?}", used);
             }
         }
@@ -528,19 +548,22 @@ mod tests {
                             prop_assert!((1..=permits.free).contains(&turn.deliveries_max));
                             let critical = free.is_some_and(|(lane, ..)| *lane == 0);
                             prop_assert_eq!(critical, turn.lane == Priority::Critical);
-                            prop_assert!(!is_out(turn.lane as u8, turn.tenant, turn.key));
-                            prop_assert!(waiting.remove(&(turn.lane as u8, turn.tenant, turn.key)));
+                            prop_assert!(turn.keys.is_sorted() && !turn.keys.is_empty());
+                            for key in &turn.keys {
+                                prop_assert!(!is_out(turn.lane as u8, turn.tenant, *key));
+                                prop_assert!(waiting.remove(&(turn.lane as u8, turn.tenant, *key)));
+                            }
                             out.push(turn);
                         }
                     }
                     _ => if !out.is_empty() {
-                        let turn = out.remove(key as usize % out.len());
+                        let mut turn = out.remove(key as usize % out.len());
                         let used = key.min(turn.deliveries_max);
-                        let rest = if what == 6 { Rest::More } else { Rest::Done };
-                        if rest == Rest::More {
-                            waiting.insert((turn.lane as u8, turn.tenant, turn.key));
-                        }
-                        lanes.charge(turn, used, rest);
+                        let done = if what == 6 { key as usize % turn.keys.len() } else { turn.keys.len() };
+                        turn.keys.drain(..done);
+                        let left = turn.keys.iter().map(|key| (turn.lane as u8, turn.tenant, *key));
+                        waiting.extend(left);
+                        lanes.charge(turn, used);
                     }
                 }
                 prop_assert_eq!(lanes.len(), waiting.len());

@@ -83,6 +83,8 @@ pub const EXPIRED_AFTER_MS: u64 = 270 * 24 * 3_600_000;
 pub const PARCEL_MEMBERS_MAX: u32 = 1_000;
 /// Users looked at for one parcel: each may cost a page of the column, and a record about 2 ms.
 pub const PARCEL_USERS_SCANNED_MAX: usize = 1_024;
+/// Works that one turn of the dispatcher takes: to plan so many of one member each costs about what one full parcel does.
+pub const TURN_WORKS_MAX: usize = 64;
 /// Keys of work that wait in the lanes of one channel (some 50 bytes each), and those of one tenant in one lane. More is
 /// left in the tables until these have gone.
 pub const WORK_MAX: usize = 1 << 18;

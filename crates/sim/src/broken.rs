@@ -49,6 +49,8 @@ pub enum Invariant {
     Audit = 103,
     /// A wall clock that jumps is not followed.
     Time = 102,
+    /// First attempts of one user in one lane and channel start in order.
+    StartOrder = 104,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

@@ -107,7 +107,12 @@ pub struct Deliveries {
     fronts: BTreeMap<(FrontNo, Position), FrontRecord>,
     shards: BTreeMap<ShardNo, Shard>,
     all: BTreeMap<Key, Delivery>,
+    /// The event that each device was sent last, for the first time, in each lane.
+    started: BTreeMap<Line, Arrival>,
 }
+
+/// What starts in order: a device by one channel in one lane.
+type Line = (ShardNo, TenantId, ChannelKind, UserNo, DeviceNo, u8);
 
 impl Deliveries {
     /// Nothing is left to be looked at, tried or waited for.

@@ -32,6 +32,8 @@ struct State {
     is_down: bool,
     /// Calls since they were last looked at.
     calls: Vec<Sent>,
+    /// References of messages that were handed over since then, in order; bytes leave a little later, in any order.
+    starts: Vec<String>,
     /// Copies that were taken in, by reference.
     copies: BTreeMap<String, u64>,
     /// Endpoints at which nobody is any more.
@@ -97,6 +99,10 @@ impl Provider {
 
     pub fn take_calls(&self) -> Vec<Sent> {
         std::mem::take(&mut self.state().calls)
+    }
+
+    pub fn take_starts(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().starts)
     }
 
     #[must_use]
@@ -188,6 +194,8 @@ impl Channel for Way {
         let Provider { chance, tasks, clock, .. } = &*self.provider;
         Box::pin(async move {
             let begun = clock.monotonic();
+            let references = shipment.messages.iter().map(|message| message.reference.clone());
+            self.provider.state().starts.extend(references);
             let mut agenda: BTreeMap<(Millis, usize), Step> = BTreeMap::new();
             for index in 0..shipment.messages.len() {
                 // Now and then somebody waits for a connection for so long that it is too late.

@@ -234,6 +234,9 @@ impl Sim {
     pub(crate) fn judge_calls(&mut self) -> Result<(), Broken> {
         let partitions = self.world.partitions();
         self.deliveries.follow(&self.world.journal, &partitions)?;
+        for reference in self.world.provider.take_starts() {
+            self.deliveries.started(&reference, &*self.world.keyring)?;
+        }
         for sent in self.world.provider.take_calls() {
             self.trace.note("sent", &sent);
             self.deliveries.called(&sent, &*self.world.keyring)?;

@@ -13,6 +13,7 @@ pub mod delivery;
 pub mod directory;
 pub mod endpoint;
 pub mod front;
+mod mark;
 pub mod root;
 pub mod shard;
 pub mod template;

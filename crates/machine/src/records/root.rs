@@ -7,7 +7,7 @@
 //!              rate: option rate
 //! 4 KeyRevoked tenant, id: text
 //! 5 to 7       templates: see `template`
-//! 40 to 42     webhooks to the producer: see `webhook`
+//! 40 to 43     webhooks to the producer: see `webhook`
 //!
 //! rate = perSecond: varint (0: no limit), burst: varint
 //! ```
@@ -41,6 +41,12 @@ pub enum RootRecord {
         id: String,
     },
     WebhookSwitched(WebhookSwitched),
+    /// The receiver takes nothing from now on, or does again.
+    WebhookFailing {
+        tenant: TenantId,
+        id: String,
+        is_failing: bool,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,6 +158,7 @@ impl Fact for RootRecord {
             Self::WebhookPut(_) => 40,
             Self::WebhookGone { .. } => 41,
             Self::WebhookSwitched(_) => 42,
+            Self::WebhookFailing { .. } => 43,
         }
     }
 
@@ -166,6 +173,9 @@ impl Fact for RootRecord {
             Self::TemplateActivated(activated) => activated.write(w),
             Self::WebhookPut(put) => put.write(w),
             Self::WebhookSwitched(switched) => switched.write(w),
+            Self::WebhookFailing { tenant, id, is_failing } => {
+                w.tenant(*tenant).text(id).flag(*is_failing);
+            }
             Self::KeyRevoked { tenant, id }
             | Self::TemplateGone { tenant, id }
             | Self::WebhookGone { tenant, id } => {
@@ -186,6 +196,7 @@ impl Fact for RootRecord {
             40 => Self::WebhookPut(WebhookPut::read(r)?),
             41 => Self::WebhookGone { tenant: r.tenant()?, id: r.text()? },
             42 => Self::WebhookSwitched(WebhookSwitched::read(r)?),
+            43 => Self::WebhookFailing { tenant: r.tenant()?, id: r.text()?, is_failing: r.flag()? },
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -16,20 +16,19 @@
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
 //! 20 to 26: see `delivery`
-//! 40 Told: see `webhook`
+//! 40 Told, 41 Untold: see `webhook`
 //! ```
 
 use super::Fact;
 use super::delivery::{self, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use super::endpoint::{EndpointPut, EndpointState};
 use super::front::{Delivery, Size};
+use super::mark;
 use super::webhook::Told;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::work::WorkId;
 use fantail_ports::keyring::Sealed;
-use fantail_rules::ids::{
-    Arrival, DeviceNo, FrontNo, KeyNo, ListId, Lookup, Millis, Position, TenantId, UserNo,
-};
+use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, ListId, Lookup, Position, TenantId, UserNo};
 use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::ulid::Ulid;
 
@@ -123,6 +122,11 @@ pub enum ShardRecord {
     Swept(Swept),
     /// A webhook to the producer has told everything through a record.
     Told(Told),
+    /// It is gone, and with it how far it had told.
+    Untold {
+        tenant: TenantId,
+        webhook: String,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -160,43 +164,6 @@ pub struct Given {
     pub event: Ulid,
     pub delivery: Option<Delivery>,
     pub members: Vec<UserNo>,
-}
-
-fn mark_code(mark: Mark) -> (u8, Millis) {
-    match mark {
-        Mark::Read => (1, Millis(0)),
-        Mark::Unread => (2, Millis(0)),
-        Mark::Seen => (3, Millis(0)),
-        Mark::Archive => (4, Millis(0)),
-        Mark::Unarchive => (5, Millis(0)),
-        Mark::Snooze { until } => (6, until),
-        Mark::Unsnooze => (7, Millis(0)),
-        Mark::Delete => (8, Millis(0)),
-    }
-}
-
-fn read_mark(r: &mut Reader<'_>) -> Result<Mark, Malformed> {
-    let (code, until) = (r.u8()?, r.millis()?);
-    Ok(match code {
-        1 => Mark::Read,
-        2 => Mark::Unread,
-        3 => Mark::Seen,
-        4 => Mark::Archive,
-        5 => Mark::Unarchive,
-        6 => Mark::Snooze { until },
-        7 => Mark::Unsnooze,
-        8 => Mark::Delete,
-        _ => return Err(Malformed::Value("mark")),
-    })
-}
-
-fn read_watermark(r: &mut Reader<'_>) -> Result<Watermark, Malformed> {
-    match r.u8()? {
-        1 => Ok(Watermark::Read),
-        2 => Ok(Watermark::Seen),
-        3 => Ok(Watermark::Archived),
-        _ => Err(Malformed::Value("watermark")),
-    }
 }
 
 fn read_arrivals(r: &mut Reader<'_>) -> Result<Vec<Arrival>, Malformed> {
@@ -259,6 +226,7 @@ impl Fact for ShardRecord {
             Self::Closed { .. } => 25,
             Self::Swept(_) => 26,
             Self::Told(_) => 40,
+            Self::Untold { .. } => 41,
         }
     }
 
@@ -283,8 +251,7 @@ impl Fact for ShardRecord {
                 w.ascending(given.members.iter().map(|member| member.0));
             }
             Self::Marked { tenant, user, mark, arrivals } => {
-                let (code, until) = mark_code(*mark);
-                w.tenant(*tenant).user(*user).u8(code).millis(until);
+                mark::write(w.tenant(*tenant).user(*user), *mark);
                 w.ascending(arrivals.iter().map(|arrival| arrival.0));
             }
             Self::Moved { tenant, user, watermark, to } => {
@@ -328,6 +295,9 @@ impl Fact for ShardRecord {
             Self::Closed { work, code } => delivery::write_closed(w, *work, code),
             Self::Swept(swept) => swept.write(w),
             Self::Told(told) => told.write(w),
+            Self::Untold { tenant, webhook } => {
+                w.tenant(*tenant).text(webhook);
+            }
         }
     }
 
@@ -361,13 +331,13 @@ impl Fact for ShardRecord {
             6 => Self::Marked {
                 tenant: r.tenant()?,
                 user: r.user()?,
-                mark: read_mark(r)?,
+                mark: mark::read(r)?,
                 arrivals: read_arrivals(r)?,
             },
             7 => Self::Moved {
                 tenant: r.tenant()?,
                 user: r.user()?,
-                watermark: read_watermark(r)?,
+                watermark: mark::read_watermark(r)?,
                 to: r.arrival()?,
             },
             8 => Self::Cleared { tenant: r.tenant()?, user: r.user()?, arrivals: read_arrivals(r)? },
@@ -392,6 +362,7 @@ impl Fact for ShardRecord {
             }
             26 => Self::Swept(Swept::read(r)?),
             40 => Self::Told(Told::read(r)?),
+            41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
             _ => return Err(Malformed::Tag(tag)),
         })
     }

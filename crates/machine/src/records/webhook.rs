@@ -4,7 +4,9 @@
 //! 40 WebhookPut      tenant, id: text, target: sealed, url: sealed, events: varint      (root)
 //! 41 WebhookGone     tenant, id: text                                                   (root)
 //! 42 WebhookSwitched tenant, id: text, off: option text                                 (root)
+//! 43 WebhookFailing  tenant, id: text, isFailing: flag                                  (root)
 //! 40 Told            tenant, webhook: text, through: position                           (shard)
+//! 41 Untold          tenant, webhook: text                                              (shard)
 //! ```
 //! `target` is where and with which secret, as the channel reads it; both are sealed under the tenant's own key.
 

@@ -156,6 +156,9 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::WebhookPut(record) => webhook::apply_put(view, record, at),
         RootRecord::WebhookSwitched(record) => webhook::apply_switched(view, record, at)?,
         RootRecord::WebhookGone { tenant, id } => webhook::apply_gone(view, *tenant, id),
+        RootRecord::WebhookFailing { tenant, id, is_failing } => {
+            webhook::apply_failing(view, (*tenant, id), *is_failing, at);
+        }
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
-//! Webhooks to the producer: made, switched off and on, deleted.
+//! Webhooks to the producer: made, failing and well again, switched off and on, deleted.
 //!
-//! Comes from: the webhook API, and the loop that sends, when a receiver fails for too long.
+//! Comes from: the webhook API, and the loop that sends, when a receiver begins to fail, takes messages again, or fails
+//! for too long.
 //! Decides: whether there is such a webhook, and room for another one. Goes to: `control`, which everybody reads.
 
 use crate::Planned;
 use crate::records::root::{RootRecord, Tenant};
 use crate::records::webhook::{WebhookPut, WebhookSwitched};
-use crate::tables::webhook::{self, WebhookRow};
+use crate::tables::webhook::{self, Since, WebhookRow};
 use crate::tables::{get, put, root};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
@@ -21,6 +22,12 @@ pub enum Ask {
         tenant: TenantId,
         id: String,
         off: Option<String>,
+    },
+    /// Its receiver takes nothing from now on, or does again.
+    Fail {
+        tenant: TenantId,
+        id: String,
+        is_failing: bool,
     },
     Delete {
         tenant: TenantId,
@@ -53,6 +60,16 @@ pub(super) fn plan(
             }
             row.off = off.clone().map(|why| (why, now));
             let record = RootRecord::WebhookSwitched(WebhookSwitched { tenant, id, off });
+            Ok(Planned::one(record, Answer::Webhook(row)))
+        }
+        Ask::Fail { tenant, id, is_failing } => {
+            let Some(row) = get::<WebhookRow>(view, &webhook::key(tenant, &id))? else {
+                return Ok(Planned::nothing(Answer::Unknown));
+            };
+            if webhook::failing_since(view, tenant, &id)?.is_some() == is_failing {
+                return Ok(Planned::nothing(Answer::Webhook(row)));
+            }
+            let record = RootRecord::WebhookFailing { tenant, id, is_failing };
             Ok(Planned::one(record, Answer::Webhook(row)))
         }
         Ask::Delete { tenant, id } => {
@@ -96,9 +113,21 @@ pub(super) fn apply_switched(
         row.off = record.off.clone().map(|why| (why, at));
         put(view, key, &row);
     }
+    // Whoever is switched on begins anew.
+    apply_failing(view, (record.tenant, &record.id), false, at);
     Ok(())
+}
+
+pub(super) fn apply_failing(view: &mut View<'_>, webhook: (TenantId, &str), is_failing: bool, at: Millis) {
+    let key = webhook::failing_key(webhook.0, webhook.1);
+    if is_failing {
+        put(view, key, &Since(at));
+    } else {
+        view.delete(key);
+    }
 }
 
 pub(super) fn apply_gone(view: &mut View<'_>, tenant: TenantId, id: &str) {
     view.delete(webhook::key(tenant, id));
+    view.delete(webhook::failing_key(tenant, id));
 }

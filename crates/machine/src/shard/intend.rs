@@ -1,13 +1,13 @@
 //! The next parcel of some work: who is in it, and what may be sent.
 //!
-//! Comes from: the dispatcher, with permits for so many deliveries. Decides: the members of the parcel and, gate by gate
+//! Comes from: `serve`, with permits for so many deliveries. Decides: the members of the parcel and, gate by gate
 //! in the order of DEL-21, what becomes of each: cancelled or expired, suppressed for want of an endpoint, or allowed.
 //! Goes to: the `Intend` record; once it is durable the leader sends exactly the members that it marks as Intent.
 //!
 //! What must never happen: a member that is in two parcels of one work, or a send that no durable Intend allows.
 
-use super::{Derived, Plan, ShardAnswer, dispatch, ledgers};
-use crate::Planned;
+use super::serve::{Decided, Served};
+use super::{Derived, dispatch, ledgers};
 use crate::columns::{self, Reach};
 use crate::parcel::{Collector, Member, Members, Words};
 use crate::records::delivery::Intend;
@@ -61,16 +61,14 @@ pub(super) fn plan(
     work: WorkId,
     deliveries_max: u32,
     now: Millis,
-) -> Result<Plan, TablesError> {
-    let Some(row) = work::find(view, work)? else {
-        return Ok(Planned::nothing(ShardAnswer::Allowed { allowed: None, more: false }));
-    };
+) -> Result<Decided, TablesError> {
+    let Some(row) = work::find(view, work)? else { return Ok(Decided::nothing()) };
     let halted = work::halted(view, work.tenant, work.arrival)?;
     let stop = stopped(halted, row.terms, now);
     if let (Some(code), To::List(_)) = (stop, row.to) {
         // Who was never looked at was never promised anything.
         let record = ShardRecord::Closed { work, code: code.1.to_owned() };
-        return Ok(Planned::one(record, ShardAnswer::Allowed { allowed: None, more: false }));
+        return Ok(Decided { record: Some(record), ..Decided::nothing() });
     }
     let found = gather(view, work, &row, deliveries_max)?;
     let verdicts = judge(&found.members, stop);
@@ -86,7 +84,8 @@ pub(super) fn plan(
         members: found.members,
         verdicts,
     });
-    Ok(Planned::one(record, ShardAnswer::Allowed { allowed: Some(allowed), more }))
+    let served = Served { allowed: Some(allowed), more };
+    Ok(Decided { record: Some(record), served, looked_at: found.scanned })
 }
 
 /// The first gate: whether anything of this event may still be sent.
@@ -104,6 +103,8 @@ struct Found {
     members: Members,
     next: Option<UserNo>,
     unreached: u64,
+    /// Users that were looked at.
+    scanned: usize,
 }
 
 fn gather(view: &View<'_>, work: WorkId, row: &WorkRow, deliveries_max: u32) -> Result<Found, TablesError> {
@@ -124,11 +125,11 @@ fn gather(view: &View<'_>, work: WorkId, row: &WorkRow, deliveries_max: u32) -> 
             // A user with more devices than there are permits would never get a turn.
             let room = (deliveries_max as usize).max(if collector.count() == 0 { devices.len() } else { 0 });
             if !collector.add(*user, devices, room) {
-                return Ok(Found { members: collector.finish(), next: Some(*user), unreached });
+                return Ok(Found { members: collector.finish(), next: Some(*user), unreached, scanned });
             }
         }
     }
-    Ok(Found { members: collector.finish(), next, unreached })
+    Ok(Found { members: collector.finish(), next, unreached, scanned })
 }
 
 struct Chunk<'a, 'v> {

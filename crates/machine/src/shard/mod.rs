@@ -1,8 +1,8 @@
 //! A shard owns some users: who they are, what they follow, what they got and what they did with it.
 //!
 //! One file per record family, plan and apply side by side: `users`, `endpoints`, `edges`, `take`, `mark`, `report`,
-//! `expire`; then how events leave the house: `dispatch`, `intend`, `wake`, `outcome`, `redrive`, folded by `ledgers` and
-//! dropped by `sweep`.
+//! `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake`, `outcome`,
+//! `redrive`, folded by `ledgers` and dropped by `sweep`.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 pub mod edges;
@@ -19,6 +19,7 @@ pub mod intend;
 mod ledgers;
 pub mod outcome;
 pub mod redrive;
+pub mod serve;
 mod sweep;
 pub mod wake;
 
@@ -79,6 +80,11 @@ pub enum ShardAsk {
         told: Told,
         from: Option<Position>,
     },
+    /// The webhook is gone.
+    Untell {
+        tenant: TenantId,
+        webhook: String,
+    },
     Expire {
         tenant: TenantId,
         retention_days: u32,
@@ -109,15 +115,9 @@ pub enum ShardAsk {
         tenant: TenantId,
         page: u64,
     },
-    /// The next parcel of some work, of at most so many deliveries.
-    Intend {
-        work: WorkId,
-        deliveries_max: u32,
-    },
-    /// The members of a parcel that are due.
-    Wake {
-        parcel: ParcelId,
-        due: Millis,
+    /// What these jobs allow, in order, of at most so many deliveries.
+    Serve {
+        jobs: Vec<serve::Job>,
         deliveries_max: u32,
     },
     Outcome {
@@ -171,11 +171,8 @@ pub enum ShardAnswer {
     Aged {
         next: Option<u64>,
     },
-    /// `more`: there is more to decide about.
-    Allowed {
-        allowed: Option<intend::Allowed>,
-        more: bool,
-    },
+    /// Of the first so many jobs; the others were not looked at.
+    Served(Vec<serve::Served>),
     /// So many dead letters.
     Redriven(u64),
     UnknownDelivery,
@@ -196,6 +193,7 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
         ShardAsk::Reported { sizes } => Ok(Planned::one(ShardRecord::Reported { sizes }, ShardAnswer::Noted)),
         ShardAsk::Shredded { keys } => Ok(Planned::one(ShardRecord::Shredded { keys }, ShardAnswer::Noted)),
         ShardAsk::Told { told, from } => told::plan(view, told, from),
+        ShardAsk::Untell { tenant, webhook } => told::plan_untell(view, tenant, webhook),
         ShardAsk::Expire { tenant, retention_days, swept } => {
             expire::plan(view, tenant, retention_days, swept, now)
         }
@@ -208,8 +206,7 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
         }
         ShardAsk::Hear { tenant, heard } => endpoints::plan_hear(view, tenant, &heard),
         ShardAsk::Age { tenant, page } => endpoints::plan_age(view, tenant, page, now),
-        ShardAsk::Intend { work, deliveries_max } => intend::plan(view, work, deliveries_max, now),
-        ShardAsk::Wake { parcel, due, deliveries_max } => wake::plan(view, parcel, due, deliveries_max, now),
+        ShardAsk::Serve { jobs, deliveries_max } => serve::plan(view, &jobs, deliveries_max, now),
         ShardAsk::Outcome { parcel, told } => outcome::plan(view, parcel, &told, now, moment.random),
         ShardAsk::Orphans { parcel } => outcome::plan_orphans(view, parcel, now),
         ShardAsk::Redrive { parcel, wish, users } => redrive::plan(view, parcel, wish, users.as_deref(), now),
@@ -281,6 +278,10 @@ pub fn apply(
         ShardRecord::Swept(swept) => sweep::apply(view, swept),
         ShardRecord::Told(told) => {
             told::apply(view, told);
+            Ok(())
+        }
+        ShardRecord::Untold { tenant, webhook } => {
+            told::apply_untold(view, *tenant, webhook);
             Ok(())
         }
     }

@@ -1,12 +1,12 @@
 //! Another round of a parcel: members whose time has come.
 //!
-//! Comes from: a timer of the parcel, through the dispatcher and its permits. Decides: all gates again for what was
+//! Comes from: a timer of the parcel, through `serve` and its permits. Decides: all gates again for what was
 //! deferred, and what to do about what is unknown since no evidence came. Goes to: the `Wake` record, and as in the
 //! first round the leader sends what it marks as Intent.
 
 use super::intend::{self, Allowed, ENDPOINT_GONE};
-use super::{Derived, Plan, ShardAnswer, ledgers};
-use crate::Planned;
+use super::serve::{Decided, Served};
+use super::{Derived, ledgers};
 use crate::parcel::Words;
 use crate::records::delivery::Wake;
 use crate::records::shard::ShardRecord;
@@ -29,9 +29,9 @@ pub(super) fn plan(
     due: Millis,
     deliveries_max: u32,
     now: Millis,
-) -> Result<Plan, TablesError> {
-    let nothing = ShardAnswer::Allowed { allowed: None, more: false };
-    let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Planned::nothing(nothing)) };
+) -> Result<Decided, TablesError> {
+    let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Decided::nothing()) };
+    let looked_at = ledger.members.count();
     let stop = intend::stopped(work::halted(view, parcel.tenant, parcel.arrival)?, ledger.terms, now);
     let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
     let (mut sends, mut more) = (Vec::new(), false);
@@ -56,13 +56,14 @@ pub(super) fn plan(
         verdicts.push(verdict);
     }
     if positions.is_empty() {
-        return Ok(Planned::nothing(nothing));
+        return Ok(Decided { looked_at, ..Decided::nothing() });
     }
     let round = ledger.round.saturating_add(1);
     let decided = u32::try_from(positions.len()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: ledger.event, terms: ledger.terms, round, sends, decided };
     let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts });
-    Ok(Planned::one(record, ShardAnswer::Allowed { allowed: Some(allowed), more }))
+    let served = Served { allowed: Some(allowed), more };
+    Ok(Decided { record: Some(record), served, looked_at })
 }
 
 /// What becomes of one member.

@@ -52,6 +52,7 @@ pub enum Family {
     TemplateDefinition = 6,
     TemplateFloor = 7,
     Webhook = 8,
+    WebhookFailing = 9,
     FrontState = 16,
     Idempotency = 17,
     Event = 18,

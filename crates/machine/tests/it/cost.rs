@@ -1,7 +1,7 @@
 //! What the largest legal records cost in rows: a leader folds nothing else while it folds one, so no request may
 //! make a record that touches more. Rows are counted, not time; the numbers are the arithmetic of each layout.
 
-use crate::deliveries::{by, told};
+use crate::deliveries::{by, one, told};
 use crate::endpoints::{hear, register, registration};
 use crate::harness::{DAY_MS, FRONT, Node, TENANT, list, lookup, put_of, sealed};
 use fantail_machine::front::FrontAsk;
@@ -12,6 +12,7 @@ use fantail_machine::shard::edges::{AskEdge, Edit};
 use fantail_machine::shard::endpoints::Registration;
 use fantail_machine::shard::outcome::Said;
 use fantail_machine::shard::redrive::Wish;
+use fantail_machine::shard::serve::Job;
 use fantail_machine::tables::ledger::ParcelId;
 use fantail_machine::tables::work::WorkId;
 use fantail_rules::channel_kind::ChannelKind;
@@ -206,7 +207,7 @@ fn the_largest_parcel_of_a_list_costs_a_handful_of_rows() {
     assert_eq!(node.rows_touched, [6 + 2]);
     let work = WorkId { tenant: TENANT, arrival: Arrival(1), channel: ChannelKind::Push };
     let parcel = ParcelId::of(work, UserNo(0));
-    node.shard(ShardAsk::Intend { work, deliveries_max: 1_000 });
+    node.shard(one(Job::Work(work), 1_000));
     // The ledger, two tallies, the to-do row, and the work that is done.
     assert_eq!(node.rows_touched, [5]);
     let answer = |said: Said| (0..1_000).map(|at| told(at, said, "said")).collect();
@@ -215,7 +216,7 @@ fn the_largest_parcel_of_a_list_costs_a_handful_of_rows() {
     // The ledger, two tallies, the to-do row, and timers: a second or two apart at most.
     assert!(matches!(node.rows_touched[..], [5..=7]), "{:?}", node.rows_touched);
     node.now = node.now.plus(10_000);
-    node.shard(ShardAsk::Wake { parcel, due: node.now, deliveries_max: 1_000 });
+    node.shard(one(Job::Wake { parcel, due: node.now }, 1_000));
     assert!(matches!(node.rows_touched[..], [5..=7]), "{:?}", node.rows_touched);
     node.shard(ShardAsk::Outcome { parcel, told: answer(Said::Malformed) });
     assert_eq!(node.rows_touched, [5], "and a row among the dead letters");
@@ -241,7 +242,7 @@ fn the_largest_parcel_of_names_costs_a_row_per_member_and_no_more() {
     // As without deliveries; the members, the work, and the ledger and two tallies of their inboxes.
     assert_eq!(node.rows_touched, [4 + 2 + 3]);
     let work = WorkId { tenant: TENANT, arrival: Arrival(1), channel: ChannelKind::Push };
-    node.shard(ShardAsk::Intend { work, deliveries_max: 1_000 });
+    node.shard(one(Job::Work(work), 1_000));
     assert_eq!(node.rows_touched, [5]);
     let parcel = ParcelId::of(work, UserNo(0));
     let told = (0..1_000).map(|at| told(at, Said::Accepted, "")).collect();
@@ -272,13 +273,13 @@ fn planning_for_a_dense_list_reads_few_rows() {
     node.take_all();
     let work = WorkId { tenant: TENANT, arrival: Arrival(1), channel: ChannelKind::Push };
     let parcel = ParcelId::of(work, UserNo(0));
-    let reads = node.reads_of(ShardAsk::Intend { work, deliveries_max: 1_000 });
+    let reads = node.reads_of(one(Job::Work(work), 1_000));
     assert!(reads <= 40, "{reads} rows to plan and fold the first round");
     let after = Said::NotTaken { cause: Cause::Scope, retry_after_ms: None };
     let told = (0..1_000).map(|at| told(at, after, "")).collect();
     let reads = node.reads_of(ShardAsk::Outcome { parcel, told });
     assert!(reads <= 10, "{reads} rows to write down what came of it");
     node.now = node.now.plus(10_000);
-    let reads = node.reads_of(ShardAsk::Wake { parcel, due: node.now, deliveries_max: 1_000 });
+    let reads = node.reads_of(one(Job::Wake { parcel, due: node.now }, 1_000));
     assert!(reads <= 40, "{reads} rows to plan and fold another round");
 }

@@ -11,6 +11,7 @@ mod chance;
 mod guard;
 mod later;
 mod parcels;
+mod turns;
 
 pub use audit::audit;
 pub use chance::{Act, act, drive};
@@ -21,6 +22,7 @@ use fantail_machine::parcel::Member;
 use fantail_machine::records::front::Delivery;
 use fantail_machine::shard::intend::{Allowed, Send};
 use fantail_machine::shard::outcome::{Said, Told};
+use fantail_machine::shard::serve::{Job, Served};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing, Timer};
 use fantail_machine::tables::tally::{self, Tally};
@@ -71,18 +73,30 @@ pub fn work(node: &Node) -> WorkId {
 }
 
 pub fn intend(node: &mut Node, work: WorkId, deliveries_max: u32) -> (Option<Allowed>, bool) {
-    allowed(node, ShardAsk::Intend { work, deliveries_max })
+    allowed(node, one(Job::Work(work), deliveries_max))
 }
 
 pub fn wake(node: &mut Node, timer: Timer, deliveries_max: u32) -> (Option<Allowed>, bool) {
-    allowed(node, ShardAsk::Wake { parcel: timer.parcel, due: timer.due, deliveries_max })
+    let Timer { parcel, due, .. } = timer;
+    allowed(node, one(Job::Wake { parcel, due }, deliveries_max))
+}
+
+/// A turn with one job.
+pub fn one(job: Job, deliveries_max: u32) -> ShardAsk {
+    ShardAsk::Serve { jobs: vec![job], deliveries_max }
 }
 
 fn allowed(node: &mut Node, ask: ShardAsk) -> (Option<Allowed>, bool) {
+    let served = served(node, ask);
+    assert_eq!(served.len(), 1, "the only job is looked at");
+    served.into_iter().next().map(|served| (served.allowed, served.more)).expect("there is one")
+}
+
+pub fn served(node: &mut Node, ask: ShardAsk) -> Vec<Served> {
     let answer = node.shard(ask);
     audit(node);
     match answer {
-        ShardAnswer::Allowed { allowed, more } => (allowed, more),
+        ShardAnswer::Served(served) => served,
         other => panic!("{other:?}"),
     }
 }

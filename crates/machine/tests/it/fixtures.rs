@@ -3,10 +3,11 @@
 //! new layout a new version or tag, keep reading the old one, and add lines; never change one.
 
 use crate::courier::Courier;
-use crate::deliveries::{by, told};
+use crate::deliveries::{by, one, told};
 use crate::endpoints::{address, hear, register, registration};
 use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, put_of, sealed};
 use crate::templates;
+use crate::webhooks;
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::parcel::{Collector, Words};
@@ -17,11 +18,13 @@ use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Options, 
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
+use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::RootAsk;
 use fantail_machine::root::template::Expect;
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::shard::outcome::Said;
+use fantail_machine::shard::serve::Job;
 use fantail_machine::shard::users::Put;
 use fantail_machine::tables::ledger::{ParcelId, Standing};
 use fantail_machine::tables::track::Note;
@@ -70,10 +73,10 @@ fn released_records_are_still_read() {
 
 #[test]
 fn every_record_kind_has_a_fixture() {
-    assert_eq!(tags(&root_examples()), (1..=7).collect());
+    assert_eq!(tags(&root_examples()), (1..=7).chain(40..=43).collect());
     assert_eq!(tags(&front_examples()), (1..=7).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
-    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).collect());
+    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).chain(40..=41).collect());
 }
 
 // proves: TEN-01
@@ -97,7 +100,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected = (1..=7).chain(16..=23).chain(32..=59).chain(96..=97);
+    let expected = (1..=9).chain(16..=23).chain(32..=60).chain(96..=97);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -154,6 +157,11 @@ fn history() -> Node {
     register(&mut node, 16, registration(16, 1, 7));
     node.delete_user(16);
     leave_the_house(&mut node, &users);
+    webhooks::put(&mut node, "wh_1");
+    webhooks::fail(&mut node, "wh_1", true);
+    webhooks::put(&mut node, "wh_2");
+    webhooks::switch(&mut node, "wh_2", Some("gone"));
+    webhooks::tell(&mut node, "wh_1", 300, None);
     node
 }
 
@@ -177,14 +185,14 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
     let cancelled = node.post(list(2), true);
     node.take_all();
     let work = |arrival| WorkId { tenant: TENANT, arrival: Arrival(arrival), channel: ChannelKind::Push };
-    node.shard(ShardAsk::Intend { work: work(5), deliveries_max: 1_000 });
+    node.shard(one(Job::Work(work(5)), 1_000));
     let told = vec![
         told(0, Said::Malformed, "bad_payload"),
         told(1, Said::NotTaken { cause: Cause::Message, retry_after_ms: Some(9_000) }, "busy"),
         told(2, Said::NotTaken { cause: Cause::Message, retry_after_ms: Some(9_000) }, "busy"),
     ];
     node.shard(ShardAsk::Outcome { parcel: ParcelId::of(work(5), UserNo(0)), told });
-    node.shard(ShardAsk::Intend { work: work(6), deliveries_max: 2 });
+    node.shard(one(Job::Work(work(6)), 2));
     assert_eq!(node.front(FrontAsk::Cancel { tenant: TENANT, event: cancelled }), FrontAnswer::Cancelled);
     node.take_all();
     assert!(listed < cancelled);
@@ -234,6 +242,16 @@ fn root_examples() -> Vec<RootRecord> {
             active: true,
         }),
         RootRecord::TemplateGone { tenant, id: "welcome".into() },
+        RootRecord::WebhookPut(WebhookPut {
+            tenant,
+            id: "wh_1".into(),
+            target: sealed(1),
+            url: sealed(2),
+            events: 300,
+        }),
+        RootRecord::WebhookGone { tenant, id: "wh_1".into() },
+        RootRecord::WebhookSwitched(WebhookSwitched { tenant, id: "wh_1".into(), off: Some("410".into()) }),
+        RootRecord::WebhookFailing { tenant, id: "wh_1".into(), is_failing: true },
     ]
 }
 
@@ -414,6 +432,8 @@ fn delivery_examples() -> Vec<ShardRecord> {
             parcels: vec![parcel, ParcelId { channel: ChannelKind::Sms, ..parcel }],
             arrivals: vec![Arrival(69_000), Arrival(70_000)],
         }),
+        ShardRecord::Told(Told { tenant: TenantId(300), webhook: "wh_1".into(), through: Position(70_000) }),
+        ShardRecord::Untold { tenant: TenantId(300), webhook: "wh_1".into() },
     ]
 }
 

@@ -26,6 +26,7 @@ mod scheduled;
 mod take;
 mod templates;
 mod users;
+mod webhooks;
 
 mod cost;
 mod random;

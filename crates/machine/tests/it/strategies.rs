@@ -8,6 +8,7 @@ use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord,
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
+use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
 use fantail_machine::tables::directory::{AddressRow, Suppression};
 use fantail_machine::tables::ledger::{LedgerRow, ParcelId, Standing};
 use fantail_machine::tables::track::Note;
@@ -143,6 +144,21 @@ fn template_record() -> impl Strategy<Value = RootRecord> {
     ]
 }
 
+fn webhook_record() -> impl Strategy<Value = RootRecord> {
+    let name = || (tenant(), any::<String>());
+    prop_oneof![
+        (name(), sealed(), sealed(), any::<u32>()).prop_map(|((tenant, id), target, url, events)| {
+            RootRecord::WebhookPut(WebhookPut { tenant, id, target, url, events })
+        }),
+        (name(), option::of(any::<String>())).prop_map(|((tenant, id), off)| {
+            RootRecord::WebhookSwitched(WebhookSwitched { tenant, id, off })
+        }),
+        (name(), any::<bool>())
+            .prop_map(|((tenant, id), is_failing)| { RootRecord::WebhookFailing { tenant, id, is_failing } }),
+        name().prop_map(|(tenant, id)| RootRecord::WebhookGone { tenant, id }),
+    ]
+}
+
 pub fn root_record() -> impl Strategy<Value = RootRecord> {
     prop_oneof![
         any::<(u16, u16, u16)>().prop_map(|(shards, fronts, directories)| {
@@ -152,6 +168,7 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
         api_key().prop_map(RootRecord::KeyPut),
         (tenant(), any::<String>()).prop_map(|(tenant, id)| RootRecord::KeyRevoked { tenant, id }),
         template_record(),
+        webhook_record(),
     ]
 }
 
@@ -510,6 +527,16 @@ pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
         6 => user_record(),
         6 => delivery_record(),
         3 => endpoint_record(),
+        1 => told_record(),
+    ]
+}
+
+fn told_record() -> impl Strategy<Value = ShardRecord> {
+    prop_oneof![
+        (tenant(), any::<String>(), any::<u64>()).prop_map(|(tenant, webhook, through)| {
+            ShardRecord::Told(Told { tenant, webhook, through: Position(through) })
+        }),
+        (tenant(), any::<String>()).prop_map(|(tenant, webhook)| ShardRecord::Untold { tenant, webhook }),
     ]
 }
 

@@ -111,6 +111,8 @@ fn of_root(fact: RootRecord, record: &Record) -> Vec<Said> {
             let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
             Said::action(switched.tenant, action, switched.id)
         }
+        // Nobody did that.
+        RootRecord::WebhookFailing { .. } => return Vec::new(),
     };
     vec![said]
 }
@@ -195,7 +197,8 @@ async fn of_shard(speaker: Speaker<'_>, fact: ShardRecord, record: &Record) -> R
         | ShardRecord::Expired { .. }
         | ShardRecord::Swept(_)
         | ShardRecord::EndpointPut { .. }
-        | ShardRecord::Told(_) => Ok(Vec::new()),
+        | ShardRecord::Told(_)
+        | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! What dispatch knows: the lanes and the pace of each channel, and what may wait in each shard's tables.
 
 use super::way::Way;
-use super::{Job, What};
+use super::{Came, Task};
+use fantail_machine::shard::serve::Job;
 use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom};
 use fantail_machine::tables::work::{WorkId, WorkRow};
 use fantail_rules::channel_kind::ChannelKind;
@@ -73,8 +74,8 @@ impl State {
     }
 
     pub fn put_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) -> Offered {
-        let job = Job { arrival: work.arrival, shard, what: What::Work(work) };
-        self.put(work.channel, lane, work.tenant, job)
+        let task = Task { arrival: work.arrival, job: Job::Work(work) };
+        self.put(shard, (work.channel, lane, work.tenant), task)
     }
 
     /// A timer whose time has come.
@@ -83,8 +84,8 @@ impl State {
         if !self.shards.entry(shard).or_default().woken.insert((due, parcel)) {
             return Offered::Known;
         }
-        let job = Job { arrival: parcel.arrival, shard, what: What::Wake { parcel, due } };
-        let offered = self.put(parcel.channel, lane, parcel.tenant, job);
+        let task = Task { arrival: parcel.arrival, job: Job::Wake { parcel, due } };
+        let offered = self.put(shard, (parcel.channel, lane, parcel.tenant), task);
         if offered == Offered::Full {
             self.shards.entry(shard).or_default().woken.remove(&(due, parcel));
         }
@@ -131,9 +132,21 @@ impl State {
         waiting.due = earlier(waiting.due, again);
     }
 
-    pub fn put(&mut self, channel: ChannelKind, lane: Priority, tenant: TenantId, job: Job) -> Offered {
+    /// What became of a job that was looked at.
+    pub fn planned(&mut self, shard: ShardNo, job: Job, came: Came) {
+        let Job::Wake { parcel, due } = job else { return };
+        let Some(waiting) = self.shards.get_mut(&shard).filter(|_| !came.more) else { return };
+        waiting.woken.remove(&(due, parcel));
+        // Somebody else was faster, or it is too early: by the leader's time it is not due yet.
+        if came.is_idle {
+            waiting.is_due(due);
+        }
+    }
+
+    fn put(&mut self, shard: ShardNo, place: (ChannelKind, Priority, TenantId), task: Task) -> Offered {
+        let (channel, lane, tenant) = place;
         match self.channels.get_mut(&channel) {
-            Some(way) => way.lanes.offer(lane, tenant, job.shard.0, job),
+            Some(way) => way.lanes.offer(lane, tenant, shard.0, task),
             None => Offered::Known,
         }
     }

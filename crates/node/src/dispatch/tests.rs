@@ -1,11 +1,13 @@
-//! Nothing that waits in the tables is forgotten, whatever happens in memory.
+//! Nothing that waits in the tables is forgotten, whatever happens in memory; nobody's flood is in the way of others.
 
 use super::state::LOOK_AGAIN_MS;
 use super::*;
-use fantail_machine::tables::ledger::{Timer, TimersFrom};
-use fantail_machine::tables::work::WorkRow;
+use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom};
+use fantail_machine::tables::work::{WorkId, WorkRow};
 use fantail_rules::ids::{TenantId, UserNo};
-use fantail_rules::limits::WORK_PER_TENANT_MAX;
+use fantail_rules::limits::{BREAKER_PROBES, PARCEL_MEMBERS_MAX, WORK_PER_TENANT_MAX};
+use fantail_rules::pacing::Signal;
+use std::collections::BTreeMap;
 
 const SHARD: ShardNo = ShardNo(0);
 const NOW: Millis = Millis(1_000);
@@ -82,10 +84,10 @@ fn a_timer_that_the_leader_finds_too_early_is_not_lost() {
     let dispatch = dispatch();
     found(&dispatch, &[timer(900, 1)], None);
     assert!(!wants_timers(&dispatch, 2_000), "it is on its way");
-    dispatch.planned(start(&dispatch), Came { sends: 0, more: false, is_idle: true });
+    dispatch.planned(start(&dispatch), &[Came { sends: 0, more: false, is_idle: true }]);
     assert!(!wants_timers(&dispatch, 899) && wants_timers(&dispatch, 900));
     found(&dispatch, &[timer(900, 1)], None);
-    dispatch.planned(start(&dispatch), Came { sends: 1, more: false, is_idle: false });
+    dispatch.planned(start(&dispatch), &[Came { sends: 1, more: false, is_idle: false }]);
     assert!(!wants_timers(&dispatch, 2_000), "it is done");
 }
 
@@ -127,7 +129,7 @@ fn timers_are_looked_for_where_the_first_one_waits() {
     assert_eq!(from(1_500), Some(TimersFrom::Due(Millis(600))), "one that is due already came");
     found(&dispatch, &[timer(600, 2)], None);
     let start = start(&dispatch);
-    dispatch.planned(start, Came { sends: 0, more: false, is_idle: true });
+    dispatch.planned(start, &[Came { sends: 0, more: false, is_idle: true }]);
     assert_eq!(from(1_500), Some(TimersFrom::Due(Millis(600))), "it was not done");
 }
 
@@ -140,7 +142,7 @@ fn work_that_waits_for_its_turn_sets_no_alarm() {
     let (starts, again) = dispatch.next(NOW, NOW);
     assert_eq!((starts.len(), again), (1, None));
     for start in starts {
-        dispatch.planned(start, Came { sends: 0, more: true, is_idle: false });
+        dispatch.planned(start, &[Came { sends: 0, more: true, is_idle: false }]);
     }
     assert_eq!(dispatch.next(NOW, NOW).0.len(), 1);
 }
@@ -153,9 +155,179 @@ fn permits_are_given_back() {
     let start = start(&dispatch);
     let most = start.turn.deliveries_max;
     assert_eq!(dispatch.in_flight()[0], (ChannelKind::Push, most));
-    let used = dispatch.planned(start, Came { sends: 7, more: false, is_idle: false });
+    let used = dispatch.planned(start, &[Came { sends: 7, more: false, is_idle: false }]);
     assert_eq!((used, dispatch.in_flight()[0].1), (7, 7));
-    let call = Call { began: NOW, signal: fantail_rules::pacing::Signal::Works };
+    let call = Call { began: NOW, signal: Signal::Works };
     dispatch.ended(ChannelKind::Push, NOW, &[call; 7]);
     assert_eq!(dispatch.in_flight()[0].1, 0);
+}
+
+/// Jobs of a turn that were not looked at wait again, and so do timers among them.
+#[test]
+fn what_a_turn_did_not_come_to_waits_again() {
+    let dispatch = dispatch();
+    offer_work(&dispatch, 1);
+    offer_work(&dispatch, 2);
+    found(&dispatch, &[timer(900, 3)], None);
+    let first = start(&dispatch);
+    let jobs = first.jobs();
+    assert!(matches!(jobs[..], [Job::Work(_), Job::Work(_), Job::Wake { .. }]), "{jobs:?}");
+    dispatch.planned(first, &[Came { sends: 3, more: false, is_idle: false }]);
+    assert!(!wants_timers(&dispatch, 2_000), "it is on its way still");
+    let second = start(&dispatch);
+    assert_eq!(second.jobs(), jobs[1..]);
+    let done = Came { sends: 1, more: false, is_idle: false };
+    dispatch.planned(second, &[done, done]);
+    assert!(dispatch.next(NOW, NOW).0.is_empty());
+}
+
+const LOUD: TenantId = TenantId(1);
+const QUIET: TenantId = TenantId(2);
+const SHARDS: u16 = 4;
+
+/// A tenant with endless work in every shard, that has been served for a while.
+fn flooded() -> Dispatch {
+    let dispatch = Dispatch::new((0..SHARDS).map(ShardNo), NOW);
+    for shard in (0..SHARDS).map(ShardNo) {
+        dispatch.offer(shard, &[Offer::Work { work: work(1), lane: Priority::Normal }]);
+    }
+    dispatch
+}
+
+/// What was begun of each tenant.
+type Begun = BTreeMap<TenantId, u32>;
+
+/// One round: all turns that are due are planned and journaled together. Endless work uses what it is given, other works
+/// have one delivery each.
+fn round(dispatch: &Dispatch, begun: &mut Begun) {
+    for start in dispatch.next(NOW, NOW).0 {
+        let (tenant, most) = (start.turn.tenant, start.turn.deliveries_max);
+        let came = if tenant == LOUD {
+            vec![Came { sends: most, more: true, is_idle: false }]
+        } else {
+            vec![Came { sends: 1, more: false, is_idle: false }; start.turn.keys.len()]
+        };
+        *begun.entry(tenant).or_default() += dispatch.planned(start, &came);
+    }
+}
+
+fn answered(dispatch: &Dispatch, calls: u32) {
+    let call = Call { began: NOW, signal: Signal::Works };
+    dispatch.ended(ChannelKind::Push, NOW, &vec![call; calls as usize]);
+}
+
+fn offer_singles(dispatch: &Dispatch, singles: u32) {
+    for arrival in (10..).take(singles as usize) {
+        let work = WorkId { tenant: QUIET, ..work(arrival) };
+        dispatch.offer(SHARD, &[Offer::Work { work, lane: Priority::Normal }]);
+    }
+}
+
+/// They wait for one round, in which the flood has one turn in each shard: not for one round each.
+// proves: PRI-05
+#[test]
+fn singles_asked_for_at_once_start_together_beside_a_flood() {
+    const SINGLES: u32 = 50;
+    let dispatch = flooded();
+    for _ in 0..20 {
+        let mut begun = Begun::new();
+        round(&dispatch, &mut begun);
+        answered(&dispatch, begun[&LOUD]);
+    }
+    offer_singles(&dispatch, SINGLES);
+    let mut begun = Begun::new();
+    while begun.get(&QUIET) != Some(&SINGLES) {
+        round(&dispatch, &mut begun);
+        answered(&dispatch, dispatch.in_flight()[0].1);
+    }
+    let most = u32::from(SHARDS) * PARCEL_MEMBERS_MAX;
+    assert!(begun[&LOUD] <= most, "{} of the flood were begun meanwhile", begun[&LOUD]);
+}
+
+/// A flood that waits for a slow provider holds every place; the first that becomes free is for whoever has none.
+// proves: PRI-05, DEL-04
+#[test]
+fn singles_get_the_first_places_that_become_free() {
+    const SINGLES: u32 = 50;
+    let dispatch = flooded();
+    let mut begun = Begun::new();
+    for _ in 0..20 {
+        round(&dispatch, &mut begun);
+    }
+    let full = begun[&LOUD];
+    offer_singles(&dispatch, SINGLES);
+    round(&dispatch, &mut begun);
+    assert_eq!((begun[&LOUD], begun.get(&QUIET)), (full, None), "there is no place");
+    answered(&dispatch, PARCEL_MEMBERS_MAX);
+    round(&dispatch, &mut begun);
+    assert_eq!(begun[&QUIET], SINGLES);
+    assert!(begun[&LOUD] - full <= PARCEL_MEMBERS_MAX, "{} more of the flood", begun[&LOUD] - full);
+}
+
+/// A provider that takes 100 ms for an answer, with an endless backlog before it, told by a clock of its own.
+struct Provider {
+    dispatch: Dispatch,
+    now: Millis,
+    out: u32,
+}
+
+const ROUND_TRIP_MS: u64 = 100;
+
+impl Provider {
+    /// What was sent comes back, and what may be sent then is. Returns how much that is.
+    fn round(&mut self, signal: Signal) -> u32 {
+        let call = Call { began: self.now, signal };
+        self.now = self.now.plus(ROUND_TRIP_MS);
+        self.dispatch.ended(ChannelKind::Push, self.now, &vec![call; self.out as usize]);
+        self.out = 0;
+        loop {
+            let (starts, _) = self.dispatch.next(self.now, self.now);
+            if starts.is_empty() {
+                return self.out;
+            }
+            for start in starts {
+                let came = Came { sends: start.turn.deliveries_max, more: true, is_idle: false };
+                self.out += self.dispatch.planned(start, &[came]);
+            }
+        }
+    }
+
+    fn second(&mut self, signal: Signal) -> u32 {
+        (0..1_000 / ROUND_TRIP_MS).map(|_| self.round(signal)).sum()
+    }
+}
+
+/// It does not answer for so long. What it gets in each second once it does, and what it got in one before.
+fn recovery(outage_ms: u64) -> (u32, Vec<u32>) {
+    let mut provider = Provider { dispatch: flooded(), now: NOW, out: 0 };
+    let before = (0..3).map(|_| provider.second(Signal::Works)).last().expect("three seconds");
+    let end = provider.now.plus(outage_ms);
+    let mut tried = 0;
+    while provider.now < end {
+        tried += provider.round(Signal::Fails);
+    }
+    assert!(tried <= before / 2, "{tried} into an outage of {outage_ms} ms");
+    let mut first = 0;
+    while first <= BREAKER_PROBES {
+        first = provider.round(Signal::Works);
+    }
+    let rest: u32 = (1..1_000 / ROUND_TRIP_MS).map(|_| provider.round(Signal::Works)).sum();
+    let then = (0..9).map(|_| provider.second(Signal::Works));
+    (before, [first + rest].into_iter().chain(then).collect())
+}
+
+/// The first second brings a tenth of what it could do at most, and each next one twice as much; the rest waits.
+// proves: DEL-16, DEL-04
+#[test]
+fn a_backlog_drains_by_steps_once_its_provider_is_back() {
+    for outage_ms in [200, 2_000, 10_000] {
+        let (before, seconds) = recovery(outage_ms);
+        assert!(seconds[0] <= before / 10, "{outage_ms} ms: {seconds:?} after {before}");
+        for (earlier, later) in seconds.iter().zip(&seconds[1..]) {
+            // One place more after each full round.
+            let most = 2 * earlier + 100;
+            assert!(later <= &most && later >= earlier, "{outage_ms} ms: {seconds:?} after {before}");
+        }
+        assert!(seconds[9] >= 8 * seconds[0], "{outage_ms} ms: {seconds:?} after {before}");
+    }
 }

@@ -3,7 +3,7 @@
 //! Comes from: `dispatch`, under its lock. Decides: how many permits there are, by `rules::pacing`, and whose turn it is, by
 //! `rules::lanes`. Goes back to `dispatch`, which starts the parcel.
 
-use super::Job;
+use super::Task;
 use crate::backlog::ChannelBacklog;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::Millis;
@@ -21,14 +21,14 @@ const RESERVED_SHARE: u32 = 8;
 
 /// One channel.
 pub struct Way {
-    pub lanes: Lanes<Job>,
+    pub lanes: Lanes<Task>,
     pub pace: Pace,
     pub in_flight: u32,
     /// The last turn was refused for want of permits, not of work.
     pub is_held_back: bool,
     pub speed: Speed,
-    /// Deliveries of a turn, on average, in sixteenths.
-    pub per_turn: u64,
+    /// Deliveries that a work has in a turn, on average, in sixteenths.
+    pub per_work: u64,
 }
 
 impl Way {
@@ -38,13 +38,13 @@ impl Way {
             pace: Pace::new(RATE, CONCURRENCY, now),
             in_flight: 0,
             speed: Speed::default(),
-            per_turn: 16,
+            per_work: 16,
             is_held_back: false,
         }
     }
 
     pub fn backlog(&self, channel: ChannelKind, now: Millis) -> ChannelBacklog {
-        let left = (self.lanes.len() as u64).saturating_mul(self.per_turn) / 16 + u64::from(self.in_flight);
+        let left = (self.lanes.len() as u64).saturating_mul(self.per_work) / 16 + u64::from(self.in_flight);
         let rest_ms = self.pace.ready_at(now).map_or(0, |at| at.since(now));
         let working_ms = match left {
             0 => Some(0),
@@ -59,7 +59,7 @@ impl Way {
     }
 
     /// Permits first, then whose turn it is.
-    pub fn next(&mut self, now: Millis) -> Option<Turn<Job>> {
+    pub fn next(&mut self, now: Millis) -> Option<Turn<Task>> {
         self.is_held_back = false;
         if !self.has_work() {
             return None;
@@ -77,5 +77,18 @@ impl Way {
         self.pace.put_back(free - turn.deliveries_max);
         self.in_flight += turn.deliveries_max;
         Some(turn)
+    }
+
+    /// A turn comes back: so many of its works had so many deliveries, and what it still holds is not done.
+    pub fn planned(&mut self, turn: Turn<Task>, works: u64, sends: u32) -> u32 {
+        let used = sends.min(turn.deliveries_max);
+        let unused = turn.deliveries_max - used;
+        self.pace.put_back(unused);
+        self.in_flight -= unused;
+        if let Some(per_work) = (u64::from(used) * 2).checked_div(works) {
+            self.per_work = self.per_work - self.per_work / 8 + per_work;
+        }
+        self.lanes.charge(turn, used);
+        used
     }
 }

@@ -8,10 +8,12 @@
 //! What must never happen: a place that is ahead of what the receiver took; one webhook that waits for another.
 
 use super::tell::{self, News};
-use super::{set, switch};
+use super::{fail, set, switch};
 use crate::ask::Refusal;
-use crate::core::{Core, locked, stopped};
+use crate::core::{Core, answer, locked, stopped};
 use crate::deliveries;
+use crate::take::HOUSE;
+use fantail_machine::shard::ShardAsk;
 use fantail_machine::tables::webhook::{self, WebhookRow};
 use fantail_ports::channel::{Answer, Message, Refusal as Refused, Shipment};
 use fantail_ports::journal::{JournalError, ReadLimit};
@@ -41,11 +43,32 @@ const START_WITHIN_MS: u64 = 60_000;
 /// Webhooks that have a task.
 type Running = Arc<Mutex<BTreeSet<(TenantId, String)>>>;
 
-/// Starts a task for every webhook that is on, until the root's queue closes.
-pub async fn run(core: Arc<Core>) {
+/// Webhooks that shards know the place of. Read before any can be made: one whose place is set is not there yet.
+pub fn known(core: &Core) -> Result<BTreeSet<(TenantId, String)>, Refusal> {
+    let mut known = BTreeSet::new();
+    for shard in core.shards.keys() {
+        known.extend(core.read(PartitionId::Shard(*shard), |view| webhook::all_told(view.tables()))?);
+    }
+    Ok(known)
+}
+
+/// Starts a task for every webhook that is on, and forgets those that are gone, until the root's queue closes.
+pub async fn run(core: Arc<Core>, mut known: BTreeSet<(TenantId, String)>) {
     let running = Running::default();
     while !core.root.is_closed() {
-        for row in core.control.now().webhooks.values().filter(|row| row.off.is_none()) {
+        let control = core.control.now();
+        let webhooks = &control.webhooks;
+        let gone: Vec<_> = known.iter().filter(|name| !webhooks.contains_key(name)).cloned().collect();
+        for name in gone {
+            match forget(&core, &name).await {
+                Ok(()) => drop(known.remove(&name)),
+                Err(refusal) => {
+                    warn!(tenant = %name.0, webhook = name.1, %refusal, "webhook not forgotten yet")
+                }
+            }
+        }
+        known.extend(webhooks.keys().cloned());
+        for row in webhooks.values().filter(|row| row.off.is_none()) {
             let name = (row.put.tenant, row.put.id.clone());
             if running.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
                 let (follower, running) = (Follower::new(core.clone(), row), running.clone());
@@ -60,14 +83,22 @@ pub async fn run(core: Arc<Core>) {
     }
 }
 
+/// How far a webhook had told goes with it.
+async fn forget(core: &Core, (tenant, webhook): &(TenantId, String)) -> Result<(), Refusal> {
+    for shard in core.shards.values() {
+        let ask = ShardAsk::Untell { tenant: *tenant, webhook: webhook.clone() };
+        answer(shard.queue.push(HOUSE, vec![ask], 128)).await?;
+    }
+    Ok(())
+}
+
 struct Follower {
     core: Arc<Core>,
     tenant: TenantId,
     id: String,
     row: WebhookRow,
+    /// Since this task began; since when is in the root's tables.
     failures: u32,
-    /// On the monotonic clock.
-    failing_since: Option<Millis>,
     /// Events to lists that told their end.
     ended: BTreeSet<Ulid>,
     places: BTreeMap<ShardNo, Place>,
@@ -99,7 +130,6 @@ impl Follower {
             id,
             row: row.clone(),
             failures: 0,
-            failing_since: None,
             ended: BTreeSet::new(),
             places: BTreeMap::new(),
         }
@@ -240,7 +270,10 @@ impl Follower {
             self.failed(failure).await?;
             return Ok(false);
         }
-        (self.failures, self.failing_since) = (0, None);
+        self.failures = 0;
+        if self.failing_since()?.is_some() {
+            fail(&self.core, self.tenant, &self.id, false).await?;
+        }
         set(&self.core, self.tenant, &self.id, shard, through, Some(place.told)).await?;
         self.ended.extend(ended);
         while self.ended.len() > ENDED_MAX {
@@ -286,19 +319,28 @@ impl Follower {
 
     async fn failed(&mut self, failure: Failure) -> Result<(), Refusal> {
         let core = self.core.clone();
-        let now = core.ports.clock.monotonic();
         self.failures = self.failures.saturating_add(1);
-        let since = *self.failing_since.get_or_insert(now);
+        let (wall, since) = (core.ports.clock.wall(), self.failing_since()?);
+        if since.is_none() {
+            fail(&core, self.tenant, &self.id, true).await?;
+        }
         let reason = failure.reason;
-        if failure.is_final || now.since(since) >= core.ports.webhook_patience_ms {
+        if failure.is_final || wall.since(since.unwrap_or(wall)) >= core.ports.webhook_patience_ms {
             info!(tenant = %self.tenant, webhook = self.id, reason, failures = self.failures, "webhook switched off");
             switch(&core, self.tenant, &self.id, Some(reason)).await?;
             return Ok(());
         }
         let rest = rest_ms(self.failures);
         warn!(tenant = %self.tenant, webhook = self.id, reason, failures = self.failures, rest, "webhook failed");
-        core.ports.tasks.sleep_until(now.plus(rest.min(core.ports.webhook_patience_ms))).await;
+        let rested = core.ports.clock.monotonic().plus(rest.min(core.ports.webhook_patience_ms));
+        core.ports.tasks.sleep_until(rested).await;
         Ok(())
+    }
+
+    /// By the clock on the wall, and durably: a receiver is not forgiven because we were started anew.
+    fn failing_since(&self) -> Result<Option<Millis>, Refusal> {
+        let (tenant, id) = (self.tenant, &self.id);
+        self.core.read(PartitionId::Root, |view| webhook::failing_since(view.tables(), tenant, id))
     }
 }
 

@@ -98,10 +98,15 @@ async fn switch(core: &Core, tenant: TenantId, id: &str, off: Option<String>) ->
     ask_root(core, Ask::Switch { tenant, id: id.to_owned(), off }).await
 }
 
+/// Says that a webhook's receiver takes nothing from now on, or does again.
+async fn fail(core: &Core, tenant: TenantId, id: &str, is_failing: bool) -> Result<(), Refusal> {
+    ask_root(core, Ask::Fail { tenant, id: id.to_owned(), is_failing }).await.map(drop)
+}
+
 async fn ask_root(core: &Core, ask: Ask) -> Result<WebhookRow, Refusal> {
     let webhook = match &ask {
         Ask::Put(put) => put.id.clone(),
-        Ask::Switch { id, .. } | Ask::Delete { id, .. } => id.clone(),
+        Ask::Switch { id, .. } | Ask::Fail { id, .. } | Ask::Delete { id, .. } => id.clone(),
     };
     match answer(core.root.push(HOUSE, vec![RootAsk::Webhook(ask)], 2_048)).await? {
         RootAnswer::Webhook(Answer::Webhook(row)) => Ok(row),

@@ -94,7 +94,8 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         | ShardRecord::EndpointPut { .. }
         | ShardRecord::EndpointState { .. }
         | ShardRecord::EndpointGone { .. }
-        | ShardRecord::Told(_) => Ok(Vec::new()),
+        | ShardRecord::Told(_)
+        | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }
 

@@ -3,8 +3,10 @@
 //! Comes from: how calls ended. Decides: one more for every full round of successes, half as many when the provider is
 //! overloaded. Goes to: the permits of a dispatcher. What must never happen: halving twice for one overload. All calls
 //! that were in flight when it happened say the same thing, so a call counts only if it began after the latest cut: that
-//! is one cut per round trip, without having to know how long a round trip is.
+//! is one cut per round trip, without having to know how long a round trip is. After a recovery only a share of the places
+//! is given out, for a backlog that fits into them would be there at once.
 
+use super::bucket::WHOLE;
 use super::{Call, Signal};
 use crate::ids::Millis;
 
@@ -19,6 +21,8 @@ pub struct Concurrency {
 pub struct Limit {
     ceiling: u32,
     current: u32,
+    /// Of the current limit, in thousandths.
+    share: u32,
     in_flight: u32,
     /// Since the limit last changed.
     successes: u32,
@@ -30,18 +34,25 @@ impl Limit {
     pub fn new(concurrency: Concurrency) -> Self {
         let ceiling = concurrency.ceiling.max(1);
         let current = concurrency.start.clamp(1, ceiling);
-        Self { ceiling, current, in_flight: 0, successes: 0, cut_at: None }
+        Self { ceiling, current, share: WHOLE, in_flight: 0, successes: 0, cut_at: None }
     }
 
+    /// How many calls may be in flight now, one at least.
     #[must_use]
     pub fn current(&self) -> u32 {
-        self.current
+        let places = u64::from(self.current) * u64::from(self.share) / u64::from(WHOLE);
+        u32::try_from(places).unwrap_or(self.current).max(1)
+    }
+
+    /// Gives out only so many thousandths of the limit from now on.
+    pub fn set_share(&mut self, share: u32) {
+        self.share = share.clamp(1, WHOLE);
     }
 
     /// How many more calls may begin now.
     #[must_use]
     pub fn room(&self) -> u32 {
-        self.current.saturating_sub(self.in_flight)
+        self.current().saturating_sub(self.in_flight)
     }
 
     /// Takes up to so many places.
@@ -113,6 +124,17 @@ mod tests {
             limit.ended(Millis(0), WORKS);
         }
         assert_eq!(limit.current(), 8);
+    }
+
+    // proves: DEL-16
+    #[test]
+    fn a_share_of_the_places_is_given_out_and_nothing_is_forgotten() {
+        let mut limit = limit(40, 100);
+        for (share, places) in [(100, 4), (0, 1), (50, 2), (800, 32), (2_000, 40), (1_000, 40)] {
+            limit.set_share(share);
+            assert_eq!((limit.current(), limit.take(100)), (places, places), "{share} thousandths");
+            limit.put_back(places);
+        }
     }
 
     // proves: DEL-04

@@ -2,7 +2,7 @@
 //!
 //! Comes from: a dispatcher that asks before it plans, and the ends of calls. Decides: permits, as the least of what five
 //! rules allow: a rate ([`Bucket`]), a number in flight ([`Limit`]), whether it works at all ([`Breaker`]), a rest that
-//! was asked for ([`Pause`]) and a gentle return ([`Ramp`]). Goes to: the size of the next parcel.
+//! was asked for ([`Pause`]) and a gentle return ([`Ramp`]) to rate and number. Goes to: the size of the next parcel.
 //!
 //! What must never happen: a permit that is lost. Each ends exactly once, by [`Pace::put_back`] or [`Pace::ended`]. Not
 //! here: whose turn it is (`lanes`), and sharing a quota between nodes.
@@ -69,7 +69,9 @@ impl Pace {
         if self.pause.until(now).is_some() {
             return 0;
         }
-        self.bucket.set_share(now, self.ramp.share(now));
+        let share = self.ramp.share(now);
+        self.bucket.set_share(now, share);
+        self.limit.set_share(share);
         let placed = self.limit.take(wanted);
         let passed = self.breaker.take(now, placed);
         let granted = self.bucket.take(now, passed);
@@ -105,7 +107,7 @@ impl Pace {
         Some(ready_at.max(self.bucket.ready_at(1)).max(self.pause.until(now).unwrap_or(now)))
     }
 
-    /// How many calls may be in flight, as found out so far.
+    /// How many calls may be in flight now, as found out so far.
     #[must_use]
     pub fn concurrency(&self) -> u32 {
         self.limit.current()
@@ -168,6 +170,18 @@ mod tests {
         assert_eq!(pace.concurrency(), 32, "one cut for one round trip");
         assert_eq!(pace.ready_at(Millis(7)), Some(Millis(3_005)));
         assert_eq!(pace.permits(Millis(3_004), 10), 0);
+        assert_eq!(
+            pace.permits(Millis(3_005), 100),
+            0,
+            "eight are in flight still, and a tenth of the places is three"
+        );
+        (0..8).for_each(|_| assert_eq!(pace.ended(Millis(3_005), call(Millis(0), Signal::Nothing)), None));
+        assert_eq!(pace.permits(Millis(3_005), 100), 3);
+        assert_eq!(pace.ready_at(Millis(3_005)), None, "and no more before one of them is free");
+        assert_eq!(pace.permits(Millis(4_005), 100), 3, "twice as many after a second");
+        let mut pace = Pace::new(RATE, Concurrency { start: 1_000, ceiling: 1_000 }, Millis(0));
+        pace.permits(Millis(0), 1);
+        pace.ended(Millis(5), call(Millis(0), Signal::Rest { after_ms: Some(3_000) }));
         assert_eq!(pace.permits(Millis(3_005), 100), 20, "a tenth of the burst");
     }
 

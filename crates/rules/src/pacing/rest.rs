@@ -1,7 +1,7 @@
 //! Resting when a provider asks for it, and coming back gently.
 //!
-//! A [`Pause`] holds a scope until a time; a [`Ramp`] gives a share of the full rate that doubles every second, from a
-//! tenth on. What must never happen: a backlog that falls on a provider the moment it is back.
+//! A [`Pause`] holds a scope until a time; a [`Ramp`] gives a share of the full rate, and of the places, that doubles every
+//! second, from a tenth on. What must never happen: a backlog that falls on a provider the moment it is back.
 
 use super::bucket::WHOLE;
 use crate::ids::Millis;
@@ -27,7 +27,7 @@ impl Pause {
     }
 }
 
-/// The share of the full rate after a recovery.
+/// The share of what it could do before, after a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ramp {
     recovered_at: Option<Millis>,

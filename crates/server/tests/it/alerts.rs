@@ -1,5 +1,6 @@
 //! What operators are woken by: every metric and label of the rules exists, and every alert has a page that helps.
 
+use crate::deliveries::metric;
 use crate::server::Server;
 use fantail_api::routes::ROUTES;
 use fantail_node::meter::ANSWER_NAMES;
@@ -7,6 +8,7 @@ use fantail_node::reasons::REASONS;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::priority::Priority;
+use fantail_server::client::Client;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,15 @@ fn repository() -> PathBuf {
 
 fn rules() -> String {
     std::fs::read_to_string(repository().join("ops/alerts.yml")).expect("the rules")
+}
+
+/// Whether an alert of the plain form `metric > number` fires by what a server says of itself.
+pub fn fires(alert: &str, client: &mut Client) -> bool {
+    let rules = rules();
+    let rule = rules.split("- alert: ").find(|rule| rule.lines().next() == Some(alert)).expect("a rule");
+    let expression = rule.lines().find_map(|line| line.trim().strip_prefix("expr: ")).expect("an expression");
+    let (name, least) = expression.split_once(" > ").expect("a comparison");
+    metric(client, name, "") > least.parse().expect("a whole number")
 }
 
 /// Names of ours, as histograms call themselves.

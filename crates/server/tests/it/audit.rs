@@ -255,7 +255,7 @@ fn one_recipient_is_proven_by_independent_code_also_when_another_was_erased() {
     assert_eq!(states, ["sending", "sent"]);
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a directory");
     for entry in fs::read_dir(from).expect("a directory") {
         let entry = entry.expect("an entry");

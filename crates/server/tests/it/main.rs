@@ -16,6 +16,8 @@ mod deliveries;
 mod devices;
 mod editions;
 mod events;
+#[cfg(target_os = "linux")]
+mod failing_sync;
 mod inbox;
 mod life;
 mod marks;

@@ -116,8 +116,6 @@ fn a_provider_that_fails_every_fifth_and_recovers_has_everything_in_the_end() {
     assert!(arrived.values().all(|copies| *copies == 1), "once each");
 }
 
-/// The next single of each tenant, that is: several that wait in one shard start in order, one for each round in which
-/// a turn is planned and made durable, and the flood goes on in every such round.
 // proves: PRI-01, PRI-05, DEL-03
 #[test]
 fn a_flood_is_not_before_the_next_one_of_other_tenants_and_not_before_what_is_critical() {
@@ -160,6 +158,48 @@ fn a_flood_is_not_before_the_next_one_of_other_tenants_and_not_before_what_is_cr
     let ahead = lines[..last].iter().filter(|line| line.contains("Flood")).count();
     // A turn is a thousand at most: one that was out already, and one in the ring before theirs.
     assert!(ahead <= before + 2 * CROWD, "{ahead} of the flood came first, {before} were there before");
+    assert!(post.arrived().values().all(|copies| *copies == 1), "once each");
+}
+
+/// All that a tenant asked for goes in one turn, so the flood goes on for one round and not for one round each.
+// proves: PRI-04, PRI-05
+#[test]
+fn many_singles_of_one_user_are_not_behind_another_tenants_flood() {
+    const CROWD: usize = 1_000;
+    const FLOOD: usize = 20;
+    const SINGLES: usize = 30;
+    /// What a channel may have in flight to begin with. Whoever waits gets the first places that become free; in the
+    /// round in which that turn is made durable the flood starts what fits into the others.
+    const PLACES: usize = 4_000;
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut loud = server.client();
+    let crowd = people_with_mail(&mut loud, "u", CROWD);
+    let crowd: Vec<&str> = crowd.iter().map(String::as_str).collect();
+    let key = tenant_with_key(&mut server.admin(), "quiet", ALL_SCOPES);
+    let mut quiet = server.with_key(&key);
+    people_with_mail(&mut quiet, "q", 1);
+    post.faults("email slow=5000\n");
+    for no in 0..FLOOD {
+        send(&mut loud, &titled(&format!("f{no}"), &crowd, "email", "Flood"));
+    }
+    eventually("the flood fills the channel", || (arrivals_of(&post, "Flood") > 2 * CROWD).then_some(()));
+    for no in 0..SINGLES {
+        let id =
+            send(&mut quiet, &titled(&format!("single{no}"), &["q0"], "email", &format!("Single {no:02}")));
+        eventually_taken(&mut quiet, "q0", &id);
+    }
+    let before = arrivals_of(&post, "Flood");
+    assert!(before + 2 * PLACES <= FLOOD * CROWD, "most of the flood still waits: {before} have arrived");
+    post.faults("");
+    eventually("all have arrived", || (post.lines().len() == FLOOD * CROWD + SINGLES).then_some(()));
+    let lines = post.lines();
+    let last = lines.iter().rposition(|line| line.contains("Single")).expect("it arrived");
+    let ahead = lines[..last].iter().filter(|line| line.contains("Flood")).count();
+    assert!(ahead <= before + PLACES, "{ahead} of the flood came first, {before} were there before");
+    let singles: Vec<&String> = lines.iter().filter(|line| line.contains("Single")).collect();
+    let in_order = |no: usize| singles[no].contains(&format!("Single {no:02}"));
+    assert!((0..SINGLES).all(in_order), "those of one user start in order: {singles:?}");
     assert!(post.arrived().values().all(|copies| *copies == 1), "once each");
 }
 

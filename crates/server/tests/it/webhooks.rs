@@ -5,11 +5,16 @@ use crate::deliveries::{Post, notification, register, send, status};
 use crate::server::Server;
 use crate::world::{bare, event, eventually, expect, follow, post, put_user, refused};
 use aws_lc_rs::hmac;
+use fantail_local::store::{LocalStore, StoreOptions};
+use fantail_ports::store::Store;
+use fantail_ports::tables::{KeyRange, Order};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -270,4 +275,73 @@ fn a_receiver_that_fails_for_too_long_is_switched_off_until_it_is_enabled() {
     });
     assert_eq!(off["disabledReason"], "forbidden", "{off}");
     assert_eq!(inside.heard.requests.load(Ordering::SeqCst), 0);
+}
+
+// proves: API-06, WHK-01
+#[test]
+fn a_receiver_that_fails_is_not_forgiven_because_the_server_was_killed() {
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let environment = open(&receiver);
+    let server = house.start(&environment);
+    let mut client = server.client();
+    put_user(&mut client, "bob");
+    hook(&mut client, &receiver, &[]);
+    receiver.fail(true);
+    send(&mut client, &notification("n1", &["bob"], json!({"channels": ["inApp"]})));
+    // The second attempt comes two seconds after the first.
+    eventually("it has failed twice", || (receiver.heard.requests.load(Ordering::SeqCst) == 2).then_some(()));
+    server.kill();
+    let impatient = [&environment[..], &[("FANTAIL_WEBHOOK_DISABLE_AFTER_S", "1")]].concat();
+    let server = house.start(&impatient);
+    let off = eventually("it is switched off", || {
+        let found = listed(&mut server.client());
+        (found["enabled"] == false).then_some(found)
+    });
+    assert_eq!(off["disabledReason"], "500", "{off}");
+    assert_eq!(receiver.heard.requests.load(Ordering::SeqCst), 3, "once more, and that was enough");
+}
+
+/// The family of the places, and where a webhook's id begins in such a key: behind it and the tenant.
+const PLACES: u8 = 60;
+const ID: usize = 5;
+
+/// Webhooks that the shards of a server that is stopped know the place of.
+fn places(data: &Path) -> BTreeSet<String> {
+    let store = LocalStore::open(StoreOptions::new(data.join("tables"))).expect("nobody uses it");
+    let mut found = BTreeSet::new();
+    for partition in store.marks().into_keys() {
+        let range = KeyRange { from: &[PLACES], to: &[PLACES + 1] };
+        let read = store.read(partition, &mut |view| {
+            let visit = &mut |key: &[u8], _: &[u8]| {
+                found.insert(String::from_utf8(key[ID..].to_vec()).expect("an id"));
+                ControlFlow::Continue(())
+            };
+            view.tables().scan(range, Order::Ascending, visit).expect("rows");
+        });
+        read.expect("a state");
+    }
+    found
+}
+
+#[test]
+fn nothing_is_left_of_a_webhook_that_was_deleted() {
+    let (house, first, second) = (Post::new(), Receiver::start(), Receiver::start());
+    let mut environment = open(&first);
+    let ports = format!("{},{}", first.port, second.port);
+    environment.push(("FANTAIL_WEBHOOK_PORTS", &ports));
+    let server = house.start(&environment);
+    let mut client = server.client();
+    put_user(&mut client, "bob");
+    let has_told = |receiver: &Receiver| (!receiver.told().is_empty()).then_some(());
+    let gone = hook(&mut client, &first, &[]);
+    send(&mut client, &notification("n1", &["bob"], json!({"channels": ["inApp"]})));
+    eventually("the first one tells", || has_told(&first));
+    let path = format!("/api/v1/webhooks/{gone}");
+    assert_eq!(bare(&mut client, "DELETE", &path).expect("an answer").status, 204);
+    // Whoever is gone is forgotten before another one begins.
+    let kept = hook(&mut client, &second, &[]);
+    send(&mut client, &notification("n2", &["bob"], json!({"channels": ["inApp"]})));
+    eventually("the second one tells", || has_told(&second));
+    server.stop();
+    assert_eq!(places(&house.directory.path("data")), BTreeSet::from([kept]));
 }

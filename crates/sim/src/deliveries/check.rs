@@ -51,6 +51,23 @@ impl Deliveries {
         Invariant::Copies.holds(sent.copies <= most, || format!("{told}: {} copies arrived", sent.copies))
     }
 
+    /// A message was handed over. Retries may be overtaken, and so may what was allowed before a crash and not sent.
+    pub fn started(&mut self, reference: &str, keyring: &dyn Keyring) -> Result<(), Broken> {
+        // One that is nobody's is found when it is called.
+        let Some(reference) = Reference::read(reference, |tenant| key_of(keyring, tenant)) else {
+            return Ok(());
+        };
+        let key = Key::of(&reference);
+        let Some(delivery) = self.all.get(&key).filter(|delivery| delivery.intents == 1) else {
+            return Ok(());
+        };
+        let line = (key.shard, key.tenant, key.channel, key.user, key.device, delivery.terms.lane as u8);
+        let before = self.started.insert(line, key.arrival);
+        Invariant::StartOrder.holds(before.is_none_or(|before| before < key.arrival), || {
+            format!("{key:?} starts after {before:?}")
+        })
+    }
+
     /// Everything has ended, as it must, and the tables say so too.
     pub fn check_end(
         &self,

@@ -16,7 +16,7 @@ fn sum(reports: &[Report], count: impl Fn(&Report) -> u64) -> u64 {
 }
 
 // Repeats are judged too, but DED-08 is not claimed as long as `--strict` runs break it.
-// proves: DEV-02, DEV-03, FAN-04, FAN-12, INB-02, INB-05, INB-06, INB-13, TEN-01
+// proves: DEV-02, DEV-03, FAN-04, FAN-12, INB-02, INB-05, INB-06, INB-13, PRI-04, TEN-01
 // proves: DED-01, DED-03, DED-04, DED-05, DED-06, DEL-14, DEL-15, DEL-19
 #[test]
 fn fifty_seeds_keep_every_invariant_and_see_every_fault() {

@@ -16,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const CHUNK_BYTES: usize = 1 << 20;
+const ZEROS: [u8; SECTOR] = [0; SECTOR];
 
 /// What was found behind the last sound block and cut off.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +39,11 @@ pub fn find_tail(found: &Found, scan: &Scan) -> Result<Option<u64>, JournalError
     loop {
         let count = read_full_at(&*found.file, offset, &mut chunk).map_err(|error| place.failed(&error))?;
         for (number, sector) in chunk[..count].chunks(SECTOR).enumerate() {
-            let Some(last) = sector.iter().rposition(|byte| *byte != 0) else { continue };
+            // Nearly all of it was never written to, and a start after a crash waits for this.
+            if *sector == ZEROS[..sector.len()] {
+                continue;
+            }
+            let last = sector.iter().rposition(|byte| *byte != 0).expect("a byte of it is not zero");
             let sector_offset = offset + (number * SECTOR) as u64;
             tail_end = Some(sector_offset + last as u64 + 1);
             if sector_offset > scan.end && is_later_block(sector, found.header.salt(), scan.expected.number) {

@@ -83,15 +83,19 @@ pub fn drive(node: &mut Node, act: &Act) {
         }
         Act::Intend(at, most) => {
             let works = node.read_shard(|state| works::all(state.tables(), None, 50).unwrap());
-            let Some((work, _)) = pick(at, &works) else { return };
-            node.shard(ShardAsk::Intend { work, deliveries_max: *most });
+            let Some((first, _)) = pick(at, &works) else { return };
+            let works =
+                works.iter().map(|(work, _)| *work).filter(|work| *work >= first).take(3).map(Job::Work);
+            let due = timers(node).into_iter().filter(|timer| timer.due <= node.now).take(2);
+            let wakes = due.map(|Timer { parcel, due, .. }| Job::Wake { parcel, due });
+            node.shard(ShardAsk::Serve { jobs: works.chain(wakes).collect(), deliveries_max: *most });
         }
         Act::Answer(at, said, bits) => answer(node, at, SAID[usize::from(*said)], *bits),
         Act::Wake(at, most) => {
             let Some(timer) = pick(at, &timers(node)) else { return };
             node.now = node.now.max(timer.due);
             let Timer { due, parcel, .. } = timer;
-            node.shard(ShardAsk::Wake { parcel, due, deliveries_max: *most });
+            node.shard(one(Job::Wake { parcel, due }, *most));
         }
         Act::Orphans(at) => {
             let Some((parcel, _)) = pick(at, &parcels(node)) else { return };
@@ -185,11 +189,11 @@ pub fn finish(node: &mut Node) {
         }
         let works = node.read_shard(|state| works::all(state.tables(), None, 50).unwrap());
         for (work, _) in &works {
-            node.shard(ShardAsk::Intend { work: *work, deliveries_max: 1_000 });
+            node.shard(one(Job::Work(*work), 1_000));
         }
         let timer = next_timer(node);
         if let Some(Timer { due, parcel, .. }) = timer {
-            node.shard(ShardAsk::Wake { parcel, due, deliveries_max: 1_000 });
+            node.shard(one(Job::Wake { parcel, due }, 1_000));
         }
         audit(node);
         if works.is_empty() && timer.is_none() {
