@@ -7,39 +7,33 @@
 //! What must never happen: a byte that leaves before its Intent is durable; a parcel that starts before one that the turn has
 //! before it; an answer that is dropped while the journal can take it.
 
+mod pack;
+
 use crate::ask::Refusal;
-use crate::content::{generic, pick};
-use crate::core::{Core, answer, locked};
+use crate::core::{Core, answer};
 use crate::dispatch::{Came, Start};
-use crate::editions;
-use crate::inbox;
 use crate::spans::{self, Steps};
-use fantail_machine::shard::intend::{Allowed, Send};
+use fantail_machine::shard::intend::Allowed;
 use fantail_machine::shard::outcome::{Said, Told};
 use fantail_machine::shard::serve::Served;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
-use fantail_machine::tables::endpoint;
 use fantail_ports::BoxFuture;
-use fantail_ports::channel::{Answer, Message, Shipment};
-use fantail_ports::keyring::Context;
+use fantail_ports::channel::Answer;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::endpoint::Status;
-use fantail_rules::ids::{ClaimNo, DeviceNo, Millis, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::pacing::{Call, Signal};
 use fantail_rules::priority::Priority;
-use fantail_rules::reference::Reference;
 use fantail_rules::retry::Cause;
-use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use tracing::warn;
 
+pub use pack::reference_key;
+
 /// Where deliveries that an earlier leader left take their turns.
 const ORPHANS: TenantId = TenantId(u32::MAX);
-/// A message whose first byte did not leave by then does not leave.
-const START_WITHIN_MS: u64 = 2_000;
 /// Answers are written down at the latest after this, however many are still awaited.
 const PORTION_MS: u64 = 50;
 /// A journal that has no room, or a full queue, is asked again after this.
@@ -107,17 +101,6 @@ struct Parcel {
     permits: u32,
 }
 
-/// What is needed to send, or why a member cannot be sent to.
-struct Packed {
-    shipment: Shipment,
-    /// The position of each message, and the claim it goes to.
-    positions: Vec<(u16, ClaimNo)>,
-    unsendable: Vec<Told>,
-}
-
-/// What is open of each endpoint.
-type Addresses = BTreeMap<(UserNo, DeviceNo), (ClaimNo, Arc<[u8]>)>;
-
 impl Parcel {
     /// Sends it and writes down what comes of it. `asked` and `intended` are when the turn was.
     async fn run(self, asked: Millis, intended: Millis) {
@@ -183,93 +166,6 @@ impl Parcel {
         (calls, sent)
     }
 
-    /// Opens addresses and content.
-    fn pack(&self, began: Millis) -> Result<Packed, Refusal> {
-        let (core, allowed) = (&*self.core, &self.allowed);
-        let tenant = allowed.parcel.tenant;
-        let event = inbox::event(core, tenant, allowed.event)?;
-        let users = self.users();
-        let addresses = self.addresses(&users)?;
-        let editions = if event.is_sensitive {
-            BTreeMap::new()
-        } else {
-            let readers = (self.shard, &users[..]);
-            editions::by_user(core, (tenant, allowed.event), &event.content, self.channel, readers)?
-        };
-        let key = reference_key(core, tenant)?;
-        let (mut positions, mut messages, mut unsendable) = (Vec::new(), Vec::new(), Vec::new());
-        for Send { position, member, attempt } in &allowed.sends {
-            let Some((claim, endpoint)) = addresses.get(&(member.user, member.device)) else {
-                unsendable.push(gone(*position));
-                continue;
-            };
-            let reference = Reference {
-                tenant,
-                shard: self.shard,
-                arrival: allowed.parcel.arrival,
-                channel: self.channel,
-                user: member.user,
-                device: member.device,
-            };
-            let own = if event.is_personal && !event.is_sensitive {
-                inbox::personal(core, tenant, allowed.event, (self.shard, member.user))?
-            } else {
-                None
-            };
-            positions.push((*position, *claim));
-            messages.push(Message {
-                reference: reference.write(&key),
-                endpoint: endpoint.clone(),
-                content: match own {
-                    Some(own) => Some(pick(&own, self.channel).into()),
-                    None => editions.get(&member.user).cloned(),
-                },
-                attempt: *attempt,
-            });
-        }
-        let shipment = Shipment {
-            tenant,
-            content: match event.is_sensitive {
-                true => generic(self.channel).into(),
-                false => pick(&event.content, self.channel).into(),
-            },
-            lane: allowed.terms.lane,
-            expires_at: allowed.terms.expires_at,
-            collapse_key: event.collapse_key.clone(),
-            deadline: began.plus(START_WITHIN_MS),
-            messages,
-        };
-        Ok(Packed { shipment, positions, unsendable })
-    }
-
-    /// The members that are sent to, ascending, each once.
-    fn users(&self) -> Vec<UserNo> {
-        let mut users: Vec<UserNo> = self.allowed.sends.iter().map(|send| send.member.user).collect();
-        users.dedup();
-        users
-    }
-
-    fn addresses(&self, users: &[UserNo]) -> Result<Addresses, Refusal> {
-        let tenant = self.allowed.parcel.tenant;
-        let (mut whose, mut sealed) = (Vec::with_capacity(self.allowed.sends.len()), Vec::new());
-        self.core.read(PartitionId::Shard(self.shard), |view| {
-            endpoint::of_users(view.tables(), tenant, users, &mut |at, found| {
-                let usable =
-                    found.iter().filter(|one| one.kind == self.channel && one.status == Status::Active);
-                for one in usable {
-                    whose.push((users[at], one.device, one.claim));
-                    sealed.push(one.address.clone());
-                }
-            })
-        })?;
-        let open = self.core.ports.keyring.open_all(tenant, Context::Address, &sealed).map_err(locked)?;
-        // A key that is gone takes its address along.
-        let open = whose.into_iter().zip(open).filter_map(|((user, device, claim), address)| {
-            address.map(|address| ((user, device), (claim, address.into())))
-        });
-        Ok(open.collect())
-    }
-
     /// Journals answers, however long that takes; only a stopped leader ends it.
     async fn settle(&self, told: Vec<Told>) {
         if told.is_empty() {
@@ -330,11 +226,6 @@ impl Answers {
         let mut heard = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         (std::mem::take(&mut heard.calls), heard)
     }
-}
-
-/// The key under which references of a tenant are sealed.
-pub fn reference_key(core: &Core, tenant: TenantId) -> Result<[u8; 16], Refusal> {
-    core.ports.keyring.digest(tenant, b"delivery reference").map_err(locked)
 }
 
 /// Goes on as far as it can now; says whether that was the end.

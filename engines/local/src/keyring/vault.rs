@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn what_was_read_before_a_rewrite_is_not_kept() {
         let (vault, rewrites) = (Vault::new(SealKey::new(&[1; KEY_BYTES]), 1 << 20), Rewrites::default());
-        let seen = rewrites.seen().unwrap();
+        let seen = rewrites.seen().expect("nothing is being rewritten");
         vault.put_if(TENANT, 7, block(1), seen, &rewrites);
         assert_eq!(first(&vault, TENANT, 7), Some(1));
         rewrites.turn();

@@ -1,0 +1,131 @@
+//! A parcel's messages: each member's address and content, opened.
+//!
+//! Comes from: a parcel whose Intent is durable. Does: reads endpoints page by page and opens addresses together; picks the
+//! content of the channel, the reader's own where there is one. Goes to: the channel, and to the journal what cannot be
+//! sent.
+//!
+//! What must never happen: an address under a key that was destroyed, or one whose claim is not the member's any more.
+
+use super::{Parcel, gone};
+use crate::ask::Refusal;
+use crate::content::{generic, pick};
+use crate::core::{Core, locked};
+use crate::editions;
+use crate::inbox;
+use fantail_machine::shard::intend::Send;
+use fantail_machine::shard::outcome::Told;
+use fantail_machine::tables::endpoint;
+use fantail_ports::channel::{Message, Shipment};
+use fantail_ports::keyring::Context;
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{ClaimNo, DeviceNo, Millis, PartitionId, TenantId, UserNo};
+use fantail_rules::reference::Reference;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A message whose first byte did not leave by then does not leave.
+const START_WITHIN_MS: u64 = 2_000;
+/// What is needed to send, or why a member cannot be sent to.
+pub struct Packed {
+    pub shipment: Shipment,
+    /// The position of each message, and the claim it goes to.
+    pub positions: Vec<(u16, ClaimNo)>,
+    pub unsendable: Vec<Told>,
+}
+
+/// What is open of each endpoint.
+type Addresses = BTreeMap<(UserNo, DeviceNo), (ClaimNo, Arc<[u8]>)>;
+
+impl Parcel {
+    /// Opens addresses and content.
+    pub(super) fn pack(&self, began: Millis) -> Result<Packed, Refusal> {
+        let (core, allowed) = (&*self.core, &self.allowed);
+        let tenant = allowed.parcel.tenant;
+        let event = inbox::event(core, tenant, allowed.event)?;
+        let users = self.users();
+        let addresses = self.addresses(&users)?;
+        let editions = if event.is_sensitive {
+            BTreeMap::new()
+        } else {
+            let readers = (self.shard, &users[..]);
+            editions::by_user(core, (tenant, allowed.event), &event.content, self.channel, readers)?
+        };
+        let key = reference_key(core, tenant)?;
+        let (mut positions, mut messages, mut unsendable) = (Vec::new(), Vec::new(), Vec::new());
+        for Send { position, member, attempt } in &allowed.sends {
+            let Some((claim, endpoint)) = addresses.get(&(member.user, member.device)) else {
+                unsendable.push(gone(*position));
+                continue;
+            };
+            let reference = Reference {
+                tenant,
+                shard: self.shard,
+                arrival: allowed.parcel.arrival,
+                channel: self.channel,
+                user: member.user,
+                device: member.device,
+            };
+            let own = if event.is_personal && !event.is_sensitive {
+                inbox::personal(core, tenant, allowed.event, (self.shard, member.user))?
+            } else {
+                None
+            };
+            positions.push((*position, *claim));
+            messages.push(Message {
+                reference: reference.write(&key),
+                endpoint: endpoint.clone(),
+                content: match own {
+                    Some(own) => Some(pick(&own, self.channel).into()),
+                    None => editions.get(&member.user).cloned(),
+                },
+                attempt: *attempt,
+            });
+        }
+        let shipment = Shipment {
+            tenant,
+            content: match event.is_sensitive {
+                true => generic(self.channel).into(),
+                false => pick(&event.content, self.channel).into(),
+            },
+            lane: allowed.terms.lane,
+            expires_at: allowed.terms.expires_at,
+            collapse_key: event.collapse_key.clone(),
+            deadline: began.plus(START_WITHIN_MS),
+            messages,
+        };
+        Ok(Packed { shipment, positions, unsendable })
+    }
+
+    /// The members that are sent to, ascending, each once.
+    fn users(&self) -> Vec<UserNo> {
+        let mut users: Vec<UserNo> = self.allowed.sends.iter().map(|send| send.member.user).collect();
+        users.dedup();
+        users
+    }
+
+    fn addresses(&self, users: &[UserNo]) -> Result<Addresses, Refusal> {
+        let tenant = self.allowed.parcel.tenant;
+        let (mut whose, mut sealed) = (Vec::with_capacity(self.allowed.sends.len()), Vec::new());
+        self.core.read(PartitionId::Shard(self.shard), |view| {
+            endpoint::of_users(view.tables(), tenant, users, &mut |at, found| {
+                let usable =
+                    found.iter().filter(|one| one.kind == self.channel && one.status == Status::Active);
+                for one in usable {
+                    whose.push((users[at], one.device, one.claim));
+                    sealed.push(one.address.clone());
+                }
+            })
+        })?;
+        let open = self.core.ports.keyring.open_all(tenant, Context::Address, &sealed).map_err(locked)?;
+        // A key that is gone takes its address along.
+        let open = whose.into_iter().zip(open).filter_map(|((user, device, claim), address)| {
+            address.map(|address| ((user, device), (claim, address.into())))
+        });
+        Ok(open.collect())
+    }
+}
+
+/// The key under which references of a tenant are sealed.
+pub fn reference_key(core: &Core, tenant: TenantId) -> Result<[u8; 16], Refusal> {
+    core.ports.keyring.digest(tenant, b"delivery reference").map_err(locked)
+}
