@@ -13,7 +13,9 @@ const PACED_PER_SECOND: u64 = 100_000;
 /// The stub behind a door: it counts what comes one by one, and may let only so much of the rest in.
 pub struct Door {
     stub: Arc<dyn Channel>,
+    /// Messages that came one by one, and all of them.
     pub arrived: AtomicU64,
+    pub taken: AtomicU64,
     pub is_paced: AtomicBool,
     /// When the provider has done what it was given.
     free_at: Mutex<Instant>,
@@ -24,6 +26,7 @@ impl Door {
         Self {
             stub,
             arrived: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
             is_paced: AtomicBool::new(false),
             free_at: Mutex::new(Instant::now()),
         }
@@ -40,6 +43,7 @@ impl Door {
 
 impl Channel for Door {
     fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
+        self.taken.fetch_add(shipment.messages.len() as u64, Ordering::Relaxed);
         if shipment.messages.len() as u64 == DEVICES {
             self.arrived.fetch_add(DEVICES, Ordering::Relaxed);
             return self.stub.send(shipment, report);

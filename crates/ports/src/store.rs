@@ -94,6 +94,8 @@ pub struct Gauges {
     pub run_bytes_written: u64,
     /// How often background work had to wait for room on the disk, since start.
     pub stalls: u64,
+    /// Tables of rows that were not merged with older ones yet: every read looks into each of them.
+    pub unmerged_tables: u64,
     /// Everything the store has on disk.
     pub disk_bytes: u64,
 }

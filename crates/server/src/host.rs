@@ -168,6 +168,11 @@ fn write_node(text: &mut Text, health: &Health) {
         ("fantail_take_lag_facts", "Facts the slowest shard has not taken", health.take_lag),
         ("fantail_queue_asks", "Asks that wait for leaders", health.waiting as u64),
         ("fantail_unsynced_bytes", "Bytes since the last sync point", health.store.unsynced_bytes),
+        (
+            "fantail_unmerged_tables",
+            "Tables of rows that every read has to look into",
+            health.store.unmerged_tables,
+        ),
         ("fantail_window_events", "Events whose entries are not written yet", health.store.window_events),
         ("fantail_inbox_backlog_events", "Events that fan-out could write now", health.store.backlog_events),
         ("fantail_inbox_runs", "Runs of the inbox index", health.store.runs),

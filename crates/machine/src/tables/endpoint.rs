@@ -17,6 +17,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceHash, DeviceNo, Millis, TenantId, UserNo};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 /// Users of one page, as a power of two.
 const PAGE_BITS: u32 = 4;
@@ -169,8 +170,66 @@ pub fn of_user(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<Ve
 }
 
 /// Visits the endpoints of each of these users, with its place in `users`. Each page is read once as long as users of
-/// one page are neighbours; nobody else on it is decoded.
+/// one page are neighbours; nobody else on it is decoded. Pages that lie close together are walked: finding one by its
+/// key costs as much as walking over ten.
 pub fn of_users(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    users: &[UserNo],
+    visit: &mut dyn FnMut(usize, &[Endpoint]),
+) -> Result<(), TablesError> {
+    if is_close(users) { walk(tables, tenant, users, visit) } else { pick(tables, tenant, users, visit) }
+}
+
+/// Fewer are found one by one.
+const WALKED_USERS_MIN: usize = 32;
+/// Pages that are walked over for each user that is wanted.
+const WALKED_PAGES_MAX: u64 = 4;
+
+fn is_close(users: &[UserNo]) -> bool {
+    let (Some(first), Some(last)) = (users.first(), users.last()) else { return false };
+    let pages = page_of(*last).saturating_sub(page_of(*first));
+    users.len() >= WALKED_USERS_MIN && pages <= WALKED_PAGES_MAX * users.len() as u64 && users.is_sorted()
+}
+
+/// Page after page, from the first to the last that is wanted.
+fn walk(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    users: &[UserNo],
+    visit: &mut dyn FnMut(usize, &[Endpoint]),
+) -> Result<(), TablesError> {
+    let pages = (page_of(users[0]), page_of(users[users.len() - 1]));
+    let (from, to) = (key(tenant, pages.0), key(tenant, pages.1 + 1));
+    let (mut next, mut read) = (0, Ok(()));
+    tables.scan(KeyRange { from: &from, to: &to }, Order::Ascending, &mut |key, row| {
+        read = visit_page(key, row, users, &mut next, visit);
+        if read.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    read?;
+    (next..users.len()).for_each(|place| visit(place, &[]));
+    Ok(())
+}
+
+/// Visits everybody before the end of a page: those before it have none.
+fn visit_page(
+    key: &[u8],
+    row: &[u8],
+    users: &[UserNo],
+    next: &mut usize,
+    visit: &mut dyn FnMut(usize, &[Endpoint]),
+) -> Result<(), TablesError> {
+    let no = tail_u64(key, Page::NAME)?;
+    while let Some(user) = users.get(*next).filter(|user| page_of(**user) <= no) {
+        let found = if page_of(*user) == no { one_of(Some(row), *user)? } else { None };
+        visit(*next, found.as_ref().map_or(&[], |user| user.endpoints.as_slice()));
+        *next += 1;
+    }
+    Ok(())
+}
+
+/// Each page by its key.
+fn pick(
     tables: &dyn Tables,
     tenant: TenantId,
     users: &[UserNo],

@@ -76,7 +76,9 @@ pub fn check_column(tables: &dyn Tables, tenant: TenantId, users: u64, exists: &
     let mut seen = Vec::new();
     columns::visit_reach(tables, tenant, &all, &mut |place, reach| seen.push((place, reach))).unwrap();
     let mut expected = Vec::new();
+    // All of them are walked over, one is found by its key.
     endpoint::of_users(tables, tenant, &all, &mut |place, endpoints| {
+        assert_eq!(endpoint::of_user(tables, tenant, all[place]).unwrap(), endpoints);
         let state = endpoint::UserEndpoints { devices: 0, claims: 0, endpoints: endpoints.to_vec() };
         let key = user::find(tables, tenant, all[place]).unwrap().map(|row| row.id.key);
         assert_eq!(key.is_some(), exists(all[place]), "{}", all[place]);

@@ -8,21 +8,21 @@
 use fantail_ports::tables::COLUMNS;
 use fantail_rules::ids::PartitionId;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: usize = 112;
 
-type Key = (PartitionId, Box<[u8]>);
+type Rows = HashMap<Box<[u8]>, Arc<[u8]>>;
 
 pub struct Columns {
     bytes_max: usize,
-    state: Mutex<State>,
+    state: RwLock<State>,
 }
 
 #[derive(Default)]
 struct State {
-    rows: HashMap<Key, Arc<[u8]>>,
+    partitions: HashMap<PartitionId, Rows>,
     bytes: usize,
 }
 
@@ -37,15 +37,16 @@ fn cost(key: &[u8], row: &[u8]) -> usize {
 
 impl Columns {
     pub fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, state: Mutex::default() }
+        Self { bytes_max, state: RwLock::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn get(&self, partition: PartitionId, key: &[u8]) -> Option<Arc<[u8]>> {
-        self.state().rows.get(&(partition, key.into())).cloned()
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.partitions.get(&partition)?.get(key).cloned()
     }
 
     pub fn take_in(&self, partition: PartitionId, key: &[u8], row: &[u8]) {
@@ -56,7 +57,8 @@ impl Columns {
             }
         }
         state.bytes += cost(key, row);
-        if let Some(replaced) = state.rows.insert((partition, key.into()), row.into()) {
+        let rows = state.partitions.entry(partition).or_default();
+        if let Some(replaced) = rows.insert(key.into(), row.into()) {
             state.bytes -= cost(key, &replaced);
         }
     }
@@ -64,10 +66,11 @@ impl Columns {
     /// These rows are others now.
     pub fn forget<'k>(&self, partition: PartitionId, keys: impl Iterator<Item = &'k Vec<u8>>) {
         let mut state = self.state();
+        let State { partitions, bytes } = &mut *state;
+        let Some(rows) = partitions.get_mut(&partition) else { return };
         for key in keys.filter(|key| is_column(key)) {
-            let key = (partition, key.as_slice().into());
-            if let Some(row) = state.rows.remove(&key) {
-                state.bytes -= cost(&key.1, &row);
+            if let Some(row) = rows.remove(key.as_slice()) {
+                *bytes -= cost(key, &row);
             }
         }
     }
@@ -78,12 +81,13 @@ impl State {
     fn make_room(&mut self) -> bool {
         let mut number = 0usize;
         let mut freed = 0;
-        self.rows.retain(|key, row| {
+        let mut stays = |key: &[u8], row: &[u8]| {
             number += 1;
             let stays = number % 8 != 1;
-            freed += if stays { 0 } else { cost(&key.1, row) };
+            freed += if stays { 0 } else { cost(key, row) };
             stays
-        });
+        };
+        self.partitions.values_mut().for_each(|rows| rows.retain(|key, row| stays(key, row)));
         self.bytes -= freed;
         freed > 0
     }
@@ -112,7 +116,9 @@ mod tests {
         let other = PartitionId::Shard(ShardNo(1));
         assert_eq!(columns.get(other, &key(999)), None);
         columns.forget(PARTITION, (0..1_000).map(key).collect::<Vec<_>>().iter());
-        let is_empty = |state: MutexGuard<'_, State>| (state.bytes, state.rows.len()) == (0, 0);
+        let is_empty = |state: RwLockWriteGuard<'_, State>| {
+            state.bytes == 0 && state.partitions.values().all(HashMap::is_empty)
+        };
         assert!(is_empty(columns.state()));
         columns.take_in(PARTITION, &key(1), &[7; 200_000]);
         assert_eq!(columns.get(PARTITION, &key(1)), None, "a row larger than all memory");

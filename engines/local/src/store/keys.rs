@@ -16,6 +16,9 @@ use fantail_rules::ids::{Arrival, ListId, PartitionId, TenantId, UserNo};
 /// Sorts before every other key, because those are longer.
 pub const SYNC_POINT: [u8; 1] = [0];
 
+/// Never there.
+pub const NOTHING: [u8; 2] = [0, 0];
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Family {

@@ -46,9 +46,11 @@ mod materialise;
 
 mod keys;
 mod pack;
+mod relief;
 mod rows;
 
 use partition::{Partition, PartitionView};
+use relief::Relief;
 use rows::Rows;
 use sync_point::Marks;
 use sync_thread::SyncThread;
@@ -107,6 +109,7 @@ impl StoreOptions {
 pub struct LocalStore {
     shared: Arc<Shared>,
     sync_thread: SyncThread,
+    _relief: Relief,
     tending: Mutex<Tending>,
 }
 
@@ -166,7 +169,8 @@ impl LocalStore {
         });
         shared.load()?;
         let sync_thread = SyncThread::start(Arc::clone(&shared))?;
-        Ok(Self { shared, sync_thread, tending: Mutex::default() })
+        let relief = Relief::start(Arc::clone(&shared))?;
+        Ok(Self { shared, sync_thread, _relief: relief, tending: Mutex::default() })
     }
 }
 
@@ -292,6 +296,7 @@ impl Store for LocalStore {
             run_bytes: index.bytes,
             run_bytes_written: index.bytes_written,
             stalls: self.shared.stalls.load(Ordering::Relaxed),
+            unmerged_tables: self.shared.rows.unmerged_tables() as u64,
             disk_bytes: self.shared.rows.disk_bytes() + index.bytes,
         }
     }

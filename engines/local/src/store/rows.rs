@@ -7,11 +7,14 @@
 use super::StoreOptions;
 use super::columns::Columns;
 use super::kept::KeptLists;
+use super::keys;
+use super::relief::Seen;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
 use fjall::compaction::Leveled;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
+use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Small enough that an idle server stays small, large enough that a flush is worth its fsync.
 const MEMTABLE_BYTES: u64 = 8 << 20;
@@ -21,6 +24,9 @@ const WORKERS: usize = 2;
 /// A table of the database. Each is synced when it is written, and what the journal syncs meanwhile waits behind it:
 /// with the usual 64 MB the slowest of a hundred requests waited 20 ms.
 const TABLE_BYTES: u64 = 8 << 20;
+
+/// With so many unmerged tables fjall slows writers down, and soon lets nobody write.
+const SLOWED_TABLES: usize = 18;
 
 /// Where the database lies below the store's directory.
 const DATABASE: &str = "rows";
@@ -34,6 +40,8 @@ pub struct Rows {
     pub kept: KeptLists,
     pub columns: Columns,
     ingest_rows_min: usize,
+    /// Rows since it was opened.
+    written: AtomicU64,
 }
 
 impl Rows {
@@ -64,12 +72,20 @@ impl Rows {
             .map_err(|cause| open_error(&format!("{what}: main"), &cause))?;
         let kept = KeptLists::new(options.kept_list_bytes);
         let columns = Columns::new(options.column_bytes);
-        Ok(Self { database: opened, main, kept, columns, ingest_rows_min: options.ingest_rows_min })
+        Ok(Self {
+            database: opened,
+            main,
+            kept,
+            columns,
+            ingest_rows_min: options.ingest_rows_min,
+            written: AtomicU64::new(0),
+        })
     }
 
     /// Writes rows with ascending keys, all or nothing; they, and every write before, are durable on return.
     /// `count` says about how many.
     pub fn write_durable(&self, count: usize, rows: impl Iterator<Item = Row>) -> Result<(), StoreError> {
+        self.written.fetch_add(count as u64, Ordering::Relaxed);
         if count < self.ingest_rows_min {
             self.write_batch(rows).map_err(|cause| io_error(&cause))?;
             return self.persist();
@@ -91,6 +107,32 @@ impl Rows {
 
     fn persist(&self) -> Result<(), StoreError> {
         self.database.persist(PersistMode::SyncAll).map_err(|cause| io_error(&cause))
+    }
+
+    pub fn unmerged_tables(&self) -> usize {
+        self.main.tree.l0_run_count()
+    }
+
+    pub fn seen(&self) -> Seen {
+        Seen {
+            written: self.written.load(Ordering::Relaxed),
+            unmerged_tables: self.unmerged_tables(),
+            is_merging: self.database.active_compactions() > 0,
+            merged_for: self.database.time_compacting(),
+        }
+    }
+
+    /// Has fjall merge once more: it does so after it wrote out what it holds in memory, be it the deletion of nothing. When
+    /// it lets nobody write any more, an empty ingestion is left; that leaves an empty file behind until the next start.
+    pub fn ask_for_merge(&self) -> Result<(), StoreError> {
+        let ask = || {
+            if self.unmerged_tables() < SLOWED_TABLES {
+                self.main.remove(keys::NOTHING)?;
+                return self.main.rotate_memtable().map(|_| ());
+            }
+            self.main.start_ingestion()?.finish()
+        };
+        ask().map_err(|cause| io_error(&cause))
     }
 
     /// One state of everything, for answers that need more than one read.

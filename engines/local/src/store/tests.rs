@@ -296,3 +296,27 @@ fn an_interrupted_restore_and_a_newer_format_are_refused() {
     let refused = LocalStore::open(bench.options.clone()).err();
     assert!(matches!(refused, Some(StoreError::NewerFormat { found: 2, known: 1 })), "{refused:?}");
 }
+
+#[test]
+fn asking_for_merges_changes_no_row() {
+    let mut bench = Bench::new("merges");
+    drop(bench.store.take());
+    let options = StoreOptions { ingest_rows_min: 4, ..bench.options.clone() };
+    let rows = Rows::open(&options).expect("the database opens");
+    let key = |no: u32| [&[9, 9, 9][..], &no.to_be_bytes()].concat();
+    for round in 0..24u32 {
+        // Every other round is ingested, the others are batches.
+        let count = 3 + round % 2;
+        let written = (0..count).map(|no| (key(no).into(), Some(round.to_be_bytes().into())));
+        rows.write_durable(count as usize, written).expect("a healthy database writes");
+        rows.ask_for_merge().expect("a healthy database merges");
+    }
+    let all = |rows: &Rows| {
+        let rows = rows.main.iter().map(|guard| rows::taken(guard).expect("rows are readable"));
+        rows.map(|(key, value)| (key.to_vec(), value.to_vec())).collect::<Vec<_>>()
+    };
+    let expected: Vec<_> = (0..4).map(|no| (key(no), 23u32.to_be_bytes().to_vec())).collect();
+    assert_eq!(all(&rows), expected);
+    drop(rows);
+    assert_eq!(all(&Rows::open(&options).expect("the database opens")), expected);
+}
