@@ -4,7 +4,7 @@
 //! the mark in the log says where to go on after a crash, so nothing is said twice and nothing left out. Goes to: the log,
 //! then `checkpoints`.
 //!
-//! Nobody waits for it: beside deliveries it rests three times as long as it works, so that a burst of them has the cores
+//! Nobody waits for it: beside deliveries it rests seven times as long as it works, so that a burst of them has the cores
 //! for itself and is told of afterwards, and stops resting once it is a minute behind.
 //!
 //! What must never happen: deriving a record that is not applied, as its ledger is looked at; appending without the mark.
@@ -26,7 +26,7 @@ use tracing::{error, info, warn};
 /// How often the loop looks. What happens in between shares one sync.
 const LOOK_EVERY_MS: u64 = 250;
 /// So much longer than it works it rests, while something is on its way to a provider.
-const REST_TIMES: u64 = 3;
+const REST_TIMES: u64 = 7;
 /// It rests no more when what waits is older than this.
 const BEHIND_MS_MAX: u64 = 60_000;
 /// After the log had no room.
