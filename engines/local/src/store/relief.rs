@@ -21,8 +21,9 @@ const REST_MAX: Duration = Duration::from_secs(10);
 const MERGE_MIN: Duration = Duration::from_millis(5);
 /// Nothing is written any more.
 const QUIET: Duration = Duration::from_secs(1);
-/// With so many new tables fjall would merge them itself, if it were asked.
-const UNMERGED_TABLES_MAX: usize = 4;
+/// So many new tables are not left until it is quiet: each read looks into all of them. Fewer cost less than a merge beside
+/// what is being done.
+const UNMERGED_TABLES_MAX: usize = 8;
 /// Worth merging when it is quiet: fewer rows stay in memory or in few tables.
 const ROWS_MIN: u64 = 1 << 16;
 
