@@ -156,8 +156,9 @@ async fn settled(
     let home = core.shard_of(core.ports.keyring.lookup_user(tenant, &name).map_err(locked)?);
     loop {
         let found = owner(core, tenant, one.hash)?;
-        let mut bell = core.shard(found.map_or(home, |(shard, _)| shard)).bell.clone();
-        bell.borrow_and_update();
+        let shard = PartitionId::Shard(found.map_or(home, |(shard, _)| shard));
+        let mut applied = core.applied.get(&shard).ok_or_else(|| stopped("a shard has no leader"))?.clone();
+        applied.borrow_and_update();
         if let Some((shard, user)) = owner(core, tenant, one.hash)?
             && !is_pending(core, tenant, (shard, user), one.hash)?
         {
@@ -166,10 +167,10 @@ async fn settled(
         if core.ports.clock.monotonic() >= give_up {
             return Err(Refusal::Busy { retry_after_ms: 1_000 });
         }
-        let mut rung = pin!(bell.changed());
+        let mut moved = pin!(applied.changed());
         let mut late = core.ports.tasks.sleep_until(give_up);
-        let is_over = poll_fn(|context| match rung.as_mut().poll(context) {
-            Poll::Ready(rung) => Poll::Ready(rung.is_err()),
+        let is_over = poll_fn(|context| match moved.as_mut().poll(context) {
+            Poll::Ready(moved) => Poll::Ready(moved.is_err()),
             Poll::Pending => late.as_mut().poll(context).map(|()| false),
         });
         if is_over.await {
