@@ -3,7 +3,7 @@
 //!
 //! The queue does what ours does: a post becomes a row for each device of each follower; workers, which are clients as
 //! those of every queue, claim a hundred or a thousand rows, get the address with each, and say what became of them. It
-//! is settled in three ways: each row as it is answered, as queue libraries do, and a whole claim in one statement, which
+//! is settled in two ways: each row as it is answered, as queue libraries do, and a whole claim in one statement, which
 //! is the most that a queue of rows can do. All clients sit on the same machine, behind a Unix socket, and send nothing.
 
 use super::DEVICES;
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// Commands in one round trip.
 const AT_ONCE: u64 = 1_000;
-/// Workers wait for the disk at each commit; with two for each core somebody always works.
+/// Workers wait for the disk at each commit; with four for each core somebody always works.
 const CLIENTS_PER_CORE: u64 = 4;
 /// Thirty days, as our own guard.
 const GUARD_SECONDS: &str = "2592000";

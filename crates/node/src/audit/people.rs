@@ -1,8 +1,8 @@
 //! Who the members of a parcel are to the audit log: a pseudonym, and a secret that goes with the user's key.
 //!
-//! Comes from: `parcels`, with the users of a record. Does: reads identities and asks the keyring, some at a time, so that
-//! nobody waits behind a thousand. Goes to: leaves. Somebody who is gone is nobody: zeros, and a leaf that cannot be told
-//! from that of anybody else who is gone.
+//! Comes from: `parcels`, with the users of a record. Does: reads key numbers from the column and asks the keyring, some at a
+//! time, so that nobody waits behind a thousand. Goes to: leaves. Somebody who is gone is nobody: zeros, and a leaf that
+//! cannot be told from that of anybody else who is gone.
 
 use crate::ask::Refusal;
 use crate::core::{Core, locked};
