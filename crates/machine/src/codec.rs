@@ -314,6 +314,11 @@ impl<'a> Reader<'a> {
         Ok(Sealed { key, nonce: self.array()?, bytes: self.bytes()?.to_vec() })
     }
 
+    pub fn skip_sealed(&mut self) -> Result<(), Malformed> {
+        let (_key, _nonce, _bytes) = (self.varint()?, self.array::<12>()?, self.bytes()?);
+        Ok(())
+    }
+
     pub fn ascending(&mut self) -> Result<Vec<u64>, Malformed> {
         let mut last = 0u64;
         self.list(|r| {

@@ -114,15 +114,19 @@ pub fn visit_reach(
     users: &[UserNo],
     visit: &mut dyn FnMut(usize, Reach),
 ) -> Result<(), TablesError> {
-    let mut open: Option<(u64, Vec<u8>)> = None;
-    for (place, user) in users.iter().enumerate() {
-        let no = page_of(*user);
-        let bytes = match open.take() {
-            Some((opened, bytes)) if opened == no => bytes,
-            _ => page(tables, tenant, no)?,
-        };
-        visit(place, reach_in(&bytes, *user));
-        open = Some((no, bytes));
+    let mut first = 0;
+    for of_page in users.chunk_by(|one, other| page_of(*one) == page_of(*other)) {
+        let mut is_whole = true;
+        tables.read(&key(tenant, page_of(of_page[0])), &mut |row| {
+            is_whole = row.is_none_or(is_page);
+            for (place, user) in (first..).zip(of_page).filter(|_| is_whole) {
+                visit(place, row.map_or_else(Reach::default, |row| reach_in(row, *user)));
+            }
+        })?;
+        if !is_whole {
+            return Err(Malformed::Value("length").in_row("reach"));
+        }
+        first += of_page.len();
     }
     Ok(())
 }
@@ -209,11 +213,11 @@ pub fn key(tenant: TenantId, page: u64) -> Vec<u8> {
 
 fn page(tables: &dyn Tables, tenant: TenantId, no: u64) -> Result<Vec<u8>, TablesError> {
     let bytes = tables.get(&key(tenant, no))?.unwrap_or_else(|| vec![0; PAGE_USERS * WIDTH]);
-    if bytes.len() == PAGE_USERS * WIDTH {
-        Ok(bytes)
-    } else {
-        Err(Malformed::Value("length").in_row("reach"))
-    }
+    if is_page(&bytes) { Ok(bytes) } else { Err(Malformed::Value("length").in_row("reach")) }
+}
+
+fn is_page(row: &[u8]) -> bool {
+    row.len() == PAGE_USERS * WIDTH
 }
 
 fn page_of(user: UserNo) -> u64 {

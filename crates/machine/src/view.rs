@@ -2,7 +2,7 @@
 //! made durable, under the batch at hand. Writes go to the batch at hand only.
 
 use fantail_ports::lists::Lists;
-use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError, Visit};
+use fantail_ports::tables::{Changes, KeyRange, Order, Read, Tables, TablesError, Visit};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
@@ -61,16 +61,15 @@ impl<'a> View<'a> {
 type Change<'a> = (&'a [u8], Option<&'a [u8]>);
 
 impl Tables for View<'_> {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
-        if let Some(change) = self.changes.get(key) {
-            return Ok(change.clone());
-        }
-        for layer in self.pending.iter().rev() {
-            if let Some(change) = layer.get(key) {
-                return Ok(change.clone());
+    fn read(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError> {
+        let mut layers = [&*self.changes].into_iter().chain(self.pending.iter().copied().rev());
+        match layers.find_map(|layer| layer.get(key)) {
+            Some(change) => {
+                visit(change.as_deref());
+                Ok(())
             }
+            None => self.base.read(key, visit),
         }
-        self.base.get(key)
     }
 
     fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {
@@ -129,8 +128,9 @@ pub(crate) mod tests {
     pub(crate) struct Plain(pub BTreeMap<Vec<u8>, Vec<u8>>);
 
     impl Tables for Plain {
-        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
-            Ok(self.0.get(key).cloned())
+        fn read(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError> {
+            visit(self.0.get(key).map(Vec::as_slice));
+            Ok(())
         }
 
         fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {

@@ -6,15 +6,26 @@ use thiserror::Error;
 
 /// Reads of one partition's rows. Keys compare as bytes.
 pub trait Tables {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError>;
+    /// Calls `visit` once, with the value of the row or, if there is none, with nothing.
+    fn read(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError>;
 
     /// Visits the rows of `range` in `order` until the visitor breaks or the range ends.
     fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError>;
+
+    /// A copy of the row's value.
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
+        let mut found = None;
+        self.read(key, &mut |row| found = row.map(<[u8]>::to_vec))?;
+        Ok(found)
+    }
 }
 
 /// Keys with this first byte are columns: a few bytes of each of many users, read for every member of a parcel. There
 /// are not many of them, and engines that find rows on disk keep them in memory.
 pub const COLUMNS: u8 = 49;
+
+/// Called with the value of a row.
+pub type Read<'a> = &'a mut dyn FnMut(Option<&[u8]>);
 
 /// Called with key and value of each row.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;

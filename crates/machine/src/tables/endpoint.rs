@@ -17,7 +17,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceHash, DeviceNo, Millis, TenantId, UserNo};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// Users of one page, as a power of two.
 const PAGE_BITS: u32 = 4;
@@ -160,8 +160,12 @@ pub fn pages_from(
 
 /// A user's endpoints and the numbers handed out so far.
 pub fn state_of(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<UserEndpoints, TablesError> {
-    let row = tables.get(&key(tenant, page_of(user)))?;
-    Ok(one_of(row.as_deref(), user)?.unwrap_or_default())
+    let mut found = Ok(None);
+    tables.read(&key(tenant, page_of(user)), &mut |row| {
+        let of_user = row.map_or(Ok(None), |row| slot(row, slot_of(user)));
+        found = of_user.and_then(|found| found.map(UserEndpoints::read).transpose());
+    })?;
+    Ok(found.map_err(|malformed| malformed.in_row(Page::NAME))?.unwrap_or_default())
 }
 
 /// All endpoints of a user, whatever their status, ascending by device.
@@ -169,14 +173,24 @@ pub fn of_user(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<Ve
     Ok(state_of(tables, tenant, user)?.endpoints)
 }
 
-/// Visits the endpoints of each of these users, with its place in `users`. Each page is read once as long as users of
+/// What a send needs of an endpoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Destination {
+    pub device: DeviceNo,
+    pub claim: ClaimNo,
+    pub status: Status,
+    pub kind: ChannelKind,
+    pub address: Sealed,
+}
+
+/// Visits the destinations of each of these users, with its place in `users`. Each page is read once as long as users of
 /// one page are neighbours; nobody else on it is decoded. Pages that lie close together are walked: finding one by its
 /// key costs as much as walking over ten.
-pub fn of_users(
+pub fn destinations(
     tables: &dyn Tables,
     tenant: TenantId,
     users: &[UserNo],
-    visit: &mut dyn FnMut(usize, &[Endpoint]),
+    visit: &mut dyn FnMut(usize, Destination),
 ) -> Result<(), TablesError> {
     if is_close(users) { walk(tables, tenant, users, visit) } else { pick(tables, tenant, users, visit) }
 }
@@ -197,35 +211,22 @@ fn walk(
     tables: &dyn Tables,
     tenant: TenantId,
     users: &[UserNo],
-    visit: &mut dyn FnMut(usize, &[Endpoint]),
+    visit: &mut dyn FnMut(usize, Destination),
 ) -> Result<(), TablesError> {
     let pages = (page_of(users[0]), page_of(users[users.len() - 1]));
     let (from, to) = (key(tenant, pages.0), key(tenant, pages.1 + 1));
     let (mut next, mut read) = (0, Ok(()));
     tables.scan(KeyRange { from: &from, to: &to }, Order::Ascending, &mut |key, row| {
-        read = visit_page(key, row, users, &mut next, visit);
+        read = tail_u64(key, Page::NAME).and_then(|no| {
+            next += users[next..].partition_point(|user| page_of(*user) < no);
+            let end = next + users[next..].partition_point(|user| page_of(*user) == no);
+            let on_page = next..end;
+            next = end;
+            visit_page(row, users, on_page, visit)
+        });
         if read.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    read?;
-    (next..users.len()).for_each(|place| visit(place, &[]));
-    Ok(())
-}
-
-/// Visits everybody before the end of a page: those before it have none.
-fn visit_page(
-    key: &[u8],
-    row: &[u8],
-    users: &[UserNo],
-    next: &mut usize,
-    visit: &mut dyn FnMut(usize, &[Endpoint]),
-) -> Result<(), TablesError> {
-    let no = tail_u64(key, Page::NAME)?;
-    while let Some(user) = users.get(*next).filter(|user| page_of(**user) <= no) {
-        let found = if page_of(*user) == no { one_of(Some(row), *user)? } else { None };
-        visit(*next, found.as_ref().map_or(&[], |user| user.endpoints.as_slice()));
-        *next += 1;
-    }
-    Ok(())
+    read
 }
 
 /// Each page by its key.
@@ -233,34 +234,56 @@ fn pick(
     tables: &dyn Tables,
     tenant: TenantId,
     users: &[UserNo],
-    visit: &mut dyn FnMut(usize, &[Endpoint]),
+    visit: &mut dyn FnMut(usize, Destination),
 ) -> Result<(), TablesError> {
-    let mut open: Option<(u64, Option<Vec<u8>>)> = None;
-    for (place, user) in users.iter().enumerate() {
-        let no = page_of(*user);
-        let row = match open.take() {
-            Some((opened, row)) if opened == no => row,
-            _ => tables.get(&key(tenant, no))?,
-        };
-        let found = one_of(row.as_deref(), *user)?;
-        visit(place, found.as_ref().map_or(&[], |user| user.endpoints.as_slice()));
-        open = Some((no, row));
+    let mut first = 0;
+    for of_page in users.chunk_by(|one, other| page_of(*one) == page_of(*other)) {
+        let on_page = first..first + of_page.len();
+        first = on_page.end;
+        let mut read = Ok(());
+        tables.read(&key(tenant, page_of(of_page[0])), &mut |row| {
+            read = row.map_or(Ok(()), |row| visit_page(row, users, on_page.clone(), visit));
+        })?;
+        read?;
     }
     Ok(())
 }
 
-/// One user of a page.
-fn one_of(row: Option<&[u8]>, user: UserNo) -> Result<Option<UserEndpoints>, TablesError> {
-    let Some(row) = row else { return Ok(None) };
-    find_slot(row, slot_of(user)).map_err(|malformed| malformed.in_row(Page::NAME))
+/// Visits some users of one page.
+fn visit_page(
+    row: &[u8],
+    users: &[UserNo],
+    on_page: Range<usize>,
+    visit: &mut dyn FnMut(usize, Destination),
+) -> Result<(), TablesError> {
+    for place in on_page {
+        let read = slot(row, slot_of(users[place]))
+            .and_then(|found| found.map_or(Ok(()), |user| read_destinations(user, place, visit)));
+        read.map_err(|malformed| malformed.in_row(Page::NAME))?;
+    }
+    Ok(())
 }
 
-fn find_slot(row: &[u8], wanted: u8) -> Result<Option<UserEndpoints>, Malformed> {
+fn read_destinations(
+    user: &[u8],
+    place: usize,
+    visit: &mut dyn FnMut(usize, Destination),
+) -> Result<(), Malformed> {
+    let mut r = Reader::new(user);
+    let (_devices, _claims) = (r.u16()?, r.u32()?);
+    for _ in 0..r.varint()? {
+        visit(place, Destination::read(&mut r)?);
+    }
+    r.end()
+}
+
+/// One user of a page, encoded.
+fn slot(row: &[u8], wanted: u8) -> Result<Option<&[u8]>, Malformed> {
     let mut r = Reader::new(row);
     for _ in 0..r.varint()? {
         let (slot, user) = (r.u8()?, r.bytes()?);
         if slot == wanted {
-            return UserEndpoints::read(user).map(Some);
+            return Ok(Some(user));
         }
     }
     Ok(None)
@@ -301,6 +324,21 @@ impl Endpoint {
             registered: r.millis()?,
             last_seen: r.millis()?,
         })
+    }
+}
+
+impl Destination {
+    /// As [`Endpoint`], without the rest.
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (device, claim) = (r.device()?, r.claim()?);
+        let (status, kind, _platform) = (read_status(r)?, read_kind(r)?, read_platform(r)?);
+        r.device_hash()?;
+        r.option(Reader::skip_sealed)?;
+        r.address()?;
+        let address = r.sealed()?;
+        r.option(Reader::skip_sealed)?;
+        let (_registered, _last_seen) = (r.millis()?, r.millis()?);
+        Ok(Self { device, claim, status, kind, address })
     }
 }
 

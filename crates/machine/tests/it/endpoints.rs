@@ -70,21 +70,39 @@ fn pushed(node: &Node, user: UserNo) -> Vec<u16> {
     reach(node, user).endpoints(ChannelKind::Push).map(|device| device.0).collect()
 }
 
+/// Sends go to exactly the endpoints there are, walked over or found by their keys.
+fn check_destinations(tables: &dyn Tables, tenant: TenantId, users: &[UserNo]) {
+    for together in [users.len(), 1] {
+        for some in users.chunks(together) {
+            let (mut seen, mut expected) = (Vec::new(), Vec::new());
+            endpoint::destinations(tables, tenant, some, &mut |place, one| {
+                seen.push((some[place], one.device, one.claim, one.status, one.kind, one.address));
+            })
+            .unwrap();
+            for user in some {
+                for one in endpoint::of_user(tables, tenant, *user).unwrap() {
+                    expected.push((*user, one.device, one.claim, one.status, one.kind, one.address));
+                }
+            }
+            assert_eq!(seen, expected);
+        }
+    }
+}
+
 /// The column says exactly what pages and rows say, for these users and for nobody else.
 pub fn check_column(tables: &dyn Tables, tenant: TenantId, users: u64, exists: &dyn Fn(UserNo) -> bool) {
     let all: Vec<UserNo> = (0..users + 70).map(UserNo).collect();
     let mut seen = Vec::new();
     columns::visit_reach(tables, tenant, &all, &mut |place, reach| seen.push((place, reach))).unwrap();
     let mut expected = Vec::new();
-    // All of them are walked over, one is found by its key.
-    endpoint::of_users(tables, tenant, &all, &mut |place, endpoints| {
-        assert_eq!(endpoint::of_user(tables, tenant, all[place]).unwrap(), endpoints);
-        let state = endpoint::UserEndpoints { devices: 0, claims: 0, endpoints: endpoints.to_vec() };
-        let key = user::find(tables, tenant, all[place]).unwrap().map(|row| row.id.key);
-        assert_eq!(key.is_some(), exists(all[place]), "{}", all[place]);
+    for (place, user) in all.iter().enumerate() {
+        let endpoints = endpoint::of_user(tables, tenant, *user).unwrap();
+        let key = user::find(tables, tenant, *user).unwrap().map(|row| row.id.key);
+        assert_eq!(key.is_some(), exists(*user), "{user}");
+        let state = endpoint::UserEndpoints { devices: 0, claims: 0, endpoints };
         expected.push((place, Reach::of(&state, key)));
-    })
-    .unwrap();
+    }
+    check_destinations(tables, tenant, &all);
     assert_eq!(seen, expected);
     for (place, reach) in seen {
         let row = user::find(tables, tenant, all[place]).unwrap();

@@ -25,7 +25,7 @@ use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::store::{Commit, Store, View as State};
-use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError, Visit};
+use fantail_ports::tables::{Changes, KeyRange, Order, Read, Tables, TablesError, Visit};
 use fantail_rules::ids::{
     Arrival, DirectoryNo, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId,
     UserNo,
@@ -392,9 +392,9 @@ struct Counting<'a> {
 }
 
 impl Tables for Counting<'_> {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
+    fn read(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError> {
         self.reads.set(self.reads.get() + 1);
-        self.tables.get(key)
+        self.tables.read(key, visit)
     }
 
     fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {

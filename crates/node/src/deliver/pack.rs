@@ -33,8 +33,8 @@ pub struct Packed {
     pub unsendable: Vec<Told>,
 }
 
-/// What is open of each endpoint.
-type Addresses = BTreeMap<(UserNo, DeviceNo), (ClaimNo, Arc<[u8]>)>;
+/// What is open of each endpoint, ascending.
+type Addresses = Vec<((UserNo, DeviceNo), ClaimNo, Arc<[u8]>)>;
 
 impl Parcel {
     /// Opens addresses and content.
@@ -53,10 +53,12 @@ impl Parcel {
         let key = reference_key(core, tenant)?;
         let (mut positions, mut messages, mut unsendable) = (Vec::new(), Vec::new(), Vec::new());
         for Send { position, member, attempt } in &allowed.sends {
-            let Some((claim, endpoint)) = addresses.get(&(member.user, member.device)) else {
+            let of_member = addresses.binary_search_by_key(&(member.user, member.device), |(of, ..)| *of);
+            let Ok(found) = of_member else {
                 unsendable.push(gone(*position));
                 continue;
             };
+            let (_, claim, endpoint) = &addresses[found];
             let reference = Reference {
                 tenant,
                 shard: self.shard,
@@ -107,21 +109,17 @@ impl Parcel {
         let tenant = self.allowed.parcel.tenant;
         let (mut whose, mut sealed) = (Vec::with_capacity(self.allowed.sends.len()), Vec::new());
         self.core.read(PartitionId::Shard(self.shard), |view| {
-            endpoint::of_users(view.tables(), tenant, users, &mut |at, found| {
-                let usable =
-                    found.iter().filter(|one| one.kind == self.channel && one.status == Status::Active);
-                for one in usable {
-                    whose.push((users[at], one.device, one.claim));
-                    sealed.push(one.address.clone());
+            endpoint::destinations(view.tables(), tenant, users, &mut |at, one| {
+                if one.kind == self.channel && one.status == Status::Active {
+                    whose.push(((users[at], one.device), one.claim));
+                    sealed.push(one.address);
                 }
             })
         })?;
         let open = self.core.ports.keyring.open_all(tenant, Context::Address, &sealed).map_err(locked)?;
         // A key that is gone takes its address along.
-        let open = whose.into_iter().zip(open).filter_map(|((user, device, claim), address)| {
-            address.map(|address| ((user, device), (claim, address.into())))
-        });
-        Ok(open.collect())
+        let open = whose.into_iter().zip(open);
+        Ok(open.filter_map(|((of, claim), address)| Some((of, claim, address?.into()))).collect())
     }
 }
 

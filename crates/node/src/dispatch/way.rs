@@ -13,7 +13,7 @@ use fantail_rules::outlook::Speed;
 use fantail_rules::pacing::{Concurrency, Pace, Rate};
 
 /// What one channel may have in flight, to begin with and at most.
-pub const CONCURRENCY: Concurrency = Concurrency { start: 4_000, ceiling: 16_000 };
+pub const CONCURRENCY: Concurrency = Concurrency { start: 8_000, ceiling: 16_000 };
 /// Rates are the providers' business; until one has its own, none is near this.
 const RATE: Rate = Rate { per_second: 2_000_000, burst: 50_000 };
 /// One in so many places is kept for critical work.

@@ -12,7 +12,7 @@ use fantail_ports::blobs::Blobs;
 use fantail_ports::inbox::Inbox;
 use fantail_ports::lists::Lists;
 use fantail_ports::store::{Commit, Gauges, Store, StoreError, Synced, Tended, View};
-use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError, Visit};
+use fantail_ports::tables::{Changes, KeyRange, Order, Read, Tables, TablesError, Visit};
 use fantail_rules::attempt::State;
 use fantail_rules::ids::{PartitionId, Position, UserNo};
 use std::collections::BTreeMap;
@@ -189,8 +189,8 @@ impl View for Mixed<'_> {
 }
 
 impl Tables for Mixed<'_> {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
-        self.0.tables().get(&without_tenant(key))
+    fn read(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError> {
+        self.0.tables().read(&without_tenant(key), visit)
     }
 
     fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {

@@ -6,8 +6,9 @@
 use super::columns::is_column;
 use super::keys::{self, Family, PageKey};
 use super::rows::{Rows, read_error, taken};
-use fantail_ports::tables::{Changes, KeyRange, Order, TablesError, Visit};
+use fantail_ports::tables::{Changes, KeyRange, Order, Read, TablesError, Visit};
 use fantail_rules::ids::PartitionId;
+use fjall::UserValue;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -17,7 +18,7 @@ pub type PageMap = BTreeMap<PageKey, Option<Vec<u8>>>;
 
 #[derive(Default)]
 pub struct Overlay {
-    pub tables: Changes,
+    pub tables: TableRows,
     pub pages: PageMap,
     /// Rows of the other families, by whole key.
     pub notes: Changes,
@@ -33,11 +34,7 @@ impl Overlay {
         for (key, to) in &changes {
             self.bytes += (ENTRY_BYTES + key.len() + to.as_ref().map_or(0, Vec::len)) as u64;
         }
-        if self.tables.is_empty() {
-            self.tables = changes;
-        } else {
-            self.tables.extend(changes);
-        }
+        self.tables.put(changes);
     }
 
     pub fn put_page(&mut self, key: PageKey, to: Option<Vec<u8>>) {
@@ -57,47 +54,97 @@ impl Overlay {
     }
 }
 
+/// Changed rows of tables, those of each family (the first byte of a key) apart: what is asked most often, columns and
+/// endpoints, is then not looked for among the ledgers of a burst.
+#[derive(Default)]
+pub struct TableRows(BTreeMap<u8, Changes>);
+
+impl TableRows {
+    fn put(&mut self, mut changes: Changes) {
+        while let Some((first, _)) = changes.first_key_value() {
+            let family = family_of(first);
+            let later = family.checked_add(1).map(|next| changes.split_off([next].as_slice()));
+            let rows = self.0.entry(family).or_default();
+            if rows.is_empty() {
+                *rows = changes;
+            } else {
+                rows.extend(changes);
+            }
+            changes = later.unwrap_or_default();
+        }
+    }
+
+    fn get(&self, key: &[u8]) -> Option<&Option<Vec<u8>>> {
+        self.0.get(&family_of(key))?.get(key)
+    }
+
+    fn range<'a>(&'a self, range: KeyRange<'_>) -> impl DoubleEndedIterator<Item = Changed<'a>> {
+        let (from, to) = (range.from.to_vec(), range.to.to_vec());
+        let families = self.0.range(family_of(&from)..=family_of(&to));
+        families.flat_map(move |(_, rows)| {
+            rows.range::<[u8], _>((Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice())))
+        })
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Changed<'_>> {
+        self.0.values().flatten()
+    }
+
+    fn len(&self) -> usize {
+        self.0.values().map(Changes::len).sum()
+    }
+}
+
+fn family_of(key: &[u8]) -> u8 {
+    key.first().copied().unwrap_or_default()
+}
+
 /// The table rows of one partition, merged.
 pub struct MergedTables<'a> {
     pub rows: &'a Rows,
     pub partition: PartitionId,
-    pub active: &'a Changes,
-    pub frozen: Option<&'a Changes>,
+    pub active: &'a TableRows,
+    pub frozen: Option<&'a TableRows>,
 }
 
 impl MergedTables<'_> {
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
+    pub fn read(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError> {
         let recent = self.active.get(key).or_else(|| self.frozen?.get(key));
         if let Some(row) = recent {
-            return Ok(row.clone());
+            visit(row.as_deref());
+        } else if is_column(key) {
+            self.column(key, visit)?;
+        } else {
+            visit(self.stored(key)?.as_deref());
         }
-        if is_column(key) { self.column(key) } else { self.stored(key) }
+        Ok(())
     }
 
-    fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
+    fn stored(&self, key: &[u8]) -> Result<Option<UserValue>, TablesError> {
         let stored = self.rows.main.get(keys::table(self.partition, key));
-        stored.map(|found| found.map(|value| value.to_vec())).map_err(|cause| read_error(&cause))
+        stored.map_err(|cause| read_error(&cause))
     }
 
-    fn column(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
+    fn column(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError> {
         if let Some(row) = self.rows.columns.get(self.partition, key) {
-            return Ok(Some(row.to_vec()));
+            visit(Some(&row));
+            return Ok(());
         }
         let stored = self.stored(key)?;
         if let (Some(row), None) = (&stored, self.frozen) {
             self.rows.columns.take_in(self.partition, key, row);
         }
-        Ok(stored)
+        visit(stored.as_deref());
+        Ok(())
     }
 
     pub fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {
         if range.from >= range.to {
             return Ok(());
         }
-        let bounds = (Bound::Included(range.from), Bound::Excluded(range.to));
-        let nothing = Changes::new();
-        let active = self.active.range::<[u8], _>(bounds);
-        let frozen = self.frozen.unwrap_or(&nothing).range::<[u8], _>(bounds);
+        let nothing = TableRows::default();
+        let active = self.active.range(range);
+        let frozen = self.frozen.unwrap_or(&nothing).range(range);
         let (from, to) = (keys::table(self.partition, range.from), keys::table(self.partition, range.to));
         let stored = self.rows.main.range(from..to);
         match order {

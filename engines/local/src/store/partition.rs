@@ -16,7 +16,7 @@ use crate::inbox::hot::Hot;
 use fantail_ports::inbox::{ArrivalRange, Forget, Inbox, Reader, Window};
 use fantail_ports::lists::{ListEdit, ListKey, Lists, Member};
 use fantail_ports::store::{Commit, StoreError, View};
-use fantail_ports::tables::{KeyRange, Order, Tables, TablesError, Visit};
+use fantail_ports::tables::{KeyRange, Order, Read, Tables, TablesError, Visit};
 use fantail_rules::ids::{Arrival, PartitionId, Position, TenantId, UserNo};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -197,7 +197,7 @@ impl Partition {
     pub fn thaw(&mut self, rows: &Rows) -> Option<Arc<Overlay>> {
         let frozen = self.frozen.take()?;
         rows.kept.forget(self.id, lists_of(&frozen.pages));
-        rows.columns.forget(self.id, frozen.tables.keys());
+        rows.columns.forget(self.id, frozen.tables.iter().map(|(key, _)| key));
         Some(frozen)
     }
 
@@ -304,8 +304,8 @@ impl PartitionView<'_> {
 }
 
 impl Tables for PartitionView<'_> {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
-        self.merged().get(key)
+    fn read(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError> {
+        self.merged().read(key, visit)
     }
 
     fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {

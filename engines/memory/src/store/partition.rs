@@ -4,7 +4,7 @@ use crate::hash::hash_parts;
 use fantail_ports::inbox::{ArrivalRange, Audience, Forget, Inbox, Reader};
 use fantail_ports::lists::{ListKey, Lists, Member};
 use fantail_ports::store::Commit;
-use fantail_ports::tables::{KeyRange, Order, Tables, TablesError, Visit};
+use fantail_ports::tables::{KeyRange, Order, Read, Tables, TablesError, Visit};
 use fantail_rules::ids::{Arrival, Position, TenantId, UserNo};
 use fantail_rules::interval::Intervals;
 use std::collections::BTreeMap;
@@ -110,8 +110,9 @@ fn is_addressed(reader: &Reader<'_>, arrival: Arrival, audience: &Audience) -> b
 }
 
 impl Tables for Partition {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TablesError> {
-        Ok(self.rows.get(key).cloned())
+    fn read(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError> {
+        visit(self.rows.get(key).map(Vec::as_slice));
+        Ok(())
     }
 
     fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {
