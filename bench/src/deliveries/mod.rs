@@ -82,6 +82,8 @@ pub struct Delivered {
 
 /// The tenant that is flooded around has so many users.
 const OTHER_USERS: u64 = 1_000;
+/// With 300 the third slowest decided, and it was another one in every run.
+const OTHER_SINGLES: u64 = 900;
 /// Deliveries that peers are measured with.
 const PEER_DELIVERIES: u64 = 400_000;
 
@@ -220,7 +222,7 @@ impl Deliver {
         // Tenants are numbered in the order in which they came.
         let other = Work { tenant: TenantId(tenant.0 + 1), ..work };
         let critical_idle = work.singles(Priority::Critical, self.critical, 0).await?;
-        let other_alone = other.singles(Priority::Normal, self.critical, 0).await?;
+        let other_alone = other.singles(Priority::Normal, OTHER_SINGLES, 0).await?;
         let (before, journal_before) = (work.sent(), node.health().counters.record_bytes);
         let meter = Meter::begin()?;
         work.post("dense", "dense").await?;
@@ -244,7 +246,7 @@ impl Deliver {
         push.is_paced.store(true, Ordering::Relaxed);
         work.post("dense", "paced").await?;
         let critical_paced = work.singles(Priority::Critical, self.critical, 2).await?;
-        let other_beside = other.singles(Priority::Normal, self.critical, 1).await?;
+        let other_beside = other.singles(Priority::Normal, OTHER_SINGLES, 1).await?;
         push.is_paced.store(false, Ordering::Relaxed);
         work.drained().await?;
         answer(&Delivered {

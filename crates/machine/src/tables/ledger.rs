@@ -45,7 +45,7 @@ pub struct LedgerRow {
 }
 
 /// Where one delivery stands.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Eq, Debug)]
 pub struct Standing {
     pub state: State,
     /// Retries that were burnt.
@@ -56,6 +56,17 @@ pub struct Standing {
     pub due: Millis,
     /// Why it is so, in a word: a gate's, the provider's, or ours.
     pub code: String,
+}
+
+/// By hand, because most have no code: an empty string points to no memory, and looking there, even at nothing, costs
+/// the processor a hundred nanoseconds. Parcels compare a thousand of them, three times.
+impl PartialEq for Standing {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { state, retries, resends, due, code } = self;
+        let same_code = code.len() == other.code.len() && (code.is_empty() || *code == other.code);
+        let same_counts = (*state, *retries, *resends) == (other.state, other.retries, other.resends);
+        same_counts && *due == other.due && same_code
+    }
 }
 
 impl Standing {
