@@ -4,7 +4,7 @@
 //! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
 //! decisions in the order an event meets them: `believed_time`, `admit`, `tier` (and `cost`),
 //! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `address`, `endpoint`, `suppression`);
-//! time as people have it (`zone`, `wall`, `quiet`); and those that a delivery meets on its way out: `lanes` (whose turn
+//! time as people have it (`zone`, `wall`, `quiet`), and what they say about being told (`category`, `preference`); and those that a delivery meets on its way out: `lanes` (whose turn
 //! it is), `pacing` (how much may be sent now), `attempt` (what became of it), `retry` (when again). `trace` names what
 //! is told about all of it.
 
@@ -32,6 +32,9 @@ pub mod nameless;
 pub mod suppression;
 
 pub mod zone;
+
+pub mod category;
+pub mod preference;
 
 pub mod quiet;
 pub mod wall;

@@ -174,3 +174,9 @@ pub const AUDIT_REASON_BYTES_MAX: usize = 32;
 pub const CHECKPOINT_HEADS_MAX: usize = 100_000;
 /// Findings that one verification lists; the rest is counted. Who sees so many looks at the first ones.
 pub const AUDIT_FINDINGS_MAX: usize = 1_000;
+/// Changes of what a user wants that are kept: a change a day for years, and what goes with the user is still one record.
+pub const RESPECT_HISTORY_MAX: u32 = 1_000;
+/// Categories that a user says something about.
+pub const CATEGORY_CHOICES_MAX: usize = 64;
+/// Who said so, and the version of the text that was agreed to.
+pub const SOURCE_BYTES_MAX: usize = 64;

@@ -14,6 +14,7 @@ pub mod directory;
 pub mod endpoint;
 pub mod front;
 mod mark;
+pub mod respect;
 pub mod root;
 pub mod shard;
 pub mod template;

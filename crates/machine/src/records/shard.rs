@@ -1,7 +1,7 @@
 //! Facts of a shard: everything about its users.
 //!
 //! ```text
-//!  1 UserPut   tenant, list of (user, lookup: 16, id: sealed, attributes: sealed, locale: text, zone: text)
+//!  1 UserPut   tenant, list of (user, lookup: 16, id: sealed, attributes: sealed, locale: text, zone: varint)
 //!  2 UserGone  tenant, user, lookup: 16, key: varint
 //!  3 Edges     tenant, change: u8, list of (user, list: 16, name: option sealed)
 //!  4 Take      front: varint, from: position, to: position
@@ -16,6 +16,7 @@
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
 //! 20 to 26: see `delivery`
+//! 30, 31: see `respect`
 //! 40 Told, 41 Untold: see `webhook`
 //! ```
 
@@ -24,6 +25,7 @@ use super::delivery::{self, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use super::endpoint::{EndpointPut, EndpointState};
 use super::front::{Delivery, Size};
 use super::mark;
+use super::respect::{Consented, Preferred, read_zone};
 use super::webhook::Told;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::work::WorkId;
@@ -31,6 +33,7 @@ use fantail_ports::keyring::Sealed;
 use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, ListId, Lookup, Position, TenantId, UserNo};
 use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::ulid::Ulid;
+use fantail_rules::zone::ZoneNo;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ShardRecord {
@@ -109,6 +112,9 @@ pub enum ShardRecord {
         tenant: TenantId,
         endpoints: Vec<(UserNo, DeviceNo)>,
     },
+    /// A user wants something else from now on.
+    Preferred(Preferred),
+    Consented(Consented),
     Intend(Intend),
     Wake(Wake),
     Outcome(Outcome),
@@ -137,7 +143,7 @@ pub struct UserPut {
     pub attributes: Sealed,
     /// In the clear, as gates and rendering need them; empty if not known.
     pub locale: String,
-    pub zone: String,
+    pub zone: ZoneNo,
 }
 
 /// Frozen numbers.
@@ -173,7 +179,7 @@ fn read_arrivals(r: &mut Reader<'_>) -> Result<Vec<Arrival>, Malformed> {
 impl UserPut {
     fn write(&self, w: &mut Writer) {
         w.user(self.user).fixed(&self.lookup.0).sealed(&self.id).sealed(&self.attributes);
-        w.text(&self.locale).text(&self.zone);
+        w.text(&self.locale).varint(self.zone.number().into());
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -183,7 +189,7 @@ impl UserPut {
             id: r.sealed()?,
             attributes: r.sealed()?,
             locale: r.text()?,
-            zone: r.text()?,
+            zone: read_zone(r)?,
         })
     }
 }
@@ -225,6 +231,8 @@ impl Fact for ShardRecord {
             Self::Redrive(_) => 24,
             Self::Closed { .. } => 25,
             Self::Swept(_) => 26,
+            Self::Preferred(_) => 30,
+            Self::Consented(_) => 31,
             Self::Told(_) => 40,
             Self::Untold { .. } => 41,
         }
@@ -294,6 +302,8 @@ impl Fact for ShardRecord {
             Self::Redrive(redrive) => redrive.write(w),
             Self::Closed { work, code } => delivery::write_closed(w, *work, code),
             Self::Swept(swept) => swept.write(w),
+            Self::Preferred(preferred) => preferred.write(w),
+            Self::Consented(consented) => consented.write(w),
             Self::Told(told) => told.write(w),
             Self::Untold { tenant, webhook } => {
                 w.tenant(*tenant).text(webhook);
@@ -361,6 +371,8 @@ impl Fact for ShardRecord {
                 Self::Closed { work, code }
             }
             26 => Self::Swept(Swept::read(r)?),
+            30 => Self::Preferred(Preferred::read(r)?),
+            31 => Self::Consented(Consented::read(r)?),
             40 => Self::Told(Told::read(r)?),
             41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
             _ => return Err(Malformed::Tag(tag)),

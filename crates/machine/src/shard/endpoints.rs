@@ -10,11 +10,14 @@ mod fold;
 
 pub(super) use fold::{apply_gone, apply_put, apply_state, apply_user_gone};
 
+use super::respect::consented;
 use super::{Plan, ShardAnswer, users};
 use crate::Planned;
 use crate::records::endpoint::{EndpointPut, EndpointState};
+use crate::records::respect::Consent;
 use crate::records::shard::ShardRecord;
 use crate::tables::endpoint::{self, Endpoint, UserEndpoints};
+use crate::tables::respect;
 use crate::tables::todo::{Release, Todo};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
@@ -44,6 +47,8 @@ pub struct Registration {
     pub meta: Option<Sealed>,
     /// More than the address differs from what is stored, as far as the caller saw.
     pub changed: bool,
+    /// What the user said about this channel when the device was registered.
+    pub consent: Option<Consent>,
 }
 
 /// An address of a user's profile.
@@ -88,9 +93,15 @@ pub(super) fn plan_register(
     if key != registration.address.key {
         return Ok(Planned::nothing(ShardAnswer::Reseal(key)));
     }
+    let (channel, consent) = (registration.kind, registration.consent.clone());
     let mut planner = Planner::new(view, tenant);
     let answer = planner.register(user, registration, now)?;
-    Ok(Planned { records: planner.into_records(), answer })
+    let mut records = planner.into_records();
+    if let Some(consent) = consent.filter(|_| matches!(answer, ShardAnswer::Registered { .. })) {
+        let row = respect::find(view, tenant, user)?;
+        records.extend(consented(tenant, user, &row, channel, consent));
+    }
+    Ok(Planned { records, answer })
 }
 
 pub(super) fn plan_unregister(
@@ -206,6 +217,7 @@ impl<'a> Planner<'a> {
                 address,
                 meta: None,
                 changed: false,
+                consent: None,
             };
             // At time zero everything is fresh: an address that is known already is not written again.
             self.register(user, registration, Millis(0))?;

@@ -1,14 +1,16 @@
 //! The next parcel of some work: who is in it, and what may be sent.
 //!
 //! Comes from: `serve`, with permits for so many deliveries. Decides: the members of the parcel and, gate by gate
-//! in the order of DEL-21, what becomes of each: cancelled or expired, suppressed for want of an endpoint, or allowed.
+//! in the order of DEL-21, what becomes of each: cancelled or expired, suppressed for want of an endpoint, then what the
+//! user wants (`gate`): suppressed, deferred, or allowed.
 //! Goes to: the `Intend` record; once it is durable the leader sends exactly the members that it marks as Intent.
 //!
 //! What must never happen: a member that is in two parcels of one work, or a send that no durable Intend allows.
 
+use super::gate::{Asked, Decision, Gate};
 use super::serve::{Decided, Served};
 use super::{Derived, dispatch, ledgers};
-use crate::columns::{self, Reach};
+use crate::columns::Reach;
 use crate::parcel::{Collector, Member, Members, Words};
 use crate::records::delivery::Intend;
 use crate::records::shard::ShardRecord;
@@ -70,8 +72,8 @@ pub(super) fn plan(
         let record = ShardRecord::Closed { work, code: code.1.to_owned() };
         return Ok(Decided { record: Some(record), ..Decided::nothing() });
     }
-    let found = gather(view, work, &row, deliveries_max)?;
-    let verdicts = judge(&found.members, stop);
+    let found = gather(view, work, &row, deliveries_max, now)?;
+    let verdicts = judge(&found, stop);
     let parcel = ParcelId::of(work, row.next);
     let sends = sends(&found.members, &verdicts, |_| 1);
     let decided = u32::try_from(found.members.count()).unwrap_or(u32::MAX);
@@ -101,35 +103,49 @@ pub(super) fn stopped(halted: Option<Halt>, terms: Terms, now: Millis) -> Option
 /// Who is in the next parcel.
 struct Found {
     members: Members,
+    /// What the gates said about each member.
+    decisions: Vec<Decision>,
     next: Option<UserNo>,
     unreached: u64,
     /// Users that were looked at.
     scanned: usize,
 }
 
-fn gather(view: &View<'_>, work: WorkId, row: &WorkRow, deliveries_max: u32) -> Result<Found, TablesError> {
-    let mut collector = Collector::default();
+fn gather(
+    view: &View<'_>,
+    work: WorkId,
+    row: &WorkRow,
+    deliveries_max: u32,
+    now: Millis,
+) -> Result<Found, TablesError> {
+    let (mut collector, mut decisions) = (Collector::default(), Vec::new());
     let (mut next, mut unreached, mut scanned) = (Some(row.next), 0, 0);
     let given = match row.to {
         To::Given => work::given(view, work.tenant, work.arrival)?,
         To::List(_) => Vec::new(),
     };
-    while let Some(from) = next.filter(|_| scanned < PARCEL_USERS_SCANNED_MAX) {
+    let mut gate = Gate::new(view, work, row.terms, now);
+    'chunks: while let Some(from) = next.filter(|_| scanned < PARCEL_USERS_SCANNED_MAX) {
         let chunk = Chunk { view, work, given: &given };
         let (users, after) = chunk.users(row.to, from)?;
         scanned += users.len().max(1);
         next = after;
-        let reached = chunk.reach(&users, row.to)?;
-        for (user, devices) in users.iter().zip(&reached) {
+        for (user, Asked { mut devices, decision }) in users.iter().zip(gate.ask(&users)?) {
             unreached += u64::from(devices.is_empty());
+            if devices.is_empty() && row.to == To::Given {
+                // Whoever was named and has none is still told about.
+                devices.push(DeviceNo(0));
+            }
             // A user with more devices than there are permits would never get a turn.
             let room = (deliveries_max as usize).max(if collector.count() == 0 { devices.len() } else { 0 });
-            if !collector.add(*user, devices, room) {
-                return Ok(Found { members: collector.finish(), next: Some(*user), unreached, scanned });
+            if !collector.add(*user, &devices, room) {
+                next = Some(*user);
+                break 'chunks;
             }
+            decisions.extend(devices.iter().map(|_| decision));
         }
     }
-    Ok(Found { members: collector.finish(), next, unreached, scanned })
+    Ok(Found { members: collector.finish(), decisions, next, unreached, scanned })
 }
 
 struct Chunk<'a, 'v> {
@@ -155,46 +171,15 @@ impl Chunk<'_, '_> {
         let is_on = members.iter().filter(|member| member.intervals.contains(self.work.arrival));
         Ok((is_on.map(|member| member.user).collect(), next))
     }
-
-    /// The devices of each user. Whoever was named and has none is still told about.
-    fn reach(&self, users: &[UserNo], to: To) -> Result<Vec<Vec<DeviceNo>>, TablesError> {
-        let mut reached = devices_of(self.view, self.work, users)?;
-        if to == To::Given {
-            reached.iter_mut().filter(|devices| devices.is_empty()).for_each(|none| none.push(DeviceNo(0)));
-        }
-        Ok(reached)
-    }
 }
 
-/// The devices that can be reached of each of these users, who ascend: a row for every 64 of them, and one more for
-/// each who has many.
-pub(super) fn devices_of(
-    view: &View<'_>,
-    work: WorkId,
-    users: &[UserNo],
-) -> Result<Vec<Vec<DeviceNo>>, TablesError> {
-    let WorkId { tenant, channel, .. } = work;
-    let mut reached = vec![Vec::new(); users.len()];
-    let mut crowded = Vec::new();
-    columns::visit_reach(view, tenant, users, &mut |at, reach| {
-        if reach.has_more() {
-            crowded.push(at);
-        }
-        reached[at] = devices(&reach, channel);
-    })?;
-    for at in crowded {
-        reached[at] = listed_devices(view, tenant, users[at], channel)?;
-    }
-    Ok(reached)
-}
-
-fn devices(reach: &Reach, channel: ChannelKind) -> Vec<DeviceNo> {
+pub(super) fn devices(reach: &Reach, channel: ChannelKind) -> Vec<DeviceNo> {
     let mut devices: Vec<DeviceNo> = reach.endpoints(channel).collect();
     devices.sort_unstable();
     devices
 }
 
-fn listed_devices(
+pub(super) fn listed_devices(
     view: &View<'_>,
     tenant: TenantId,
     user: UserNo,
@@ -207,17 +192,18 @@ fn listed_devices(
     Ok(devices)
 }
 
-fn judge(members: &Members, stop: Option<(Step, &'static str)>) -> Words<Standing> {
+fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> Words<Standing> {
     let mut verdicts = Words::empty();
-    for member in members.iter() {
-        let (step, code) = match stop {
-            Some(stopped) => stopped,
-            None if member.device == DeviceNo(0) => (Step::Suppress, NO_ENDPOINT),
-            None => (Step::Authorise, ""),
+    for (member, decision) in found.members.iter().zip(&found.decisions) {
+        let Decision { step, code, due } = match stop {
+            Some((step, code)) => Decision { step, code, due: Millis(0) },
+            None if member.device == DeviceNo(0) => {
+                Decision { step: Step::Suppress, code: NO_ENDPOINT, due: Millis(0) }
+            }
+            None => *decision,
         };
         let state = next(State::Planned, step).expect("a member that was just planned can be decided about");
-        let standing = Standing { state, retries: 0, resends: 0, due: Millis(0), code: code.to_owned() };
-        verdicts.push(standing);
+        verdicts.push(Standing { state, retries: 0, resends: 0, due, code: code.to_owned() });
     }
     verdicts
 }

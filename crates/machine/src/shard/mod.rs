@@ -1,7 +1,7 @@
 //! A shard owns some users: who they are, what they follow, what they got and what they did with it.
 //!
-//! One file per record family, plan and apply side by side: `users`, `endpoints`, `edges`, `take`, `mark`, `report`,
-//! `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake`, `outcome`,
+//! One file per record family, plan and apply side by side: `users`, `endpoints`, `respect`, `edges`, `take`, `mark`, `report`,
+//! `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake` behind their `gate`, `outcome`,
 //! `redrive`, folded by `ledgers` and dropped by `sweep`.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
@@ -10,11 +10,13 @@ pub mod endpoints;
 pub mod expire;
 pub mod mark;
 pub mod report;
+pub mod respect;
 pub mod take;
 mod told;
 pub mod users;
 
 pub mod dispatch;
+mod gate;
 pub mod intend;
 mod ledgers;
 pub mod outcome;
@@ -29,6 +31,7 @@ use crate::Planned;
 use crate::front::Moment;
 use crate::front::fact::FrontFact;
 use crate::records::front::Size;
+use crate::records::respect::Consent;
 use crate::records::shard::ShardRecord;
 use crate::records::webhook::Told;
 use crate::tables::ledger::{ParcelId, Timer};
@@ -38,6 +41,7 @@ use crate::view::View;
 use fantail_ports::inbox::{Forget, Window};
 use fantail_ports::lists::ListEdit;
 use fantail_ports::tables::TablesError;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{
     Arrival, DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, Position, ShardNo, TenantId, UserNo,
@@ -105,6 +109,17 @@ pub enum ShardAsk {
         user: Lookup,
         device: DeviceHash,
     },
+    Prefer {
+        tenant: TenantId,
+        user: Lookup,
+        prefer: Box<respect::Prefer>,
+    },
+    Consent {
+        tenant: TenantId,
+        user: Lookup,
+        channel: ChannelKind,
+        consent: Consent,
+    },
     /// What was heard of endpoints' claims.
     Hear {
         tenant: TenantId,
@@ -165,6 +180,14 @@ pub enum ShardAnswer {
     /// The user has another key than the one this was sealed under.
     Reseal(KeyNo),
     TooManyEndpoints,
+    /// What the user wants has this revision now.
+    Respected {
+        revision: u32,
+    },
+    /// It was changed meanwhile and has another one.
+    Changed {
+        revision: u32,
+    },
     Unregistered,
     UnknownDevice,
     /// The page to go on from, if there is one.
@@ -203,6 +226,10 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
         }
         ShardAsk::Unregister { tenant, user, device } => {
             endpoints::plan_unregister(view, tenant, user, device)
+        }
+        ShardAsk::Prefer { tenant, user, prefer } => respect::plan_prefer(view, tenant, user, *prefer),
+        ShardAsk::Consent { tenant, user, channel, consent } => {
+            respect::plan_consent(view, tenant, user, channel, consent)
         }
         ShardAsk::Hear { tenant, heard } => endpoints::plan_hear(view, tenant, &heard),
         ShardAsk::Age { tenant, page } => endpoints::plan_age(view, tenant, page, now),
@@ -269,6 +296,8 @@ pub fn apply(
         ShardRecord::EndpointPut { tenant, endpoints } => endpoints::apply_put(view, *tenant, endpoints, at),
         ShardRecord::EndpointState { tenant, states } => endpoints::apply_state(view, *tenant, states),
         ShardRecord::EndpointGone { tenant, endpoints } => endpoints::apply_gone(view, *tenant, endpoints),
+        ShardRecord::Preferred(preferred) => respect::apply_preferred(view, preferred, at),
+        ShardRecord::Consented(consented) => respect::apply_consented(view, consented, at),
         ShardRecord::Intend(intend) => intend::apply(view, intend, at, derived),
         ShardRecord::Wake(wake) => wake::apply(view, wake, derived),
         ShardRecord::Outcome(outcome) => outcome::apply(view, outcome, derived),

@@ -5,7 +5,7 @@
 //! Goes to: `UserPut` (and `endpoints`, for mail address and number), or `Edges`, `Unlisted`, `Cleared` and `UserGone`, and a to-do row to destroy the key.
 
 use super::endpoints::{self, Contact, Planner};
-use super::{Derived, Plan, ShardAnswer};
+use super::{Derived, Plan, ShardAnswer, respect};
 use crate::records::shard::{Change, Edge, ShardRecord, UserPut};
 use crate::tables::todo::Todo;
 use crate::tables::user::{self, UserRef, UserRow};
@@ -19,6 +19,7 @@ use fantail_rules::ids::{Arrival, KeyNo, Lookup, Millis, TenantId, UserNo};
 use fantail_rules::limits::{
     EDGES_PER_RECORD_MAX, MARK_ROWS_PER_RECORD_MAX, RECORD_BYTES_MAX, USERS_PER_RECORD_MAX,
 };
+use fantail_rules::zone::ZoneNo;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
@@ -29,7 +30,7 @@ pub struct Put {
     pub id: Sealed,
     pub attributes: Sealed,
     pub locale: String,
-    pub zone: String,
+    pub zone: ZoneNo,
     /// The addresses of the profile, sealed under the same key. One that is not here goes.
     pub profile: Vec<Contact>,
 }
@@ -136,7 +137,7 @@ pub(super) fn apply_put(
             id: new.id.clone(),
             attributes: new.attributes.clone(),
             locale: new.locale.clone(),
-            zone: new.zone.clone(),
+            zone: new.zone,
             locale_before: before.and_then(|row| row.locale_left(&new.locale, at)),
         };
         put(view, user::key(tenant, new.user), &row);
@@ -181,6 +182,7 @@ pub(super) fn apply_gone(
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     endpoints::apply_user_gone(view, tenant, user)?;
+    respect::apply_gone(view, tenant, user)?;
     view.delete(user::lookup_key(tenant, lookup));
     view.delete(user::key(tenant, user));
     view.delete(mark::key(tenant, user));

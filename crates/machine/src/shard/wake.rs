@@ -4,6 +4,7 @@
 //! deferred, and what to do about what is unknown since no evidence came. Goes to: the `Wake` record, and as in the
 //! first round the leader sends what it marks as Intent.
 
+use super::gate::{Asked, Decision, Gate};
 use super::intend::{self, Allowed, ENDPOINT_GONE};
 use super::serve::{Decided, Served};
 use super::{Derived, ledgers};
@@ -40,14 +41,16 @@ pub(super) fn plan(
     let due_now: Vec<_> = all.filter(|((_, standing), _)| is_due(standing)).collect();
     let mut users: Vec<UserNo> = due_now.iter().map(|((member, _), _)| member.user).collect();
     users.dedup();
-    let reached = intend::devices_of(view, parcel.work(), &users)?;
+    let asked = Gate::new(view, parcel.work(), ledger.terms, now).ask(&users)?;
     for ((member, standing), position) in due_now {
         if sends.len() >= deliveries_max as usize {
             more = true;
             break;
         }
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
-        let verdict = decide(&ledger, parcel.channel, standing, stop, reached[at].contains(&member.device));
+        let Asked { devices, decision } = &asked[at];
+        let is_reachable = devices.contains(&member.device);
+        let verdict = decide(&ledger, parcel.channel, standing, stop, is_reachable.then_some(*decision));
         if verdict.state == State::Intent {
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
@@ -66,34 +69,32 @@ pub(super) fn plan(
     Ok(Decided { record: Some(record), served, looked_at })
 }
 
-/// What becomes of one member.
+/// What becomes of one member. `wanted` is what its user's gates say, if it can be reached.
 fn decide(
     ledger: &LedgerRow,
     channel: ChannelKind,
     standing: &Standing,
     stop: Option<(Step, &'static str)>,
-    is_reachable: bool,
+    wanted: Option<Decision>,
 ) -> Standing {
     let is_unknown = standing.state == State::Unknown;
-    let (step, code) = match stop {
-        Some(_) if is_unknown => (Step::GiveUp, UNCONFIRMED),
-        Some(stopped) => stopped,
-        None if is_unknown => resolve(ledger, channel, standing),
-        None => (Step::Authorise, ""),
-    };
-    let allows = matches!(step, Step::Authorise | Step::Resend);
-    let is_gone = allows && !is_reachable;
-    let (step, code) = match (is_gone, is_unknown) {
-        (false, _) => (step, code),
-        (true, true) => (Step::GiveUp, UNCONFIRMED),
-        (true, false) => (Step::Suppress, ENDPOINT_GONE),
+    let plain = |step, code| Decision { step, code, due: Millis(0) };
+    let Decision { step, code, due } = match (stop, wanted) {
+        // Another copy needs everything that the first one needed, now.
+        (None, Some(Decision::ALLOWED)) if is_unknown => resolve(ledger, channel, standing),
+        // It stays unknown until its user may be told again.
+        (None, Some(decision)) if is_unknown && decision.step == Step::Defer => decision,
+        (_, _) if is_unknown => plain(Step::GiveUp, UNCONFIRMED),
+        (Some((step, code)), _) => plain(step, code),
+        (None, None) => plain(Step::Suppress, ENDPOINT_GONE),
+        (None, Some(decision)) => decision,
     };
     let state = next(standing.state, step).unwrap_or(standing.state);
     let resends = standing.resends + u8::from(step == Step::Resend);
-    Standing { state, retries: standing.retries, resends, due: Millis(0), code: code.to_owned() }
+    Standing { state, retries: standing.retries, resends, due, code: code.to_owned() }
 }
 
-fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> (Step, &'static str) {
+fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> Decision {
     let ask = attempt::Ask {
         class: ledger.terms.class,
         channel,
@@ -101,10 +102,11 @@ fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> (St
         lookup: Lookup::Missing,
         paid: channel == ChannelKind::Sms,
     };
-    match resolve_unknown(&ask) {
+    let (step, code) = match resolve_unknown(&ask) {
         Resolution::Resend => (Step::Resend, RESENT),
         Resolution::GiveUp | Resolution::LookUp => (Step::GiveUp, UNCONFIRMED),
-    }
+    };
+    Decision { step, code, due: Millis(0) }
 }
 
 pub(super) fn apply(view: &mut View<'_>, wake: &Wake, derived: &mut Derived) -> Result<(), TablesError> {

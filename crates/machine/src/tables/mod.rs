@@ -29,6 +29,7 @@ pub mod list;
 pub mod mark;
 pub mod pointer;
 pub mod progress;
+pub mod respect;
 pub mod retracted;
 pub mod taken;
 pub mod todo;
@@ -91,6 +92,8 @@ pub enum Family {
     Track = 59,
     Told = 60,
     SweptTally = 61,
+    Respect = 62,
+    RespectHistory = 63,
     Address = 96,
     DirectoryTodo = 97,
 }

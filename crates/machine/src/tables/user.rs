@@ -3,14 +3,16 @@
 //! ```text
 //! 34 tenant lookup: 16 -> user
 //! 35 tenant user: u64  -> lookup: 16, created, updated, id: sealed, attributes: sealed, locale: text,
-//!                           zone: text, before: option (changed: millis, locale: text)
+//!                           zone: varint, before: option (changed: millis, locale: text)
 //! ```
 
 use super::{Family, Key, Row, get};
 use crate::codec::{Malformed, Reader, Writer};
+use crate::records::respect::read_zone;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{Lookup, Millis, TenantId, UserNo};
+use fantail_rules::zone::ZoneNo;
 
 #[must_use]
 pub fn lookup_key(tenant: TenantId, lookup: Lookup) -> Vec<u8> {
@@ -31,7 +33,7 @@ pub struct UserRow {
     pub id: Sealed,
     pub attributes: Sealed,
     pub locale: String,
-    pub zone: String,
+    pub zone: ZoneNo,
     /// What `locale` was until it was changed the last time, and when that was: what the user was told before stays in
     /// the language it was told in, when it is tried again or read.
     pub locale_before: Option<(Millis, String)>,
@@ -82,7 +84,7 @@ impl Row for UserRow {
 
     fn write(&self, w: &mut Writer) {
         w.fixed(&self.lookup.0).millis(self.created).millis(self.updated);
-        w.sealed(&self.id).sealed(&self.attributes).text(&self.locale).text(&self.zone);
+        w.sealed(&self.id).sealed(&self.attributes).text(&self.locale).varint(self.zone.number().into());
         w.option(self.locale_before.as_ref(), |w, (changed, before)| {
             w.millis(*changed).text(before);
         });
@@ -96,7 +98,7 @@ impl Row for UserRow {
             id: r.sealed()?,
             attributes: r.sealed()?,
             locale: r.text()?,
-            zone: r.text()?,
+            zone: read_zone(r)?,
             locale_before: r.option(|r| Ok((r.millis()?, r.text()?)))?,
         })
     }
@@ -116,7 +118,7 @@ mod tests {
             id: nothing.clone(),
             attributes: nothing,
             locale: locale.to_owned(),
-            zone: String::new(),
+            zone: ZoneNo::NONE,
             locale_before,
         }
     }

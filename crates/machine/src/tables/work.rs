@@ -1,7 +1,7 @@
 //! Work: an event that is to leave by one channel, and how far it has come.
 //!
 //! ```text
-//! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, expires, next: user, to
+//! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, category: 8, expires, next: user, to
 //!                                       to = 0 list: 16 | 1 (the members of row 51)
 //! 51 tenant arrival: u64             -> members: ascending      explicit recipients; stays as long as the ledgers
 //! 52 tenant arrival: u64             -> why: u8                 nothing more of it is sent
@@ -12,6 +12,7 @@ use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::attempt::Class;
+use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
 use fantail_rules::priority::Priority;
@@ -39,6 +40,8 @@ pub struct WorkRow {
 pub struct Terms {
     pub lane: Priority,
     pub class: Class,
+    /// Users say what they want category by category.
+    pub category: CategoryId,
     /// Nothing is sent at or after this.
     pub expires_at: Millis,
 }
@@ -137,7 +140,8 @@ pub fn halted(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result
 
 impl Terms {
     pub(crate) fn write(&self, w: &mut Writer) {
-        w.u8(self.lane as u8).u8(class_code(self.class)).millis(self.expires_at);
+        w.u8(self.lane as u8).u8(class_code(self.class)).fixed(&self.category.0.to_le_bytes());
+        w.millis(self.expires_at);
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -148,7 +152,8 @@ impl Terms {
             2 => Class::Bulk,
             _ => return Err(Malformed::Value("class")),
         };
-        Ok(Self { lane, class, expires_at: r.millis()? })
+        let category = CategoryId(u64::from_le_bytes(r.array()?));
+        Ok(Self { lane, class, category, expires_at: r.millis()? })
     }
 }
 
