@@ -33,6 +33,7 @@ pub mod suppression;
 
 pub mod zone;
 
+pub mod caps;
 pub mod quiet;
 pub mod wall;
 
