@@ -47,6 +47,9 @@ pub const MARK_IDS_MAX: usize = 1_000;
 pub const MARK_ROWS_PER_RECORD_MAX: usize = 256;
 /// Snoozed entries of one user; they are read with every page.
 pub const SNOOZED_MAX: usize = 100;
+/// What a user may ask to get at most in an hour and in a day on one channel. More is no cap.
+pub const CAP_PER_HOUR_MAX: u16 = 1_000;
+pub const CAP_PER_DAY_MAX: u16 = 10_000;
 /// How far ahead a notification can be scheduled.
 pub const SCHEDULE_MS_MAX: u64 = 366 * 24 * 3_600_000;
 /// What one front holds back for one tenant: notifications and events, each a row with its audience, and its content beside.
