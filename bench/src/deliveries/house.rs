@@ -182,7 +182,7 @@ impl<'a> Import<'a> {
             self.shards[home].users += 1;
             self.homes.push((home as u8, user.0 as u32));
             let (puts, endpoints) = &mut batches[home];
-            let (locale, zone) = (String::new(), String::new());
+            let (locale, zone) = (String::new(), ZoneNo::NONE);
             let (id, attributes) =
                 (seal(Sealing::UserId, name.as_bytes())?, seal(Sealing::UserAttributes, b"{}")?);
             puts.push(UserPut { user, lookup, id, attributes, locale, zone });

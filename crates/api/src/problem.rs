@@ -119,6 +119,9 @@ impl From<Refusal> for Problem {
             Refusal::TemplateConflict { current } => {
                 Self::new(Code::VersionConflict, detail).with_version(current)
             }
+            Refusal::RespectConflict { current } => {
+                Self::new(Code::VersionConflict, detail).with_version(Some(current))
+            }
             Refusal::TemplateInactive { .. } => Self::new(Code::TemplateInactive, detail),
             Refusal::InvalidTemplate { problems } => template_problem::invalid(problems),
             Refusal::TooManyFollows { .. }

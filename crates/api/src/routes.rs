@@ -3,6 +3,7 @@
 mod audit;
 mod endpoints;
 mod inbox;
+mod respect;
 mod sent;
 mod templates;
 mod webhooks;
@@ -61,6 +62,7 @@ const ALL: [Route;
         + sent::ROUTES.len()
         + ENDPOINTS.len()
         + inbox::ROUTES.len()
+        + respect::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
         + webhooks::ROUTES.len()] = joined(&[
@@ -68,6 +70,7 @@ const ALL: [Route;
     sent::ROUTES,
     &ENDPOINTS,
     inbox::ROUTES,
+    respect::ROUTES,
     templates::ROUTES,
     audit::ROUTES,
     webhooks::ROUTES,

@@ -16,6 +16,7 @@ use fantail_machine::tables::user;
 use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::attempt::Class;
+use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
 use fantail_rules::priority::Priority;
@@ -201,7 +202,8 @@ pub fn delivery_of(
     category: &str,
     expires_at: Millis,
 ) -> Option<Delivery> {
-    let terms = Terms { lane, class: Class::of(lane, category), expires_at };
+    let (class, category) = (Class::of(lane, category), CategoryId::of(category));
+    let terms = Terms { lane, class, category, expires_at };
     (!channels.is_empty()).then_some(Delivery { channels, terms })
 }
 

@@ -9,6 +9,7 @@ use crate::core::{Core, locked, stopped};
 use crate::devices::{self, address_hash};
 use crate::notify;
 use crate::people;
+use crate::respect::{self, ConsentAsk};
 use fantail_machine::tables::{directory, endpoint, user};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
@@ -32,6 +33,7 @@ struct Wanted<'a> {
     identity: &'a str,
     platform: Platform,
     hash: AddressHash,
+    consent: Option<&'a ConsentAsk>,
 }
 
 /// Who these are, in their order. `Ok` only after new ones are durable and can be sent to, or may not be.
@@ -53,6 +55,10 @@ pub async fn resolve(core: &Core, tenant: TenantId, all: &[Who]) -> Result<Vec<R
         strangers
     };
     create(core, tenant, &strangers).await?;
+    let known = wanted.iter().filter(|one| strangers.iter().all(|stranger| stranger.place != one.place));
+    for one in known {
+        agree(core, tenant, one).await?;
+    }
     let mut owners = BTreeMap::new();
     let give_up = core.ports.clock.monotonic().plus(CLAIM_MS_MAX);
     for one in &wanted {
@@ -72,9 +78,10 @@ pub async fn resolve(core: &Core, tenant: TenantId, all: &[Who]) -> Result<Vec<R
 fn wanted<'a>(core: &Core, tenant: TenantId, all: &'a [Who]) -> Result<Vec<Wanted<'a>>, Refusal> {
     let mut wanted = Vec::new();
     for (place, who) in all.iter().enumerate() {
-        if let Who::Address { kind, address, identity, platform } = who {
+        if let Who::Address { kind, address, identity, platform, consent } = who {
             let hash = address_hash(core, tenant, *kind, identity).map_err(locked)?;
-            wanted.push(Wanted { place, kind: *kind, address, identity, platform: *platform, hash });
+            let (kind, platform, consent) = (*kind, *platform, consent.as_ref());
+            wanted.push(Wanted { place, kind, address, identity, platform, hash, consent });
         }
     }
     Ok(wanted)
@@ -112,6 +119,16 @@ fn is_there(
     })
 }
 
+/// A user without a name says what the request says. One with a name is asked elsewhere.
+async fn agree(core: &Core, tenant: TenantId, one: &Wanted<'_>) -> Result<(), Refusal> {
+    let Some(consent) = one.consent else { return Ok(()) };
+    let name = nameless::name(one.kind, one.identity);
+    match respect::consent(core, tenant, &name, one.kind, consent.clone()).await {
+        Ok(_) | Err(Refusal::UnknownUser { .. }) => Ok(()),
+        Err(refusal) => Err(refusal),
+    }
+}
+
 /// Makes users of addresses that are nobody's.
 async fn create(core: &Core, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Result<(), Refusal> {
     let is_profile = |one: &Wanted<'_>| matches!(one.kind, ChannelKind::Email | ChannelKind::Sms);
@@ -139,6 +156,7 @@ async fn create(core: &Core, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Res
             address: one.address.to_vec(),
             identity: one.identity.to_owned(),
             meta: Vec::new(),
+            consent: one.consent.cloned(),
         };
         devices::register(core, tenant, device).await?;
     }

@@ -15,6 +15,7 @@ pub use tenants::{KeyAsk, KeyView, Rate, TenantAsk, TenantPatch, TenantView};
 
 pub use crate::dead_letters::Which;
 pub use crate::deliveries::Place;
+use crate::respect::ConsentAsk;
 pub use fantail_machine::shard::redrive::Wish;
 pub use fantail_machine::tables::ledger::ParcelId;
 pub use fantail_machine::tables::work::Halt;
@@ -26,6 +27,7 @@ use fantail_rules::marks::{Mark, State};
 pub use fantail_rules::priority::Priority;
 use fantail_rules::suppression::Reason;
 use fantail_rules::ulid::Ulid;
+use fantail_rules::zone::ZoneNo;
 use fantail_wire::template::Problem;
 use std::sync::Arc;
 use thiserror::Error;
@@ -87,7 +89,7 @@ pub struct NotifyAsk {
 }
 
 /// Somebody to tell.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub enum Who {
     User(String),
     /// An address as `rules::address` reads it: its owner, or a user without a name.
@@ -99,6 +101,8 @@ pub enum Who {
         identity: String,
         /// For push.
         platform: Platform,
+        /// What whoever has it said about being told there.
+        consent: Option<ConsentAsk>,
     },
 }
 
@@ -109,7 +113,7 @@ pub struct Recipient {
     pub(crate) user: UserNo,
     pub(crate) key: KeyNo,
     pub locale: String,
-    pub zone: String,
+    pub zone: ZoneNo,
     /// JSON; empty if its key was destroyed.
     pub attributes: Vec<u8>,
 }
@@ -132,9 +136,9 @@ pub struct UserAsk {
 /// What gates and channels need to know of a user. All of it is replaced.
 #[derive(Clone, Debug, Default)]
 pub struct ProfileAsk {
-    /// Empty if not known, like the time zone.
+    /// Empty if not known.
     pub locale: String,
-    pub zone: String,
+    pub zone: ZoneNo,
     /// At most one address per channel.
     pub contacts: Vec<ContactAsk>,
 }
@@ -153,7 +157,7 @@ pub struct UserView {
     pub user: String,
     pub attributes: Vec<u8>,
     pub locale: String,
-    pub zone: String,
+    pub zone: ZoneNo,
     pub channels: Vec<Channel>,
     pub created_at: Millis,
     pub updated_at: Millis,
@@ -180,6 +184,8 @@ pub struct DeviceAsk {
     pub identity: String,
     /// What else is known of it, as JSON; may be empty.
     pub meta: Vec<u8>,
+    /// What the user said about this channel.
+    pub consent: Option<ConsentAsk>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -360,6 +366,8 @@ pub enum Refusal {
     /// Something else is in force than the caller said; `None` if there is no such template.
     #[error("{}", conflict(*current))]
     TemplateConflict { current: Option<u32> },
+    #[error("revision {current} of it is in force")]
+    RespectConflict { current: u32 },
     #[error("{template} is switched off")]
     TemplateInactive { template: String },
     #[error("the template has {} problems", problems.len())]

@@ -127,6 +127,7 @@ fn seal(
         address: keyring.seal(tenant, key, Context::Address, &ask.address)?,
         meta: meta.map(|meta| keyring.seal(tenant, key, Context::DeviceMeta, meta)).transpose()?,
         changed,
+        consent: ask.consent.clone().map(|consent| consent.at(core.ports.clock.wall())),
     })
 }
 

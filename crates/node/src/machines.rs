@@ -102,6 +102,8 @@ impl EndpointTally {
             }
             ShardRecord::UserPut { .. }
             | ShardRecord::UserGone { .. }
+            | ShardRecord::Preferred(_)
+            | ShardRecord::Consented { .. }
             | ShardRecord::Edges { .. }
             | ShardRecord::Take { .. }
             | ShardRecord::Given(_)
@@ -335,6 +337,8 @@ impl Machine for Shard {
             | ShardAsk::Register { .. }
             | ShardAsk::Unregister { .. }
             | ShardAsk::Hear { .. }
+            | ShardAsk::Prefer { .. }
+            | ShardAsk::Consent { .. }
             | ShardAsk::Age { .. } => std::sync::Arc::default(),
         };
         let Planned { records, answer } = shard::plan(view, ask, self.0, moment)?;
@@ -363,6 +367,8 @@ impl Machine for Shard {
             ShardRecord::Take { front, from, to } => Some(Reference { front, from, to }),
             ShardRecord::UserPut { .. }
             | ShardRecord::UserGone { .. }
+            | ShardRecord::Preferred(_)
+            | ShardRecord::Consented { .. }
             | ShardRecord::Edges { .. }
             | ShardRecord::Given(_)
             | ShardRecord::Marked { .. }

@@ -101,7 +101,7 @@ fn seal_user(core: &Core, tenant: TenantId, ask: &UserAsk, key: UserKey) -> Resu
         let attributes = keyring.seal(tenant, key, Context::UserAttributes, &ask.attributes)?;
         let ProfileAsk { locale, zone, contacts } = &ask.profile;
         let profile = devices::seal_contacts(core, tenant, key, contacts)?;
-        let (locale, zone) = (locale.clone(), zone.clone());
+        let (locale, zone) = (locale.clone(), *zone);
         Ok(Put { lookup, minted: false, id, attributes, locale, zone, profile })
     };
     let sealed = match known.map(seal) {

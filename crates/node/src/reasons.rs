@@ -79,6 +79,8 @@ impl Stood {
             | ShardRecord::EndpointState { .. }
             | ShardRecord::UserPut { .. }
             | ShardRecord::UserGone { .. }
+            | ShardRecord::Preferred(_)
+            | ShardRecord::Consented { .. }
             | ShardRecord::Edges { .. }
             | ShardRecord::Take { .. }
             | ShardRecord::Given(_)

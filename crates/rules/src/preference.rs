@@ -155,7 +155,8 @@ struct Allowed {
 
 impl Allowed {
     fn of(preferences: &Preferences) -> Self {
-        let by_channel = ChannelKind::ALL.into_iter().filter(|kind| preferences.channels.of(*kind) != Switch::Off);
+        let by_channel =
+            ChannelKind::ALL.into_iter().filter(|kind| preferences.channels.of(*kind) != Switch::Off);
         let by_channel: ChannelSet = by_channel.collect();
         let is_on = preferences.everything != Switch::Off;
         let of_category = |choice: &CategoryChoice| match choice.switch {
@@ -185,7 +186,11 @@ impl Allowed {
 mod tests {
     use super::*;
 
-    fn preferences(everything: Switch, off: &[ChannelKind], categories: &[(&str, Option<&[ChannelKind]>)]) -> Preferences {
+    fn preferences(
+        everything: Switch,
+        off: &[ChannelKind],
+        categories: &[(&str, Option<&[ChannelKind]>)],
+    ) -> Preferences {
         let channels = off.iter().fold(Switches::default(), |all, kind| all.with(*kind, Switch::Off));
         let choice = |channels: Option<&[ChannelKind]>| CategoryChoice {
             switch: if channels.is_none() { Switch::Off } else { Switch::NotSaid },
@@ -228,7 +233,10 @@ mod tests {
         let mut switches = Switches::default();
         for switch in [Switch::On, Switch::Off, Switch::NotSaid] {
             switches = switches.with(ChannelKind::Sms, switch);
-            assert_eq!((switches.of(ChannelKind::Sms), switches.of(ChannelKind::Push)), (switch, Switch::NotSaid));
+            assert_eq!(
+                (switches.of(ChannelKind::Sms), switches.of(ChannelKind::Push)),
+                (switch, Switch::NotSaid)
+            );
             assert_eq!(Switch::from_stored(switch as u8), Some(switch));
             assert_eq!(Switch::of(switch.said()), switch);
         }

@@ -44,7 +44,7 @@ fn check_shard(
     for (no, page) in endpoint::pages_from(tables, tenant, 0, usize::MAX)? {
         for (number, state) in page.users(no) {
             let key = user::find(tables, tenant, number)?.map(|row| row.id.key);
-            let reach = columns::reach(tables, tenant, number)?;
+            let reach = columns::find(tables, tenant, number)?.reach;
             if reach != Reach::of(state, key) {
                 let told = format!("{partition} {tenant} {number}: {reach:?} is not what {state:?} comes to");
                 return Ok(Invariant::OneOwner.broken(told));

@@ -10,6 +10,7 @@ use fantail_node::ask::{
     DeviceAsk, EdgeAsk, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget, NotificationView, ProfileAsk,
     Refusal, SuppressionAsk, UserAsk,
 };
+use fantail_node::respect::ConsentAsk;
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
@@ -85,7 +86,13 @@ fn device_ask(who: Who, device: DeviceNo, token: Token) -> DeviceAsk {
         address: token_text(token).into_bytes(),
         identity: token_text(token),
         meta: Vec::new(),
+        consent: Some(agreed()),
     }
+}
+
+/// Whoever has a device was asked.
+fn agreed() -> ConsentAsk {
+    ConsentAsk { is_granted: true, given: None, version: "1".to_owned(), source: "sim".to_owned() }
 }
 
 /// Registers an address that nobody else has, and waits until it is used.
@@ -104,6 +111,7 @@ async fn enrol(
         address: text.clone().into_bytes(),
         identity: text,
         meta: Vec::new(),
+        consent: (address.kind == ChannelKind::Push).then(agreed),
     };
     node.register_device(who.tenant, ask).await?;
     for _ in 0..ENROL_LOOKS_MAX {

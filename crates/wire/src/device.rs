@@ -1,5 +1,6 @@
 //! Devices of users, and addresses that nothing is sent to.
 
+use crate::preference::ConsentPut;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,9 @@ pub struct DeviceRegister {
     pub secret: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_version: Option<String>,
+    /// What the user said about push when the app asked; without a grant nothing is pushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consent: Option<ConsentPut>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -14,6 +14,7 @@ pub mod event;
 pub mod inbox;
 pub mod list;
 pub mod notification;
+pub mod preference;
 pub mod template;
 pub mod template_resource;
 pub mod user;

@@ -2,6 +2,7 @@
 
 use crate::device::Platform;
 use crate::event::{Channel, Content, Priority};
+use crate::preference::ConsentPut;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -80,6 +81,9 @@ pub struct PushAddress {
     pub platform: Platform,
     /// As the push service gave it to the app.
     pub token: String,
+    /// What whoever has the device said about push; without a grant, here or earlier, nothing is pushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consent: Option<ConsentPut>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -17,6 +17,7 @@ use fantail_wire::list::{
     SubscribersBatch,
 };
 use fantail_wire::notification::SendOptions;
+use fantail_wire::preference::ConsentPut;
 use fantail_wire::problem::{FieldError, Problem};
 use fantail_wire::tenant::{
     Key, KeyCreate, KeyCreated, Keys, RateLimit, Scope, Tenant, TenantChange, TenantCreate, Tenants,
@@ -141,6 +142,7 @@ examples! {
         url: Some(text("https://example.com/hook (webhooks only)")),
         secret: Some(text("whsec_… (webhooks only, and needed there)")),
         app_version: Some(text("4.2.0")),
+        consent: Some(ConsentPut::example()),
     };
     DeviceRegistered => DeviceRegistered {
         device_id: text("bobs-phone"),

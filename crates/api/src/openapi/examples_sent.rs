@@ -11,6 +11,7 @@ use fantail_wire::notification::{
     DeadLettersChanged, Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus,
     Phase, PushAddress, RecipientSend, SendOptions, SendStatus, Step, Trace, TraceSpan, WebhookAddress,
 };
+use fantail_wire::preference::ConsentPut;
 use fantail_wire::receipt::{Receipt, ReceiptStatus, Receipts, ReceiptsTaken};
 use serde_json::json;
 
@@ -42,7 +43,11 @@ examples! {
                 url: text("https://example.com/hook"),
                 secret: text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
             }),
-            push_token: Some(PushAddress { platform: Platform::Android, token: text("fcm-token") }),
+            push_token: Some(PushAddress {
+                platform: Platform::Android,
+                token: text("fcm-token"),
+                consent: Some(ConsentPut::example()),
+            }),
             content: Some(content("Ann, your order has left")),
             variables: Default::default(),
         }],

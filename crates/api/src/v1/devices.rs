@@ -6,6 +6,7 @@ use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
+use crate::v1::consents;
 use fantail_node::ask::{DeviceAsk, DeviceView};
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
@@ -18,7 +19,7 @@ use fantail_wire::device::{
 use serde_json::{Map, Value, json};
 
 pub async fn register(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let ask = ask_of(call.json()?)?;
+    let ask = ask_of(call.json()?, call.caller.name())?;
     let device_id = ask.device.clone();
     let registered = call.node.register_device(tenant, ask).await?;
     let answer = DeviceRegistered { device_id, status: status_of(registered.status) };
@@ -39,7 +40,7 @@ pub async fn unregister(tenant: TenantId, call: Call) -> Result<Reply, Problem> 
     Ok(Reply::no_content())
 }
 
-fn ask_of(request: DeviceRegister) -> Result<DeviceAsk, Problem> {
+fn ask_of(request: DeviceRegister, caller: &str) -> Result<DeviceAsk, Problem> {
     let root = Pointer::ROOT;
     let mut faults = Faults::default();
     faults.name(root.key("userId"), &request.user_id);
@@ -48,6 +49,11 @@ fn ask_of(request: DeviceRegister) -> Result<DeviceAsk, Problem> {
         faults.text(root.key("appVersion"), version, APP_VERSION_BYTES_MAX);
     }
     let target = target_of(&request, &mut faults);
+    let consent =
+        request.consent.clone().map(|put| consents::ask_of(put, root.key("consent"), caller, &mut faults));
+    if consent.is_some() && request.kind != DeviceKind::Push {
+        faults.add(root.key("consent"), "does not go with this kind");
+    }
     faults.into_result()?;
     let Target { kind, platform, address, identity } = target;
     let mut meta = Map::new();
@@ -60,7 +66,7 @@ fn ask_of(request: DeviceRegister) -> Result<DeviceAsk, Problem> {
         serde_json::to_vec(&meta).expect("a JSON object serializes")
     };
     let (user, device) = (request.user_id, request.device_id);
-    Ok(DeviceAsk { user, device, kind, platform, address, identity, meta })
+    Ok(DeviceAsk { user, device, kind, platform, address, identity, meta, consent })
 }
 
 /// Where something is sent, as its channel needs it.
@@ -166,7 +172,7 @@ mod tests {
 
     fn check(body: Value, faults: &[&str]) {
         let request: DeviceRegister = serde_json::from_value(body.clone()).expect("the shape fits");
-        let found = match ask_of(request) {
+        let found = match ask_of(request, "key") {
             Ok(_) => Vec::new(),
             Err(problem) => problem.errors.into_iter().map(|error| error.pointer).collect(),
         };

@@ -5,10 +5,12 @@ pub mod events;
 mod option_ask;
 
 pub mod addresses;
+pub mod consents;
 pub mod deadletters;
 pub mod devices;
 pub mod notification_ask;
 pub mod notifications;
+pub mod preferences;
 pub mod receipts;
 mod rendering;
 mod story;

@@ -9,6 +9,7 @@ use crate::call::Call;
 use crate::check::{Faults, secret_fault};
 use crate::pointer::Pointer;
 use crate::problem::Problem;
+use crate::v1::consents;
 use crate::v1::devices::stored_platform;
 use crate::v1::event_ask::{self, channel_of, priority_of};
 use crate::v1::option_ask::{options_of, ttl_of};
@@ -221,6 +222,9 @@ impl Draft {
     }
 }
 
+/// Where a consent that comes with a notification was given, if that is not said.
+const SOURCE: &str = "notification";
+
 /// One recipient. What cannot be an address is a fault of the recipient, not of the request.
 fn who_of(recipient: &RecipientSend, at: Pointer<'_>, faults: &mut Faults, unreadable: &mut Faults) -> Who {
     let url = recipient.webhook.as_ref().map(|webhook| &webhook.url);
@@ -249,7 +253,13 @@ fn who_of(recipient: &RecipientSend, at: Pointer<'_>, faults: &mut Faults, unrea
         Ok(read) => read,
         Err(fault) => {
             unreadable.add(at.key(field), fault);
-            return Who::Address { kind, address: Vec::new(), identity: text.clone(), platform };
+            return Who::Address {
+                kind,
+                address: Vec::new(),
+                identity: text.clone(),
+                platform,
+                consent: None,
+            };
         }
     };
     let address = match &recipient.webhook {
@@ -259,7 +269,9 @@ fn who_of(recipient: &RecipientSend, at: Pointer<'_>, faults: &mut Faults, unrea
             json!({"url": read.text, "secret": webhook.secret}).to_string().into_bytes()
         }
     };
-    Who::Address { kind, address, identity: read.identity, platform }
+    let consent = recipient.push_token.as_ref().and_then(|push| push.consent.clone());
+    let consent = consent.map(|put| consents::ask_of(put, at.key(field).key("consent"), SOURCE, faults));
+    Who::Address { kind, address, identity: read.identity, platform, consent }
 }
 
 /// The channel of an address.

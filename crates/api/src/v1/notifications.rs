@@ -219,7 +219,7 @@ fn whom(call: &Call) -> Result<Who, Problem> {
             let read =
                 address::read(kind, text).map_err(|fault| Problem::field(format!("/{field}"), fault))?;
             let (address, platform) = (Vec::new(), Platform::None);
-            Ok(Who::Address { kind, address, identity: read.identity, platform })
+            Ok(Who::Address { kind, address, identity: read.identity, platform, consent: None })
         }
         (None, _) | (Some(_), Some(_)) => {
             Err(Problem::field("/user", "needs one of user, email, phone, webhook, pushToken"))

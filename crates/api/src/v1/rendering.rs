@@ -100,7 +100,7 @@ impl Scene {
         let user = UserFacts {
             id: &reader.name,
             locale,
-            zone: if zone.is_empty() { ZONE } else { zone },
+            zone: zone.name().unwrap_or(ZONE),
             attributes: &attributes,
         };
         let key = EditionKey { variant, locale: locale.to_owned() };

@@ -12,6 +12,7 @@ use fantail_rules::address::{self, Address};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{ATTRIBUTES_BYTES_MAX, BATCH_ITEMS_MAX};
+use fantail_rules::zone::ZoneNo;
 use fantail_wire::code::Code;
 use fantail_wire::user::{User, UserChannel, UserItem, UserPut, UsersBatch, UsersPut};
 use serde_json::value::RawValue;
@@ -109,10 +110,11 @@ fn profile_of(given: Given, at: Pointer<'_>, faults: &mut Faults) -> ProfileAsk 
     if given.locale.as_deref().is_some_and(|locale| !address::is_locale(locale)) {
         faults.add(at.key("locale"), "must be a language tag like pt-BR");
     }
-    if given.timezone.as_deref().is_some_and(|zone| !address::is_zone(zone)) {
+    let zone = given.timezone.as_deref().map_or(Some(ZoneNo::NONE), ZoneNo::find);
+    if zone.is_none() {
         faults.add(at.key("timezone"), "must be the name of a time zone like Europe/Vienna");
     }
-    let (locale, zone) = (given.locale.unwrap_or_default(), given.timezone.unwrap_or_default());
+    let (locale, zone) = (given.locale.unwrap_or_default(), zone.unwrap_or_default());
     ProfileAsk { locale, zone, contacts }
 }
 
@@ -143,7 +145,7 @@ fn show(status: u16, user: &UserView) -> Result<Reply, Problem> {
         email: address_of(user, ChannelKind::Email),
         phone: address_of(user, ChannelKind::Sms),
         locale: Some(user.locale.as_str()).filter(|locale| !locale.is_empty()),
-        timezone: Some(user.zone.as_str()).filter(|zone| !zone.is_empty()),
+        timezone: user.zone.name(),
         channels: user.channels.iter().map(channel_of).collect(),
         created_at: time::text(user.created_at),
         updated_at: time::text(user.updated_at),

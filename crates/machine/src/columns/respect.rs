@@ -30,9 +30,9 @@ impl Respect {
         let preferences = &row.preferences;
         let quiet = preferences.quiet.filter(|quiet| quiet.is_enabled);
         let own_zone = quiet.map(|quiet| quiet.zone).filter(|zone| *zone != ZoneNo::NONE);
-        let consents = ChannelKind::ALL.into_iter().fold(Consents::default(), |consents, kind| {
-            consents.with(kind, said(row, kind))
-        });
+        let consents = ChannelKind::ALL
+            .into_iter()
+            .fold(Consents::default(), |consents, kind| consents.with(kind, said(row, kind)));
         let profile = Profile {
             global_off: preferences.everything == Switch::Off,
             channels_off: preferences.channels.off(),
@@ -114,16 +114,22 @@ mod tests {
     use crate::tables::respect::Consenting;
     use fantail_rules::ids::Millis;
     use fantail_rules::preference::{CategoryChoice, Preferences, Quiet, Switches};
-    use fantail_rules::quiet::{Days, Times};
+    use fantail_rules::quiet::{Days, Times, Window};
 
     fn row(quiet: Option<Quiet>) -> RespectRow {
-        let channels = Switches::default().with(ChannelKind::Email, Switch::Off).with(ChannelKind::Sms, Switch::On);
+        let channels =
+            Switches::default().with(ChannelKind::Email, Switch::Off).with(ChannelKind::Sms, Switch::On);
         let choice = CategoryChoice { switch: Switch::Off, channels: None };
         let categories = [("likes".to_owned(), choice)].into_iter().collect();
         let consent = |channel, is_granted| Consenting {
             channel,
             revision: 3,
-            consent: respect::Consent { is_granted, given: Millis(1), version: "1".into(), source: "test".into() },
+            consent: respect::Consent {
+                is_granted,
+                given: Millis(1),
+                version: "1".into(),
+                source: "test".into(),
+            },
         };
         RespectRow {
             revision: 0x0102_0304,

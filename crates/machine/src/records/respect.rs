@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 30 Preferred  tenant, user, revision: varint, kind: u8, source: text, preferences
-//! 31 Consented  tenant, user, revision: varint, channel: u8, consent
+//! 31 Consented  tenant, list of (user, revision: varint, channel: u8, consent)
 //!
 //! preferences = everything: u8, quiet: option (enabled: flag, window: varint, zone: varint), on: u8, off: u8,
 //!               list of (category: text, switch: u8, channels: option u8)
@@ -32,7 +32,6 @@ pub struct Preferred {
 /// A user has consented to a channel, or does not any more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Consented {
-    pub tenant: TenantId,
     pub user: UserNo,
     pub revision: u32,
     pub channel: ChannelKind,
@@ -70,13 +69,12 @@ impl Preferred {
 
 impl Consented {
     pub(crate) fn write(&self, w: &mut Writer) {
-        w.tenant(self.tenant).user(self.user).varint(self.revision.into()).u8(self.channel as u8);
+        w.user(self.user).varint(self.revision.into()).u8(self.channel as u8);
         self.consent.write(w);
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
-            tenant: r.tenant()?,
             user: r.user()?,
             revision: r.u32()?,
             channel: read_channel(r)?,

@@ -114,7 +114,10 @@ pub enum ShardRecord {
     },
     /// A user wants something else from now on.
     Preferred(Preferred),
-    Consented(Consented),
+    Consented {
+        tenant: TenantId,
+        consents: Vec<Consented>,
+    },
     Intend(Intend),
     Wake(Wake),
     Outcome(Outcome),
@@ -232,7 +235,7 @@ impl Fact for ShardRecord {
             Self::Closed { .. } => 25,
             Self::Swept(_) => 26,
             Self::Preferred(_) => 30,
-            Self::Consented(_) => 31,
+            Self::Consented { .. } => 31,
             Self::Told(_) => 40,
             Self::Untold { .. } => 41,
         }
@@ -303,7 +306,9 @@ impl Fact for ShardRecord {
             Self::Closed { work, code } => delivery::write_closed(w, *work, code),
             Self::Swept(swept) => swept.write(w),
             Self::Preferred(preferred) => preferred.write(w),
-            Self::Consented(consented) => consented.write(w),
+            Self::Consented { tenant, consents } => {
+                w.tenant(*tenant).list(consents.iter(), |w, one| one.write(w));
+            }
             Self::Told(told) => told.write(w),
             Self::Untold { tenant, webhook } => {
                 w.tenant(*tenant).text(webhook);
@@ -372,7 +377,7 @@ impl Fact for ShardRecord {
             }
             26 => Self::Swept(Swept::read(r)?),
             30 => Self::Preferred(Preferred::read(r)?),
-            31 => Self::Consented(Consented::read(r)?),
+            31 => Self::Consented { tenant: r.tenant()?, consents: r.list(Consented::read)? },
             40 => Self::Told(Told::read(r)?),
             41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
             _ => return Err(Malformed::Tag(tag)),

@@ -57,7 +57,7 @@ impl<'a, 'v> Gate<'a, 'v> {
     pub(super) fn new(view: &'a View<'v>, work: WorkId, terms: Terms, now: Millis) -> Self {
         let is_marketing = terms.category == CategoryId::of(MARKETING);
         let ask = Ask { lane: terms.lane, is_marketing, ..Ask::new(work.channel) };
-        Self { view, work, terms, ask, clocks: Clocks::new(now) }
+        Self { view, work, terms, ask, clocks: Clocks::at(now) }
     }
 
     /// Each of these users, who ascend: a row for every 64 of them, one more for each who has many devices, and one for
@@ -66,15 +66,20 @@ impl<'a, 'v> Gate<'a, 'v> {
         let WorkId { tenant, channel, .. } = self.work;
         let mut columns = vec![Column::default(); users.len()];
         columns::visit(self.view, tenant, users, &mut |place, column| columns[place] = column)?;
-        users.iter().zip(columns).map(|(user, column)| {
-            let devices = if column.reach.has_more() {
-                intend::listed_devices(self.view, tenant, *user, channel)?
-            } else {
-                intend::devices(&column.reach, channel)
-            };
-            let decision = if devices.is_empty() { Decision::ALLOWED } else { self.decide(*user, &column)? };
-            Ok(Asked { devices, decision })
-        }).collect()
+        users
+            .iter()
+            .zip(columns)
+            .map(|(user, column)| {
+                let devices = if column.reach.has_more() {
+                    intend::listed_devices(self.view, tenant, *user, channel)?
+                } else {
+                    intend::devices(&column.reach, channel)
+                };
+                let decision =
+                    if devices.is_empty() { Decision::ALLOWED } else { self.decide(*user, &column)? };
+                Ok(Asked { devices, decision })
+            })
+            .collect()
     }
 
     fn decide(&mut self, user: UserNo, column: &Column) -> Result<Decision, TablesError> {

@@ -131,11 +131,11 @@ fn gather(
         scanned += users.len().max(1);
         next = after;
         for (user, Asked { mut devices, decision }) in users.iter().zip(gate.ask(&users)?) {
-            unreached += u64::from(devices.is_empty());
             if devices.is_empty() && row.to == To::Given {
                 // Whoever was named and has none is still told about.
                 devices.push(DeviceNo(0));
             }
+            unreached += u64::from(devices.is_empty());
             // A user with more devices than there are permits would never get a turn.
             let room = (deliveries_max as usize).max(if collector.count() == 0 { devices.len() } else { 0 });
             if !collector.add(*user, &devices, room) {

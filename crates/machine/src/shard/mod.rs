@@ -297,7 +297,7 @@ pub fn apply(
         ShardRecord::EndpointState { tenant, states } => endpoints::apply_state(view, *tenant, states),
         ShardRecord::EndpointGone { tenant, endpoints } => endpoints::apply_gone(view, *tenant, endpoints),
         ShardRecord::Preferred(preferred) => respect::apply_preferred(view, preferred, at),
-        ShardRecord::Consented(consented) => respect::apply_consented(view, consented, at),
+        ShardRecord::Consented { tenant, consents } => respect::apply_consented(view, *tenant, consents, at),
         ShardRecord::Intend(intend) => intend::apply(view, intend, at, derived),
         ShardRecord::Wake(wake) => wake::apply(view, wake, derived),
         ShardRecord::Outcome(outcome) => outcome::apply(view, outcome, derived),

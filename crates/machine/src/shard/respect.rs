@@ -84,7 +84,8 @@ pub(super) fn consented(
         return None;
     }
     let revision = row.revision.saturating_add(1);
-    Some(ShardRecord::Consented(Consented { tenant, user, revision, channel, consent }))
+    let consents = vec![Consented { user, revision, channel, consent }];
+    Some(ShardRecord::Consented { tenant, consents })
 }
 
 pub(super) fn apply_preferred(
@@ -102,11 +103,21 @@ pub(super) fn apply_preferred(
 
 pub(super) fn apply_consented(
     view: &mut View<'_>,
+    tenant: TenantId,
+    consents: &[Consented],
+    at: Millis,
+) -> Result<(), TablesError> {
+    consents.iter().try_for_each(|consented| fold_consent(view, tenant, consented, at))
+}
+
+fn fold_consent(
+    view: &mut View<'_>,
+    tenant: TenantId,
     consented: &Consented,
     at: Millis,
 ) -> Result<(), TablesError> {
-    let Consented { tenant, user, revision, channel, consent } = consented;
-    let mut row = respect::find(view, *tenant, *user)?;
+    let Consented { user, revision, channel, consent } = consented;
+    let mut row = respect::find(view, tenant, *user)?;
     let given = Consenting { channel: *channel, revision: *revision, consent: consent.clone() };
     let before = match row.consents.binary_search_by_key(channel, |known| known.channel) {
         Ok(place) => Some(std::mem::replace(&mut row.consents[place], given).consent),
@@ -116,7 +127,7 @@ pub(super) fn apply_consented(
         }
     };
     let what = What::Consent { channel: *channel, before, after: consent.clone() };
-    fold(view, (*tenant, *user), RespectRow { revision: *revision, ..row }, Changed { at, what })
+    fold(view, (tenant, *user), RespectRow { revision: *revision, ..row }, Changed { at, what })
 }
 
 fn fold(

@@ -9,9 +9,7 @@
 
 use super::{Family, Key, Row, collect, get, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
-use crate::records::respect::{
-    Consent, read_channel, read_kind, read_preferences, write_preferences,
-};
+use crate::records::respect::{Consent, read_channel, read_kind, read_preferences, write_preferences};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, TenantId, UserNo};

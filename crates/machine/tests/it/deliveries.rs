@@ -28,6 +28,7 @@ use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing, Timer
 use fantail_machine::tables::tally::{self, Tally};
 use fantail_machine::tables::work::{Terms, WorkId};
 use fantail_rules::attempt::{Class, State};
+use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{DeviceNo, Millis, UserNo};
@@ -40,7 +41,8 @@ pub const PUSH: ChannelKind = ChannelKind::Push;
 pub fn by(channels: &[ChannelKind]) -> Delivery {
     let channels = channels.iter().fold(ChannelSet::EMPTY, |set, kind| set.with(*kind));
     let expires_at = START.plus(DAY_MS);
-    Delivery { channels, terms: Terms { lane: Priority::Normal, class: Class::Transactional, expires_at } }
+    let (lane, class, category) = (Priority::Normal, Class::Transactional, CategoryId::of("general"));
+    Delivery { channels, terms: Terms { lane, class, category, expires_at } }
 }
 
 pub fn push(lane: Priority, class: Class) -> Delivery {

@@ -3,6 +3,7 @@
 use crate::harness::{DAY_MS, Node, START, TENANT, lookup, put_of, sealed};
 use fantail_machine::columns::{self, Reach};
 use fantail_machine::records::endpoint::EndpointPut;
+use fantail_machine::records::respect::Consent;
 use fantail_machine::shard::endpoints::{Contact, Heard, Registration};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint::{self, Endpoint};
@@ -35,7 +36,13 @@ pub fn registration(user: u64, name: u64, token: u64) -> Registration {
         address: sealed(user + 100),
         meta: None,
         changed: false,
+        consent: Some(agreed()),
     }
+}
+
+/// Without a grant nothing is pushed.
+pub fn agreed() -> Consent {
+    Consent { is_granted: true, given: START, version: "1".into(), source: "test".into() }
 }
 
 pub fn register(node: &mut Node, user: u64, registration: Registration) -> ShardAnswer {
@@ -63,7 +70,7 @@ fn statuses(node: &Node, user: UserNo) -> Vec<(u16, u32, Status)> {
 }
 
 fn reach(node: &Node, user: UserNo) -> Reach {
-    node.read_shard(|state| columns::reach(state.tables(), TENANT, user).unwrap())
+    node.read_shard(|state| columns::find(state.tables(), TENANT, user).unwrap().reach)
 }
 
 fn pushed(node: &Node, user: UserNo) -> Vec<u16> {
@@ -93,7 +100,7 @@ fn check_destinations(tables: &dyn Tables, tenant: TenantId, users: &[UserNo]) {
 pub fn check_column(tables: &dyn Tables, tenant: TenantId, users: u64, exists: &dyn Fn(UserNo) -> bool) {
     let all: Vec<UserNo> = (0..users + 70).map(UserNo).collect();
     let mut seen = Vec::new();
-    columns::visit_reach(tables, tenant, &all, &mut |place, reach| seen.push((place, reach))).unwrap();
+    columns::visit(tables, tenant, &all, &mut |place, column| seen.push((place, column.reach))).unwrap();
     let mut expected = Vec::new();
     for (place, user) in all.iter().enumerate() {
         let endpoints = endpoint::of_user(tables, tenant, *user).unwrap();

@@ -6,6 +6,7 @@ use crate::courier::Courier;
 use crate::deliveries::{by, one, told};
 use crate::endpoints::{address, hear, register, registration};
 use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, put_of, sealed};
+use crate::respect;
 use crate::templates;
 use crate::webhooks;
 use fantail_machine::directory::DirectoryAsk;
@@ -44,6 +45,7 @@ use fantail_rules::retry::Cause;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
+use fantail_rules::zone::ZoneNo;
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
 use std::ops::ControlFlow;
@@ -76,7 +78,7 @@ fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&root_examples()), (1..=7).chain(40..=43).collect());
     assert_eq!(tags(&front_examples()), (1..=7).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
-    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).chain(40..=41).collect());
+    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).chain(30..=31).chain(40..=41).collect());
 }
 
 // proves: TEN-01
@@ -100,7 +102,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected = (1..=9).chain(16..=23).chain(32..=60).chain(96..=97);
+    let expected = (1..=9).chain(16..=23).chain(32..=60).chain(62..=63).chain(96..=97);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -157,6 +159,7 @@ fn history() -> Node {
     register(&mut node, 16, registration(16, 1, 7));
     node.delete_user(16);
     leave_the_house(&mut node, &users);
+    respect::history(&mut node, 0);
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");
@@ -329,7 +332,7 @@ fn shard_examples() -> Vec<ShardRecord> {
         mark,
         arrivals: arrivals.iter().copied().map(Arrival).collect(),
     };
-    let (locale, zone) = ("de-AT".into(), "Europe/Vienna".into());
+    let (locale, zone) = ("de-AT".into(), ZoneNo::find("Europe/Vienna").unwrap());
     let put = UserPut { user, lookup, id: sealed(8), attributes: sealed(8), locale, zone };
     let moved = |watermark| ShardRecord::Moved { tenant, user, watermark, to: Arrival(70_000) };
     vec![
@@ -369,6 +372,7 @@ fn shard_examples() -> Vec<ShardRecord> {
     ]
     .into_iter()
     .chain(delivery_examples())
+    .chain(respect::examples(tenant, user))
     .collect()
 }
 

@@ -33,6 +33,7 @@ use fantail_rules::ids::{
 use fantail_rules::marks::{Mark, State as Filter};
 use fantail_rules::merge::Direction;
 use fantail_rules::ulid::Ulid;
+use fantail_rules::zone::ZoneNo;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -441,7 +442,7 @@ pub fn put_of(name: u64, key: u64) -> Put {
         id: sealed(key),
         attributes: sealed(key),
         locale: String::new(),
-        zone: String::new(),
+        zone: ZoneNo::NONE,
         profile: Vec::new(),
     }
 }

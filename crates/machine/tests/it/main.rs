@@ -20,6 +20,7 @@ mod expire;
 mod follow;
 mod marks;
 mod paging;
+mod respect;
 mod retract;
 mod root;
 mod scheduled;

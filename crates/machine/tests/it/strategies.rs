@@ -1,5 +1,6 @@
 //! Any record that a writer of ours could write, small enough to be shrunk by hand.
 
+use crate::respect::{respect_record, zone};
 use fantail_machine::parcel::{Collector, Members, Words};
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
@@ -16,6 +17,7 @@ use fantail_machine::tables::work::{Terms, WorkId};
 use fantail_ports::keyring::Sealed;
 use fantail_rules::admit::Bucket;
 use fantail_rules::attempt::{Class, State};
+use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::endpoint::{Platform, Status};
@@ -187,7 +189,10 @@ fn audience() -> impl Strategy<Value = Audience> {
 pub fn terms() -> impl Strategy<Value = Terms> {
     let lane = (0u8..4).prop_map(Priority::from_stored);
     let class = prop_oneof![Just(Class::Critical), Just(Class::Transactional), Just(Class::Bulk)];
-    (lane, class, millis()).prop_map(|(lane, class, expires_at)| Terms { lane, class, expires_at })
+    (lane, class, any::<u64>(), millis()).prop_map(|(lane, class, category, expires_at)| {
+        let category = CategoryId(category);
+        Terms { lane, class, category, expires_at }
+    })
 }
 
 pub fn delivery() -> impl Strategy<Value = Delivery> {
@@ -273,9 +278,8 @@ fn watermark() -> impl Strategy<Value = Watermark> {
 }
 
 fn user_put() -> impl Strategy<Value = UserPut> {
-    let words = any::<(String, String)>();
-    (user(), any::<[u8; 16]>(), sealed(), sealed(), words).prop_map(
-        |(user, lookup, id, attributes, (locale, zone))| UserPut {
+    (user(), any::<[u8; 16]>(), sealed(), sealed(), any::<String>(), zone()).prop_map(
+        |(user, lookup, id, attributes, locale, zone)| UserPut {
             user,
             lookup: Lookup(lookup),
             id,
@@ -528,6 +532,7 @@ pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
         6 => delivery_record(),
         3 => endpoint_record(),
         1 => told_record(),
+        2 => respect_record(),
     ]
 }
 

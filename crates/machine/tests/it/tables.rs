@@ -1,6 +1,7 @@
 //! Rows as bytes, and the order of their keys: tenant first, then owner, then what ascends with time.
 //! Rows that only their own file can name are tested there.
 
+use crate::respect::{changed, respect_row, zone};
 use crate::strategies::{
     about, address_row, api_key, arrival, delivery, endpoint_put, ledger_row, list, millis, note, options,
     parcel_id, sealed, tenant, tenant_row, terms, tier, ulid, user, work_id,
@@ -29,8 +30,8 @@ use fantail_machine::tables::track::{self, TrackRow};
 use fantail_machine::tables::user::{UserRef, UserRow};
 use fantail_machine::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
 use fantail_machine::tables::{
-    Row, directory, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, root,
-    scheduled, size, taken, template, user as users,
+    Row, directory, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, respect,
+    root, scheduled, size, taken, template, user as users,
 };
 use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
@@ -107,7 +108,7 @@ fn marks() -> impl Strategy<Value = Marks> {
 
 fn user_row() -> impl Strategy<Value = UserRow> {
     let before = proptest::option::of((millis(), any::<String>()));
-    (any::<[u8; 16]>(), millis(), millis(), sealed(), sealed(), any::<(String, String)>(), before).prop_map(
+    (any::<[u8; 16]>(), millis(), millis(), sealed(), sealed(), (any::<String>(), zone()), before).prop_map(
         |(lookup, created, updated, id, attributes, (locale, zone), locale_before)| UserRow {
             lookup: Lookup(lookup),
             created,
@@ -204,11 +205,13 @@ proptest! {
 
     #[test]
     fn shard_rows_round_trip(
-        user in user_row(), intervals in intervals(), page in page(), marks in marks(), name in sealed(),
+        user in user_row(), wants in respect_row(), changed in changed(), intervals in intervals(), page in page(), marks in marks(), name in sealed(),
         numbers: [u64; 5], flags: u8, puts in vec(endpoint_put(), 0..6), recent in btree_set(any::<u64>(), 1..16),
     ) {
         let [a, b, c, d, e] = numbers;
         check(&user)?;
+        check(&wants)?;
+        check(&changed)?;
         check(&endpoint_page(&puts))?;
         check(&intervals)?;
         check(&page)?;
@@ -307,6 +310,8 @@ proptest! {
             pointer::key(tenant, list, arrival),
             pointer::list_key(tenant, list),
             mark::key(tenant, user),
+            respect::key(tenant, user),
+            respect::history_key(tenant, user, 7),
             endpoint::key(tenant, user.0),
             columns::key(tenant, user.0),
             directory::key(tenant, AddressHash(hash)),

@@ -187,6 +187,8 @@ async fn of_shard(speaker: Speaker<'_>, fact: ShardRecord, record: &Record) -> R
             endpoints(speaker, tenant, gone.collect()).await
         }
         ShardRecord::UserPut { .. }
+        | ShardRecord::Preferred(_)
+        | ShardRecord::Consented { .. }
         | ShardRecord::Edges { .. }
         | ShardRecord::Take { .. }
         | ShardRecord::Marked { .. }

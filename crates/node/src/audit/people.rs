@@ -122,9 +122,9 @@ fn keys(
 ) -> Result<Vec<(UserNo, KeyNo)>, Refusal> {
     core.read(PartitionId::Shard(shard), |view| {
         let (mut known, mut unsaid) = (Vec::with_capacity(users.len()), Vec::new());
-        columns::visit_reach(view.tables(), tenant, users, &mut |place, reach| match reach.key() {
+        columns::visit(view.tables(), tenant, users, &mut |place, column| match column.reach.key() {
             Some(key) => known.push((users[place], key)),
-            None if reach.exists() => unsaid.push(users[place]),
+            None if column.reach.exists() => unsaid.push(users[place]),
             None => {}
         })?;
         for user in unsaid {

@@ -81,6 +81,8 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         | ShardRecord::Intend(_)
         | ShardRecord::UserPut { .. }
         | ShardRecord::UserGone { .. }
+        | ShardRecord::Preferred(_)
+        | ShardRecord::Consented { .. }
         | ShardRecord::Edges { .. }
         | ShardRecord::Take { .. }
         | ShardRecord::Marked { .. }

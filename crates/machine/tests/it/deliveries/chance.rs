@@ -78,7 +78,8 @@ pub fn drive(node: &mut Node, act: &Act) {
             let class = [Class::Critical, Class::Transactional, Class::Bulk][usize::from(*class)];
             let channels = ChannelSet::from_stored(*channels);
             let expires_at = node.now.plus(DAY_MS / 2);
-            let terms = Terms { lane: Priority::from_stored(*lane), class, expires_at };
+            let (lane, category) = (Priority::from_stored(*lane), CategoryId::default());
+            let terms = Terms { lane, class, category, expires_at };
             node.delivery = (!channels.is_empty()).then_some(Delivery { channels, terms });
         }
         Act::Intend(at, most) => {

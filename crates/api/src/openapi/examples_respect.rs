@@ -1,0 +1,61 @@
+//! Examples about what users want.
+
+use super::Example;
+use super::examples::{examples, text};
+use fantail_wire::event::Channel;
+use fantail_wire::preference::{
+    CategoryPreference, ChangeKind, ChannelPreference, Consent, ConsentPut, Consents, Day, PreferenceChange,
+    PreferenceHistory, Preferences, QuietHours, UserPreferences,
+};
+
+const TIME: &str = "2026-01-31T12:00:00.000Z";
+
+fn preferences() -> Preferences {
+    let likes =
+        CategoryPreference { enabled: Some(true), channels: Some(vec![Channel::InApp, Channel::Push]) };
+    Preferences {
+        global_enabled: Some(true),
+        quiet_hours: Some(QuietHours {
+            enabled: true,
+            start: text("22:00"),
+            end: text("07:00"),
+            timezone: Some(text("Europe/Vienna")),
+            days: Some(vec![Day::Mon, Day::Tue, Day::Wed, Day::Thu, Day::Sun]),
+        }),
+        channels: [(Channel::Email, ChannelPreference { enabled: false })].into_iter().collect(),
+        categories: [(text("likes"), likes)].into_iter().collect(),
+    }
+}
+
+fn consent() -> Consent {
+    Consent { granted: true, version: text("2026-01"), source: text("ios-app"), granted_at: text(TIME) }
+}
+
+examples! {
+    Preferences => preferences();
+    UserPreferences => UserPreferences { user_id: text("ann"), version: 4, preferences: preferences() };
+    ConsentPut => ConsentPut {
+        granted: true,
+        version: text("2026-01"),
+        source: Some(text("ios-app")),
+        granted_at: Some(text(TIME)),
+    };
+    Consents => Consents {
+        user_id: text("ann"),
+        consents: [(Channel::Push, consent())].into_iter().collect(),
+    };
+    PreferenceHistory => PreferenceHistory {
+        changes: vec![PreferenceChange {
+            version: 4,
+            at: text(TIME),
+            kind: ChangeKind::OptOut,
+            source: text("settings page"),
+            old_preferences: Some(Preferences::default()),
+            new_preferences: Some(preferences()),
+            channel: Some(Channel::Push),
+            old_consent: Some(consent()),
+            new_consent: Some(consent()),
+        }],
+        next_cursor: Some(text("AQMk3w8AAAAAAAAABw")),
+    };
+}
