@@ -11,6 +11,7 @@ use fantail_local::journal::{JournalOptions, LocalJournal};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
+use fantail_machine::records::respect::{Consent, Consented};
 use fantail_machine::records::shard::{Change, Edge, ShardRecord, UserPut};
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::shard::{self, Derived};
@@ -33,6 +34,7 @@ use fantail_rules::ids::{
     AddressHash, ClaimNo, DeviceHash, DeviceNo, Epoch, Millis, PartitionId, Position, ShardNo, TenantId,
     UserNo,
 };
+use fantail_rules::zone::ZoneNo;
 use fantail_server::system::{SystemClock, SystemEntropy, SystemTasks};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -225,7 +227,20 @@ impl<'a> Import<'a> {
             status: Status::Active,
         };
         let states = endpoints.iter().map(granted).collect();
+        let agreed = |put: &UserPut| Consented {
+            user: put.user,
+            revision: 1,
+            channel: ChannelKind::Push,
+            consent: Consent {
+                is_granted: true,
+                given: Millis(1),
+                version: "1".into(),
+                source: "bench".into(),
+            },
+        };
+        let consents = users.iter().map(agreed).collect();
         self.shards[home].waiting.push(ShardRecord::UserPut { tenant, users });
+        self.shards[home].waiting.push(ShardRecord::Consented { tenant, consents });
         self.shards[home].waiting.push(ShardRecord::EndpointPut { tenant, endpoints });
         self.shards[home].waiting.push(ShardRecord::EndpointState { tenant, states });
         if self.shards[home].waiting.len() >= RECORDS_PER_APPEND { self.land(home).await } else { Ok(()) }

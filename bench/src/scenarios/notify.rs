@@ -116,7 +116,7 @@ impl Script for Devices {
     fn next(&mut self) -> &[u8] {
         let no = self.next.fetch_add(1, Ordering::Relaxed);
         let body = format!(
-            r#"{{"userId":"u{no:07}","deviceId":"phone","platform":"android","token":"stub:ok/{no}"}}"#
+            r#"{{"userId":"u{no:07}","deviceId":"phone","platform":"android","token":"stub:ok/{no}","consent":{{"granted":true,"version":"1"}}}}"#
         );
         self.bytes = self.target.send("POST", "/api/v1/devices", body.as_bytes());
         &self.bytes

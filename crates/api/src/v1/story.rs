@@ -6,6 +6,7 @@
 use crate::time;
 use crate::v1::notifications::shown;
 use fantail_node::ask::{ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase, RenderedView};
+use fantail_rules::gates::Reason;
 use fantail_rules::retry::retries_max;
 use fantail_wire::notification::{Explanation as Told, Step};
 use serde_json::{Map, Value, json};
@@ -203,8 +204,14 @@ fn stands(found: &Explanation, one: &DeliveryView) -> String {
         DeliveryState::Accepted => format!("sent: the provider has it, {}", tries(one)),
         DeliveryState::Delivered => "delivered".to_owned(),
         DeliveryState::Failed => format!("failed for good{code}"),
-        DeliveryState::Suppressed => format!("suppressed{code}: nothing was sent"),
-        DeliveryState::Deferred => format!("{}{code}, and will be tried again at {due}", failed(one)),
+        DeliveryState::Suppressed => match Reason::parse(&one.code) {
+            Some(reason) => format!("suppressed{code}: {}", wish(reason)),
+            None => format!("suppressed{code}: nothing was sent"),
+        },
+        DeliveryState::Deferred => match Reason::parse(&one.code) {
+            Some(reason) => format!("waits{code}: {}; all gates are asked again at {due}", wish(reason)),
+            None => format!("{}{code}, and will be tried again at {due}", failed(one)),
+        },
         DeliveryState::Expired => format!("expired{code}: nothing is sent after its time to live"),
         DeliveryState::Cancelled => format!("called off{code}"),
         DeliveryState::Folded => "told as part of a digest".to_owned(),
@@ -225,6 +232,22 @@ fn stands(found: &Explanation, one: &DeliveryView) -> String {
                 tries(&DeliveryView { retries, ..one.clone() })
             )
         }
+    }
+}
+
+/// Why a gate objected.
+fn wish(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NoConsent => "the user has not agreed to this channel, or not any more",
+        Reason::ChannelBlocked => "this category is not sent there",
+        Reason::GlobalOff => "the user wants nothing at all",
+        Reason::CategoryOff => "the user does not want this category",
+        Reason::CategoryChannelOff => "the user wants this category elsewhere",
+        Reason::ChannelOff => "the user wants nothing on this channel",
+        Reason::QuietHours => "these are the user's quiet hours",
+        Reason::QuietHoursNoZone => "the user has quiet hours, and nobody knows in which time zone",
+        Reason::FrequencyCapped => "the user had enough on this channel for now",
+        Reason::ProfileUnresolved => "what the user wants cannot be read",
     }
 }
 

@@ -66,6 +66,7 @@ fn what_does_not_fit_is_looked_for_again() {
         terms: work::Terms {
             lane: Priority::Normal,
             class: fantail_rules::attempt::Class::Bulk,
+            category: fantail_rules::category::CategoryId::default(),
             expires_at: Millis(u64::MAX),
         },
         next: UserNo(0),

@@ -62,7 +62,8 @@ impl Post {
 
 /// Registers a device that answers as its token says, and waits until it can be used.
 pub fn register(client: &mut Client, user: &str, device: &str, token: &str) {
-    let body = json!({"userId": user, "deviceId": device, "platform": "android", "token": token});
+    let consent = json!({"granted": true, "version": "1"});
+    let body = json!({"userId": user, "deviceId": device, "platform": "android", "token": token, "consent": consent});
     let response = client.post("/api/v1/devices", &body).expect("an answer");
     assert!(matches!(response.status, 200 | 201), "{}", response.text());
     eventually("the device can be used", || {

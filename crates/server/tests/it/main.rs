@@ -29,6 +29,7 @@ mod producers;
 mod proofs;
 mod receipts;
 mod recovery;
+mod respect;
 mod sending;
 mod stories;
 mod templates;

@@ -19,7 +19,7 @@ fn arrivals_of(post: &Post, title: &str) -> usize {
     post.lines().iter().filter(|line| line.contains(title)).count()
 }
 
-fn titled(id: &str, users: &[&str], channel: &str, title: &str) -> Value {
+pub fn titled(id: &str, users: &[&str], channel: &str, title: &str) -> Value {
     notification(id, users, json!({"channels": [channel], "content": {"title": title}}))
 }
 

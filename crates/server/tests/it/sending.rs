@@ -395,7 +395,9 @@ fn a_push_token_alone_is_enough_too() {
     let post = Post::new();
     let server = post.start(&[]);
     let mut client = server.client();
-    let token = |token: &str| json!([{"pushToken": {"platform": "android", "token": token}}]);
+    let consent = json!({"granted": true, "version": "1"});
+    let token =
+        |token: &str| json!([{"pushToken": {"platform": "android", "token": token, "consent": consent}}]);
     let nobody = told(&mut client, "n1", token("stub:ok/nobody"));
     assert_eq!(reached(&nobody[0]), ("", "stu***dy", "sent"));
     assert_eq!(told(&mut client, "n2", token("stub:ok/nobody")).len(), 1, "known by now");
