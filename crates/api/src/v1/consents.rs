@@ -42,7 +42,6 @@ fn show(tenant: TenantId, call: &Call) -> Result<Reply, Problem> {
 /// A consent as a request says it.
 pub fn ask_of(put: ConsentPut, at: Pointer<'_>, caller: &str, faults: &mut Faults) -> ConsentAsk {
     let ConsentPut { granted, version, source, granted_at } = put;
-    faults.name(at.key("version"), &version);
     faults.text(at.key("version"), &version, SOURCE_BYTES_MAX);
     if let Some(source) = &source {
         faults.text(at.key("source"), source, SOURCE_BYTES_MAX);

@@ -148,7 +148,6 @@ fn read(wanted: &Preferences, faults: &mut Faults) -> preference::Preferences {
     }
     let mut categories = std::collections::BTreeMap::new();
     for (name, CategoryPreference { enabled, channels }) in &wanted.categories {
-        faults.name(at.key(name), name);
         faults.text(at.key(name), name, CATEGORY_BYTES_MAX);
         let channels = channels.as_ref().map(|list| list.iter().map(|one| channel_of(*one)).collect());
         categories.insert(name.clone(), CategoryChoice { switch: Switch::of(*enabled), channels });

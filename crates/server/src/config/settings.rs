@@ -61,8 +61,8 @@ pub const SETTINGS: &[Setting] = &[
     ),
     number(
         "storage.columns_mib",
-        "256",
-        "Memory for what gates ask of every recipient, as it is read: about 18 bytes for each user.",
+        "512",
+        "Memory for what gates ask of every recipient, as it is read: about 34 bytes for each user.",
     ),
     number(
         "storage.keys_mib",

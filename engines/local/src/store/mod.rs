@@ -62,7 +62,7 @@ pub struct StoreOptions {
     pub directory: PathBuf,
     /// Blocks of the database that are kept in memory.
     pub cache_bytes: u64,
-    /// Memory for the columns of users, once they were read: about 18 bytes each.
+    /// Memory for the columns of users, once they were read: about 34 bytes each.
     pub column_bytes: usize,
     /// Memory for the lists that fan-out goes through most.
     pub kept_list_bytes: usize,
@@ -92,7 +92,7 @@ impl StoreOptions {
         Self {
             directory: directory.into(),
             cache_bytes: 64 << 20,
-            column_bytes: 256 << 20,
+            column_bytes: 512 << 20,
             kept_list_bytes: 32 << 20,
             window_events_min: 4_096,
             window_pairs_min: 131_072,
