@@ -5,7 +5,7 @@
 //! decisions in the order an event meets them: `believed_time`, `admit`, `tier` (and `cost`),
 //! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `address`, `endpoint`, `suppression`);
 //! time as people have it (`zone`, `wall`); and those that a delivery meets on its way out: `gates` with `quiet` and
-//! `caps` (whether and when it may interrupt somebody), `lanes` (whose turn it is), `pacing` (how much may be sent now),
+//! `caps` (whether and when it may interrupt somebody), `digest` (many told as one), `lanes` (whose turn it is), `pacing` (how much may be sent now),
 //! `attempt` (what became of it), `retry` (when again). `trace` names what is told about all of it.
 
 pub mod ids;
@@ -35,6 +35,7 @@ pub mod wall;
 pub mod zone;
 
 pub mod caps;
+pub mod digest;
 pub mod gates;
 pub mod quiet;
 
