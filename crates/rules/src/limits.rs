@@ -56,6 +56,8 @@ pub const DIGEST_ITEMS_MAX: u16 = 1_000;
 pub const DIGEST_ACTORS_MAX: usize = 3;
 /// Longer than a day is a calendar digest.
 pub const DIGEST_WINDOW_SECONDS_MAX: u32 = 86_400;
+/// A recurring schedule, written out: every minute of an hour as a list fits.
+pub const CRON_BYTES_MAX: usize = 256;
 /// How far ahead a notification can be scheduled.
 pub const SCHEDULE_MS_MAX: u64 = 366 * 24 * 3_600_000;
 /// What one front holds back for one tenant: notifications and events, each a row with its audience, and its content beside.

@@ -24,7 +24,7 @@ impl Calendar {
     /// The first time after `now`. Who has no zone has UTC: a digest that comes at an odd hour is better than none.
     #[must_use]
     pub fn next_after(self, zone: ZoneNo, now: Millis) -> Millis {
-        let zone = if zone.rules().is_some() { zone } else { utc() };
+        let zone = zone.or_utc();
         let today = LocalNow::new(zone, now).map_or(0, |local| local.day);
         // Eight days: today's may have passed, and be the only one of the week.
         let due = (today..=today + 7)
@@ -34,10 +34,6 @@ impl Calendar {
         // Of eight days one lies ahead, at any time before the year 9998.
         due.unwrap_or_else(|| now.plus(u64::from(DAY_MINUTES) * 60_000))
     }
-}
-
-fn utc() -> ZoneNo {
-    ZoneNo::find("UTC").unwrap_or(ZoneNo::NONE)
 }
 
 #[cfg(test)]
