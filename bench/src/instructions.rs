@@ -4,6 +4,7 @@
 //! Each count is the difference of two runs, one with twice the work, so that starting up is not in it.
 
 use crate::index::measure_transposition;
+use crate::scenarios::gates;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use fantail_machine::records::Stamped;
@@ -22,6 +23,8 @@ pub enum Micro {
     Codec,
     /// Events to lists of 1,000, written out and merged
     Transposition,
+    /// The gates for 100,000 users
+    Gates,
 }
 
 struct Bound {
@@ -55,6 +58,13 @@ const BOUNDS: &[Bound] = &[
         unit: "entry",
         units_per_repetition: TRANSPOSED_FOLLOWERS,
         instructions_per_unit_max: 450,
+    },
+    Bound {
+        micro: Micro::Gates,
+        repetitions: 10,
+        unit: "decision",
+        units_per_repetition: gates::PEOPLE,
+        instructions_per_unit_max: 400,
     },
 ];
 
@@ -103,8 +113,17 @@ pub fn micro(micro: Micro, repetitions: u64) -> Result<bool> {
         Micro::Merge => merge_pages(repetitions),
         Micro::Codec => decode_records(repetitions)?,
         Micro::Transposition => measure_transposition(repetitions, TRANSPOSED_FOLLOWERS)?,
+        Micro::Gates => decide(repetitions)?,
     }
     Ok(true)
+}
+
+fn decide(repetitions: u64) -> Result<()> {
+    let (crowd, mut clocks) = (gates::Crowd::new()?, gates::evening());
+    for _ in 0..repetitions {
+        black_box(crowd.decide_once(&mut clocks));
+    }
+    Ok(())
 }
 
 fn merge_pages(repetitions: u64) {

@@ -6,6 +6,7 @@ mod batches;
 mod celebrity;
 mod fanout;
 mod fsync;
+pub mod gates;
 mod lifecycle;
 mod notify;
 mod reads;
@@ -33,6 +34,7 @@ pub enum Scenario {
     Index,
     Notify,
     Deliveries,
+    Gates,
 }
 
 impl Scenario {
@@ -47,6 +49,7 @@ impl Scenario {
         Self::Index,
         Self::Notify,
         Self::Deliveries,
+        Self::Gates,
     ];
 
     pub fn name(self) -> &'static str {
@@ -61,12 +64,13 @@ impl Scenario {
             Self::Index => "index",
             Self::Notify => "notify",
             Self::Deliveries => "deliveries",
+            Self::Gates => "gates",
         }
     }
 
-    /// Whether it drives a server; the others drive the store themselves, or only the disk.
+    /// Whether it drives a server; the others drive the store or the rules themselves, or only the disk.
     pub fn needs_server(self) -> bool {
-        !matches!(self, Self::Fsync | Self::Index | Self::Deliveries)
+        !matches!(self, Self::Fsync | Self::Index | Self::Deliveries | Self::Gates)
     }
 
     /// When it is given up.
@@ -87,6 +91,7 @@ impl Scenario {
             Self::Index => index::run(bench).await,
             Self::Notify => notify::run(bench).await,
             Self::Deliveries => deliveries::run(bench).await,
+            Self::Gates => gates::run(bench),
         }
     }
 }

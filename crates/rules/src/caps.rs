@@ -54,7 +54,19 @@ impl When {
             Some(local) => u16::try_from(local.day.max(0)).unwrap_or(u16::MAX),
             None => u16::try_from(now.0 / DAY_MS).unwrap_or(u16::MAX),
         };
+        Self::on_day(now, day)
+    }
+
+    /// For whoever folds a record: the day was decided when it was planned, and no zone is asked again.
+    #[must_use]
+    pub fn on_day(now: Millis, day: u16) -> Self {
         Self { now, hour: u32::try_from(now.0 / HOUR_MS).unwrap_or(HOUR_MAX).min(HOUR_MAX), day }
+    }
+
+    /// On the user's calendar, since 1970: at most one from UTC's either way.
+    #[must_use]
+    pub fn day(self) -> u16 {
+        self.day
     }
 }
 
@@ -202,6 +214,9 @@ mod tests {
         assert!(used.would_exceed(caps, None, when("Asia/Tokyo", 14 * 60 + 59)));
         assert!(!used.would_exceed(caps, None, when("Asia/Tokyo", 15 * 60)), "midnight in Tokyo");
         assert!(used.would_exceed(caps, None, when("UTC", 15 * 60)));
+        // Whoever folds the record asks no zone.
+        let planned = when("Asia/Tokyo", 15 * 60);
+        assert_eq!(When::on_day(planned.now, planned.day()), planned);
         // Who flies back over midnight has yesterday's date again, but not yesterday's count.
         let used = Used::default().counted(None, when("Asia/Tokyo", 15 * 60));
         assert!(used.would_exceed(caps, None, when("America/New_York", 15 * 60 + 1)));

@@ -50,6 +50,14 @@ pub const SNOOZED_MAX: usize = 100;
 /// What a user may ask to get at most in an hour and in a day on one channel. More is no cap.
 pub const CAP_PER_HOUR_MAX: u16 = 1_000;
 pub const CAP_PER_DAY_MAX: u16 = 10_000;
+/// Items that one digest tells: each is a row until then. A window of so many closes before its end.
+pub const DIGEST_ITEMS_MAX: u16 = 1_000;
+/// People that a digest names; the others are counted.
+pub const DIGEST_ACTORS_MAX: usize = 3;
+/// Longer than a day is a calendar digest.
+pub const DIGEST_WINDOW_SECONDS_MAX: u32 = 86_400;
+/// A recurring schedule, written out: every minute of an hour as a list fits.
+pub const CRON_BYTES_MAX: usize = 256;
 /// How far ahead a notification can be scheduled.
 pub const SCHEDULE_MS_MAX: u64 = 366 * 24 * 3_600_000;
 /// What one front holds back for one tenant: notifications and events, each a row with its audience, and its content beside.

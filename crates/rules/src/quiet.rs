@@ -158,7 +158,7 @@ fn quiet_across_change(window: Window, local: LocalNow, left: u32) -> Millis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wall::parse_minute;
+    use crate::wall::{Wall, first_instant, parse_minute};
     use proptest::prelude::*;
 
     fn window(start: &str, end: &str, days: Days) -> Window {
@@ -280,6 +280,28 @@ mod tests {
             let window = Window::new(Times { start_minute, end_minute }, days).expect("minutes of a day");
             prop_assert_eq!(Window::from_stored(window.bits()), Some(window));
             prop_assert!(window.bits() >> 29 == 0);
+        }
+
+        /// The addition within a stretch and the walk across changes of the clock agree wherever both have an answer.
+        #[test]
+        fn the_short_way_is_the_long_way(
+            number in 1u16..599,
+            now in 1_577_836_800_000u64..2_145_916_800_000,
+            start_minute in 0u16..1_440,
+            length in 0u16..1_440,
+            days in 1u8..128,
+        ) {
+            let zone = ZoneNo::from_stored(number).expect("it is listed");
+            let times = Times { start_minute, end_minute: (start_minute + length) % 1_440 };
+            let window = Window::new(times, Days::from_bits(days).expect("a day")).expect("minutes of a day");
+            let local = LocalNow::new(zone, Millis(now)).expect("it has rules");
+            let Some(left) = window.minutes_left(&local) else { return Ok(()) };
+            let answer = quiet_until_at(window, &local);
+            prop_assert_eq!(answer, Some(quiet_across_change(window, local, left)));
+            if local.within_stretch(left).is_some() {
+                let end = Wall::of(local.day, i64::from(local.minute) + i64::from(left));
+                prop_assert_eq!(answer, first_instant(zone, end));
+            }
         }
     }
 }

