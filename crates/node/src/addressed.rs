@@ -10,6 +10,7 @@ use crate::devices::{self, address_hash};
 use crate::notify;
 use crate::people;
 use fantail_machine::tables::{directory, endpoint, user};
+use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{AddressHash, Millis, PartitionId, ShardNo, TenantId, UserNo};
@@ -35,7 +36,12 @@ struct Wanted<'a> {
 }
 
 /// Who these are, in their order. `Ok` only after new ones are durable and can be sent to, or may not be.
-pub async fn resolve(core: &Core, tenant: TenantId, all: &[Who]) -> Result<Vec<Recipient>, Refusal> {
+pub async fn resolve(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    all: &[Who],
+) -> Result<Vec<Recipient>, Refusal> {
     let names = all.iter().filter_map(|who| match who {
         Who::User(name) => Some(name.clone()),
         Who::Address { .. } => None,
@@ -52,7 +58,7 @@ pub async fn resolve(core: &Core, tenant: TenantId, all: &[Who]) -> Result<Vec<R
         }
         strangers
     };
-    create(core, tenant, &strangers).await?;
+    create(core, by, tenant, &strangers).await?;
     let mut owners = BTreeMap::new();
     let give_up = core.ports.clock.monotonic().plus(CLAIM_MS_MAX);
     for one in &wanted {
@@ -113,7 +119,7 @@ fn is_there(
 }
 
 /// Makes users of addresses that are nobody's.
-async fn create(core: &Core, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Result<(), Refusal> {
+async fn create(core: &Core, by: &Actor, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Result<(), Refusal> {
     let is_profile = |one: &Wanted<'_>| matches!(one.kind, ChannelKind::Email | ChannelKind::Sms);
     let user = |one: &&Wanted<'_>| {
         let contact = ContactAsk {
@@ -128,7 +134,7 @@ async fn create(core: &Core, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Res
             profile: ProfileAsk { contacts, ..ProfileAsk::default() },
         }
     };
-    let made = people::put_users(core, tenant, strangers.iter().map(user).collect()).await;
+    let made = people::put_users(core, by, tenant, strangers.iter().map(user).collect()).await;
     made.into_iter().collect::<Result<Vec<_>, _>>()?;
     for one in strangers.iter().filter(|one| !is_profile(one)) {
         let device = DeviceAsk {
@@ -140,7 +146,7 @@ async fn create(core: &Core, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Res
             identity: one.identity.to_owned(),
             meta: Vec::new(),
         };
-        devices::register(core, tenant, device).await?;
+        devices::register(core, by, tenant, device).await?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `address`, `endpoint`, `suppression`); and those that a delivery meets on its way out: `lanes`
 //! (whose turn it is), `pacing` (how much may be sent now), `attempt` (what became of it), `retry` (when again). `trace` names what is told about all of it.
 
+pub mod actor;
 pub mod ids;
 pub mod ulid;
 

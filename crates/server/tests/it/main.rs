@@ -3,6 +3,7 @@
 mod server;
 mod world;
 
+mod actors;
 mod alerts;
 mod audit;
 mod auth;

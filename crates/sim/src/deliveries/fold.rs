@@ -56,7 +56,7 @@ impl Deliveries {
     }
 
     fn fold_shard(&mut self, shard: ShardNo, bytes: &[u8]) -> Result<(), Broken> {
-        let Stamped { at, record } = match Stamped::<ShardRecord>::decode(bytes) {
+        let Stamped { at, record, .. } = match Stamped::<ShardRecord>::decode(bytes) {
             Ok(stamped) => stamped,
             Err(malformed) => return Invariant::Survives.broken(malformed.to_string()),
         };
