@@ -1,14 +1,15 @@
 //! A call becomes requests on the node's public surface, nothing else.
 
 use crate::call::{
-    Address, Answer, Call, DeviceNo, List, Target, Token, Who, attributes, device_name, token_text, user_name,
+    Address, Answer, Call, DeviceNo, List, Target, Token, Who, attributes, cancellation_name, device_name,
+    token_text, user_name,
 };
 use crate::executor::Executor;
 use fantail_memory::clock::ManualClock;
 use fantail_node::Node;
 use fantail_node::ask::{
     DeviceAsk, EdgeAsk, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget, NotificationView, ProfileAsk,
-    Refusal, SuppressionAsk, UserAsk,
+    ReceiptAsk, Refusal, SuppressionAsk, UserAsk,
 };
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
@@ -43,6 +44,14 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
         }
         Call::Retract { tenant, event, .. } => Answer::Retracted(node.retract(tenant, event).await),
         Call::Cancel { tenant, event, .. } => Answer::Cancelled(node.cancel(tenant, event).await),
+        Call::CancelKey { tenant, key } => {
+            Answer::CalledOff(node.cancel_by_key(tenant, &cancellation_name(key)).await)
+        }
+        Call::Receipt { tenant, reference, outcome, .. } => {
+            let ask = ReceiptAsk { reference, outcome, at: None, code: String::new() };
+            let answer = node.receive(tenant, &[ask]).await.pop();
+            Answer::Receipt(answer.unwrap_or(Err(Refusal::UnknownTenant)))
+        }
         Call::Enrol { who, address } => Answer::Enrolled(enrol(&node, who, address, (tasks, clock)).await),
         Call::Mark { who, mark, target } => {
             let target = match target {

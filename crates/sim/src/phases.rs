@@ -126,6 +126,7 @@ impl Sim {
     fn check_deliveries(&mut self) -> Result<(), Broken> {
         let world = &self.world;
         self.deliveries.check_end(&*world.store, &world.provider, &*world.keyring)?;
+        self.deliveries.check_arrived(self.oracle.arrived(), &*world.keyring)?;
         for due in self.oracle.dues() {
             let Due { who, event, channel, address } = due;
             if world.provider.is_dead(address.text(who).as_bytes()) {
@@ -253,6 +254,7 @@ impl Sim {
         self.let_days_pass(50)?;
         let old = self.oracle.post_count();
         self.workload.oldest_repeat = old;
+        self.oracle.forget_told();
         self.calls_left = 40;
         while self.calls_left > 0 {
             self.step()?;

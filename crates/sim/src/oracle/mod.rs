@@ -3,14 +3,15 @@
 //! it holds.
 //!
 //! Reading order: `people` (users and their lists), `devices`, `posts` (requests, repeats, retractions), `entries` (what marks
-//! mean), `marks`, `inboxes` (what each user must, may and must not see), `sends` (what leaves the house), `finale`
-//! (lists and names at the end).
+//! mean), `marks`, `inboxes` (what each user must, may and must not see), `sends` (what leaves the house), `later` (what is
+//! held back, called off by a key, and told by receipts), `finale` (lists and names at the end).
 
 mod audit;
 mod devices;
 mod entries;
 mod finale;
 mod inboxes;
+mod later;
 mod marks;
 mod people;
 mod posts;
@@ -22,13 +23,15 @@ use entries::Entries;
 use fantail_node::ask::Refusal;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::ulid::Ulid;
+use later::Agenda;
 use people::Person;
-use posts::Record;
+use posts::{Fate, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use audit::check_audit;
 pub use devices::check_devices;
 pub use finale::check_lists;
+pub use later::Told;
 pub use sends::Due;
 
 /// A moment of the run.
@@ -56,6 +59,7 @@ pub struct Oracle {
     doubts: Vec<Doubt>,
     /// Tokens that were once put on the suppression list: whether they are, if that is known.
     suppressed: BTreeMap<(TenantId, Token), Option<bool>>,
+    agenda: Agenda,
     pub seen: Seen,
 }
 
@@ -73,6 +77,12 @@ pub struct Seen {
     pub registered: u64,
     pub cancels: u64,
     pub enrolments: u64,
+    /// Events that were released when they were due, and that never were.
+    pub released: u64,
+    pub dropped: u64,
+    /// Events that were called off by a key.
+    pub called_off: u64,
+    pub receipts: u64,
 }
 
 /// A call under way.
@@ -127,6 +137,8 @@ impl Oracle {
             Call::Post { posts, .. } => posts.iter().for_each(|(post, _)| self.invoke_post(*post, step)),
             Call::Retract { post, .. } => self.records[post.0].retraction.in_flight += 1,
             Call::Cancel { post, .. } => self.records[post.0].may_be_cancelled = true,
+            Call::CancelKey { tenant, key } => self.invoke_cancel_key(*tenant, *key),
+            Call::Receipt { outcome, owner, .. } => self.invoke_receipt(*outcome, *owner),
             Call::Enrol { who, .. } => self.person(*who).readers += 1,
             Call::Mark { who, mark, target } => self.invoke_mark(*who, *mark, target, &mut open),
             Call::Poll { who, .. } => {
@@ -181,6 +193,12 @@ impl Oracle {
             (Call::Cancel { tenant, post, .. }, Answer::Cancelled(answer)) => {
                 self.heard_cancel(tenant, post, sort(answer, failing)?)
             }
+            (Call::CancelKey { tenant, key }, Answer::CalledOff(answer)) => {
+                self.heard_cancel_key(tenant, key, invoked, sort(answer, failing)?)
+            }
+            (Call::Receipt { reference, outcome, is_own, .. }, Answer::Receipt(answer)) => {
+                self.heard_receipt(reference, outcome, is_own, sort(answer, failing)?)
+            }
             (Call::Enrol { who, address }, Answer::Enrolled(answer)) => {
                 self.heard_enrol(who, address, sort(answer, failing)?, now.step)
             }
@@ -226,7 +244,6 @@ impl Oracle {
                 }
                 Call::Post { posts, .. } => posts.iter().for_each(|(post, _)| self.lose_post(*post)),
                 Call::Retract { post, .. } => self.records[post.0].retraction.lose(),
-                Call::Cancel { .. } => {}
                 Call::Enrol { who, address } => self.lose_enrol(who, address),
                 Call::Mark { who, mark, target } => {
                     self.mark_latecomers(who, mark, &target, &open.before);
@@ -237,7 +254,12 @@ impl Oracle {
                 Call::Register { who, device, .. } | Call::Unregister { who, device } => {
                     self.lose_device(who, device);
                 }
-                Call::Suppress { .. } | Call::ReadUser { .. } | Call::Audit { .. } => {}
+                Call::Cancel { .. }
+                | Call::CancelKey { .. }
+                | Call::Receipt { .. }
+                | Call::Suppress { .. }
+                | Call::ReadUser { .. }
+                | Call::Audit { .. } => {}
             }
         }
     }
@@ -249,7 +271,10 @@ impl Oracle {
 
     /// Every shard has taken everything that was durable.
     pub fn quiet(&mut self, step: Step) {
-        self.records.iter_mut().for_each(|record| record.quiet(step));
+        for record in &mut self.records {
+            let may_wait = self.agenda.may_wait(record);
+            record.quiet(step, may_wait);
+        }
     }
 
     #[must_use]
@@ -347,7 +372,12 @@ impl Oracle {
             Call::Suppress { tenant, token, .. } => !self.calls.values().any(|open| {
                 matches!(open.call, Call::Suppress { tenant: t, token: o, .. } if (t, o) == (*tenant, *token))
             }),
-            Call::Cancel { .. } | Call::Retract { .. } | Call::ReadUser { .. } | Call::Audit { .. } => true,
+            Call::Cancel { .. }
+            | Call::CancelKey { .. }
+            | Call::Receipt { .. }
+            | Call::Retract { .. }
+            | Call::ReadUser { .. }
+            | Call::Audit { .. } => true,
         }
     }
 

@@ -24,14 +24,15 @@ pub struct Due {
 
 impl Oracle {
     /// A provider was called: with something that was posted, for somebody who was meant.
-    pub fn judge_call(&self, sent: &Sent) -> Result<(), Broken> {
+    pub fn judge_call(&mut self, sent: &Sent) -> Result<(), Broken> {
         let told = || format!("{sent:?} for {:?}", String::from_utf8_lossy(&sent.endpoint));
-        let Some(post) = self.contents.get(&sent.content) else {
+        let Some(post) = self.contents.get(&sent.content).copied() else {
             return Invariant::Survives.broken(format!("nobody said {}", told()));
         };
-        let record = &self.records[post.0];
         // Tokens that go from hand to hand name nobody; `owners` watches over them.
         let owner = Address::owner(&sent.endpoint);
+        self.remember(sent, owner);
+        let record = &self.records[post.0];
         let own = owner.is_none_or(|owner| owner.tenant == sent.tenant) && record.post.tenant == sent.tenant;
         Invariant::Tenants.holds(own, || format!("{} of {:?}", told(), record.post))?;
         let wanted = record.post.channels.contains(sent.channel);
@@ -44,7 +45,7 @@ impl Oracle {
             return Invariant::ExactlyOnce.broken(format!("nobody is {owner:?}"));
         };
         // Of somebody who is deleted, or was, too little is known.
-        let is_meant = person.may_be_erased() || self.covers(owner, *post) != Known::No;
+        let is_meant = person.may_be_erased() || self.covers(owner, post) != Known::No;
         Invariant::ExactlyOnce.holds(is_meant, || format!("{owner:?} was not meant by {:?}", record.post))
     }
 
