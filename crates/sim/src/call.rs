@@ -10,6 +10,7 @@ use fantail_node::ask::{
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::marks::Mark;
+use fantail_rules::nameless;
 use fantail_rules::ulid::Ulid;
 
 /// A user of a tenant. The same numbers exist in every tenant.
@@ -114,6 +115,8 @@ impl Later {
 pub enum Audience {
     List(List),
     Users(Vec<u16>),
+    /// Addresses that are nobody's, each once, by the one channel of the post.
+    Strangers(Vec<Stranger>),
 }
 
 impl Post {
@@ -140,6 +143,8 @@ impl Post {
                 Audience::Users(users) => {
                     AudienceAsk::Users(users.iter().map(|user| user_name(*user)).collect())
                 }
+                // Nobody by this name; they are asked for by `strangers`.
+                Audience::Strangers(_) => AudienceAsk::Users(Vec::new()),
             },
             category: "social".to_owned(),
             priority: self.priority,
@@ -149,6 +154,33 @@ impl Post {
             content: self.content(),
             body_hash,
         }
+    }
+}
+
+/// An address that no user of ours has. The same exist in every tenant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Stranger {
+    pub tenant: TenantId,
+    pub kind: ChannelKind,
+    pub no: u8,
+}
+
+impl Stranger {
+    /// Names its tenant, so that a leak shows.
+    #[must_use]
+    pub fn text(self) -> String {
+        format!("nobody:{}:{}:{}", self.tenant, self.kind.name(), self.no)
+    }
+
+    /// The name of the user that is made of it.
+    #[must_use]
+    pub fn name(self) -> String {
+        nameless::name(self.kind, &self.text())
+    }
+
+    #[must_use]
+    pub fn is_at(endpoint: &[u8]) -> bool {
+        endpoint.starts_with(b"nobody:")
     }
 }
 
@@ -185,6 +217,10 @@ pub enum Call {
         tenant: TenantId,
         post: PostId,
         event: Ulid,
+    },
+    /// Whoever is behind an address is deleted.
+    Forget {
+        stranger: Stranger,
     },
     /// Everything under a key is called off.
     CancelKey {

@@ -36,6 +36,8 @@ pub struct Swarm {
     pub cancellation_keys: bool,
     /// Somebody says later what became of messages.
     pub receipts: bool,
+    /// Addresses that are nobody's are sent to.
+    pub strangers: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
     pub flush_weight: u64,
 }
@@ -71,6 +73,7 @@ impl Swarm {
             schedules: chance.percent(60),
             cancellation_keys: chance.percent(60),
             receipts: chance.percent(70),
+            strangers: chance.percent(60),
         }
     }
 }

@@ -141,6 +141,8 @@ impl Workload {
             on(swarm.deliveries, 3),
             on(swarm.cancellation_keys, 3),
             on(swarm.deliveries && swarm.receipts, 10),
+            on(swarm.deliveries && swarm.strangers, 6),
+            on(swarm.deliveries && swarm.strangers && swarm.deletions, 1),
         ];
         match self.chance.weighted(&weights) {
             0 => self.post(oracle),
@@ -168,7 +170,9 @@ impl Workload {
             16 => self.enrol(),
             17 => self.cancel(oracle),
             18 => Call::CancelKey { tenant: self.tenant().1, key: self.cancellation() },
-            _ => self.receipt(oracle),
+            19 => self.receipt(oracle),
+            20 => self.notify(oracle),
+            _ => Call::Forget { stranger: self.stranger() },
         }
     }
 
@@ -273,7 +277,8 @@ impl Workload {
         };
         let post = oracle.post(id).clone();
         if self.swarm.other_bodies && self.chance.percent(30) && post.body == 0 {
-            let elsewhere = self.swarm.strict || self.swarm.fronts == 1;
+            let is_event = !matches!(post.audience, Audience::Strangers(_));
+            let elsewhere = is_event && (self.swarm.strict || self.swarm.fronts == 1);
             let (actor, audience) = if elsewhere && self.chance.percent(50) {
                 self.audience()
             } else {

@@ -30,6 +30,7 @@ impl Oracle {
         match &record.post.audience {
             Audience::List(list) => person.edges.get(list).map_or(Known::No, |edge| edge.covers(record)),
             Audience::Users(_) => record.meant(who.user, person.incarnation),
+            Audience::Strangers(_) => Known::No,
         }
     }
 

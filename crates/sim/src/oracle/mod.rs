@@ -2,11 +2,12 @@
 //! own tables. A call whose answer was lost may have happened or not; what is read later decides, and from then on
 //! it holds.
 //!
-//! Reading order: `people` (users and their lists), `devices`, `posts` (requests, repeats, retractions), `entries` (what marks
+//! Reading order: `beside` (what may be asked at once), `people` (users and their lists), `devices`, `posts` (requests, repeats, retractions), `entries` (what marks
 //! mean), `marks`, `inboxes` (what each user must, may and must not see), `sends` (what leaves the house), `later` (what is
 //! held back, called off by a key, and told by receipts), `finale` (lists and names at the end).
 
 mod audit;
+mod beside;
 mod devices;
 mod entries;
 mod finale;
@@ -18,7 +19,7 @@ mod posts;
 mod sends;
 
 use crate::broken::{Broken, Invariant};
-use crate::call::{Answer, Call, List, Post, PostId, Token, Who};
+use crate::call::{Answer, Call, List, Post, PostId, Stranger, Token, Who};
 use entries::Entries;
 use fantail_node::ask::Refusal;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
@@ -60,6 +61,8 @@ pub struct Oracle {
     /// Tokens that were once put on the suppression list: whether they are, if that is known.
     suppressed: BTreeMap<(TenantId, Token), Option<bool>>,
     agenda: Agenda,
+    /// Addresses whose user was deleted, or may have been.
+    forgotten: BTreeSet<Stranger>,
     pub seen: Seen,
 }
 
@@ -137,6 +140,7 @@ impl Oracle {
             Call::Post { posts, .. } => posts.iter().for_each(|(post, _)| self.invoke_post(*post, step)),
             Call::Retract { post, .. } => self.records[post.0].retraction.in_flight += 1,
             Call::Cancel { post, .. } => self.records[post.0].may_be_cancelled = true,
+            Call::Forget { stranger } => drop(self.forgotten.insert(*stranger)),
             Call::CancelKey { tenant, key } => self.invoke_cancel_key(*tenant, *key),
             Call::Receipt { outcome, owner, .. } => self.invoke_receipt(*outcome, *owner),
             Call::Enrol { who, .. } => self.person(*who).readers += 1,
@@ -172,6 +176,7 @@ impl Oracle {
             (Call::DeleteUser { who }, Answer::Deleted(answer)) => {
                 self.heard_delete(who, sort(answer, failing)?)
             }
+            (Call::Forget { .. }, Answer::Deleted(answer)) => sort(answer, failing).map(drop),
             (Call::Duel { who, attribute, .. }, Answer::Duel { put, delete }) => {
                 self.heard_duel(who, attribute, sort(put, failing)?, sort(delete, failing)?)
             }
@@ -256,6 +261,7 @@ impl Oracle {
                 }
                 Call::Cancel { .. }
                 | Call::CancelKey { .. }
+                | Call::Forget { .. }
                 | Call::Receipt { .. }
                 | Call::Suppress { .. }
                 | Call::ReadUser { .. }
@@ -335,50 +341,6 @@ impl Oracle {
     #[must_use]
     pub fn everybody(&self) -> Vec<Who> {
         self.people.keys().copied().collect()
-    }
-
-    /// Whether a call can be judged beside what is under way: one writer per user, one change per edge at a time.
-    pub fn may_start(&mut self, call: &Call) -> bool {
-        match call {
-            Call::PutUsers { tenant, users } => {
-                users.iter().all(|(user, _)| self.person(Who { tenant: *tenant, user: *user }).may_write())
-            }
-            Call::DeleteUser { who } | Call::Duel { who, .. } => self.person(*who).may_write(),
-            Call::Edit { tenant, edges, .. } => edges
-                .iter()
-                .all(|(user, list)| self.person(Who { tenant: *tenant, user: *user }).may_edit(*list)),
-            Call::Mark { who, .. } => {
-                let person = self.person(*who);
-                person.may_use() && person.exists && person.marking.is_none()
-            }
-            Call::Poll { who, .. } => {
-                let person = self.person(*who);
-                person.may_use() && person.exists && !person.polling
-            }
-            Call::Walk { who, .. } => {
-                let person = self.person(*who);
-                person.may_use() && person.exists
-            }
-            Call::Enrol { who, .. } => {
-                let person = self.person(*who);
-                person.may_use() && person.exists
-            }
-            Call::Post { posts, .. } => posts.iter().all(|(post, _)| self.targets_are_judged(*post)),
-            Call::Register { who, .. } | Call::Unregister { who, .. } => {
-                let person = self.person(*who);
-                person.may_use() && person.exists && !person.devices.busy
-            }
-            // One at a time per token, so that the last answer says how it stands.
-            Call::Suppress { tenant, token, .. } => !self.calls.values().any(|open| {
-                matches!(open.call, Call::Suppress { tenant: t, token: o, .. } if (t, o) == (*tenant, *token))
-            }),
-            Call::Cancel { .. }
-            | Call::CancelKey { .. }
-            | Call::Receipt { .. }
-            | Call::Retract { .. }
-            | Call::ReadUser { .. }
-            | Call::Audit { .. } => true,
-        }
     }
 
     fn person(&mut self, who: Who) -> &mut Person {

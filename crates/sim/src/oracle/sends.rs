@@ -7,7 +7,7 @@ use super::people::{Enrolled, Known};
 use super::posts::Fate;
 use super::{Heard, Oracle, Step, Who};
 use crate::broken::{Broken, Invariant};
-use crate::call::{Address, PostId};
+use crate::call::{Address, Audience, PostId, Stranger};
 use crate::provider::Sent;
 use fantail_node::ask::{ChannelKind, Refusal};
 use fantail_rules::ids::TenantId;
@@ -40,6 +40,12 @@ impl Oracle {
             .holds(wanted, || format!("{:?} does not leave like {}", record.post, told()))?;
         let happened = !matches!(record.fate, Fate::Never | Fate::Beaten);
         Invariant::Survives.holds(happened, || format!("{:?} was not accepted: {}", record.post, told()))?;
+        if Stranger::is_at(&sent.endpoint) {
+            let is_meant = matches!(&record.post.audience, Audience::Strangers(strangers)
+                if strangers.iter().any(|one| one.text().as_bytes() == sent.endpoint));
+            return Invariant::ExactlyOnce
+                .holds(is_meant, || format!("{:?} does not mean {}", record.post, told()));
+        }
         let Some(owner) = owner else { return Ok(()) };
         let Some(person) = self.people.get(&owner) else {
             return Invariant::ExactlyOnce.broken(format!("nobody is {owner:?}"));
@@ -47,6 +53,21 @@ impl Oracle {
         // Of somebody who is deleted, or was, too little is known.
         let is_meant = person.may_be_erased() || self.covers(owner, post) != Known::No;
         Invariant::ExactlyOnce.holds(is_meant, || format!("{owner:?} was not meant by {:?}", record.post))
+    }
+
+    /// Addresses that are nobody's and were surely written to; not those that somebody had deleted.
+    #[must_use]
+    pub fn strangers_due(&self) -> Vec<(Ulid, Stranger)> {
+        let mut dues = Vec::new();
+        for record in &self.records {
+            let Audience::Strangers(strangers) = &record.post.audience else { continue };
+            let Some(event) = record.event.filter(|_| record.is_settled_event()) else { continue };
+            if !record.may_be_cancelled && record.retraction.known() == Known::No {
+                let there = strangers.iter().filter(|one| !self.forgotten.contains(one));
+                dues.extend(there.map(|one| (event, *one)));
+            }
+        }
+        dues
     }
 
     /// Everybody who surely has an event, and surely had a device when it was posted.

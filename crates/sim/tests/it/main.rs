@@ -52,6 +52,7 @@ fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
         ("dead letters", sum(&reports, |report| report.dead_letters)),
         ("resends", sum(&reports, |report| report.resends)),
         ("copies taken in", sum(&reports, |report| report.sent.taken)),
+        ("copies for addresses of nobody", sum(&reports, |report| report.sent.strangers)),
         ("refusals", sum(&reports, |report| report.sent.refused)),
         ("proofs of not being sent", sum(&reports, |report| report.sent.not_sent)),
         ("lost answers", sum(&reports, |report| report.sent.silent)),
