@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::shard::{Given, ShardRecord};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Arrival, FrontNo, Millis, Position, TenantId, UserNo};
 use fantail_rules::merge::{Direction, Source, merge};
 use fantail_rules::ulid::Ulid;
@@ -147,7 +148,8 @@ fn decode_records(repetitions: u64) -> Result<()> {
         delivery: None,
         members: (0..100).map(|at| UserNo(at * 1_009)).collect(),
     };
-    let record = Stamped { at: Millis(1_700_000_000_000), record: ShardRecord::Given(given) };
+    let record = ShardRecord::Given(given);
+    let record = Stamped { at: Millis(1_700_000_000_000), by: Actor::System, record };
     let bytes = record.encode();
     for _ in 0..repetitions {
         let decoded =

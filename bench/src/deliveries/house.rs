@@ -28,6 +28,7 @@ use fantail_ports::journal::{Append, Journal};
 use fantail_ports::keyring::{Context as Sealing, Keyring, ListName};
 use fantail_ports::store::{Commit, Store};
 use fantail_ports::tables::{Changes, KeyRange, Order};
+use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{
@@ -311,7 +312,7 @@ impl<'a> Import<'a> {
 }
 
 fn encoded<R: Fact + Clone>(record: &R, at: Millis) -> Vec<u8> {
-    Stamped { at, record: record.clone() }.encode()
+    Stamped { at, by: Actor::System, record: record.clone() }.encode()
 }
 
 pub fn user_name(no: u64) -> String {

@@ -9,6 +9,7 @@ use crate::problem::Problem;
 use axum::http::{HeaderMap, header};
 use fantail_node::Node;
 use fantail_node::ask::{KeyView, Priority};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_wire::code::Code;
 use fantail_wire::tenant::Scope;
@@ -25,11 +26,11 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// The id of the key.
-    pub fn name(&self) -> &str {
+    /// As records and the audit log name the caller.
+    pub fn actor(&self) -> Actor {
         match self {
-            Self::Server => "server",
-            Self::Key(key) => &key.id,
+            Self::Server => Actor::Admin,
+            Self::Key(key) => Actor::Key(key.id.as_str().into()),
         }
     }
 

@@ -79,8 +79,9 @@ async fn dispatch(
         let query = Query::read(parts.uri.query(), route.query)?;
         return handler(app, &query, &path_params(&mut parts, route).await?);
     }
-    let node = app.node()?.clone();
-    let caller = auth::authenticate(app, &node, &parts.headers)?;
+    let node = app.node()?;
+    let caller = auth::authenticate(app, node, &parts.headers)?;
+    let node = node.acting_as(caller.actor());
     let params = path_params(&mut parts, route).await?;
     let mut call = Call {
         app: app.clone(),

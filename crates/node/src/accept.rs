@@ -15,6 +15,7 @@ use fantail_machine::records::front::Delivery;
 use fantail_machine::tables::user;
 use fantail_machine::tables::work::Terms;
 use fantail_ports::keyring::{Context, Sealed};
+use fantail_rules::actor::Actor;
 use fantail_rules::attempt::Class;
 use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
@@ -32,7 +33,12 @@ struct Group {
     bytes: usize,
 }
 
-pub async fn post(core: &Core, tenant: TenantId, events: Vec<EventAsk>) -> Vec<Result<Accepted, Refusal>> {
+pub async fn post(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    events: Vec<EventAsk>,
+) -> Vec<Result<Accepted, Refusal>> {
     if core.is_crowded.load(Ordering::Relaxed) {
         core.meter.busy();
         return events.iter().map(|_| Err(Refusal::Busy { retry_after_ms: 1_000 })).collect();
@@ -58,7 +64,7 @@ pub async fn post(core: &Core, tenant: TenantId, events: Vec<EventAsk>) -> Vec<R
     let mut pending = Vec::new();
     for (front, Group { places, asks, bytes }) in by_front {
         let handle = core.front(front).ok_or_else(|| stopped("no such front"));
-        pending.push((places, handle.and_then(|handle| handle.queue.push(tenant, asks, bytes))));
+        pending.push((places, handle.and_then(|handle| handle.queue.push(tenant, by, asks, bytes))));
     }
     for (places, pushed) in pending {
         match answers(pushed).await {
@@ -105,22 +111,22 @@ fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted,
 }
 
 /// Takes an event back.
-pub async fn retract(core: &Core, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
+pub async fn retract(core: &Core, by: &Actor, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
     core.require_tenant(tenant)?;
     let unknown = Refusal::UnknownEvent { event };
     let Some(front) = core.front(event.front()) else { return Err(unknown) };
-    match answer(front.queue.push(tenant, vec![FrontAsk::Retract { tenant, event }], 64)).await? {
+    match answer(front.queue.push(tenant, by, vec![FrontAsk::Retract { tenant, event }], 64)).await? {
         FrontAnswer::Retracted => Ok(()),
         _ => Err(unknown),
     }
 }
 
 /// Stops what of an event was not sent yet.
-pub async fn cancel(core: &Core, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
+pub async fn cancel(core: &Core, by: &Actor, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
     core.require_tenant(tenant)?;
     let unknown = Refusal::UnknownEvent { event };
     let Some(front) = core.front(event.front()) else { return Err(unknown) };
-    match answer(front.queue.push(tenant, vec![FrontAsk::Cancel { tenant, event }], 64)).await? {
+    match answer(front.queue.push(tenant, by, vec![FrontAsk::Cancel { tenant, event }], 64)).await? {
         FrontAnswer::Cancelled => Ok(()),
         _ => Err(unknown),
     }

@@ -11,6 +11,7 @@ use crate::notify;
 use crate::people;
 use crate::respect::{self, ConsentAsk};
 use fantail_machine::tables::{directory, endpoint, user};
+use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{AddressHash, Millis, PartitionId, ShardNo, TenantId, UserNo};
@@ -37,7 +38,12 @@ struct Wanted<'a> {
 }
 
 /// Who these are, in their order. `Ok` only after new ones are durable and can be sent to, or may not be.
-pub async fn resolve(core: &Core, tenant: TenantId, all: &[Who]) -> Result<Vec<Recipient>, Refusal> {
+pub async fn resolve(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    all: &[Who],
+) -> Result<Vec<Recipient>, Refusal> {
     let names = all.iter().filter_map(|who| match who {
         Who::User(name) => Some(name.clone()),
         Who::Address { .. } => None,
@@ -54,10 +60,10 @@ pub async fn resolve(core: &Core, tenant: TenantId, all: &[Who]) -> Result<Vec<R
         }
         strangers
     };
-    create(core, tenant, &strangers).await?;
+    create(core, by, tenant, &strangers).await?;
     let known = wanted.iter().filter(|one| strangers.iter().all(|stranger| stranger.place != one.place));
     for one in known {
-        agree(core, tenant, one).await?;
+        agree(core, by, tenant, one).await?;
     }
     let mut owners = BTreeMap::new();
     let give_up = core.ports.clock.monotonic().plus(CLAIM_MS_MAX);
@@ -120,17 +126,17 @@ fn is_there(
 }
 
 /// A user without a name says what the request says. One with a name is asked elsewhere.
-async fn agree(core: &Core, tenant: TenantId, one: &Wanted<'_>) -> Result<(), Refusal> {
+async fn agree(core: &Core, by: &Actor, tenant: TenantId, one: &Wanted<'_>) -> Result<(), Refusal> {
     let Some(consent) = one.consent else { return Ok(()) };
     let name = nameless::name(one.kind, one.identity);
-    match respect::consent(core, tenant, &name, one.kind, consent.clone()).await {
+    match respect::consent(core, by, tenant, &name, one.kind, consent.clone()).await {
         Ok(_) | Err(Refusal::UnknownUser { .. }) => Ok(()),
         Err(refusal) => Err(refusal),
     }
 }
 
 /// Makes users of addresses that are nobody's.
-async fn create(core: &Core, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Result<(), Refusal> {
+async fn create(core: &Core, by: &Actor, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Result<(), Refusal> {
     let is_profile = |one: &Wanted<'_>| matches!(one.kind, ChannelKind::Email | ChannelKind::Sms);
     let user = |one: &&Wanted<'_>| {
         let contact = ContactAsk {
@@ -145,7 +151,7 @@ async fn create(core: &Core, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Res
             profile: ProfileAsk { contacts, ..ProfileAsk::default() },
         }
     };
-    let made = people::put_users(core, tenant, strangers.iter().map(user).collect()).await;
+    let made = people::put_users(core, by, tenant, strangers.iter().map(user).collect()).await;
     made.into_iter().collect::<Result<Vec<_>, _>>()?;
     for one in strangers.iter().filter(|one| !is_profile(one)) {
         let device = DeviceAsk {
@@ -158,7 +164,7 @@ async fn create(core: &Core, tenant: TenantId, strangers: &[&Wanted<'_>]) -> Res
             meta: Vec::new(),
             consent: one.consent.cloned(),
         };
-        devices::register(core, tenant, device).await?;
+        devices::register(core, by, tenant, device).await?;
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use fantail_machine::shard::endpoints::Heard;
 use fantail_machine::tables::endpoint;
 use fantail_machine::tables::todo::{Release, Todo};
 use fantail_ports::tables::{Tables, TablesError};
+use fantail_rules::actor::Actor;
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{DirectoryNo, PartitionId, ShardNo, TenantId};
 use std::collections::BTreeMap;
@@ -65,15 +66,16 @@ pub async fn claim(core: &Core, shard: ShardNo, wanted: Vec<(TenantId, Claim)>) 
         for (no, claims) in by_directory(core, claims.into_iter()) {
             let ask = DirectoryAsk::Claim { tenant, claims: claims.clone() };
             let bytes = claims.len() * CLAIM_BYTES;
-            let verdicts = match answer(core.directory(no).queue.push(HOUSE, vec![ask], bytes)).await? {
-                DirectoryAnswer::Claims(verdicts) => verdicts,
-                DirectoryAnswer::Noted
-                | DirectoryAnswer::Suppressed
-                | DirectoryAnswer::Unsuppressed
-                | DirectoryAnswer::NotSuppressed => {
-                    return Err(stopped("the directory answered something else"));
-                }
-            };
+            let verdicts =
+                match answer(core.directory(no).queue.push(HOUSE, &Actor::System, vec![ask], bytes)).await? {
+                    DirectoryAnswer::Claims(verdicts) => verdicts,
+                    DirectoryAnswer::Noted
+                    | DirectoryAnswer::Suppressed
+                    | DirectoryAnswer::Unsuppressed
+                    | DirectoryAnswer::NotSuppressed => {
+                        return Err(stopped("the directory answered something else"));
+                    }
+                };
             crowded |= verdicts.contains(&Verdict::Crowded);
             let answered = claims.iter().zip(verdicts);
             news.extend(answered.filter_map(|(claim, verdict)| Some(heard(claim.owner, news_of(verdict)?))));
@@ -114,7 +116,7 @@ fn news_of(verdict: Verdict) -> Option<News> {
 async fn hear(core: &Core, shard: ShardNo, tenant: TenantId, heard: Vec<Heard>) -> Result<(), Refusal> {
     let bytes = heard.len() * CLAIM_BYTES;
     let ask = ShardAsk::Hear { tenant, heard };
-    answer(core.shard(shard).queue.push(HOUSE, vec![ask], bytes)).await?;
+    answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], bytes)).await?;
     Ok(())
 }
 
@@ -125,7 +127,7 @@ async fn tell(core: &Core, no: DirectoryNo, ask: DirectoryAsk) -> Result<(), Ref
         DirectoryAsk::Suppress { .. } | DirectoryAsk::Unsuppress { .. } => 1,
     };
     if count > 0 {
-        answer(core.directory(no).queue.push(HOUSE, vec![ask], count * CLAIM_BYTES)).await?;
+        answer(core.directory(no).queue.push(HOUSE, &Actor::System, vec![ask], count * CLAIM_BYTES)).await?;
     }
     Ok(())
 }

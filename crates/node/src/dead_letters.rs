@@ -11,6 +11,7 @@ use fantail_machine::shard::redrive::Wish;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId};
 use fantail_ports::tables::TablesError;
+use fantail_rules::actor::Actor;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{PartitionId, ShardNo, TenantId, UserNo};
@@ -97,7 +98,13 @@ pub struct Which {
 }
 
 /// Redrives or drops; returns how many.
-pub async fn redrive(core: &Core, tenant: TenantId, which: &Which, wish: Wish) -> Result<u64, Refusal> {
+pub async fn redrive(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    which: &Which,
+    wish: Wish,
+) -> Result<u64, Refusal> {
     core.require_tenant(tenant)?;
     let mut count = 0;
     let named: Option<Vec<(ShardNo, UserNo)>> = which
@@ -121,7 +128,7 @@ pub async fn redrive(core: &Core, tenant: TenantId, which: &Which, wish: Wish) -
                     count += users.len() as u64;
                 } else if !users.is_empty() {
                     let ask = ShardAsk::Redrive { parcel, wish, users: Some(users) };
-                    let pushed = core.shard(*shard).queue.push(tenant, vec![ask], 256);
+                    let pushed = core.shard(*shard).queue.push(tenant, by, vec![ask], 256);
                     if let ShardAnswer::Redriven(redriven) = answer(pushed).await? {
                         count += redriven;
                     }

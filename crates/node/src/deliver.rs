@@ -19,6 +19,7 @@ use fantail_machine::shard::serve::Served;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::Answer;
+use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::pacing::{Call, Signal};
@@ -44,7 +45,7 @@ pub async fn run(core: Arc<Core>, start: Start) {
     let ask = ShardAsk::Serve { jobs: start.jobs(), deliveries_max: start.turn.deliveries_max };
     let asked = core.ports.clock.wall();
     let line = line(start.turn.tenant, start.turn.lane);
-    let served = match answer(core.shard(shard).queue.push(line, vec![ask], 1_024)).await {
+    let served = match answer(core.shard(shard).queue.push(line, &Actor::System, vec![ask], 1_024)).await {
         Ok(ShardAnswer::Served(served)) => served,
         Ok(_) | Err(Refusal::Stopped { .. }) => return,
         // No journal, no Intent, no send: it waits.
@@ -177,7 +178,7 @@ impl Parcel {
             let ask = ShardAsk::Outcome { parcel: self.allowed.parcel, told: told.clone() };
             let queue = &self.core.shard(self.shard).queue;
             let line = line(self.allowed.parcel.tenant, self.allowed.terms.lane);
-            match answer(queue.push(line, vec![ask], bytes)).await {
+            match answer(queue.push(line, &Actor::System, vec![ask], bytes)).await {
                 Ok(_) => {
                     self.core.ports.points.reach("deliver.settled");
                     self.core.meter.settled(self.channel, &told);
@@ -293,7 +294,7 @@ pub async fn take_over(core: &Core, shard: ShardNo) -> Result<u64, Refusal> {
         }
         let (asked, bytes) = (found.len() as u64, found.len() * 64);
         let asks = found.into_iter().map(|(parcel, _)| ShardAsk::Orphans { parcel }).collect();
-        match crate::core::answers(core.shard(shard).queue.push(ORPHANS, asks, bytes)).await {
+        match crate::core::answers(core.shard(shard).queue.push(ORPHANS, &Actor::System, asks, bytes)).await {
             Ok(_) => count += asked,
             Err(stopped @ Refusal::Stopped { .. }) => return Err(stopped),
             Err(_) => pause(core).await,

@@ -16,6 +16,7 @@ use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint::Endpoint;
 use fantail_machine::tables::{directory, endpoint, user};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
+use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{AddressHash, DeviceHash, KeyNo, Lookup, PartitionId, TenantId};
 use fantail_rules::limits::ENDPOINTS_PER_USER_MAX;
@@ -27,7 +28,7 @@ const RESEALS_MAX: usize = 16;
 impl Node {
     /// `Ok` only after it is durable. The device is used once its address is known to be this user's alone.
     pub async fn register_device(&self, tenant: TenantId, ask: DeviceAsk) -> Result<Registered, Refusal> {
-        register(&self.core, tenant, ask).await
+        register(&self.core, &self.by, tenant, ask).await
     }
 
     pub async fn devices(&self, tenant: TenantId, user: &str) -> Result<Vec<DeviceView>, Refusal> {
@@ -35,7 +36,7 @@ impl Node {
     }
 
     pub async fn unregister_device(&self, tenant: TenantId, user: &str, device: &str) -> Result<(), Refusal> {
-        unregister(&self.core, tenant, user, device).await
+        unregister(&self.core, &self.by, tenant, user, device).await
     }
 
     /// From the answer on, nothing more is planned for this address within moments, whoever has it.
@@ -45,11 +46,11 @@ impl Node {
         ask: &SuppressionAsk,
         reason: Reason,
     ) -> Result<(), Refusal> {
-        suppress(&self.core, tenant, ask, reason).await
+        suppress(&self.core, &self.by, tenant, ask, reason).await
     }
 
     pub async fn unsuppress(&self, tenant: TenantId, ask: &SuppressionAsk) -> Result<(), Refusal> {
-        unsuppress(&self.core, tenant, ask).await
+        unsuppress(&self.core, &self.by, tenant, ask).await
     }
 
     pub async fn suppression(
@@ -61,7 +62,12 @@ impl Node {
     }
 }
 
-pub async fn register(core: &Core, tenant: TenantId, ask: DeviceAsk) -> Result<Registered, Refusal> {
+pub async fn register(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    ask: DeviceAsk,
+) -> Result<Registered, Refusal> {
     core.require_tenant(tenant)?;
     let lookup = core.ports.keyring.lookup_user(tenant, &ask.user).map_err(locked)?;
     let name_hash = device_hash(core, tenant, &ask.device)?;
@@ -77,7 +83,7 @@ pub async fn register(core: &Core, tenant: TenantId, ask: DeviceAsk) -> Result<R
         let registration = Box::new(registration);
         let ask_shard = ShardAsk::Register { tenant, user: lookup, registration };
         let queue = &core.shard(core.shard_of(lookup)).queue;
-        match answer(queue.push(tenant, vec![ask_shard], bytes)).await? {
+        match answer(queue.push(tenant, by, vec![ask_shard], bytes)).await? {
             ShardAnswer::Registered { status, created, .. } => return Ok(Registered { status, created }),
             ShardAnswer::Reseal(_) => {}
             ShardAnswer::UnknownUser => return Err(unknown()),
@@ -148,12 +154,18 @@ pub fn seal_contacts(
     contacts.iter().map(seal).collect()
 }
 
-pub async fn unregister(core: &Core, tenant: TenantId, name: &str, device: &str) -> Result<(), Refusal> {
+pub async fn unregister(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    name: &str,
+    device: &str,
+) -> Result<(), Refusal> {
     core.require_tenant(tenant)?;
     let lookup = core.ports.keyring.lookup_user(tenant, name).map_err(locked)?;
     let hash = device_hash(core, tenant, device)?;
     let ask = ShardAsk::Unregister { tenant, user: lookup, device: hash };
-    match answer(core.shard(core.shard_of(lookup)).queue.push(tenant, vec![ask], 64)).await? {
+    match answer(core.shard(core.shard_of(lookup)).queue.push(tenant, by, vec![ask], 64)).await? {
         ShardAnswer::Unregistered => Ok(()),
         ShardAnswer::UnknownUser => Err(Refusal::UnknownUser { user: name.to_owned() }),
         _ => Err(Refusal::UnknownDevice { device: device.to_owned() }),
@@ -206,27 +218,34 @@ fn open(core: &Core, tenant: TenantId, context: Context, sealed: &Sealed) -> Opt
 
 pub async fn suppress(
     core: &Core,
+    by: &Actor,
     tenant: TenantId,
     ask: &SuppressionAsk,
     reason: Reason,
 ) -> Result<(), Refusal> {
     let address = suppressed_hash(core, tenant, ask)?;
-    suppress_address(core, tenant, address, reason).await
+    suppress_address(core, by, tenant, address, reason).await
 }
 
 pub async fn suppress_address(
     core: &Core,
+    by: &Actor,
     tenant: TenantId,
     address: AddressHash,
     reason: Reason,
 ) -> Result<(), Refusal> {
-    tell_directory(core, tenant, address, DirectoryAsk::Suppress { tenant, address, reason }).await?;
+    tell_directory(core, by, tenant, address, DirectoryAsk::Suppress { tenant, address, reason }).await?;
     Ok(())
 }
 
-pub async fn unsuppress(core: &Core, tenant: TenantId, ask: &SuppressionAsk) -> Result<(), Refusal> {
+pub async fn unsuppress(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    ask: &SuppressionAsk,
+) -> Result<(), Refusal> {
     let address = suppressed_hash(core, tenant, ask)?;
-    match tell_directory(core, tenant, address, DirectoryAsk::Unsuppress { tenant, address }).await? {
+    match tell_directory(core, by, tenant, address, DirectoryAsk::Unsuppress { tenant, address }).await? {
         DirectoryAnswer::NotSuppressed => Err(Refusal::NotSuppressed),
         DirectoryAnswer::Unsuppressed
         | DirectoryAnswer::Suppressed
@@ -245,11 +264,12 @@ pub fn suppression(core: &Core, tenant: TenantId, ask: &SuppressionAsk) -> Resul
 
 async fn tell_directory(
     core: &Core,
+    by: &Actor,
     tenant: TenantId,
     address: AddressHash,
     ask: DirectoryAsk,
 ) -> Result<DirectoryAnswer, Refusal> {
-    answer(core.directory(core.directory_of(address)).queue.push(tenant, vec![ask], 64)).await
+    answer(core.directory(core.directory_of(address)).queue.push(tenant, by, vec![ask], 64)).await
 }
 
 fn suppressed_hash(core: &Core, tenant: TenantId, ask: &SuppressionAsk) -> Result<AddressHash, Refusal> {

@@ -15,6 +15,7 @@ use fantail_machine::records::front::Size;
 use fantail_machine::shard::{ShardAsk, report};
 use fantail_machine::tables::todo::{self, Release, Todo};
 use fantail_ports::store::View;
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, PartitionId, ShardNo, TenantId};
 use std::sync::Arc;
 use tracing::warn;
@@ -89,7 +90,7 @@ impl ErrandLoop {
     async fn report(&self, sizes: Vec<Size>) -> Result<(), Refusal> {
         for front in self.core.fronts.values() {
             let ask = FrontAsk::Counted { shard: self.shard, sizes: sizes.clone() };
-            answer(front.queue.push(HOUSE, vec![ask], sizes.len() * 32)).await?;
+            answer(front.queue.push(HOUSE, &Actor::System, vec![ask], sizes.len() * 32)).await?;
         }
         self.tell_shard(ShardAsk::Reported { sizes }).await
     }
@@ -103,7 +104,7 @@ impl ErrandLoop {
     }
 
     async fn tell_shard(&self, ask: ShardAsk) -> Result<(), Refusal> {
-        answer(self.core.shard(self.shard).queue.push(HOUSE, vec![ask], 1_024)).await?;
+        answer(self.core.shard(self.shard).queue.push(HOUSE, &Actor::System, vec![ask], 1_024)).await?;
         Ok(())
     }
 }

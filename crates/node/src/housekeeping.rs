@@ -11,6 +11,7 @@ use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::shard::expire::Place;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_ports::store::{Gauges, Synced};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Arrival, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
 use fantail_rules::limits::BACKLOG_EVENTS_MAX;
 use std::collections::BTreeMap;
@@ -107,7 +108,7 @@ async fn expire(
 ) -> Result<Option<Place>, Refusal> {
     loop {
         let ask = ShardAsk::Expire { tenant, retention_days, swept };
-        match answer(core.shard(shard).queue.push(HOUSE, vec![ask], 4_096)).await? {
+        match answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
             ShardAnswer::Expired(progress) => {
                 swept = progress.swept;
                 if !progress.outdated {
@@ -124,7 +125,13 @@ async fn expire(
 async fn age(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps) -> Result<(), Refusal> {
     let mut page = sweeps.devices.remove(&(tenant, shard)).unwrap_or_default();
     for _ in 0..AGED_SLICES {
-        match answer(core.shard(shard).queue.push(HOUSE, vec![ShardAsk::Age { tenant, page }], 4_096)).await?
+        match answer(core.shard(shard).queue.push(
+            HOUSE,
+            &Actor::System,
+            vec![ShardAsk::Age { tenant, page }],
+            4_096,
+        ))
+        .await?
         {
             ShardAnswer::Aged { next: Some(next) } => page = next,
             ShardAnswer::Aged { next: None } => return Ok(()),
@@ -140,7 +147,7 @@ async fn sweep(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweep
     let mut behind = sweeps.guard.remove(&(tenant, shard)).unwrap_or_default();
     for _ in 0..SWEPT_SLICES {
         let ask = ShardAsk::Sweep { tenant, behind };
-        match answer(core.shard(shard).queue.push(HOUSE, vec![ask], 4_096)).await? {
+        match answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
             ShardAnswer::Swept { next: Some(next) } => behind = next,
             ShardAnswer::Swept { next: None } => return Ok(()),
             _ => return Err(stopped("the shard answered something else")),
@@ -154,7 +161,7 @@ async fn forget(core: &Core, tenant: TenantId, front: FrontNo, retention_days: u
     let Some(handle) = core.front(front) else { return Ok(()) };
     loop {
         let ask = FrontAsk::Forget { tenant, retention_days };
-        match answer(handle.queue.push(HOUSE, vec![ask], 4_096)).await? {
+        match answer(handle.queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
             FrontAnswer::Forgot { more: true } => {}
             FrontAnswer::Forgot { more: false } => return Ok(()),
             _ => return Err(stopped("the front answered something else")),

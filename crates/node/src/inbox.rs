@@ -17,6 +17,7 @@ use fantail_machine::shard::{ShardAnswer, ShardAsk, mark};
 use fantail_machine::tables::event::{self, EventRow};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_ports::tables::TablesError;
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Arrival, FrontNo, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::SNOOZED_MAX;
 use fantail_rules::merge::Direction;
@@ -79,7 +80,7 @@ pub fn counts(core: &Core, tenant: TenantId, name: &str) -> Result<Counts, Refus
     Ok(Counts { unread: counts.unread, unseen: counts.unseen })
 }
 
-pub async fn mark(core: &Core, tenant: TenantId, ask: MarkAsk) -> Result<Counts, Refusal> {
+pub async fn mark(core: &Core, by: &Actor, tenant: TenantId, ask: MarkAsk) -> Result<Counts, Refusal> {
     let (shard, user) = locate(core, tenant, &ask.user)?;
     let mark = match ask.target {
         MarkTarget::All { through } => {
@@ -98,7 +99,7 @@ pub async fn mark(core: &Core, tenant: TenantId, ask: MarkAsk) -> Result<Counts,
         }
     };
     let ask_shard = ShardAsk::Mark { tenant, user, mark };
-    match answer(core.shard(shard).queue.push(tenant, vec![ask_shard], 256)).await? {
+    match answer(core.shard(shard).queue.push(tenant, by, vec![ask_shard], 256)).await? {
         ShardAnswer::Marked => counts(core, tenant, &ask.user),
         ShardAnswer::UnknownUser => Err(Refusal::UnknownUser { user: ask.user }),
         ShardAnswer::TooManySnoozed => Err(Refusal::TooManySnoozed { limit: SNOOZED_MAX }),

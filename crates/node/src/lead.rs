@@ -192,6 +192,7 @@ impl<M: Machine> Leader<M> {
                     .into_iter()
                     .map(|mut item| {
                         let asks = std::mem::take(&mut item.asks);
+                        batch.by = item.by.clone();
                         let started = clock.micros();
                         let answers: Result<Vec<_>, _> = asks
                             .into_iter()

@@ -19,6 +19,7 @@ use fantail_machine::shard::{self, Derived, ShardAnswer, ShardAsk};
 use fantail_machine::tables::idempotency;
 use fantail_machine::view::View;
 use fantail_ports::tables::TablesError;
+use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
@@ -66,6 +67,8 @@ pub struct Reference {
 #[derive(Default)]
 pub struct Batch {
     pub first: Position,
+    /// Who asked for what is decided next.
+    pub by: Actor,
     pub records: Vec<Vec<u8>>,
     pub bytes: usize,
     pub derived: Derived,
@@ -78,12 +81,13 @@ pub struct Batch {
 }
 
 impl Batch {
-    fn add<R: Fact>(&mut self, stamped: &Stamped<R>) -> Position {
+    fn add<R: Fact>(&mut self, at: Millis, record: R) -> (Position, R) {
+        let stamped = Stamped { at, by: self.by.clone(), record };
         let bytes = stamped.encode();
         let position = Position(self.first.0 + self.records.len() as u64);
         self.bytes += bytes.len();
         self.records.push(bytes);
-        position
+        (position, stamped.record)
     }
 }
 
@@ -160,7 +164,7 @@ impl Machine for Root {
         let Planned { records, answer } = root::plan(view, ask, moment.now)?;
         for record in records {
             root::apply(view, &record, moment.now)?;
-            batch.add(&Stamped { at: moment.now, record });
+            batch.add(moment.now, record);
         }
         Ok(answer)
     }
@@ -172,7 +176,7 @@ impl Machine for Root {
         _: &[FrontFact],
         _: &mut Derived,
     ) -> Result<(), ReplayError> {
-        let Stamped { at, record } = Stamped::<RootRecord>::decode(record)?;
+        let Stamped { at, record, .. } = Stamped::<RootRecord>::decode(record)?;
         Ok(root::apply(view, &record, at)?)
     }
 
@@ -236,9 +240,8 @@ impl Machine for Front {
         let Planned { records, answer } = front::plan(view, ask, self.no, moment)?;
         for record in records {
             front::apply(view, &record, moment.now)?;
-            let stamped = Stamped { at: moment.now, record };
-            let position = batch.add(&stamped);
-            batch.facts.push(FrontFact::of(position, &stamped.record));
+            let (position, record) = batch.add(moment.now, record);
+            batch.facts.push(FrontFact::of(position, &record));
         }
         Ok(answer)
     }
@@ -250,7 +253,7 @@ impl Machine for Front {
         _: &[FrontFact],
         _: &mut Derived,
     ) -> Result<(), ReplayError> {
-        let Stamped { at, record } = Stamped::<FrontRecord>::decode(record)?;
+        let Stamped { at, record, .. } = Stamped::<FrontRecord>::decode(record)?;
         Ok(front::apply(view, &record, at)?)
     }
 
@@ -279,7 +282,7 @@ impl Machine for Directory {
         let Planned { records, answer } = directory::plan(view, ask)?;
         for record in records {
             directory::apply(view, &record, moment.now)?;
-            batch.add(&Stamped { at: moment.now, record });
+            batch.add(moment.now, record);
         }
         Ok(answer)
     }
@@ -291,7 +294,7 @@ impl Machine for Directory {
         _: &[FrontFact],
         _: &mut Derived,
     ) -> Result<(), ReplayError> {
-        let Stamped { at, record } = Stamped::<DirectoryRecord>::decode(record)?;
+        let Stamped { at, record, .. } = Stamped::<DirectoryRecord>::decode(record)?;
         Ok(directory::apply(view, &record, at)?)
     }
 
@@ -346,7 +349,7 @@ impl Machine for Shard {
             shard::apply(view, &record, moment.now, &facts, &mut batch.derived)?;
             batch.endpoints.count(&record);
             batch.deliveries.count(&record);
-            batch.add(&Stamped { at: moment.now, record });
+            batch.add(moment.now, record);
         }
         Ok(answer)
     }
@@ -358,7 +361,7 @@ impl Machine for Shard {
         facts: &[FrontFact],
         derived: &mut Derived,
     ) -> Result<(), ReplayError> {
-        let Stamped { at, record } = Stamped::<ShardRecord>::decode(record)?;
+        let Stamped { at, record, .. } = Stamped::<ShardRecord>::decode(record)?;
         Ok(shard::apply(view, &record, at, facts, derived)?)
     }
 

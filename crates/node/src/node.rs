@@ -15,6 +15,7 @@ use crate::{
     producers, schedule, start, tenants,
 };
 use fantail_ports::store::{StoreError, Tended};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use tracing::warn;
 #[derive(Clone)]
 pub struct Node {
     pub(crate) core: Arc<Core>,
+    /// Who asks through this handle.
+    pub(crate) by: Actor,
 }
 
 impl Node {
@@ -32,7 +35,13 @@ impl Node {
         options: start::Options,
     ) -> Result<(Self, start::Report), start::StartError> {
         let (core, report) = start::start(ports, options).await?;
-        Ok((Self { core }, report))
+        Ok((Self { core, by: Actor::System }, report))
+    }
+
+    /// A handle for somebody else: what is asked through it is recorded as theirs.
+    #[must_use]
+    pub fn acting_as(&self, by: Actor) -> Self {
+        Self { core: self.core.clone(), by }
     }
 
     /// Stops accepting, lets what is in flight finish, and makes the store durable. The journal is the caller's
@@ -93,11 +102,11 @@ impl Node {
     }
 
     pub async fn create_tenant(&self, ask: TenantAsk) -> Result<TenantView, Refusal> {
-        tenants::create(&self.core, ask).await
+        tenants::create(&self.core, &self.by, ask).await
     }
 
     pub async fn patch_tenant(&self, tenant: TenantId, patch: TenantPatch) -> Result<TenantView, Refusal> {
-        tenants::patch(&self.core, tenant, patch).await
+        tenants::patch(&self.core, &self.by, tenant, patch).await
     }
 
     #[must_use]
@@ -116,11 +125,11 @@ impl Node {
     }
 
     pub async fn create_key(&self, tenant: TenantId, ask: KeyAsk) -> Result<KeyView, Refusal> {
-        tenants::create_key(&self.core, tenant, ask).await
+        tenants::create_key(&self.core, &self.by, tenant, ask).await
     }
 
     pub async fn revoke_key(&self, tenant: TenantId, id: &str) -> Result<(), Refusal> {
-        tenants::revoke_key(&self.core, tenant, id).await
+        tenants::revoke_key(&self.core, &self.by, tenant, id).await
     }
 
     #[must_use]
@@ -145,21 +154,21 @@ impl Node {
         tenant: TenantId,
         events: Vec<EventAsk>,
     ) -> Vec<Result<Accepted, Refusal>> {
-        accept::post(&self.core, tenant, events).await
+        accept::post(&self.core, &self.by, tenant, events).await
     }
 
     pub async fn retract(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
-        accept::retract(&self.core, tenant, event).await
+        accept::retract(&self.core, &self.by, tenant, event).await
     }
 
     /// Who these are, or the names of those that do not exist. Addresses that are nobody's get a user without a name.
     pub async fn recipients(&self, tenant: TenantId, all: &[Who]) -> Result<Vec<Recipient>, Refusal> {
-        addressed::resolve(&self.core, tenant, all).await
+        addressed::resolve(&self.core, &self.by, tenant, all).await
     }
 
     /// Accepts a notification to named users. `Ok` only after it is durable.
     pub async fn notify(&self, tenant: TenantId, ask: NotifyAsk) -> Result<Accepted, Refusal> {
-        notify::notify(&self.core, tenant, ask).await
+        notify::notify(&self.core, &self.by, tenant, ask).await
     }
 
     /// How long until the first attempts of so many deliveries, accepted now, are expected to be over.
@@ -217,21 +226,21 @@ impl Node {
 
     /// Redrives or drops dead letters; returns how many.
     pub async fn redrive(&self, tenant: TenantId, which: &Which, wish: Wish) -> Result<u64, Refusal> {
-        dead_letters::redrive(&self.core, tenant, which, wish).await
+        dead_letters::redrive(&self.core, &self.by, tenant, which, wish).await
     }
 
     /// Stops what of an event was not sent yet.
     pub async fn cancel(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
-        accept::cancel(&self.core, tenant, event).await
+        accept::cancel(&self.core, &self.by, tenant, event).await
     }
 
     /// Stops everything that was accepted under a cancellation key, as far as it is not too late.
     pub async fn cancel_by_key(&self, tenant: TenantId, key: &str) -> Result<Called, Refusal> {
-        schedule::cancel_by_key(&self.core, tenant, key).await
+        schedule::cancel_by_key(&self.core, &self.by, tenant, key).await
     }
 
     pub async fn put_users(&self, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {
-        people::put_users(&self.core, tenant, users).await
+        people::put_users(&self.core, &self.by, tenant, users).await
     }
 
     pub async fn user(&self, tenant: TenantId, user: &str) -> Result<UserView, Refusal> {
@@ -239,7 +248,7 @@ impl Node {
     }
 
     pub async fn delete_user(&self, tenant: TenantId, user: &str) -> Result<(), Refusal> {
-        people::delete_user(&self.core, tenant, user).await
+        people::delete_user(&self.core, &self.by, tenant, user).await
     }
 
     /// `Ok(true)` if the edge changed, `Ok(false)` if it was so already.
@@ -249,7 +258,7 @@ impl Node {
         change: EdgeChange,
         edges: Vec<EdgeAsk>,
     ) -> Vec<Result<bool, Refusal>> {
-        people::edit_lists(&self.core, tenant, change, edges).await
+        people::edit_lists(&self.core, &self.by, tenant, change, edges).await
     }
 
     pub async fn members(
@@ -302,7 +311,7 @@ impl Node {
     }
 
     pub async fn mark(&self, tenant: TenantId, ask: MarkAsk) -> Result<Counts, Refusal> {
-        inbox::mark(&self.core, tenant, ask).await
+        inbox::mark(&self.core, &self.by, tenant, ask).await
     }
 
     /// Resolves an event id to its arrival for this user.

@@ -16,6 +16,7 @@ use fantail_machine::records::front::{Options, Personal};
 use fantail_machine::tables::idempotency;
 use fantail_machine::tables::user::{self, UserRow};
 use fantail_ports::keyring::Context;
+use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
@@ -71,7 +72,7 @@ fn of_row(core: &Core, tenant: TenantId, (shard, user): (ShardNo, UserNo), row: 
 }
 
 /// Accepts a notification. `Ok` only after it is durable.
-pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Accepted, Refusal> {
+pub async fn notify(core: &Core, by: &Actor, tenant: TenantId, ask: NotifyAsk) -> Result<Accepted, Refusal> {
     if core.is_crowded.load(Ordering::Relaxed) {
         core.meter.busy();
         return Err(Refusal::Busy { retry_after_ms: 1_000 });
@@ -88,7 +89,7 @@ pub async fn notify(core: &Core, tenant: TenantId, ask: NotifyAsk) -> Result<Acc
     core.ports.points.reach("accept.sealed");
     let began = core.ports.clock.wall();
     let Some(front) = core.front(front) else { return Err(stopped("there is no such front")) };
-    match answer(front.queue.push(tenant, vec![FrontAsk::Admit(Box::new(prepared))], bytes)).await? {
+    match answer(front.queue.push(tenant, by, vec![FrontAsk::Admit(Box::new(prepared))], bytes)).await? {
         FrontAnswer::Admitted(event) => {
             core.meter.accepted(1, 0);
             spans::admitted(core, tenant, event, began);
@@ -120,7 +121,9 @@ pub async fn recall(
     let key = request_key(core, tenant, id)?;
     let front = FrontNo(spread(&key, core.layout.fronts));
     let Some(front) = core.front(front) else { return Ok(None) };
-    match answer(front.queue.push(tenant, vec![FrontAsk::Recall { tenant, key, body }], 64)).await? {
+    match answer(front.queue.push(tenant, &Actor::System, vec![FrontAsk::Recall { tenant, key, body }], 64))
+        .await?
+    {
         FrontAnswer::Repeat(event) => Ok(Some(Accepted { event, replayed: true })),
         FrontAnswer::OtherBody => Err(Refusal::OtherBody),
         _ => Ok(None),

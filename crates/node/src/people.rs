@@ -15,6 +15,7 @@ use fantail_machine::tables::user::UserRow;
 use fantail_machine::tables::{endpoint, follow, list, user};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_ports::lists::ListKey;
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, ListId, Lookup, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::{FOLLOWS_PER_USER_MAX, USERS_PER_RECORD_MAX};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Attempts to seal a user under the right key: others may create and delete the user in between.
 const RESEALS_MAX: usize = 16;
 
-pub async fn put_users(core: &Core, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {
+pub async fn put_users(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    users: Vec<UserAsk>,
+) -> Vec<Result<Upserted, Refusal>> {
     let mut results: Vec<Result<Upserted, Refusal>> =
         users.iter().map(|_| Err(stopped("not asked yet"))).collect();
     let mut todo: Vec<(usize, UserKey)> = (0..users.len()).map(|index| (index, UserKey::Find)).collect();
@@ -43,7 +49,7 @@ pub async fn put_users(core: &Core, tenant: TenantId, users: Vec<UserAsk>) -> Ve
             for (places, puts) in places.chunks(USERS_PER_RECORD_MAX).zip(puts.chunks(USERS_PER_RECORD_MAX)) {
                 let bytes = puts.iter().map(weight).sum();
                 let ask = ShardAsk::PutUsers { tenant, users: puts.to_vec() };
-                let pushed = core.shard(shard).queue.push(tenant, vec![ask], bytes);
+                let pushed = core.shard(shard).queue.push(tenant, by, vec![ask], bytes);
                 pending.push((places.to_vec(), pushed));
             }
         }
@@ -160,12 +166,12 @@ pub fn user(core: &Core, tenant: TenantId, name: &str) -> Result<UserView, Refus
     })
 }
 
-pub async fn delete_user(core: &Core, tenant: TenantId, name: &str) -> Result<(), Refusal> {
+pub async fn delete_user(core: &Core, by: &Actor, tenant: TenantId, name: &str) -> Result<(), Refusal> {
     core.require_tenant(tenant)?;
     let lookup = core.ports.keyring.lookup_user(tenant, name).map_err(locked)?;
     let shard = core.shard(core.shard_of(lookup));
     let ask = ShardAsk::DeleteUser { tenant, lookup };
-    match answer(shard.queue.push(tenant, vec![ask], 4_096)).await? {
+    match answer(shard.queue.push(tenant, by, vec![ask], 4_096)).await? {
         ShardAnswer::UserGone { .. } => Ok(()),
         _ => Err(Refusal::UnknownUser { user: name.to_owned() }),
     }
@@ -173,6 +179,7 @@ pub async fn delete_user(core: &Core, tenant: TenantId, name: &str) -> Result<()
 
 pub async fn edit_lists(
     core: &Core,
+    by: &Actor,
     tenant: TenantId,
     change: EdgeChange,
     edges: Vec<EdgeAsk>,
@@ -199,7 +206,7 @@ pub async fn edit_lists(
     for (shard, (places, asks)) in by_shard {
         let bytes = asks.len() * 64;
         let ask = ShardAsk::Edit { tenant, edit: Edit { change, edges: asks } };
-        pending.push((places, core.shard(shard).queue.push(tenant, vec![ask], bytes)));
+        pending.push((places, core.shard(shard).queue.push(tenant, by, vec![ask], bytes)));
     }
     for (places, pushed) in pending {
         match answer(pushed).await {

@@ -5,6 +5,7 @@
 //! What must never happen: an unbounded queue; a full one says so and the caller hears 503.
 
 use crate::ask::Refusal;
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{QUEUE_BYTES_MAX, QUEUE_COMMANDS_MAX};
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +20,8 @@ const ASK_OVERHEAD_BYTES: usize = 256;
 
 /// Asks that are answered together.
 pub struct Item<A, R> {
+    /// Who asks; their records say so.
+    pub by: Actor,
     pub asks: Vec<A>,
     pub reply: oneshot::Sender<Result<Vec<R>, Refusal>>,
     cost: usize,
@@ -63,6 +66,7 @@ impl<A, R> Queue<A, R> {
     pub fn push(
         &self,
         tenant: TenantId,
+        by: &Actor,
         asks: Vec<A>,
         bytes: usize,
     ) -> Result<oneshot::Receiver<Result<Vec<R>, Refusal>>, Refusal> {
@@ -79,7 +83,7 @@ impl<A, R> Queue<A, R> {
         state.bytes += cost;
         let line = state.waiting.entry(tenant).or_insert_with(|| Line { items: VecDeque::new(), deficit: 0 });
         let idle = line.items.is_empty();
-        line.items.push_back(Item { asks, reply, cost });
+        line.items.push_back(Item { by: by.clone(), asks, reply, cost });
         if idle {
             state.turns.push_back(tenant);
         }
@@ -184,7 +188,7 @@ mod tests {
     use super::*;
 
     fn push(queue: &Queue<u32, ()>, tenant: u32, ask: u32, bytes: usize) {
-        queue.push(TenantId(tenant), vec![ask], bytes).expect("there is room");
+        queue.push(TenantId(tenant), &Actor::System, vec![ask], bytes).expect("there is room");
     }
 
     fn order(batch: &[Item<u32, ()>]) -> Vec<u32> {
@@ -228,9 +232,9 @@ mod tests {
     fn a_full_queue_says_busy_and_a_closed_one_stopped() {
         let queue = Queue::<u32, ()>::default();
         (0..QUEUE_COMMANDS_MAX as u32).for_each(|ask| push(&queue, 1, ask, 1));
-        let refused = queue.push(TenantId(2), vec![1], 1).expect_err("full");
+        let refused = queue.push(TenantId(2), &Actor::System, vec![1], 1).expect_err("full");
         assert_eq!(refused, Refusal::Busy { retry_after_ms: 1_000 });
         queue.close();
-        assert!(matches!(queue.push(TenantId(2), vec![1], 1), Err(Refusal::Stopped { .. })));
+        assert!(matches!(queue.push(TenantId(2), &Actor::System, vec![1], 1), Err(Refusal::Stopped { .. })));
     }
 }

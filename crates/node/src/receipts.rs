@@ -16,6 +16,7 @@ use fantail_machine::shard::redrive::{CLICKED, COMPLAINED, Heard, OPENED};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint;
 use fantail_machine::tables::ledger::{self, ParcelId};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{PartitionId, ShardNo, TenantId};
 use fantail_rules::reference::Reference;
 use fantail_rules::suppression::Reason;
@@ -29,11 +30,16 @@ const RECEIPT_BYTES: usize = 128;
 impl Node {
     /// One result for each: whether it said anything new.
     pub async fn receive(&self, tenant: TenantId, asks: &[ReceiptAsk]) -> Vec<Result<bool, Refusal>> {
-        receive(&self.core, tenant, asks).await
+        receive(&self.core, &self.by, tenant, asks).await
     }
 }
 
-async fn receive(core: &Core, tenant: TenantId, asks: &[ReceiptAsk]) -> Vec<Result<bool, Refusal>> {
+async fn receive(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    asks: &[ReceiptAsk],
+) -> Vec<Result<bool, Refusal>> {
     let read: Vec<_> = asks.iter().map(|ask| reference_of(core, tenant, ask)).collect();
     let mut by_shard: BTreeMap<ShardNo, Vec<usize>> = BTreeMap::new();
     for (at, reference) in read.iter().enumerate() {
@@ -47,7 +53,7 @@ async fn receive(core: &Core, tenant: TenantId, asks: &[ReceiptAsk]) -> Vec<Resu
         let of = |at: &usize| read[*at].as_ref().ok().map(|reference| shard_ask(reference, &asks[*at]));
         let told: Vec<ShardAsk> = places.iter().filter_map(of).collect();
         let bytes = told.len() * RECEIPT_BYTES;
-        match answers(core.shard(shard).queue.push(tenant, told, bytes)).await {
+        match answers(core.shard(shard).queue.push(tenant, by, told, bytes)).await {
             Ok(answers) => {
                 for (at, answer) in places.into_iter().zip(answers) {
                     results[at] = result_of(&answer);
@@ -59,7 +65,7 @@ async fn receive(core: &Core, tenant: TenantId, asks: &[ReceiptAsk]) -> Vec<Resu
     for ((reference, ask), result) in read.iter().zip(asks).zip(&mut results) {
         // Also if it was heard before: the one who said it may have died in between.
         if let (Ok(reference), Ok(_)) = (reference, &result)
-            && let Err(refusal) = suppress(core, reference, ask.outcome).await
+            && let Err(refusal) = suppress(core, by, reference, ask.outcome).await
         {
             *result = Err(refusal);
         }
@@ -101,7 +107,7 @@ fn result_of(answer: &ShardAnswer) -> Result<bool, Refusal> {
 }
 
 /// Nothing more is sent to an address that bounced for good, or whose owner complained.
-async fn suppress(core: &Core, reference: &Reference, outcome: Outcome) -> Result<(), Refusal> {
+async fn suppress(core: &Core, by: &Actor, reference: &Reference, outcome: Outcome) -> Result<(), Refusal> {
     let reason = match outcome {
         Outcome::Bounced => Reason::HardBounce,
         Outcome::Complained => Reason::Complaint,
@@ -117,5 +123,5 @@ async fn suppress(core: &Core, reference: &Reference, outcome: Outcome) -> Resul
     let Some(endpoint) = found.filter(|one| begun.is_some_and(|begun| one.registered <= begun)) else {
         return Ok(());
     };
-    suppress_address(core, tenant, endpoint.address_hash, reason).await
+    suppress_address(core, by, tenant, endpoint.address_hash, reason).await
 }

@@ -14,6 +14,7 @@ use crate::node::Node;
 use crate::people::locate;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::respect;
+use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, PartitionId, TenantId};
 
@@ -61,7 +62,7 @@ impl Node {
     pub async fn prefer(&self, tenant: TenantId, user: &str, prefer: Prefer) -> Result<u32, Refusal> {
         let lookup = self.core.ports.keyring.lookup_user(tenant, user).map_err(locked)?;
         let ask = ShardAsk::Prefer { tenant, user: lookup, prefer: Box::new(prefer) };
-        revision(&self.core, tenant, user, ask).await
+        revision(&self.core, &self.by, tenant, user, ask).await
     }
 
     pub async fn consent(
@@ -71,12 +72,13 @@ impl Node {
         channel: ChannelKind,
         ask: ConsentAsk,
     ) -> Result<u32, Refusal> {
-        consent(&self.core, tenant, user, channel, ask).await
+        consent(&self.core, &self.by, tenant, user, channel, ask).await
     }
 }
 
 pub async fn consent(
     core: &Core,
+    by: &Actor,
     tenant: TenantId,
     user: &str,
     channel: ChannelKind,
@@ -84,14 +86,20 @@ pub async fn consent(
 ) -> Result<u32, Refusal> {
     let lookup = core.ports.keyring.lookup_user(tenant, user).map_err(locked)?;
     let consent = ask.at(core.ports.clock.wall());
-    revision(core, tenant, user, ShardAsk::Consent { tenant, user: lookup, channel, consent }).await
+    revision(core, by, tenant, user, ShardAsk::Consent { tenant, user: lookup, channel, consent }).await
 }
 
-async fn revision(core: &Core, tenant: TenantId, user: &str, ask: ShardAsk) -> Result<u32, Refusal> {
+async fn revision(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    user: &str,
+    ask: ShardAsk,
+) -> Result<u32, Refusal> {
     core.require_tenant(tenant)?;
     let lookup = core.ports.keyring.lookup_user(tenant, user).map_err(locked)?;
     let queue = &core.shard(core.shard_of(lookup)).queue;
-    match answer(queue.push(tenant, vec![ask], ASK_BYTES)).await? {
+    match answer(queue.push(tenant, by, vec![ask], ASK_BYTES)).await? {
         ShardAnswer::Respected { revision } => Ok(revision),
         ShardAnswer::Changed { revision } => Err(Refusal::RespectConflict { current: revision }),
         ShardAnswer::UnknownUser => Err(Refusal::UnknownUser { user: user.to_owned() }),

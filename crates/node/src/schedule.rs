@@ -13,6 +13,7 @@ use crate::take::HOUSE;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::tables::scheduled;
 use fantail_ports::keyring::Keyring;
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{FrontNo, PartitionId, TenantId};
 use std::sync::Arc;
 use tracing::warn;
@@ -35,14 +36,16 @@ pub async fn run(core: Arc<Core>, front: FrontNo) {
             Ok(Some(due)) => Some(due.since(core.ports.clock.wall()).min(SLEEP_MS_MAX)),
         };
         let wait_ms = match wait_ms {
-            Some(0) => match answer(handle.queue.push(HOUSE, vec![FrontAsk::Release], 64)).await {
-                Ok(FrontAnswer::Released { .. }) => continue,
-                Ok(_) | Err(Refusal::Stopped { .. }) => return,
-                Err(refusal) => {
-                    warn!(%refusal, "nothing is released for now");
-                    Some(PAUSE_MS)
+            Some(0) => {
+                match answer(handle.queue.push(HOUSE, &Actor::System, vec![FrontAsk::Release], 64)).await {
+                    Ok(FrontAnswer::Released { .. }) => continue,
+                    Ok(_) | Err(Refusal::Stopped { .. }) => return,
+                    Err(refusal) => {
+                        warn!(%refusal, "nothing is released for now");
+                        Some(PAUSE_MS)
+                    }
                 }
-            },
+            }
             later => later,
         };
         let until = wait_ms.map(|ms| core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(ms)));
@@ -56,7 +59,7 @@ pub fn cancellation(keyring: &dyn Keyring, tenant: TenantId, key: &str) -> Resul
 }
 
 /// Stops everything that was accepted under a key, as far as it is not too late.
-pub async fn cancel_by_key(core: &Core, tenant: TenantId, key: &str) -> Result<Called, Refusal> {
+pub async fn cancel_by_key(core: &Core, by: &Actor, tenant: TenantId, key: &str) -> Result<Called, Refusal> {
     core.require_tenant(tenant)?;
     let hash = cancellation(&*core.ports.keyring, tenant, key)?;
     let mut called = Called::default();
@@ -71,9 +74,14 @@ pub async fn cancel_by_key(core: &Core, tenant: TenantId, key: &str) -> Result<C
             let asks: Vec<FrontAsk> =
                 events.iter().map(|event| FrontAsk::Cancel { tenant, event: *event }).collect();
             let bytes = asks.len() * 64;
-            answers(handle.queue.push(tenant, asks, bytes)).await?;
+            answers(handle.queue.push(tenant, by, asks, bytes)).await?;
             for event in events {
-                called.add(&deliveries::status(core, tenant, event)?);
+                match deliveries::status(core, tenant, event) {
+                    Ok(status) => called.add(&status),
+                    // So long ago that what became of it is not kept any more. Others under the key may be newer.
+                    Err(Refusal::UnknownEvent { .. }) => called.too_late += 1,
+                    Err(other) => return Err(other),
+                }
             }
         }
     }

@@ -32,6 +32,7 @@ use fantail_ports::journal::JournalError;
 use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
+use fantail_rules::actor::Actor;
 use fantail_rules::believed_time::behind_ms;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::limits::LANE_EVENTS_MAX;
@@ -134,7 +135,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
     let Options { shards, fronts, directories, producers, queue_max } = options;
     let wanted = Layout { shards, fronts, directories };
-    let layout = match answer(root.push(HOUSE, vec![RootAsk::Layout(wanted)], 64)).await {
+    let layout = match answer(root.push(HOUSE, &Actor::System, vec![RootAsk::Layout(wanted)], 64)).await {
         Ok(RootAnswer::Layout(layout)) => layout,
         Ok(_) | Err(_) => return Err(StartError::NoLayout),
     };

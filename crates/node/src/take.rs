@@ -11,6 +11,7 @@ use crate::tail::Tail;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::progress;
 use fantail_ports::store::StoreError;
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{FrontNo, PartitionId, Position, ShardNo, TenantId};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -67,7 +68,7 @@ impl TakeLoop {
             let count = facts.len() as u64;
             self.ports.points.reach("take.proposed");
             let ask = ShardAsk::Take { front: self.front, facts: facts.into() };
-            let Ok(answer) = self.queue.push(HOUSE, vec![ask], 64 * count as usize) else {
+            let Ok(answer) = self.queue.push(HOUSE, &Actor::System, vec![ask], 64 * count as usize) else {
                 if self.queue.is_closed() {
                     return Ok(());
                 }

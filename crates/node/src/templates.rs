@@ -15,6 +15,7 @@ use fantail_machine::root::template::{Answer, Ask, Change};
 use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_machine::tables::template::{self, TemplateRow, VersionRow};
 use fantail_ports::tables::{Tables, TablesError};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{PartitionId, TenantId};
 use fantail_templates::Compiled;
 use fantail_wire::template::{Definition, Problem, ProblemCode};
@@ -185,15 +186,15 @@ impl Node {
         change: Change,
         bytes: usize,
     ) -> Result<Answer, Refusal> {
-        ask(&self.core, Ask { tenant, id: id.to_owned(), expect, change }, bytes).await
+        ask(&self.core, &self.by, Ask { tenant, id: id.to_owned(), expect, change }, bytes).await
     }
 }
 
 /// The root answers when the change is durable and can be read.
-async fn ask(core: &Core, ask: Ask, bytes: usize) -> Result<Answer, Refusal> {
+async fn ask(core: &Core, by: &Actor, ask: Ask, bytes: usize) -> Result<Answer, Refusal> {
     let (tenant, id) = (ask.tenant, ask.id.clone());
     let version = if let Change::Set { version, .. } = ask.change { version } else { None };
-    let pushed = core.root.push(tenant, vec![RootAsk::Template(Box::new(ask))], ASK_BYTES + bytes);
+    let pushed = core.root.push(tenant, by, vec![RootAsk::Template(Box::new(ask))], ASK_BYTES + bytes);
     let RootAnswer::Template(answer) = answer(pushed).await? else { return Err(other()) };
     match answer {
         done @ (Answer::Done { .. } | Answer::Gone) => Ok(done),

@@ -8,10 +8,11 @@ use crate::control::{key_view, tenant_view};
 use crate::core::{Core, answer, locked, stopped};
 use crate::take::HOUSE;
 use fantail_machine::root::{RootAnswer, RootAsk};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::TenantId;
 
-async fn ask(core: &Core, ask: RootAsk) -> Result<RootAnswer, Refusal> {
-    match answer(core.root.push(HOUSE, vec![ask], 1_024)).await? {
+async fn ask(core: &Core, by: &Actor, ask: RootAsk) -> Result<RootAnswer, Refusal> {
+    match answer(core.root.push(HOUSE, by, vec![ask], 1_024)).await? {
         RootAnswer::UnknownTenant => Err(Refusal::UnknownTenant),
         RootAnswer::UnknownKey => Err(Refusal::UnknownKey),
         RootAnswer::TooMany { limit } => Err(Refusal::TooMany { limit }),
@@ -28,9 +29,9 @@ fn other() -> Refusal {
     stopped("the root answered something else")
 }
 
-pub async fn create(core: &Core, tenant: TenantAsk) -> Result<TenantView, Refusal> {
+pub async fn create(core: &Core, by: &Actor, tenant: TenantAsk) -> Result<TenantView, Refusal> {
     let slug = tenant.slug.clone();
-    match ask(core, RootAsk::CreateTenant { slug: tenant.slug, name: tenant.name }).await? {
+    match ask(core, by, RootAsk::CreateTenant { slug: tenant.slug, name: tenant.name }).await? {
         RootAnswer::Tenant(row) => {
             core.ports.keyring.create_tenant(row.id).map_err(locked)?;
             Ok(tenant_view(&row))
@@ -40,25 +41,30 @@ pub async fn create(core: &Core, tenant: TenantAsk) -> Result<TenantView, Refusa
     }
 }
 
-pub async fn patch(core: &Core, tenant: TenantId, patch: TenantPatch) -> Result<TenantView, Refusal> {
+pub async fn patch(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    patch: TenantPatch,
+) -> Result<TenantView, Refusal> {
     let TenantPatch { name, tier_up, retention_days, rate } = patch;
-    match ask(core, RootAsk::PatchTenant { tenant, name, tier_up, retention_days, rate }).await? {
+    match ask(core, by, RootAsk::PatchTenant { tenant, name, tier_up, retention_days, rate }).await? {
         RootAnswer::Tenant(row) => Ok(tenant_view(&row)),
         _ => Err(other()),
     }
 }
 
-pub async fn create_key(core: &Core, tenant: TenantId, key: KeyAsk) -> Result<KeyView, Refusal> {
+pub async fn create_key(core: &Core, by: &Actor, tenant: TenantId, key: KeyAsk) -> Result<KeyView, Refusal> {
     let KeyAsk { id, secret_hash, scopes, expires_at, rate } = key;
     let create = RootAsk::CreateKey { tenant, id, secret_hash, scopes, expires: expires_at, rate };
-    match ask(core, create).await? {
+    match ask(core, by, create).await? {
         RootAnswer::Key(row) => Ok(key_view(&row)),
         _ => Err(other()),
     }
 }
 
-pub async fn revoke_key(core: &Core, tenant: TenantId, id: &str) -> Result<(), Refusal> {
-    match ask(core, RootAsk::RevokeKey { tenant, id: id.to_owned() }).await? {
+pub async fn revoke_key(core: &Core, by: &Actor, tenant: TenantId, id: &str) -> Result<(), Refusal> {
+    match ask(core, by, RootAsk::RevokeKey { tenant, id: id.to_owned() }).await? {
         RootAnswer::Revoked => Ok(()),
         _ => Err(other()),
     }

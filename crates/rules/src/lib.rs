@@ -9,6 +9,7 @@
 //! `digest` (many told as one), `lanes` (whose turn it is), `pacing` (how much may be sent now), `attempt` (what became of
 //! it), `retry` (when again). `trace` names what is told about all of it.
 
+pub mod actor;
 pub mod ids;
 pub mod ulid;
 

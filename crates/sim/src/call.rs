@@ -4,12 +4,13 @@
 //! answer as it comes.
 
 use fantail_node::ask::{
-    Accepted, AudienceAsk, ChannelSet, Counts, EdgeChange, EventAsk, InboxPage, ListAsk, NotificationView,
-    OptionsAsk, Priority, Refusal, Registered, Upserted, UserView,
+    Accepted, AudienceAsk, Called, ChannelSet, Counts, EdgeChange, EventAsk, InboxPage, ListAsk,
+    NotificationView, OptionsAsk, Outcome, Priority, Refusal, Registered, Upserted, UserView,
 };
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, TenantId};
+use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::marks::Mark;
+use fantail_rules::nameless;
 use fantail_rules::ulid::Ulid;
 
 /// A user of a tenant. The same numbers exist in every tenant.
@@ -84,12 +85,38 @@ pub struct Post {
     /// By which channels it leaves the house, and how urgent it is.
     pub channels: ChannelSet,
     pub priority: Priority,
+    pub later: Later,
+}
+
+/// When it is to be sent, and how it can be called off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Later {
+    pub due: Option<Millis>,
+    pub cancellation: Option<CancellationNo>,
+}
+
+/// A cancellation key, of few.
+pub type CancellationNo = u8;
+
+#[must_use]
+pub fn cancellation_name(key: CancellationNo) -> String {
+    format!("c{key}")
+}
+
+impl Later {
+    #[must_use]
+    pub fn options(self) -> OptionsAsk {
+        let cancellation_key = self.cancellation.map(cancellation_name);
+        OptionsAsk { due: self.due, cancellation_key, ..OptionsAsk::default() }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Audience {
     List(List),
     Users(Vec<u16>),
+    /// Addresses that are nobody's, each once, by the one channel of the post.
+    Strangers(Vec<Stranger>),
 }
 
 impl Post {
@@ -116,15 +143,44 @@ impl Post {
                 Audience::Users(users) => {
                     AudienceAsk::Users(users.iter().map(|user| user_name(*user)).collect())
                 }
+                // Nobody by this name; they are asked for by `strangers`.
+                Audience::Strangers(_) => AudienceAsk::Users(Vec::new()),
             },
             category: "social".to_owned(),
             priority: self.priority,
             channels: self.channels,
             ttl_ms: 86_400_000,
-            options: OptionsAsk::default(),
+            options: self.later.options(),
             content: self.content(),
             body_hash,
         }
+    }
+}
+
+/// An address that no user of ours has. The same exist in every tenant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Stranger {
+    pub tenant: TenantId,
+    pub kind: ChannelKind,
+    pub no: u8,
+}
+
+impl Stranger {
+    /// Names its tenant, so that a leak shows.
+    #[must_use]
+    pub fn text(self) -> String {
+        format!("nobody:{}:{}:{}", self.tenant, self.kind.name(), self.no)
+    }
+
+    /// The name of the user that is made of it.
+    #[must_use]
+    pub fn name(self) -> String {
+        nameless::name(self.kind, &self.text())
+    }
+
+    #[must_use]
+    pub fn is_at(endpoint: &[u8]) -> bool {
+        endpoint.starts_with(b"nobody:")
     }
 }
 
@@ -161,6 +217,25 @@ pub enum Call {
         tenant: TenantId,
         post: PostId,
         event: Ulid,
+    },
+    /// Whoever is behind an address is deleted.
+    Forget {
+        stranger: Stranger,
+    },
+    /// Everything under a key is called off.
+    CancelKey {
+        tenant: TenantId,
+        key: CancellationNo,
+    },
+    /// Somebody says what became of a message that was taken in.
+    Receipt {
+        tenant: TenantId,
+        reference: String,
+        outcome: Outcome,
+        /// It is about a message of this tenant.
+        is_own: bool,
+        /// Whose endpoint it was, if that is known.
+        owner: Option<(Who, ChannelKind)>,
     },
     /// A device of a user says where it can be reached.
     Enrol {
@@ -245,6 +320,8 @@ pub enum Answer {
     Posted(Vec<Result<Accepted, Refusal>>),
     Retracted(Result<(), Refusal>),
     Cancelled(Result<(), Refusal>),
+    CalledOff(Result<Called, Refusal>),
+    Receipt(Result<bool, Refusal>),
     Enrolled(Result<(), Refusal>),
     Marked(Result<Counts, Refusal>),
     Registered(Result<Registered, Refusal>),

@@ -1,10 +1,12 @@
 //! Deliveries as the durable journal tells them, folded a second time and beside the tables: who was allowed to be sent
 //! what, and what came of it. Every call of the provider is held against it, and at the end the tables are too.
 //!
-//! `fold` reads records and says which of them must not be; `check` is about calls and about the end.
+//! `fold` reads records and says which of them must not be, with `schedule` for what is held back; `check` is about calls
+//! and about the end.
 
 mod check;
 mod fold;
+mod schedule;
 
 use fantail_machine::records::front::{Delivery as Leaving, FrontRecord};
 use fantail_machine::tables::ledger::ParcelId;
@@ -20,6 +22,8 @@ use fantail_rules::ulid::Ulid;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use check::Meant;
+pub use schedule::News;
+use schedule::Schedule;
 
 /// One delivery, among all. In the order of the ledgers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -58,6 +62,8 @@ struct Delivery {
     intents: u64,
     /// Times that the provider was called.
     calls: u64,
+    /// Somebody said what became of it: nothing that was decided since makes that untrue.
+    is_heard: bool,
     /// Its ledger is past the guard and gone.
     is_swept: bool,
 }
@@ -109,6 +115,7 @@ pub struct Deliveries {
     all: BTreeMap<Key, Delivery>,
     /// The event that each device was sent last, for the first time, in each lane.
     started: BTreeMap<Line, Arrival>,
+    schedule: Schedule,
 }
 
 /// What starts in order: a device by one channel in one lane.
@@ -118,7 +125,8 @@ impl Deliveries {
     /// Nothing is left to be looked at, tried or waited for.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.shards.values().all(|shard| shard.works.is_empty())
+        self.schedule.is_empty()
+            && self.shards.values().all(|shard| shard.works.is_empty())
             && self.all.values().all(|delivery| delivery.state.is_terminal())
     }
 

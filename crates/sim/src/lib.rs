@@ -2,7 +2,7 @@
 //! a seed chooses, judged by an oracle that hears only what clients hear. Same seed, same bytes.
 //!
 //! Reading order: what runs (`executor`, `world`, `provider`), who asks (`swarm`, `workload`, `call`, `perform`), who
-//! judges (`oracle`, `owners`, `deliveries`, `broken`), how a run goes (`run`, `phases`, `trace`), and whether the judge
+//! judges (`oracle`, `owners`, `deliveries`, `broken`), how a run goes (`run`, `judge`, `phases`, `trace`), and whether the judge
 //! is any good (`planted`).
 
 pub mod chance;
@@ -20,6 +20,7 @@ mod deliveries;
 mod oracle;
 mod owners;
 
+mod judge;
 mod phases;
 mod run;
 pub mod trace;

@@ -1,14 +1,15 @@
 //! A call becomes requests on the node's public surface, nothing else.
 
 use crate::call::{
-    Address, Answer, Call, DeviceNo, List, Target, Token, Who, attributes, device_name, token_text, user_name,
+    Address, Answer, Audience, Call, DeviceNo, List, Post, Stranger, Target, Token, Who, attributes,
+    cancellation_name, device_name, token_text, user_name,
 };
 use crate::executor::Executor;
 use fantail_memory::clock::ManualClock;
 use fantail_node::Node;
 use fantail_node::ask::{
-    DeviceAsk, EdgeAsk, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget, NotificationView, ProfileAsk,
-    Refusal, SuppressionAsk, UserAsk,
+    self, Accepted, DeviceAsk, EdgeAsk, EventAsk, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget,
+    NotificationView, NotifyAsk, ProfileAsk, ReceiptAsk, Refusal, SuppressionAsk, UserAsk,
 };
 use fantail_node::respect::ConsentAsk;
 use fantail_ports::clock::Clock;
@@ -39,11 +40,27 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             Answer::Edges(node.edit_lists(tenant, change, edges.iter().map(ask).collect()).await)
         }
         Call::Post { tenant, posts } => {
+            if let [(_, post)] = &posts[..]
+                && let Audience::Strangers(strangers) = &post.audience
+            {
+                return Answer::Posted(vec![notify(&node, post, strangers).await]);
+            }
             let asks = posts.iter().map(|(_, post)| post.ask()).collect();
             Answer::Posted(node.post_events(tenant, asks).await)
         }
         Call::Retract { tenant, event, .. } => Answer::Retracted(node.retract(tenant, event).await),
         Call::Cancel { tenant, event, .. } => Answer::Cancelled(node.cancel(tenant, event).await),
+        Call::Forget { stranger } => {
+            Answer::Deleted(node.delete_user(stranger.tenant, &stranger.name()).await)
+        }
+        Call::CancelKey { tenant, key } => {
+            Answer::CalledOff(node.cancel_by_key(tenant, &cancellation_name(key)).await)
+        }
+        Call::Receipt { tenant, reference, outcome, .. } => {
+            let ask = ReceiptAsk { reference, outcome, at: None, code: String::new() };
+            let answer = node.receive(tenant, &[ask]).await.pop();
+            Answer::Receipt(answer.unwrap_or(Err(Refusal::UnknownTenant)))
+        }
         Call::Enrol { who, address } => Answer::Enrolled(enrol(&node, who, address, (tasks, clock)).await),
         Call::Mark { who, mark, target } => {
             let target = match target {
@@ -75,6 +92,25 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
         }
         Call::Walk { who, limit } => Answer::Walked(walk(&node, who, limit, &tasks, &clock).await),
     }
+}
+
+/// As the API does it: first who they are, then what they are told.
+async fn notify(node: &Node, post: &Post, strangers: &[Stranger]) -> Result<Accepted, Refusal> {
+    let who = |stranger: &Stranger| ask::Who::Address {
+        kind: stranger.kind,
+        address: stranger.text().into_bytes(),
+        identity: stranger.text(),
+        platform: Platform::None,
+        consent: None,
+    };
+    let all: Vec<ask::Who> = strangers.iter().map(who).collect();
+    let recipients = node.recipients(post.tenant, &all).await?;
+    let EventAsk { id, kind, category, priority, channels, ttl_ms, content, options, body_hash, .. } =
+        post.ask();
+    let recipients = recipients.into_iter().map(|recipient| (recipient, None)).collect();
+    let ask =
+        NotifyAsk { id, kind, category, priority, channels, ttl_ms, content, recipients, options, body_hash };
+    node.notify(post.tenant, ask).await
 }
 
 fn device_ask(who: Who, device: DeviceNo, token: Token) -> DeviceAsk {

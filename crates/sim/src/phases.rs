@@ -1,7 +1,7 @@
 //! The phases of a run: opening, chaos, healing, the full look, a replica from the journal alone, and old age.
 
 use crate::broken::{Broken, Invariant};
-use crate::call::{Call, Who};
+use crate::call::{Call, Stranger, Who};
 use crate::deliveries::Meant;
 use crate::executor::at_once;
 use crate::oracle::{Due, check_audit, check_devices, check_lists};
@@ -126,6 +126,7 @@ impl Sim {
     fn check_deliveries(&mut self) -> Result<(), Broken> {
         let world = &self.world;
         self.deliveries.check_end(&*world.store, &world.provider, &*world.keyring)?;
+        self.deliveries.check_arrived(self.oracle.arrived(), &*world.keyring)?;
         for due in self.oracle.dues() {
             let Due { who, event, channel, address } = due;
             if world.provider.is_dead(address.text(who).as_bytes()) {
@@ -134,6 +135,15 @@ impl Sim {
             let Ok(lookup) = world.keyring.lookup_user(who.tenant, &who.name()) else { continue };
             let shard = lookup.shard(self.swarm.shards);
             self.deliveries.check_meant(&Meant { tenant: who.tenant, event, shard, lookup, channel })?;
+        }
+        for (event, stranger) in self.oracle.strangers_due() {
+            let Stranger { tenant, kind: channel, .. } = stranger;
+            if world.provider.is_dead(stranger.text().as_bytes()) {
+                continue;
+            }
+            let Ok(lookup) = world.keyring.lookup_user(tenant, &stranger.name()) else { continue };
+            let shard = lookup.shard(self.swarm.shards);
+            self.deliveries.check_meant(&Meant { tenant, event, shard, lookup, channel })?;
         }
         Ok(())
     }
@@ -253,6 +263,7 @@ impl Sim {
         self.let_days_pass(50)?;
         let old = self.oracle.post_count();
         self.workload.oldest_repeat = old;
+        self.oracle.forget_told();
         self.calls_left = 40;
         while self.calls_left > 0 {
             self.step()?;

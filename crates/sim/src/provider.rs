@@ -3,6 +3,7 @@
 //! It belongs to no node: a crash loses the answers that were under way, never what was taken in. What must never
 //! happen: an answer that promises more than is true, such as "not sent" for what was taken in.
 
+use crate::call::Stranger;
 use crate::chance::Chance;
 use crate::executor::Executor;
 use fantail_memory::clock::ManualClock;
@@ -49,6 +50,8 @@ pub struct Seen {
     pub not_sent: u64,
     pub silent: u64,
     pub dead: u64,
+    /// Taken in for addresses that are nobody's.
+    pub strangers: u64,
 }
 
 /// One call of the provider.
@@ -142,6 +145,7 @@ impl Provider {
         state.calls.push(sent);
         let seen = &mut state.seen;
         seen.taken += u64::from(is_taken);
+        seen.strangers += u64::from(is_taken && Stranger::is_at(&message.endpoint));
         match &answer {
             Answer::Accepted { .. } => {}
             Answer::Rejected { .. } | Answer::Later { .. } => seen.refused += 1,

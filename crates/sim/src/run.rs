@@ -19,7 +19,6 @@ use crate::workload::Workload;
 use crate::world::World;
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
-use fantail_rules::attempt::State;
 use fantail_rules::ids::TenantId;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -228,31 +227,6 @@ impl Sim {
     pub(crate) fn run_one(&mut self) -> Result<(), Broken> {
         self.world.executor.run_one(&self.order);
         self.judge_calls()
-    }
-
-    /// Every call of the provider, held against what is durable at this very moment.
-    pub(crate) fn judge_calls(&mut self) -> Result<(), Broken> {
-        let partitions = self.world.partitions();
-        self.deliveries.follow(&self.world.journal, &partitions)?;
-        for reference in self.world.provider.take_starts() {
-            self.deliveries.started(&reference, &*self.world.keyring)?;
-        }
-        for sent in self.world.provider.take_calls() {
-            self.trace.note("sent", &sent);
-            self.deliveries.called(&sent, &*self.world.keyring)?;
-            self.oracle.judge_call(&sent)?;
-        }
-        Ok(())
-    }
-
-    fn count_deliveries(&mut self) {
-        let (report, deliveries) = (&mut self.report, &self.deliveries);
-        report.deliveries = deliveries.count(None);
-        report.accepted = deliveries.count(Some(State::Accepted));
-        report.unconfirmed = deliveries.count(Some(State::Unconfirmed));
-        report.dead_letters = deliveries.count(Some(State::Dead));
-        report.resends = deliveries.resends();
-        report.sent = self.world.provider.seen();
     }
 
     /// The node dies with nothing under way.

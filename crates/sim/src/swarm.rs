@@ -31,6 +31,13 @@ pub struct Swarm {
     pub deliveries: bool,
     /// The provider refuses, loses answers, is slow or down.
     pub moods: bool,
+    /// Events are held back until they are due.
+    pub schedules: bool,
+    pub cancellation_keys: bool,
+    /// Somebody says later what became of messages.
+    pub receipts: bool,
+    /// Addresses that are nobody's are sent to.
+    pub strangers: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
     pub flush_weight: u64,
 }
@@ -63,6 +70,10 @@ impl Swarm {
             directories: one_of(&[1, 1, 2]),
             deliveries: chance.percent(80),
             moods: chance.percent(75),
+            schedules: chance.percent(60),
+            cancellation_keys: chance.percent(60),
+            receipts: chance.percent(70),
+            strangers: chance.percent(60),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Comes from: the driver, whenever there is room for another call. Decides: what somebody asks next, knowing only
 //! what clients know (their own requests and what they were told). Goes to: `call`, through the driver.
 
+mod later;
+
 use crate::call::{Address, Audience, Call, List, Post, PostId, Target, Who};
 use crate::chance::Chance;
 use crate::oracle::Oracle;
@@ -36,6 +38,7 @@ pub struct Workload {
     attribute: u64,
     /// Addresses that devices have had so far.
     generation: u32,
+    now: Millis,
     /// Requests before this one are past the idempotency window.
     pub oldest_repeat: usize,
 }
@@ -45,7 +48,16 @@ impl Workload {
     pub fn new(seed: u64, swarm: &Swarm, tenants: Vec<TenantId>) -> Self {
         let keys = vec![0; tenants.len()];
         let chance = Chance::of(seed, "workload");
-        Self { chance, swarm: swarm.clone(), tenants, keys, attribute: 0, generation: 0, oldest_repeat: 0 }
+        Self {
+            chance,
+            swarm: swarm.clone(),
+            tenants,
+            keys,
+            attribute: 0,
+            generation: 0,
+            now: Millis(0),
+            oldest_repeat: 0,
+        }
     }
 
     #[must_use]
@@ -105,6 +117,7 @@ impl Workload {
 
     /// What somebody asks next. May be something that cannot be judged beside what is under way.
     pub fn next(&mut self, oracle: &mut Oracle, now: Millis) -> Call {
+        self.now = now;
         let swarm = &self.swarm;
         let on = |on: bool, weight: u64| if on { weight } else { 0 };
         let weights = [
@@ -126,6 +139,10 @@ impl Workload {
             on(swarm.devices, 3),
             on(swarm.deliveries, 6),
             on(swarm.deliveries, 3),
+            on(swarm.cancellation_keys, 3),
+            on(swarm.deliveries && swarm.receipts, 10),
+            on(swarm.deliveries && swarm.strangers, 6),
+            on(swarm.deliveries && swarm.strangers && swarm.deletions, 1),
         ];
         match self.chance.weighted(&weights) {
             0 => self.post(oracle),
@@ -151,7 +168,11 @@ impl Workload {
                 Call::Suppress { tenant: self.tenant().1, token: self.token(), on }
             }
             16 => self.enrol(),
-            _ => self.cancel(oracle),
+            17 => self.cancel(oracle),
+            18 => Call::CancelKey { tenant: self.tenant().1, key: self.cancellation() },
+            19 => self.receipt(oracle),
+            20 => self.notify(oracle),
+            _ => Call::Forget { stranger: self.stranger() },
         }
     }
 
@@ -193,8 +214,8 @@ impl Workload {
             self.keys[index] += 1;
             let (actor, audience) = self.audience();
             let (channels, priority) = self.leaves();
-            let key = self.keys[index];
-            let post = Post { tenant, key, body: 0, actor, audience, channels, priority };
+            let (key, later) = (self.keys[index], self.later());
+            let post = Post { tenant, key, body: 0, actor, audience, channels, priority, later };
             posts.push((oracle.write_down(post.clone()), post));
         }
         if self.chance.percent(5) {
@@ -256,7 +277,8 @@ impl Workload {
         };
         let post = oracle.post(id).clone();
         if self.swarm.other_bodies && self.chance.percent(30) && post.body == 0 {
-            let elsewhere = self.swarm.strict || self.swarm.fronts == 1;
+            let is_event = !matches!(post.audience, Audience::Strangers(_));
+            let elsewhere = is_event && (self.swarm.strict || self.swarm.fronts == 1);
             let (actor, audience) = if elsewhere && self.chance.percent(50) {
                 self.audience()
             } else {

@@ -12,6 +12,9 @@ pub struct AuditEntries {
     /// There may be more, even if `entries` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// If a user was asked about: entries of this page of which it cannot be told any more whether they are about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -86,7 +86,8 @@ fn draft(no: u64, bodies: &[(Kind, Vec<u8>); 2]) -> Draft {
 }
 
 fn append_and_verify(dir: &Path, batch_entries: u64) -> Outcome<()> {
-    let accepted = Fact::Accepted(Accepted { event: Ulid(7), key: [1; 16], body: [2; 16] });
+    let accepted =
+        Fact::Accepted(Accepted { event: Ulid(7), key: [1; 16], body: [2; 16], actor: "k1".into() });
     let members: Vec<Member> = (0..MEMBERS).map(member).collect();
     let parcel = Fact::Parcel(Parcel::of(Ulid(7), ChannelKind::Push, 1, UserNo(1), &members));
     let bodies = [(accepted.kind(), accepted.encode()?), (parcel.kind(), parcel.encode()?)];

@@ -29,7 +29,7 @@ fn entry() -> AuditEntry {
 }
 
 examples! {
-    AuditEntries => AuditEntries { entries: vec![entry()], next_cursor: Some(text("AQMAAAAA")) };
+    AuditEntries => AuditEntries { entries: vec![entry()], next_cursor: Some(text("AQMAAAAA")), closed: Some(0) };
     AuditProofs => AuditProofs {
         event_id: text(EVENT),
         user_id: text("ann"),

@@ -120,6 +120,10 @@ fn parameters(route: &Route) -> Vec<Value> {
         .collect();
     parameters.extend(route.query.iter().map(|name| {
         let schema = match *name {
+            // Versions and numbers of checkpoints elsewhere.
+            "from" | "to" if route.id == "listAuditEntries" => {
+                json!({"type": "string", "format": "date-time"})
+            }
             "limit" | "version" | "from" | "to" => json!({"type": "integer", "minimum": 1}),
             "state" => {
                 json!({"type": "string", "enum": ["inbox", "unread", "read", "archived", "snoozed", "all"]})

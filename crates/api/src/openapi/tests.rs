@@ -39,6 +39,16 @@ fn every_route_is_described() {
 }
 
 #[test]
+fn the_span_of_the_audit_log_is_two_times() {
+    let document = the_document();
+    let parameters = document["paths"]["/api/v1/audit"]["get"]["parameters"].as_array().expect("parameters");
+    for name in ["from", "to"] {
+        let found = parameters.iter().find(|one| one["name"] == name).expect("it is described");
+        assert_eq!(found["schema"]["format"], "date-time", "{found}");
+    }
+}
+
+#[test]
 fn schema_names_are_unique_and_used() {
     let document = the_document();
     let text = document.to_string();

@@ -17,7 +17,7 @@ pub const ROUTES: &[Route] = &[
         "What was decided and done, oldest first",
         Scoped(AuditRead, |tenant, call| Box::pin(audit::list(tenant, call))),
     )
-    .query(&["from", "to", "notification", "limit", "cursor"])
+    .query(&["from", "to", "notification", "user", "limit", "cursor"])
     .gives(200, Shape::of::<AuditEntries>())
     .refuses(&[Code::EventNotFound]),
     Route::new(

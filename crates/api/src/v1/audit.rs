@@ -24,11 +24,13 @@ use fantail_wire::audit::{
 };
 use fantail_wire::code::Code;
 
-const OWNER: &str = "audit";
 const PAGE_MAX: usize = 1_000;
 
 pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let owner = Owner { tenant, name: OWNER };
+    let user = user_of(&call)?;
+    // A place among the entries about one user is none among those about another, or about all.
+    let name = user.map_or_else(|| "audit".to_owned(), |user| format!("audit of {user}"));
+    let owner = Owner { tenant, name: &name };
     let place = |text: &str| cursor::to_names(owner, text)?.parse().ok();
     let after = match call.query.get("cursor") {
         None => None,
@@ -39,6 +41,7 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         from: time_of(&call, "from")?.unwrap_or(Millis(0)),
         until: time_of(&call, "to")?.unwrap_or(Millis(u64::MAX)),
         event,
+        user,
         after,
         limit: call.query.limit(100, PAGE_MAX)?,
     };
@@ -46,6 +49,7 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let answer = AuditEntries {
         entries: page.entries.iter().map(shown).collect(),
         next_cursor: page.next.map(|place| cursor::of_names(owner, &place.to_string())),
+        closed: user.map(|_| page.closed),
     };
     Ok(Reply::json(200, &answer))
 }
@@ -89,6 +93,15 @@ pub async fn checkpoints(_: TenantId, call: Call) -> Result<Reply, Problem> {
             .collect(),
     };
     Ok(Reply::json(200, &answer))
+}
+
+/// The user that is asked about, if any. Somebody who is gone can be asked about too.
+fn user_of(call: &Call) -> Result<Option<&str>, Problem> {
+    let Some(user) = call.query.get("user") else { return Ok(None) };
+    match check::name_fault(user) {
+        None => Ok(Some(user)),
+        Some(fault) => Err(Problem::field("/user", fault)),
+    }
 }
 
 /// Our id of a notification or an event, or the producer's.

@@ -13,7 +13,7 @@ pub fn tell(fact: &Fact) -> (&'static str, Map<String, Value>) {
         Fact::Action(fact) => ("action", action(fact)),
         Fact::Accepted(fact) => {
             let (event, key, body) = (fact.event.to_string(), hex(&fact.key), hex(&fact.body));
-            ("accepted", json!({"eventId": event, "key": key, "body": body}))
+            ("accepted", json!({"eventId": event, "key": key, "body": body, "actor": fact.actor}))
         }
         Fact::Deduplicated(fact) => {
             ("deduplicated", json!({"eventId": fact.event.to_string(), "key": hex(&fact.key)}))
@@ -51,7 +51,8 @@ pub fn tell(fact: &Fact) -> (&'static str, Map<String, Value>) {
         }
         Fact::Erased(fact) => {
             let (pseudonym, receipt) = (fact.pseudonym.to_string(), fact.receipt.to_string());
-            ("erased", json!({"pseudonym": pseudonym, "key": fact.key.0, "receipt": receipt}))
+            let (key, actor) = (fact.key.0, &fact.actor);
+            ("erased", json!({"pseudonym": pseudonym, "key": key, "receipt": receipt, "actor": actor}))
         }
         Fact::Consent(fact) => (
             "consent",
@@ -62,8 +63,11 @@ pub fn tell(fact: &Fact) -> (&'static str, Map<String, Value>) {
         ),
         Fact::Endpoint(fact) => {
             let status = fact.status.map_or("gone", |status| status.name());
-            let pseudonym = fact.pseudonym.to_string();
-            ("endpoint", json!({"pseudonym": pseudonym, "endpoint": fact.device.0, "status": status}))
+            let (pseudonym, endpoint) = (fact.pseudonym.to_string(), fact.device.0);
+            (
+                "endpoint",
+                json!({"pseudonym": pseudonym, "endpoint": endpoint, "status": status, "actor": fact.actor}),
+            )
         }
         Fact::Openings(fact) => ("openings", json!({"first": fact.first, "count": fact.veiled.len()})),
     };

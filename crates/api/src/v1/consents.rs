@@ -25,7 +25,7 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let kind = kind.ok_or_else(|| Problem::field("/channel", "must be push, email or sms"))?;
     let put: ConsentPut = call.json()?;
     let mut faults = Faults::default();
-    let ask = ask_of(put, Pointer::ROOT, call.caller.name(), &mut faults);
+    let ask = ask_of(put, Pointer::ROOT, call.caller.actor().name(), &mut faults);
     faults.into_result()?;
     call.node.consent(tenant, &user, kind, ask).await?;
     show(tenant, &call)

@@ -19,7 +19,7 @@ use fantail_wire::device::{
 use serde_json::{Map, Value, json};
 
 pub async fn register(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let ask = ask_of(call.json()?, call.caller.name())?;
+    let ask = ask_of(call.json()?, call.caller.actor().name())?;
     let device_id = ask.device.clone();
     let registered = call.node.register_device(tenant, ask).await?;
     let answer = DeviceRegistered { device_id, status: status_of(registered.status) };

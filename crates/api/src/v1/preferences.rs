@@ -83,7 +83,7 @@ fn show(tenant: TenantId, call: &Call) -> Result<Reply, Problem> {
 
 /// Who makes the change: `source`, or the name of the key.
 pub fn source_of(call: &Call) -> Result<String, Problem> {
-    let Some(source) = call.query.get("source") else { return Ok(call.caller.name().to_owned()) };
+    let Some(source) = call.query.get("source") else { return Ok(call.caller.actor().name().to_owned()) };
     match text_fault(source, SOURCE_BYTES_MAX) {
         None => Ok(source.to_owned()),
         Some(fault) => Err(Problem::field("/source", fault)),

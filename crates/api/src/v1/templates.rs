@@ -35,7 +35,7 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         return Err(Problem::field("/id", "must be the name in the path"));
     }
     let prepared = aside::run(&call.app, move || PreparedTemplate::compile(&definition)).await??;
-    let ask = TemplateAsk { prepared, expect, author: call.caller.name().to_owned(), note };
+    let ask = TemplateAsk { prepared, expect, author: call.caller.actor().name().to_owned(), note };
     let (template, created) = call.node.put_template(tenant, ask).await?;
     Ok(summary_reply(if created { 201 } else { 200 }, template))
 }

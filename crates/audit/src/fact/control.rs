@@ -13,14 +13,14 @@ use fantail_rules::limits::NAME_BYTES_MAX;
 /// Who changed what: tenants, keys, templates, providers, policies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Action {
-    /// The id of the API key that asked; empty for the platform itself, and if the journal does not say.
+    /// The id of the API key that asked, `admin` for the server's own key, `system` for the platform itself.
     pub actor: String,
     /// As `template.put` or `key.revoke`.
     pub action: String,
     /// The name of what was changed, inside the tenant; never a person.
     pub target: String,
-    /// The hash of what was there before, and of what is there now; `None` if there was or is nothing, or if the
-    /// journal does not say.
+    /// The hash of what was there before, and of what is there now; `None` if there was or is nothing, or nothing that
+    /// has a hash. What is there after one change is there before the next one.
     pub before: Option<Digest>,
     pub after: Option<Digest>,
 }

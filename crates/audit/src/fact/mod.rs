@@ -152,17 +152,15 @@ impl Fact {
     fn check_lengths(&self) -> Result<(), EncodeError> {
         match self {
             Self::Action(fact) => fact.check_lengths(),
+            Self::Accepted(fact) => check_name("actor", &fact.actor),
             Self::Redriven(fact) => check_name("actor", &fact.actor),
             Self::Cancelled(fact) => check_name("actor", &fact.actor),
+            Self::Erased(fact) => check_name("actor", &fact.actor),
+            Self::Endpoint(fact) => check_name("actor", &fact.actor),
             Self::DeadLettered(fact) => check_name("reason", &fact.reason),
             Self::Consent(fact) => fact.check_lengths(),
             Self::Openings(fact) => fact.check_lengths(),
-            Self::Accepted(_)
-            | Self::Deduplicated(_)
-            | Self::Parcel(_)
-            | Self::Outcome(_)
-            | Self::Endpoint(_)
-            | Self::Erased(_) => Ok(()),
+            Self::Deduplicated(_) | Self::Parcel(_) | Self::Outcome(_) => Ok(()),
         }
     }
 }

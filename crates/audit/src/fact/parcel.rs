@@ -58,7 +58,7 @@ pub struct Redriven {
     pub event: Ulid,
     pub channel: ChannelKind,
     pub members: Commitment,
-    /// The id of the API key that asked; empty if the journal does not say.
+    /// Who asked, as in an action.
     pub actor: String,
 }
 

@@ -2,8 +2,8 @@
 //! erasing them makes it unreadable without touching the chain.
 //!
 //! ```text
-//! erased   pseudonym [16] | key number u64 | receipt [32]
-//! endpoint pseudonym [16] | device u16 | status u8
+//! erased   pseudonym [16] | key number u64 | receipt [32] | actor name
+//! endpoint pseudonym [16] | device u16 | status u8 | actor name
 //! consent  pseudonym [16] | channel u8 | given u8 (0 or 1) | version u64 | sealed
 //! sealed   key number u64 | nonce [12] | length u16 and bytes
 //! ```
@@ -24,6 +24,8 @@ pub struct Erased {
     pub key: KeyNo,
     /// The hash of the receipt that lists what was reached: the journal's record of it.
     pub receipt: Digest,
+    /// Who asked, as in an action.
+    pub actor: String,
 }
 
 /// An endpoint of a person can be used, or cannot be used any more.
@@ -33,6 +35,8 @@ pub struct Endpoint {
     pub device: DeviceNo,
     /// `None`: it is gone.
     pub status: Option<Status>,
+    /// Who asked, as in an action.
+    pub actor: String,
 }
 
 /// Consent for a channel was given or withdrawn.
@@ -55,6 +59,7 @@ const GONE: u8 = u8::MAX;
 impl Erased {
     pub(super) fn write(&self, body: &mut Writer) {
         body.bytes(&self.pseudonym.0).u64(self.key.0).bytes(&self.receipt.0);
+        body.counted(self.actor.as_bytes());
     }
 
     pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -62,6 +67,7 @@ impl Erased {
             pseudonym: Pseudonym(body.array()?),
             key: KeyNo(body.u64()?),
             receipt: Digest(body.array()?),
+            actor: body.text()?,
         })
     }
 }
@@ -69,7 +75,7 @@ impl Erased {
 impl Endpoint {
     pub(super) fn write(&self, body: &mut Writer) {
         let status = self.status.map_or(GONE, |status| status as u8);
-        body.bytes(&self.pseudonym.0).u16(self.device.0).u8(status);
+        body.bytes(&self.pseudonym.0).u16(self.device.0).u8(status).counted(self.actor.as_bytes());
     }
 
     pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -78,7 +84,7 @@ impl Endpoint {
             GONE => None,
             number => Some(Status::from_stored(number).ok_or(Malformed)?),
         };
-        Ok(Self { pseudonym, device, status })
+        Ok(Self { pseudonym, device, status, actor: body.text()? })
     }
 }
 

@@ -1,7 +1,7 @@
 //! What became of requests.
 //!
 //! ```text
-//! accepted      event [16] | key [16] | body [16]
+//! accepted      event [16] | key [16] | body [16] | actor name
 //! deduplicated  event [16] | key [16]
 //! cancelled     event [16] | actor name
 //! ```
@@ -17,6 +17,8 @@ pub struct Accepted {
     pub key: [u8; 16],
     /// Hash of the decoded request, as the journal has it.
     pub body: [u8; 16],
+    /// Who asked, as in an action.
+    pub actor: String,
 }
 
 /// A request was recognised as a repeat and answered with the first one's event.
@@ -30,17 +32,17 @@ pub struct Deduplicated {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cancelled {
     pub event: Ulid,
-    /// The id of the API key that asked; empty for the platform itself.
+    /// Who asked, as in an action.
     pub actor: String,
 }
 
 impl Accepted {
     pub(super) fn write(&self, body: &mut Writer) {
-        body.event(self.event).bytes(&self.key).bytes(&self.body);
+        body.event(self.event).bytes(&self.key).bytes(&self.body).counted(self.actor.as_bytes());
     }
 
     pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { event: body.event()?, key: body.array()?, body: body.array()? })
+        Ok(Self { event: body.event()?, key: body.array()?, body: body.array()?, actor: body.text()? })
     }
 }
 

@@ -43,6 +43,9 @@ fn names_and_proofs_have_limits() {
     let long = |max: usize| "x".repeat(max + 1);
     let actor = |fact: &mut Fact| match fact {
         Fact::Action(fact) => fact.actor = long(AUDIT_NAME_BYTES_MAX),
+        Fact::Accepted(fact) => fact.actor = long(AUDIT_NAME_BYTES_MAX),
+        Fact::Erased(fact) => fact.actor = long(AUDIT_NAME_BYTES_MAX),
+        Fact::Endpoint(fact) => fact.actor = long(AUDIT_NAME_BYTES_MAX),
         Fact::Redriven(fact) => fact.actor = long(AUDIT_NAME_BYTES_MAX),
         Fact::Cancelled(fact) => fact.actor = long(AUDIT_NAME_BYTES_MAX),
         _ => {}

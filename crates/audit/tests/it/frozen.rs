@@ -57,5 +57,5 @@ fn entries_chains_and_checkpoints_are_frozen() {
     assert_eq!(checkpoint.text(), CHECKPOINT);
     assert_eq!(Checkpoint::parse(CHECKPOINT), Ok(checkpoint.clone()));
     let hash = checkpoint.statement.hash().to_string();
-    assert_eq!(hash, "b892d712a8c5c3e5d819d47b9caef78cab7c223e7fe009311f1b1aef293d3e28");
+    assert_eq!(hash, "5c21755e4591ef9373d935b97404c25053551310762d63666cb33bbb0d223e27");
 }

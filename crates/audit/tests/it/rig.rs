@@ -47,7 +47,7 @@ pub fn all_facts() -> Vec<Fact> {
             before: None,
             after: Some(Digest([6; 32])),
         }),
-        Fact::Accepted(Accepted { event, key: [1; 16], body: [2; 16] }),
+        Fact::Accepted(Accepted { event, key: [1; 16], body: [2; 16], actor: "k1".into() }),
         Fact::Deduplicated(Deduplicated { event, key: [1; 16] }),
         Fact::Parcel(parcel),
         Fact::Outcome(Outcome::of(EVENT, ChannelKind::Push, 1, UserNo(77), &members(5))),
@@ -59,8 +59,13 @@ pub fn all_facts() -> Vec<Fact> {
             members: committed,
         }),
         Fact::Redriven(Redriven { event, channel, members: committed, actor: "k7f3a9".into() }),
-        Fact::Cancelled(Cancelled { event, actor: String::new() }),
-        Fact::Erased(Erased { pseudonym: Pseudonym([8; 16]), key: KeyNo(9), receipt: Digest([7; 32]) }),
+        Fact::Cancelled(Cancelled { event, actor: "admin".into() }),
+        Fact::Erased(Erased {
+            pseudonym: Pseudonym([8; 16]),
+            key: KeyNo(9),
+            receipt: Digest([7; 32]),
+            actor: "k7f3a9".into(),
+        }),
         Fact::Consent(Consent {
             pseudonym: Pseudonym([8; 16]),
             channel,
@@ -72,6 +77,7 @@ pub fn all_facts() -> Vec<Fact> {
             pseudonym: Pseudonym([8; 16]),
             device: DeviceNo(513),
             status: Some(Status::Active),
+            actor: "system".into(),
         }),
         Fact::Openings(Openings::of(Kind(4), &members(2)).next().unwrap()),
     ]

@@ -11,6 +11,7 @@
 //! What must never happen: an owner who is told that the address is his while another shard may still use it.
 
 use crate::Planned;
+use crate::records::difference::{Difference, hash};
 use crate::records::directory::{Claim, DirectoryRecord, Owner};
 use crate::tables::directory::{self, AddressRow, DirectoryTodo, Suppression};
 use crate::tables::put;
@@ -129,25 +130,32 @@ pub fn plan(view: &View<'_>, ask: DirectoryAsk) -> Result<Plan, TablesError> {
             Ok(Planned { records: records.collect(), answer: DirectoryAnswer::Noted })
         }
         DirectoryAsk::Suppress { tenant, address, reason } => {
-            let known = directory::find(view, tenant, address)?.suppression;
+            let known = directory::find(view, tenant, address)?.suppression.map(|known| known.reason);
             let answer = DirectoryAnswer::Suppressed;
-            Ok(match known {
-                Some(known) if known.reason == reason => Planned::nothing(answer),
-                Some(_) | None => {
-                    Planned::one(DirectoryRecord::Suppressed { tenant, address, reason }, answer)
-                }
-            })
+            if known == Some(reason) {
+                return Ok(Planned::nothing(answer));
+            }
+            let difference = suppression_difference(known, Some(reason));
+            let record = DirectoryRecord::Suppressed { tenant, address, reason, difference };
+            Ok(Planned::one(record, answer))
         }
         DirectoryAsk::Unsuppress { tenant, address } => {
             Ok(match directory::find(view, tenant, address)?.suppression {
                 None => Planned::nothing(DirectoryAnswer::NotSuppressed),
-                Some(_) => Planned::one(
-                    DirectoryRecord::Unsuppressed { tenant, address },
-                    DirectoryAnswer::Unsuppressed,
-                ),
+                Some(known) => {
+                    let difference = suppression_difference(Some(known.reason), None);
+                    let record = DirectoryRecord::Unsuppressed { tenant, address, difference };
+                    Planned::one(record, DirectoryAnswer::Unsuppressed)
+                }
             })
         }
     }
+}
+
+/// Whose the address is, and since when nothing is sent there, are no part of it.
+fn suppression_difference(before: Option<Reason>, after: Option<Reason>) -> Difference {
+    let hashed = |reason: Reason| hash("suppression", &[reason as u8]);
+    Difference { before: before.map(hashed), after: after.map(hashed) }
 }
 
 /// Decides claim by claim, each seeing what the ones before it came to.
@@ -213,7 +221,7 @@ pub fn apply(view: &mut View<'_>, record: &DirectoryRecord, at: Millis) -> Resul
             }
             Ok(())
         }
-        DirectoryRecord::Suppressed { tenant, address, reason } => {
+        DirectoryRecord::Suppressed { tenant, address, reason, .. } => {
             let mut row = directory::find(view, *tenant, *address)?;
             let before = row.suppression.replace(Suppression { reason: *reason, since: at });
             if before.is_none() {
@@ -222,7 +230,7 @@ pub fn apply(view: &mut View<'_>, record: &DirectoryRecord, at: Millis) -> Resul
             write(view, *tenant, *address, &row);
             Ok(())
         }
-        DirectoryRecord::Unsuppressed { tenant, address } => {
+        DirectoryRecord::Unsuppressed { tenant, address, .. } => {
             let mut row = directory::find(view, *tenant, *address)?;
             row.suppression = None;
             must_tell(view, *tenant, *address, &row);

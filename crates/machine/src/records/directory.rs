@@ -4,12 +4,13 @@
 //! 1 Claimed      tenant, list of (address: 16, owner)
 //! 2 Released     tenant, list of (address: 16, owner)
 //! 3 Told         tenant, list of address: 16
-//! 4 Suppressed   tenant, address: 16, reason: u8
-//! 5 Unsuppressed tenant, address: 16
+//! 4 Suppressed   tenant, address: 16, reason: u8, difference
+//! 5 Unsuppressed tenant, address: 16, difference
 //! owner = shard: varint, user, device: varint, claim: varint
 //! ```
 
 use super::Fact;
+use super::difference::Difference;
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceNo, ShardNo, TenantId, UserNo};
 use fantail_rules::suppression::Reason;
@@ -35,10 +36,12 @@ pub enum DirectoryRecord {
         tenant: TenantId,
         address: AddressHash,
         reason: Reason,
+        difference: Difference,
     },
     Unsuppressed {
         tenant: TenantId,
         address: AddressHash,
+        difference: Difference,
     },
 }
 
@@ -113,11 +116,13 @@ impl Fact for DirectoryRecord {
                     w.fixed(&address.0);
                 });
             }
-            Self::Suppressed { tenant, address, reason } => {
+            Self::Suppressed { tenant, address, reason, difference } => {
                 w.tenant(*tenant).fixed(&address.0).u8(*reason as u8);
+                difference.write(w);
             }
-            Self::Unsuppressed { tenant, address } => {
+            Self::Unsuppressed { tenant, address, difference } => {
                 w.tenant(*tenant).fixed(&address.0);
+                difference.write(w);
             }
         }
     }
@@ -127,8 +132,17 @@ impl Fact for DirectoryRecord {
             1 => Self::Claimed { tenant: r.tenant()?, claims: r.list(Claim::read)? },
             2 => Self::Released { tenant: r.tenant()?, claims: r.list(Claim::read)? },
             3 => Self::Told { tenant: r.tenant()?, addresses: r.list(Reader::address)? },
-            4 => Self::Suppressed { tenant: r.tenant()?, address: r.address()?, reason: read_reason(r)? },
-            5 => Self::Unsuppressed { tenant: r.tenant()?, address: r.address()? },
+            4 => Self::Suppressed {
+                tenant: r.tenant()?,
+                address: r.address()?,
+                reason: read_reason(r)?,
+                difference: Difference::read(r)?,
+            },
+            5 => Self::Unsuppressed {
+                tenant: r.tenant()?,
+                address: r.address()?,
+                difference: Difference::read(r)?,
+            },
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -2,14 +2,18 @@
 //! frozen once released, an old version stays decodable as long as a supported snapshot needs it.
 //!
 //! ```text
-//! | tag: u8 | version: u8 | time: varint (leader's milliseconds) | body … |
+//! | tag: u8 | version: u8 | time: varint (leader's milliseconds) | by | body … |
+//!
+//! by = 0 the server itself | 1 the admin key | 2 id of an API key: text
 //! ```
 //! Personal bytes travel as `Sealed{key, nonce, bytes}`; nothing here can open them.
 
 use crate::codec::{Malformed, Reader, Writer};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::Millis;
 
 pub mod delivery;
+pub mod difference;
 pub mod directory;
 pub mod endpoint;
 pub mod front;
@@ -23,10 +27,12 @@ pub mod webhook;
 /// The version that every record family has so far.
 pub const VERSION: u8 = 1;
 
-/// A record with the leader's time.
+/// A record with the leader's time, and who asked for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stamped<R> {
     pub at: Millis,
+    /// Nothing but the audit log depends on it.
+    pub by: Actor,
     pub record: R,
 }
 
@@ -42,6 +48,7 @@ impl<R: Fact> Stamped<R> {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::with_capacity(256);
         w.u8(self.record.tag()).u8(VERSION).millis(self.at);
+        write_actor(&mut w, &self.by);
         self.record.write(&mut w);
         w.finish()
     }
@@ -52,10 +59,27 @@ impl<R: Fact> Stamped<R> {
         if version != VERSION {
             return Err(Malformed::Version(version));
         }
-        let at = r.millis()?;
+        let (at, by) = (r.millis()?, read_actor(&mut r)?);
         let record = R::read(tag, &mut r)?;
         r.end()?;
-        Ok(Self { at, record })
+        Ok(Self { at, by, record })
+    }
+}
+
+fn write_actor(w: &mut Writer, by: &Actor) {
+    match by {
+        Actor::System => w.u8(0),
+        Actor::Admin => w.u8(1),
+        Actor::Key(id) => w.u8(2).text(id),
+    };
+}
+
+fn read_actor(r: &mut Reader<'_>) -> Result<Actor, Malformed> {
+    match r.u8()? {
+        0 => Ok(Actor::System),
+        1 => Ok(Actor::Admin),
+        2 => r.text().map(|id| Actor::Key(id.into())),
+        _ => Err(Malformed::Value("actor")),
     }
 }
 

@@ -2,17 +2,19 @@
 //!
 //! ```text
 //! 1 Layout     shards: varint, fronts: varint, directories: varint
-//! 2 TenantPut  tenant, slug: text, name: text, tierUp: varint, retentionDays: varint, created: millis, rate: option rate
+//! 2 TenantPut  tenant, slug: text, name: text, tierUp: varint, retentionDays: varint, created: millis,
+//!              rate: option rate, difference
 //! 3 KeyPut     tenant, id: text, hash: 32, scopes: list of text, created, expires: option millis,
-//!              rate: option rate
-//! 4 KeyRevoked tenant, id: text
+//!              rate: option rate, difference
+//! 4 KeyRevoked tenant, id: text, difference
 //! 5 to 7       templates: see `template`
 //! 40 to 43     webhooks to the producer: see `webhook`
 //!
-//! rate = perSecond: varint (0: no limit), burst: varint
+//! rate = perSecond: varint (0: no limit), burst: varint      difference: see there
 //! ```
 
 use super::Fact;
+use super::difference::Difference;
 use super::template::{TemplateActivated, TemplatePut};
 use super::webhook::{WebhookPut, WebhookSwitched};
 use crate::codec::{Malformed, Reader, Writer};
@@ -23,22 +25,25 @@ use fantail_rules::pacing::Rate;
 pub enum RootRecord {
     /// How many shards, fronts and directories there are. Written once, when the data directory is created.
     Layout(Layout),
-    TenantPut(Tenant),
-    KeyPut(ApiKey),
+    TenantPut(Tenant, Difference),
+    KeyPut(ApiKey, Difference),
     KeyRevoked {
         tenant: TenantId,
         id: String,
+        difference: Difference,
     },
     TemplatePut(Box<TemplatePut>),
     TemplateActivated(TemplateActivated),
     TemplateGone {
         tenant: TenantId,
         id: String,
+        difference: Difference,
     },
-    WebhookPut(WebhookPut),
+    WebhookPut(WebhookPut, Difference),
     WebhookGone {
         tenant: TenantId,
         id: String,
+        difference: Difference,
     },
     WebhookSwitched(WebhookSwitched),
     /// The receiver takes nothing from now on, or does again.
@@ -149,13 +154,13 @@ impl Fact for RootRecord {
     fn tag(&self) -> u8 {
         match self {
             Self::Layout(_) => 1,
-            Self::TenantPut(_) => 2,
-            Self::KeyPut(_) => 3,
+            Self::TenantPut(..) => 2,
+            Self::KeyPut(..) => 3,
             Self::KeyRevoked { .. } => 4,
             Self::TemplatePut(_) => 5,
             Self::TemplateActivated(_) => 6,
             Self::TemplateGone { .. } => 7,
-            Self::WebhookPut(_) => 40,
+            Self::WebhookPut(..) => 40,
             Self::WebhookGone { .. } => 41,
             Self::WebhookSwitched(_) => 42,
             Self::WebhookFailing { .. } => 43,
@@ -167,19 +172,29 @@ impl Fact for RootRecord {
             Self::Layout(layout) => {
                 layout.write(w);
             }
-            Self::TenantPut(tenant) => tenant.write(w),
-            Self::KeyPut(key) => key.write(w),
+            Self::TenantPut(tenant, difference) => {
+                tenant.write(w);
+                difference.write(w);
+            }
+            Self::KeyPut(key, difference) => {
+                key.write(w);
+                difference.write(w);
+            }
             Self::TemplatePut(put) => put.write(w),
             Self::TemplateActivated(activated) => activated.write(w),
-            Self::WebhookPut(put) => put.write(w),
+            Self::WebhookPut(put, difference) => {
+                put.write(w);
+                difference.write(w);
+            }
             Self::WebhookSwitched(switched) => switched.write(w),
             Self::WebhookFailing { tenant, id, is_failing } => {
                 w.tenant(*tenant).text(id).flag(*is_failing);
             }
-            Self::KeyRevoked { tenant, id }
-            | Self::TemplateGone { tenant, id }
-            | Self::WebhookGone { tenant, id } => {
+            Self::KeyRevoked { tenant, id, difference }
+            | Self::TemplateGone { tenant, id, difference }
+            | Self::WebhookGone { tenant, id, difference } => {
                 w.tenant(*tenant).text(id);
+                difference.write(w);
             }
         }
     }
@@ -187,17 +202,30 @@ impl Fact for RootRecord {
     fn read(tag: u8, r: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match tag {
             1 => Self::Layout(Layout::read(r)?),
-            2 => Self::TenantPut(Tenant::read(r)?),
-            3 => Self::KeyPut(ApiKey::read(r)?),
-            4 => Self::KeyRevoked { tenant: r.tenant()?, id: r.text()? },
+            2 => Self::TenantPut(Tenant::read(r)?, Difference::read(r)?),
+            3 => Self::KeyPut(ApiKey::read(r)?, Difference::read(r)?),
+            4 => {
+                let (tenant, id, difference) = read_named(r)?;
+                Self::KeyRevoked { tenant, id, difference }
+            }
             5 => Self::TemplatePut(Box::new(TemplatePut::read(r)?)),
             6 => Self::TemplateActivated(TemplateActivated::read(r)?),
-            7 => Self::TemplateGone { tenant: r.tenant()?, id: r.text()? },
-            40 => Self::WebhookPut(WebhookPut::read(r)?),
-            41 => Self::WebhookGone { tenant: r.tenant()?, id: r.text()? },
+            7 => {
+                let (tenant, id, difference) = read_named(r)?;
+                Self::TemplateGone { tenant, id, difference }
+            }
+            40 => Self::WebhookPut(WebhookPut::read(r)?, Difference::read(r)?),
+            41 => {
+                let (tenant, id, difference) = read_named(r)?;
+                Self::WebhookGone { tenant, id, difference }
+            }
             42 => Self::WebhookSwitched(WebhookSwitched::read(r)?),
             43 => Self::WebhookFailing { tenant: r.tenant()?, id: r.text()?, is_failing: r.flag()? },
             _ => return Err(Malformed::Tag(tag)),
         })
     }
+}
+
+fn read_named(r: &mut Reader<'_>) -> Result<(TenantId, String, Difference), Malformed> {
+    Ok((r.tenant()?, r.text()?, Difference::read(r)?))
 }

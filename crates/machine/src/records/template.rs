@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! 5 TemplatePut       tenant, id: text, version: varint, author: text, category: text, name: option text,
-//!                     note: option text, hash: 32, dropped: ascending versions, definition: bytes
-//! 6 TemplateActivated tenant, id: text, version: varint, active: flag
-//! 7 TemplateGone      tenant, id: text
+//!                     note: option text, hash: 32, dropped: ascending versions, definition: bytes, difference
+//! 6 TemplateActivated tenant, id: text, version: varint, active: flag, difference
+//! 7 TemplateGone      tenant, id: text, difference
 //! ```
 //! A definition is JSON that was checked before it came here; nothing here looks into it. It is no personal data, but
 //! it is the tenant's: it shows in no log.
 
+use super::difference::Difference;
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::TenantId;
 use std::fmt;
@@ -24,6 +25,7 @@ pub struct TemplatePut {
     /// Versions that make room, oldest first.
     pub dropped: Vec<u32>,
     pub definition: DefinitionBytes,
+    pub difference: Difference,
 }
 
 /// What is known of a version without reading its definition.
@@ -46,6 +48,7 @@ pub struct TemplateActivated {
     pub id: String,
     pub version: u32,
     pub active: bool,
+    pub difference: Difference,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -84,22 +87,31 @@ impl TemplatePut {
         w.tenant(self.tenant).text(&self.id).varint(self.version.into());
         self.about.write(w);
         w.ascending(self.dropped.iter().copied().map(u64::from)).bytes(&self.definition.0);
+        self.difference.write(w);
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (tenant, id, version, about) = (r.tenant()?, r.text()?, r.u32()?, About::read(r)?);
         let dropped = r.ascending()?.into_iter().map(u32::try_from).collect::<Result<_, _>>();
         let dropped = dropped.map_err(|_| Malformed::Value("version"))?;
-        Ok(Self { tenant, id, version, about, dropped, definition: DefinitionBytes(r.bytes()?.to_vec()) })
+        let (definition, difference) = (DefinitionBytes(r.bytes()?.to_vec()), Difference::read(r)?);
+        Ok(Self { tenant, id, version, about, dropped, definition, difference })
     }
 }
 
 impl TemplateActivated {
     pub(super) fn write(&self, w: &mut Writer) {
         w.tenant(self.tenant).text(&self.id).varint(self.version.into()).flag(self.active);
+        self.difference.write(w);
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { tenant: r.tenant()?, id: r.text()?, version: r.u32()?, active: r.flag()? })
+        Ok(Self {
+            tenant: r.tenant()?,
+            id: r.text()?,
+            version: r.u32()?,
+            active: r.flag()?,
+            difference: Difference::read(r)?,
+        })
     }
 }

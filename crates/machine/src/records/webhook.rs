@@ -1,15 +1,16 @@
 //! Facts about webhooks to the producer: a part of the control plane, and in each shard how far each has told.
 //!
 //! ```text
-//! 40 WebhookPut      tenant, id: text, target: sealed, url: sealed, events: varint      (root)
-//! 41 WebhookGone     tenant, id: text                                                   (root)
-//! 42 WebhookSwitched tenant, id: text, off: option text                                 (root)
+//! 40 WebhookPut      tenant, id: text, target: sealed, url: sealed, events: varint, difference (root)
+//! 41 WebhookGone     tenant, id: text, difference                                       (root)
+//! 42 WebhookSwitched tenant, id: text, off: option text, difference                     (root)
 //! 43 WebhookFailing  tenant, id: text, isFailing: flag                                  (root)
 //! 40 Told            tenant, webhook: text, through: position                           (shard)
 //! 41 Untold          tenant, webhook: text                                              (shard)
 //! ```
 //! `target` is where and with which secret, as the channel reads it; both are sealed under the tenant's own key.
 
+use super::difference::Difference;
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::keyring::Sealed;
 use fantail_rules::ids::{Position, TenantId};
@@ -31,6 +32,7 @@ pub struct WebhookSwitched {
     pub id: String,
     /// Why it is off; `None`: it is on.
     pub off: Option<String>,
+    pub difference: Difference,
 }
 
 /// Everything through this record of the shard was told.
@@ -63,10 +65,12 @@ impl WebhookSwitched {
         w.tenant(self.tenant).text(&self.id).option(self.off.as_deref(), |w, why| {
             w.text(why);
         });
+        self.difference.write(w);
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { tenant: r.tenant()?, id: r.text()?, off: r.option(Reader::text)? })
+        let (tenant, id, off) = (r.tenant()?, r.text()?, r.option(Reader::text)?);
+        Ok(Self { tenant, id, off, difference: Difference::read(r)? })
     }
 }
 

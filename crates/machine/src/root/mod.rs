@@ -7,6 +7,7 @@ pub mod template;
 pub mod webhook;
 
 use crate::Planned;
+use crate::records::difference::Difference;
 use crate::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use crate::tables::root::{self, ApiKeyRow};
 use crate::tables::webhook::WebhookRow;
@@ -72,14 +73,16 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
         }),
         RootAsk::CreateTenant { slug, name } => create_tenant(view, slug, name, now),
         RootAsk::PatchTenant { tenant, name, tier_up, retention_days, rate } => {
-            let Some(mut row) = get::<Tenant>(view, &root::tenant_key(tenant))? else {
+            let Some(known) = get::<Tenant>(view, &root::tenant_key(tenant))? else {
                 return Ok(Planned::nothing(RootAnswer::UnknownTenant));
             };
+            let mut row = known.clone();
             row.name = name.unwrap_or(row.name);
             row.tier_up = tier_up.unwrap_or(row.tier_up);
             row.retention_days = retention_days.unwrap_or(row.retention_days);
             row.rate = rate.or(row.rate);
-            Ok(Planned::one(RootRecord::TenantPut(row.clone()), RootAnswer::Tenant(row)))
+            let difference = Difference::of(Some(&known), Some(&row));
+            Ok(Planned::one(RootRecord::TenantPut(row.clone(), difference), RootAnswer::Tenant(row)))
         }
         RootAsk::CreateKey { tenant, id, secret_hash, scopes, expires, rate } => {
             create_key(view, ApiKey { tenant, id, secret_hash, scopes, created: now, expires, rate })
@@ -87,7 +90,11 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
         RootAsk::RevokeKey { tenant, id } => Ok(match get::<ApiKeyRow>(view, &root::api_key(tenant, &id))? {
             None => Planned::nothing(RootAnswer::UnknownKey),
             Some(row) if row.revoked.is_some() => Planned::nothing(RootAnswer::Revoked),
-            Some(_) => Planned::one(RootRecord::KeyRevoked { tenant, id }, RootAnswer::Revoked),
+            Some(row) => {
+                let revoked = ApiKeyRow { key: row.key.clone(), revoked: Some(now) };
+                let difference = Difference::of(Some(&row), Some(&revoked));
+                Planned::one(RootRecord::KeyRevoked { tenant, id, difference }, RootAnswer::Revoked)
+            }
         }),
         RootAsk::Template(ask) => {
             let Planned { records, answer } = template::plan(view, *ask, now)?;
@@ -117,7 +124,8 @@ fn create_tenant(view: &View<'_>, slug: String, name: String, now: Millis) -> Re
         created: now,
         rate: None,
     };
-    Ok(Planned::one(RootRecord::TenantPut(tenant.clone()), RootAnswer::Tenant(tenant)))
+    let difference = Difference::of(None, Some(&tenant));
+    Ok(Planned::one(RootRecord::TenantPut(tenant.clone(), difference), RootAnswer::Tenant(tenant)))
 }
 
 fn create_key(view: &View<'_>, key: ApiKey) -> Result<Plan, TablesError> {
@@ -132,18 +140,20 @@ fn create_key(view: &View<'_>, key: ApiKey) -> Result<Plan, TablesError> {
         return Ok(Planned::nothing(RootAnswer::TooMany { limit: KEYS_PER_TENANT_MAX }));
     }
     let row = ApiKeyRow { key: key.clone(), revoked: None };
-    Ok(Planned::one(RootRecord::KeyPut(key), RootAnswer::Key(row)))
+    let known = get::<ApiKeyRow>(view, &root::api_key(key.tenant, &key.id))?;
+    let difference = Difference::of(known.as_ref(), Some(&row));
+    Ok(Planned::one(RootRecord::KeyPut(key, difference), RootAnswer::Key(row)))
 }
 
 pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(), TablesError> {
     match record {
         RootRecord::Layout(layout) => put(view, root::layout_key(), layout),
-        RootRecord::TenantPut(tenant) => put(view, root::tenant_key(tenant.id), tenant),
-        RootRecord::KeyPut(key) => {
+        RootRecord::TenantPut(tenant, _) => put(view, root::tenant_key(tenant.id), tenant),
+        RootRecord::KeyPut(key, _) => {
             let row = ApiKeyRow { key: key.clone(), revoked: None };
             put(view, root::api_key(key.tenant, &key.id), &row);
         }
-        RootRecord::KeyRevoked { tenant, id } => {
+        RootRecord::KeyRevoked { tenant, id, .. } => {
             let key = root::api_key(*tenant, id);
             if let Some(mut row) = get::<ApiKeyRow>(view, &key)? {
                 row.revoked = Some(at);
@@ -152,10 +162,10 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         }
         RootRecord::TemplatePut(record) => template::apply_put(view, record, at)?,
         RootRecord::TemplateActivated(record) => template::apply_activated(view, record, at)?,
-        RootRecord::TemplateGone { tenant, id } => template::apply_gone(view, *tenant, id)?,
-        RootRecord::WebhookPut(record) => webhook::apply_put(view, record, at),
+        RootRecord::TemplateGone { tenant, id, .. } => template::apply_gone(view, *tenant, id)?,
+        RootRecord::WebhookPut(record, _) => webhook::apply_put(view, record, at),
         RootRecord::WebhookSwitched(record) => webhook::apply_switched(view, record, at)?,
-        RootRecord::WebhookGone { tenant, id } => webhook::apply_gone(view, *tenant, id),
+        RootRecord::WebhookGone { tenant, id, .. } => webhook::apply_gone(view, *tenant, id),
         RootRecord::WebhookFailing { tenant, id, is_failing } => {
             webhook::apply_failing(view, (*tenant, id), *is_failing, at);
         }

@@ -5,12 +5,14 @@
 //! What must never happen: two texts under one number of one id, also across a deletion.
 
 use crate::Planned;
+use crate::records::difference::{self, Difference};
 use crate::records::root::{RootRecord, Tenant};
 use crate::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use crate::tables::root::tenant_key;
 use crate::tables::template::{self, Floor, TemplateRow, VersionRow};
-use crate::tables::{get, put};
+use crate::tables::{Row, get, put};
 use crate::view::View;
+use fantail_ports::audit::Digest;
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{TEMPLATE_VERSIONS_MAX, TEMPLATES_PER_TENANT_MAX};
@@ -78,7 +80,8 @@ pub fn plan(view: &View<'_>, ask: Ask, now: Millis) -> Result<Plan, TablesError>
     let Ask { tenant, id, expect, change } = ask;
     match change {
         Change::Put { about, definition } => {
-            let put = TemplatePut { tenant, id, version: 0, about, dropped: Vec::new(), definition };
+            let (dropped, difference) = (Vec::new(), Difference::default());
+            let put = TemplatePut { tenant, id, version: 0, about, dropped, definition, difference };
             match row {
                 Some(row) => replace(view, row, expect, put, now),
                 None => create(view, expect, put, now),
@@ -94,6 +97,7 @@ pub fn plan(view: &View<'_>, ask: Ask, now: Millis) -> Result<Plan, TablesError>
                 id,
                 version: version.unwrap_or(row.version),
                 active: active.unwrap_or(row.active),
+                difference: Difference::default(),
             };
             set(view, row, activated, now)
         }
@@ -102,7 +106,10 @@ pub fn plan(view: &View<'_>, ask: Ask, now: Millis) -> Result<Plan, TablesError>
             Some(row) if !is_as_expected(&row, expect) => {
                 Planned::nothing(Answer::Conflict { current: Some(row.version) })
             }
-            Some(_) => Planned::one(RootRecord::TemplateGone { tenant, id }, Answer::Gone),
+            Some(row) => {
+                let difference = Difference { before: state(view, tenant, &id, &row)?, after: None };
+                Planned::one(RootRecord::TemplateGone { tenant, id, difference }, Answer::Gone)
+            }
         }),
     }
 }
@@ -113,6 +120,21 @@ fn is_as_expected(row: &TemplateRow, expect: Expect) -> bool {
         Expect::Absent => false,
         Expect::Version(version) => version == row.version,
     }
+}
+
+/// The hash of a template as it is: what its row says, and the text in force.
+fn state(
+    view: &View<'_>,
+    tenant: TenantId,
+    id: &str,
+    row: &TemplateRow,
+) -> Result<Option<Digest>, TablesError> {
+    let version = template::version(view, tenant, id, row.version)?;
+    Ok(version.map(|version| hash(row, &version.about)))
+}
+
+fn hash(row: &TemplateRow, in_force: &About) -> Digest {
+    difference::hash(TemplateRow::NAME, &[&row.encode()[..], &in_force.hash].concat())
 }
 
 fn create(view: &View<'_>, expect: Expect, put: TemplatePut, now: Millis) -> Result<Plan, TablesError> {
@@ -128,7 +150,8 @@ fn create(view: &View<'_>, expect: Expect, put: TemplatePut, now: Millis) -> Res
     }
     let version = template::floor(view, put.tenant)?.0 + 1;
     let row = TemplateRow { version, newest: version, active: true, created: now, updated: now };
-    let record = RootRecord::TemplatePut(Box::new(TemplatePut { version, ..put }));
+    let difference = Difference { before: None, after: Some(hash(&row, &put.about)) };
+    let record = RootRecord::TemplatePut(Box::new(TemplatePut { version, difference, ..put }));
     Ok(Planned::one(record, Answer::Done { row, created: true }))
 }
 
@@ -154,8 +177,10 @@ fn replace(
     // Not the one that is replaced: whoever regrets this wants it back.
     let others = kept.iter().map(|(version, _)| *version).filter(|version| *version != row.version);
     let dropped = others.take(spare).collect();
+    let before = in_force.map(|(_, version)| hash(&row, &version.about));
     let row = TemplateRow { version, newest: version, updated: now, ..row };
-    let record = RootRecord::TemplatePut(Box::new(TemplatePut { version, dropped, ..put }));
+    let difference = Difference { before, after: Some(hash(&row, &put.about)) };
+    let record = RootRecord::TemplatePut(Box::new(TemplatePut { version, dropped, difference, ..put }));
     Ok(Planned::one(record, Answer::Done { row, created: false }))
 }
 
@@ -165,19 +190,22 @@ fn set(
     activated: TemplateActivated,
     now: Millis,
 ) -> Result<Plan, TablesError> {
-    let TemplateActivated { tenant, ref id, version, active } = activated;
-    if template::version(view, tenant, id, version)?.is_none() {
+    let TemplateActivated { tenant, ref id, version, active, .. } = activated;
+    let Some(wanted) = template::version(view, tenant, id, version)? else {
         return Ok(Planned::nothing(Answer::UnknownVersion));
-    }
+    };
     if (version, active) == (row.version, row.active) {
         return Ok(Planned::nothing(Answer::Done { row, created: false }));
     }
+    let before = state(view, tenant, id, &row)?;
     let row = TemplateRow { version, active, updated: now, ..row };
-    Ok(Planned::one(RootRecord::TemplateActivated(activated), Answer::Done { row, created: false }))
+    let difference = Difference { before, after: Some(hash(&row, &wanted.about)) };
+    let record = RootRecord::TemplateActivated(TemplateActivated { difference, ..activated });
+    Ok(Planned::one(record, Answer::Done { row, created: false }))
 }
 
 pub fn apply_put(view: &mut View<'_>, record: &TemplatePut, at: Millis) -> Result<(), TablesError> {
-    let TemplatePut { tenant, id, version, about, dropped, definition } = record;
+    let TemplatePut { tenant, id, version, about, dropped, definition, .. } = record;
     let known = template::find(view, *tenant, id)?;
     let row = match known {
         Some(row) => TemplateRow { version: *version, newest: *version, updated: at, ..row },
@@ -198,7 +226,7 @@ pub fn apply_activated(
     record: &TemplateActivated,
     at: Millis,
 ) -> Result<(), TablesError> {
-    let TemplateActivated { tenant, id, version, active } = record;
+    let TemplateActivated { tenant, id, version, active, .. } = record;
     if let Some(row) = template::find(view, *tenant, id)? {
         let row = TemplateRow { version: *version, active: *active, updated: at, ..row };
         put(view, template::key(*tenant, id), &row);

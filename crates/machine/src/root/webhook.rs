@@ -5,6 +5,7 @@
 //! Decides: whether there is such a webhook, and room for another one. Goes to: `control`, which everybody reads.
 
 use crate::Planned;
+use crate::records::difference::Difference;
 use crate::records::root::{RootRecord, Tenant};
 use crate::records::webhook::{WebhookPut, WebhookSwitched};
 use crate::tables::webhook::{self, Since, WebhookRow};
@@ -52,14 +53,15 @@ pub(super) fn plan(
     match ask {
         Ask::Put(put) => plan_put(view, put, now),
         Ask::Switch { tenant, id, off } => {
-            let Some(mut row) = get::<WebhookRow>(view, &webhook::key(tenant, &id))? else {
+            let Some(known) = get::<WebhookRow>(view, &webhook::key(tenant, &id))? else {
                 return Ok(Planned::nothing(Answer::Unknown));
             };
-            if row.off.is_some() == off.is_some() {
-                return Ok(Planned::nothing(Answer::Webhook(row)));
+            if known.off.is_some() == off.is_some() {
+                return Ok(Planned::nothing(Answer::Webhook(known)));
             }
-            row.off = off.clone().map(|why| (why, now));
-            let record = RootRecord::WebhookSwitched(WebhookSwitched { tenant, id, off });
+            let row = WebhookRow { off: off.clone().map(|why| (why, now)), ..known.clone() };
+            let difference = Difference::of(Some(&known), Some(&row));
+            let record = RootRecord::WebhookSwitched(WebhookSwitched { tenant, id, off, difference });
             Ok(Planned::one(record, Answer::Webhook(row)))
         }
         Ask::Fail { tenant, id, is_failing } => {
@@ -76,7 +78,10 @@ pub(super) fn plan(
             let found = get::<WebhookRow>(view, &webhook::key(tenant, &id))?;
             Ok(match found {
                 None => Planned::nothing(Answer::Unknown),
-                Some(_) => Planned::one(RootRecord::WebhookGone { tenant, id }, Answer::Gone),
+                Some(known) => {
+                    let difference = Difference::of(Some(&known), None);
+                    Planned::one(RootRecord::WebhookGone { tenant, id, difference }, Answer::Gone)
+                }
             })
         }
     }
@@ -95,7 +100,9 @@ fn plan_put(
         return Ok(Planned::nothing(Answer::TooMany));
     }
     let row = WebhookRow { put: put.clone(), created: now, off: None };
-    Ok(Planned::one(RootRecord::WebhookPut(put), Answer::Webhook(row)))
+    let known = get::<WebhookRow>(view, &webhook::key(put.tenant, &put.id))?;
+    let difference = Difference::of(known.as_ref(), Some(&row));
+    Ok(Planned::one(RootRecord::WebhookPut(put, difference), Answer::Webhook(row)))
 }
 
 pub(super) fn apply_put(view: &mut View<'_>, record: &WebhookPut, at: Millis) {

@@ -13,6 +13,7 @@ use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::parcel::{Collector, Words};
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Swept, Wake};
+use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Options, Personal, Released, Size};
@@ -30,7 +31,9 @@ use fantail_machine::shard::users::Put;
 use fantail_machine::tables::ledger::{ParcelId, Standing};
 use fantail_machine::tables::track::Note;
 use fantail_machine::tables::work::WorkId;
+use fantail_ports::audit::Digest;
 use fantail_ports::tables::{KeyRange, Order};
+use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
@@ -203,27 +206,34 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
 
 fn root_examples() -> Vec<RootRecord> {
     let tenant = TenantId(300);
+    let difference = Difference { before: Some(Digest([0x5b; 32])), after: Some(Digest([0x5c; 32])) };
     vec![
         RootRecord::Layout(Layout { shards: 4, fronts: 1, directories: 1 }),
-        RootRecord::TenantPut(Tenant {
-            id: tenant,
-            slug: "acme".into(),
-            name: "Acme Ä".into(),
-            tier_up: 10_000,
-            retention_days: 90,
-            created: Millis(1_750_000_000_000),
-            rate: Some(Rate { per_second: 1_000, burst: 5_000 }),
-        }),
-        RootRecord::KeyPut(ApiKey {
-            tenant,
-            id: "k1".into(),
-            secret_hash: [0x5a; 32],
-            scopes: vec!["events:write".into(), "admin".into()],
-            created: Millis(1_750_000_000_000),
-            expires: Some(Millis(1_760_000_000_000)),
-            rate: None,
-        }),
-        RootRecord::KeyRevoked { tenant, id: "k1".into() },
+        RootRecord::TenantPut(
+            Tenant {
+                id: tenant,
+                slug: "acme".into(),
+                name: "Acme Ä".into(),
+                tier_up: 10_000,
+                retention_days: 90,
+                created: Millis(1_750_000_000_000),
+                rate: Some(Rate { per_second: 1_000, burst: 5_000 }),
+            },
+            difference,
+        ),
+        RootRecord::KeyPut(
+            ApiKey {
+                tenant,
+                id: "k1".into(),
+                secret_hash: [0x5a; 32],
+                scopes: vec!["events:write".into(), "admin".into()],
+                created: Millis(1_750_000_000_000),
+                expires: Some(Millis(1_760_000_000_000)),
+                rate: None,
+            },
+            Difference::default(),
+        ),
+        RootRecord::KeyRevoked { tenant, id: "k1".into(), difference },
         RootRecord::TemplatePut(Box::new(TemplatePut {
             tenant,
             id: "welcome".into(),
@@ -237,23 +247,27 @@ fn root_examples() -> Vec<RootRecord> {
             },
             dropped: vec![200, 201],
             definition: DefinitionBytes(b"{}".to_vec()),
+            difference,
         })),
         RootRecord::TemplateActivated(TemplateActivated {
             tenant,
             id: "welcome".into(),
             version: 299,
             active: true,
+            difference,
         }),
-        RootRecord::TemplateGone { tenant, id: "welcome".into() },
-        RootRecord::WebhookPut(WebhookPut {
+        RootRecord::TemplateGone { tenant, id: "welcome".into(), difference },
+        RootRecord::WebhookPut(
+            WebhookPut { tenant, id: "wh_1".into(), target: sealed(1), url: sealed(2), events: 300 },
+            difference,
+        ),
+        RootRecord::WebhookGone { tenant, id: "wh_1".into(), difference },
+        RootRecord::WebhookSwitched(WebhookSwitched {
             tenant,
             id: "wh_1".into(),
-            target: sealed(1),
-            url: sealed(2),
-            events: 300,
+            off: Some("410".into()),
+            difference,
         }),
-        RootRecord::WebhookGone { tenant, id: "wh_1".into() },
-        RootRecord::WebhookSwitched(WebhookSwitched { tenant, id: "wh_1".into(), off: Some("410".into()) }),
         RootRecord::WebhookFailing { tenant, id: "wh_1".into(), is_failing: true },
     ]
 }
@@ -445,12 +459,13 @@ fn directory_examples() -> Vec<DirectoryRecord> {
     let (tenant, address) = (TenantId(300), AddressHash([0x22; 16]));
     let owner = Owner { shard: ShardNo(3), user: UserNo(1_000), device: DeviceNo(2), claim: ClaimNo(300) };
     let claims = vec![Claim { address, owner }];
+    let difference = Difference { before: Some(Digest([0x5b; 32])), after: None };
     vec![
         DirectoryRecord::Claimed { tenant, claims: claims.clone() },
         DirectoryRecord::Released { tenant, claims },
         DirectoryRecord::Told { tenant, addresses: vec![address] },
-        DirectoryRecord::Suppressed { tenant, address, reason: Reason::HardBounce },
-        DirectoryRecord::Unsuppressed { tenant, address },
+        DirectoryRecord::Suppressed { tenant, address, reason: Reason::HardBounce, difference },
+        DirectoryRecord::Unsuppressed { tenant, address, difference },
     ]
 }
 
@@ -478,8 +493,8 @@ fn tags<R: Fact>(examples: &[R]) -> BTreeSet<u8> {
 }
 
 fn write_examples<R: Fact + Clone>(out: &mut String, machine: &str, examples: &[R]) {
-    for record in examples {
-        let bytes = Stamped { at: START, record: record.clone() }.encode();
+    for stamped in stamped(examples) {
+        let bytes = stamped.encode();
         writeln!(out, "{machine} {}", hex(&bytes)).unwrap();
     }
 }
@@ -487,9 +502,14 @@ fn write_examples<R: Fact + Clone>(out: &mut String, machine: &str, examples: &[
 fn check_read<R: Fact + PartialEq + Debug + Clone>(machine: &str, examples: &[R]) {
     let stored = lines(RECORDS).into_iter().filter_map(|line| line.strip_prefix(machine));
     let read: Vec<Stamped<R>> = stored.map(|hex| Stamped::decode(&unhex(hex.trim())).unwrap()).collect();
-    let expected: Vec<_> =
-        examples.iter().map(|record| Stamped { at: START, record: record.clone() }).collect();
-    assert_eq!(read, expected);
+    assert_eq!(read, stamped(examples));
+}
+
+/// By everybody who can ask, in turn.
+fn stamped<R: Clone>(examples: &[R]) -> Vec<Stamped<R>> {
+    let actors = [Actor::Key("0123456789AB".into()), Actor::System, Actor::Admin];
+    let stamp = |(record, by): (&R, &Actor)| Stamped { at: START, by: by.clone(), record: record.clone() };
+    examples.iter().zip(actors.iter().cycle()).map(stamp).collect()
 }
 
 /// Lines that say something: `#` begins a comment.

@@ -26,6 +26,7 @@ use fantail_memory::store::MemoryStore;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::store::{Commit, Store, View as State};
 use fantail_ports::tables::{Changes, KeyRange, Order, Read, Tables, TablesError, Visit};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{
     Arrival, DirectoryNo, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId,
     UserNo,
@@ -159,7 +160,7 @@ impl Node {
             let (records, answer) =
                 plan(&mut View::new(&tables, &[], &mut changes).with_lists(state.lists())).unwrap();
             for record in records {
-                let bytes = Stamped { at: now, record }.encode();
+                let bytes = Stamped { at: now, by: Actor::System, record }.encode();
                 let record = Stamped::<R>::decode(&bytes).unwrap().record;
                 let mut touched = Changes::new();
                 apply(&mut View::new(&tables, &[&changes], &mut touched), &record, &mut derived).unwrap();

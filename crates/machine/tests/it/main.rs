@@ -14,6 +14,7 @@ mod tables;
 
 mod admit;
 mod deliveries;
+mod differences;
 mod directory;
 mod endpoints;
 mod expire;

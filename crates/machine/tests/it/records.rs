@@ -1,12 +1,13 @@
 //! Records as bytes: what is written is what is read, and no bytes at all make a decoder panic.
 
-use crate::strategies::{directory_record, front_record, millis, root_record, shard_record};
+use crate::strategies::{actor, directory_record, front_record, millis, root_record, shard_record};
 use fantail_machine::codec::Malformed;
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::FrontRecord;
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::records::{Fact, Stamped, VERSION, time_of};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::Millis;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,8 +15,11 @@ use proptest::sample::Index;
 use std::fmt::Debug;
 
 /// Written and read again: the same record, the same time, and none of its prefixes is a record.
-fn check_round_trip<R: Fact + Clone + PartialEq + Debug>(at: Millis, record: R) -> Result<(), TestCaseError> {
-    let stamped = Stamped { at, record };
+fn check_round_trip<R: Fact + Clone + PartialEq + Debug>(
+    (at, by): (Millis, Actor),
+    record: R,
+) -> Result<(), TestCaseError> {
+    let stamped = Stamped { at, by, record };
     let bytes = stamped.encode();
     prop_assert_eq!(time_of(&bytes), Ok(at));
     let read = Stamped::<R>::decode(&bytes);
@@ -42,7 +46,7 @@ fn check_mutated<R: Fact + PartialEq + Debug>(
     hits: &[(Index, u8)],
     cut: Index,
 ) -> Result<(), TestCaseError> {
-    let mut bytes = Stamped { at: Millis(1_750_000_000_000), record }.encode();
+    let mut bytes = Stamped { at: Millis(1_750_000_000_000), by: Actor::Key("k1".into()), record }.encode();
     for (place, byte) in hits {
         let place = place.index(bytes.len());
         bytes[place] = *byte;
@@ -59,23 +63,23 @@ fn hits() -> impl Strategy<Value = Vec<(Index, u8)>> {
 
 proptest! {
     #[test]
-    fn root_records_round_trip(at in millis(), record in root_record()) {
-        check_round_trip(at, record)?;
+    fn root_records_round_trip(at in millis(), by in actor(), record in root_record()) {
+        check_round_trip((at, by), record)?;
     }
 
     #[test]
-    fn front_records_round_trip(at in millis(), record in front_record()) {
-        check_round_trip(at, record)?;
+    fn front_records_round_trip(at in millis(), by in actor(), record in front_record()) {
+        check_round_trip((at, by), record)?;
     }
 
     #[test]
-    fn shard_records_round_trip(at in millis(), record in shard_record()) {
-        check_round_trip(at, record)?;
+    fn shard_records_round_trip(at in millis(), by in actor(), record in shard_record()) {
+        check_round_trip((at, by), record)?;
     }
 
     #[test]
-    fn directory_records_round_trip(at in millis(), record in directory_record()) {
-        check_round_trip(at, record)?;
+    fn directory_records_round_trip(at in millis(), by in actor(), record in directory_record()) {
+        check_round_trip((at, by), record)?;
     }
 
     #[test]
@@ -113,18 +117,19 @@ proptest! {
 
 #[test]
 fn unknown_tags_and_versions_are_named() {
-    let whole = |tag, version| [tag, version, 0];
+    let whole = |tag, version| [tag, version, 0, 0];
     assert_eq!(Stamped::<RootRecord>::decode(&whole(99, VERSION)), Err(Malformed::Tag(99)));
     assert_eq!(Stamped::<FrontRecord>::decode(&whole(8, VERSION)), Err(Malformed::Tag(8)));
     assert_eq!(Stamped::<DirectoryRecord>::decode(&whole(6, VERSION)), Err(Malformed::Tag(6)));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(99, VERSION)), Err(Malformed::Tag(99)));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(1, 0)), Err(Malformed::Version(0)));
+    assert_eq!(Stamped::<ShardRecord>::decode(&[9, VERSION, 0, 3]), Err(Malformed::Value("actor")));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(1, VERSION + 1)), Err(Malformed::Version(VERSION + 1)));
 }
 
 /// A length that no bytes stand behind is refused before memory is asked for.
 #[test]
 fn forged_lengths_are_refused() {
-    let forged: Vec<u8> = [9, VERSION, 0].into_iter().chain([0xff; 9]).chain([0x01]).collect();
+    let forged: Vec<u8> = [9, VERSION, 0, 0].into_iter().chain([0xff; 9]).chain([0x01]).collect();
     assert_eq!(Stamped::<ShardRecord>::decode(&forged), Err(Malformed::Short));
 }

@@ -216,19 +216,19 @@ impl<'a> Instance<'a> {
     fn fold(&self, partition: PartitionId, view: &mut View<'_>, record: &[u8], derived: &mut Derived) {
         match partition {
             PartitionId::Root => {
-                let Stamped { at, record } = Stamped::<RootRecord>::decode(record).unwrap();
+                let Stamped { at, record, .. } = Stamped::<RootRecord>::decode(record).unwrap();
                 root::apply(view, &record, at).unwrap();
             }
             PartitionId::Front(_) => {
-                let Stamped { at, record } = Stamped::<FrontRecord>::decode(record).unwrap();
+                let Stamped { at, record, .. } = Stamped::<FrontRecord>::decode(record).unwrap();
                 front::apply(view, &record, at).unwrap();
             }
             PartitionId::Directory(_) => {
-                let Stamped { at, record } = Stamped::<DirectoryRecord>::decode(record).unwrap();
+                let Stamped { at, record, .. } = Stamped::<DirectoryRecord>::decode(record).unwrap();
                 directory::apply(view, &record, at).unwrap();
             }
             PartitionId::Shard(_) => {
-                let Stamped { at, record } = Stamped::<ShardRecord>::decode(record).unwrap();
+                let Stamped { at, record, .. } = Stamped::<ShardRecord>::decode(record).unwrap();
                 let facts = self.facts(&record);
                 shard::apply(view, &record, at, &facts, derived).unwrap();
             }

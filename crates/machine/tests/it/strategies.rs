@@ -3,6 +3,7 @@
 use crate::respect::{respect_record, zone};
 use fantail_machine::parcel::{Collector, Members, Words};
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Swept, Wake};
+use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Released, Size};
@@ -14,7 +15,9 @@ use fantail_machine::tables::directory::{AddressRow, Suppression};
 use fantail_machine::tables::ledger::{LedgerRow, ParcelId, Standing};
 use fantail_machine::tables::track::Note;
 use fantail_machine::tables::work::{Terms, WorkId};
+use fantail_ports::audit::Digest;
 use fantail_ports::keyring::Sealed;
+use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::attempt::{Class, State};
 use fantail_rules::category::CategoryId;
@@ -128,36 +131,53 @@ pub fn about() -> impl Strategy<Value = About> {
     })
 }
 
+pub fn actor() -> impl Strategy<Value = Actor> {
+    let key = any::<String>().prop_map(|id| Actor::Key(id.into()));
+    prop_oneof![Just(Actor::System), Just(Actor::Admin), key]
+}
+
+fn difference() -> impl Strategy<Value = Difference> {
+    let digest = || option::of(any::<[u8; 32]>().prop_map(Digest));
+    (digest(), digest()).prop_map(|(before, after)| Difference { before, after })
+}
+
 fn template_record() -> impl Strategy<Value = RootRecord> {
     let head = || (tenant(), any::<String>(), any::<u32>());
     let dropped = btree_set(any::<u32>(), 0..4).prop_map(|set| set.into_iter().collect());
     let definition = vec(any::<u8>(), 0..40).prop_map(DefinitionBytes);
     prop_oneof![
-        (head(), about(), dropped, definition).prop_map(
-            |((tenant, id, version), about, dropped, definition)| {
-                let put = TemplatePut { tenant, id, version, about, dropped, definition };
+        (head(), about(), dropped, definition, difference()).prop_map(
+            |((tenant, id, version), about, dropped, definition, difference)| {
+                let put = TemplatePut { tenant, id, version, about, dropped, definition, difference };
                 RootRecord::TemplatePut(Box::new(put))
             }
         ),
-        (head(), any::<bool>()).prop_map(|((tenant, id, version), active)| {
-            RootRecord::TemplateActivated(TemplateActivated { tenant, id, version, active })
+        (head(), any::<bool>(), difference()).prop_map(|((tenant, id, version), active, difference)| {
+            RootRecord::TemplateActivated(TemplateActivated { tenant, id, version, active, difference })
         }),
-        (tenant(), any::<String>()).prop_map(|(tenant, id)| RootRecord::TemplateGone { tenant, id }),
+        (tenant(), any::<String>(), difference())
+            .prop_map(|(tenant, id, difference)| RootRecord::TemplateGone { tenant, id, difference }),
     ]
 }
 
 fn webhook_record() -> impl Strategy<Value = RootRecord> {
     let name = || (tenant(), any::<String>());
     prop_oneof![
-        (name(), sealed(), sealed(), any::<u32>()).prop_map(|((tenant, id), target, url, events)| {
-            RootRecord::WebhookPut(WebhookPut { tenant, id, target, url, events })
-        }),
-        (name(), option::of(any::<String>())).prop_map(|((tenant, id), off)| {
-            RootRecord::WebhookSwitched(WebhookSwitched { tenant, id, off })
+        (name(), sealed(), sealed(), any::<u32>(), difference()).prop_map(
+            |((tenant, id), target, url, events, difference)| {
+                RootRecord::WebhookPut(WebhookPut { tenant, id, target, url, events }, difference)
+            }
+        ),
+        (name(), option::of(any::<String>()), difference()).prop_map(|((tenant, id), off, difference)| {
+            RootRecord::WebhookSwitched(WebhookSwitched { tenant, id, off, difference })
         }),
         (name(), any::<bool>())
             .prop_map(|((tenant, id), is_failing)| { RootRecord::WebhookFailing { tenant, id, is_failing } }),
-        name().prop_map(|(tenant, id)| RootRecord::WebhookGone { tenant, id }),
+        (name(), difference()).prop_map(|((tenant, id), difference)| RootRecord::WebhookGone {
+            tenant,
+            id,
+            difference
+        }),
     ]
 }
 
@@ -166,9 +186,11 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
         any::<(u16, u16, u16)>().prop_map(|(shards, fronts, directories)| {
             RootRecord::Layout(Layout { shards, fronts, directories })
         }),
-        tenant_row().prop_map(RootRecord::TenantPut),
-        api_key().prop_map(RootRecord::KeyPut),
-        (tenant(), any::<String>()).prop_map(|(tenant, id)| RootRecord::KeyRevoked { tenant, id }),
+        (tenant_row(), difference())
+            .prop_map(|(tenant, difference)| RootRecord::TenantPut(tenant, difference)),
+        (api_key(), difference()).prop_map(|(key, difference)| RootRecord::KeyPut(key, difference)),
+        (tenant(), any::<String>(), difference())
+            .prop_map(|(tenant, id, difference)| RootRecord::KeyRevoked { tenant, id, difference }),
         template_record(),
         webhook_record(),
     ]
@@ -404,10 +426,12 @@ pub fn directory_record() -> impl Strategy<Value = DirectoryRecord> {
         (tenant(), claims()).prop_map(|(tenant, claims)| DirectoryRecord::Released { tenant, claims }),
         (tenant(), vec(address(), 0..4))
             .prop_map(|(tenant, addresses)| DirectoryRecord::Told { tenant, addresses }),
-        (tenant(), address(), reason()).prop_map(|(tenant, address, reason)| {
-            DirectoryRecord::Suppressed { tenant, address, reason }
+        (tenant(), address(), reason(), difference()).prop_map(|(tenant, address, reason, difference)| {
+            DirectoryRecord::Suppressed { tenant, address, reason, difference }
         }),
-        (tenant(), address()).prop_map(|(tenant, address)| DirectoryRecord::Unsuppressed { tenant, address }),
+        (tenant(), address(), difference()).prop_map(|(tenant, address, difference)| {
+            DirectoryRecord::Unsuppressed { tenant, address, difference }
+        }),
     ]
 }
 

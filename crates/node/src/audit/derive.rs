@@ -3,8 +3,8 @@
 //! Comes from: `feed`, record by record. Decides: which facts a record stands for, from the record and from what the tables
 //! keep of it unchanged, so that deriving it twice says the same. Goes to: the log.
 //!
-//! What the journal does not say is not said: who asked for a change where the record has no name, and repeats, which leave
-//! no record.
+//! What the journal does not say is not said: repeats leave no record. Who asked, and what was there before and after, is in
+//! the record.
 
 use super::parcels::Speaker;
 use super::people::{People, Recent};
@@ -16,12 +16,14 @@ use fantail_audit::fact::{Accepted, Action, Cancelled, Endpoint, Erased, Fact};
 use fantail_audit::member::{Member, Pseudonym};
 use fantail_machine::codec::Malformed;
 use fantail_machine::records::Stamped;
+use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::FrontRecord;
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::tables::taken;
 use fantail_ports::journal::Record;
+use fantail_rules::actor::Actor;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{DeviceNo, Millis, PartitionId, TenantId, UserNo};
 
@@ -40,14 +42,14 @@ impl Said {
         Self { tenant, fact, members: Vec::new(), is_tracked: false }
     }
 
-    pub fn action(tenant: TenantId, action: &str, target: String) -> Self {
-        Self::changed(tenant, action, target, None)
+    pub fn action(by: &Actor, tenant: TenantId, action: &str, target: String) -> Self {
+        Self::changed(by, tenant, action, target, Difference::default())
     }
 
-    fn changed(tenant: TenantId, action: &str, target: String, record: Option<&Record>) -> Self {
-        let (actor, action) = (String::new(), action.to_owned());
-        let after = record.map(|record| sha256(&record.bytes));
-        Self::plain(tenant, Fact::Action(Action { actor, action, target, before: None, after }))
+    fn changed(by: &Actor, tenant: TenantId, action: &str, target: String, difference: Difference) -> Self {
+        let (actor, action) = (by.name().to_owned(), action.to_owned());
+        let Difference { before, after } = difference;
+        Self::plain(tenant, Fact::Action(Action { actor, action, target, before, after }))
     }
 }
 
@@ -60,23 +62,21 @@ pub async fn say(
 ) -> Result<(Millis, Vec<Said>), Refusal> {
     match partition {
         PartitionId::Root => {
-            let Stamped { at, record: fact } = Stamped::decode(&record.bytes).map_err(malformed)?;
-            Ok((at, of_root(fact, record)))
+            let Stamped { at, by, record } = Stamped::decode(&record.bytes).map_err(malformed)?;
+            Ok((at, of_root(&by, record)))
         }
         PartitionId::Front(_) => {
-            let Stamped { at, record } = Stamped::decode(&record.bytes).map_err(malformed)?;
-            Ok((at, of_front(record)))
+            let Stamped { at, by, record } = Stamped::decode(&record.bytes).map_err(malformed)?;
+            Ok((at, of_front(&by, record)))
         }
         PartitionId::Directory(_) => {
-            let Stamped { at, record } = Stamped::decode(&record.bytes).map_err(malformed)?;
-            Ok((at, of_directory(record)))
+            let Stamped { at, by, record } = Stamped::decode(&record.bytes).map_err(malformed)?;
+            Ok((at, of_directory(&by, record)))
         }
         PartitionId::Shard(shard) => {
-            let Stamped { at, record: fact } = Stamped::decode(&record.bytes).map_err(malformed)?;
-            Ok((
-                at,
-                of_shard(Speaker { core, recent, shard, position: record.position }, fact, record).await?,
-            ))
+            let Stamped { at, by, record: fact } = Stamped::decode(&record.bytes).map_err(malformed)?;
+            let speaker = Speaker { core, recent, shard, position: record.position };
+            Ok((at, of_shard(speaker, &by, fact, record).await?))
         }
     }
 }
@@ -85,31 +85,40 @@ fn malformed(malformed: Malformed) -> Refusal {
     stopped(&format!("a record does not decode for the audit log: {malformed}"))
 }
 
-fn of_root(fact: RootRecord, record: &Record) -> Vec<Said> {
+fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
     let said = match fact {
-        RootRecord::Layout(_) => Said::changed(HOUSE, "layout.put", String::new(), Some(record)),
-        RootRecord::TenantPut(tenant) => Said::changed(tenant.id, "tenant.put", tenant.slug, Some(record)),
-        RootRecord::KeyPut(key) => Said::changed(key.tenant, "key.put", key.id, Some(record)),
-        RootRecord::KeyRevoked { tenant, id } => Said::action(tenant, "key.revoke", id),
+        RootRecord::Layout(layout) => {
+            let difference = Difference::of(None, Some(&layout));
+            Said::changed(by, HOUSE, "layout.put", String::new(), difference)
+        }
+        RootRecord::TenantPut(tenant, difference) => {
+            Said::changed(by, tenant.id, "tenant.put", tenant.slug, difference)
+        }
+        RootRecord::KeyPut(key, difference) => Said::changed(by, key.tenant, "key.put", key.id, difference),
+        RootRecord::KeyRevoked { tenant, id, difference } => {
+            Said::changed(by, tenant, "key.revoke", id, difference)
+        }
         RootRecord::TemplatePut(put) => {
             let target = format!("{}/{}", put.id, put.version);
-            let mut said = Said::changed(put.tenant, "template.put", target, Some(record));
-            if let Fact::Action(action) = &mut said.fact {
-                action.actor = put.about.author;
-            }
-            said
+            Said::changed(by, put.tenant, "template.put", target, put.difference)
         }
         RootRecord::TemplateActivated(activated) => {
             let target = format!("{}/{}", activated.id, activated.version);
             let action = if activated.active { "template.activate" } else { "template.deactivate" };
-            Said::action(activated.tenant, action, target)
+            Said::changed(by, activated.tenant, action, target, activated.difference)
         }
-        RootRecord::TemplateGone { tenant, id } => Said::action(tenant, "template.delete", id),
-        RootRecord::WebhookPut(put) => Said::changed(put.tenant, "webhook.put", put.id, Some(record)),
-        RootRecord::WebhookGone { tenant, id } => Said::action(tenant, "webhook.delete", id),
+        RootRecord::TemplateGone { tenant, id, difference } => {
+            Said::changed(by, tenant, "template.delete", id, difference)
+        }
+        RootRecord::WebhookPut(put, difference) => {
+            Said::changed(by, put.tenant, "webhook.put", put.id, difference)
+        }
+        RootRecord::WebhookGone { tenant, id, difference } => {
+            Said::changed(by, tenant, "webhook.delete", id, difference)
+        }
         RootRecord::WebhookSwitched(switched) => {
             let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
-            Said::action(switched.tenant, action, switched.id)
+            Said::changed(by, switched.tenant, action, switched.id, switched.difference)
         }
         // Nobody did that.
         RootRecord::WebhookFailing { .. } => return Vec::new(),
@@ -117,17 +126,18 @@ fn of_root(fact: RootRecord, record: &Record) -> Vec<Said> {
     vec![said]
 }
 
-fn of_front(record: FrontRecord) -> Vec<Said> {
+fn of_front(by: &Actor, record: FrontRecord) -> Vec<Said> {
+    let actor = by.name().to_owned();
     match record {
         FrontRecord::Admitted(admitted) => {
             let (event, key, body) = (admitted.event, admitted.key, admitted.body);
-            vec![Said::plain(admitted.tenant, Fact::Accepted(Accepted { event, key, body }))]
+            vec![Said::plain(admitted.tenant, Fact::Accepted(Accepted { event, key, body, actor }))]
         }
         FrontRecord::Retracted { tenant, event } => {
-            vec![Said::action(tenant, "event.retract", event.to_string())]
+            vec![Said::action(by, tenant, "event.retract", event.to_string())]
         }
         FrontRecord::Cancelled { tenant, event } => {
-            vec![Said::plain(tenant, Fact::Cancelled(Cancelled { event, actor: String::new() }))]
+            vec![Said::plain(tenant, Fact::Cancelled(Cancelled { event, actor }))]
         }
         // It was accepted when it was asked for; from here on the shards tell.
         FrontRecord::Released(_) => Vec::new(),
@@ -136,15 +146,15 @@ fn of_front(record: FrontRecord) -> Vec<Said> {
 }
 
 /// An address is a keyed hash here, as everywhere behind the API.
-fn of_directory(record: DirectoryRecord) -> Vec<Said> {
+fn of_directory(by: &Actor, record: DirectoryRecord) -> Vec<Said> {
     let hex = |hash: [u8; 16]| Pseudonym(hash).to_string();
     match record {
-        DirectoryRecord::Suppressed { tenant, address, reason } => {
+        DirectoryRecord::Suppressed { tenant, address, reason, difference } => {
             let target = format!("{}/{}", hex(address.0), reason.name());
-            vec![Said::action(tenant, "address.suppress", target)]
+            vec![Said::changed(by, tenant, "address.suppress", target, difference)]
         }
-        DirectoryRecord::Unsuppressed { tenant, address } => {
-            vec![Said::action(tenant, "address.unsuppress", hex(address.0))]
+        DirectoryRecord::Unsuppressed { tenant, address, difference } => {
+            vec![Said::changed(by, tenant, "address.unsuppress", hex(address.0), difference)]
         }
         // Claims show where they take effect: at the endpoints.
         DirectoryRecord::Claimed { .. } | DirectoryRecord::Released { .. } | DirectoryRecord::Told { .. } => {
@@ -153,38 +163,44 @@ fn of_directory(record: DirectoryRecord) -> Vec<Said> {
     }
 }
 
-async fn of_shard(speaker: Speaker<'_>, fact: ShardRecord, record: &Record) -> Result<Vec<Said>, Refusal> {
+async fn of_shard(
+    speaker: Speaker<'_>,
+    by: &Actor,
+    fact: ShardRecord,
+    record: &Record,
+) -> Result<Vec<Said>, Refusal> {
     match fact {
         ShardRecord::Given(given) => speaker.given(&given).await,
         ShardRecord::Intend(intend) => speaker.intend(&intend).await,
         ShardRecord::Wake(wake) => speaker.wake(&wake).await,
         ShardRecord::Outcome(outcome) => speaker.outcome(&outcome).await,
         ShardRecord::Receipt(receipt) => speaker.receipt(&receipt).await,
-        ShardRecord::Redrive(redrive) => speaker.redrive(&redrive).await,
+        ShardRecord::Redrive(redrive) => speaker.redrive(by, &redrive).await,
         ShardRecord::Closed { work, code } => {
             let event = speaker.core.read(PartitionId::Shard(speaker.shard), |view| {
                 taken::event_at(view.tables(), work.tenant, work.arrival)
             })?;
             let event = event.map_or_else(String::new, |event| event.to_string());
             let target = format!("{event}/{}/{code}", work.channel.name());
-            Ok(vec![Said::action(work.tenant, "delivery.close", target)])
+            Ok(vec![Said::action(by, work.tenant, "delivery.close", target)])
         }
         ShardRecord::UserGone { tenant, lookup, key, .. } => {
-            let (pseudonym, receipt) = (Pseudonym(lookup.0), sha256(&record.bytes));
-            Ok(vec![Said::plain(tenant, Fact::Erased(Erased { pseudonym, key, receipt }))])
+            let (pseudonym, receipt, actor) =
+                (Pseudonym(lookup.0), sha256(&record.bytes), by.name().to_owned());
+            Ok(vec![Said::plain(tenant, Fact::Erased(Erased { pseudonym, key, receipt, actor }))])
         }
         ShardRecord::Shredded { keys } => {
             speaker.recent.forget();
-            let said = |(tenant, key)| Said::action(tenant, "key.destroy", format!("{key}"));
+            let said = |(tenant, key)| Said::action(by, tenant, "key.destroy", format!("{key}"));
             Ok(keys.into_iter().map(said).collect())
         }
         ShardRecord::EndpointState { tenant, states } => {
             let states = states.iter().map(|state| (state.user, state.device, Some(state.status)));
-            endpoints(speaker, tenant, states.collect()).await
+            endpoints(speaker, by, tenant, states.collect()).await
         }
         ShardRecord::EndpointGone { tenant, endpoints: gone } => {
             let gone = gone.into_iter().map(|(user, no)| (user, no, None));
-            endpoints(speaker, tenant, gone.collect()).await
+            endpoints(speaker, by, tenant, gone.collect()).await
         }
         ShardRecord::UserPut { .. }
         | ShardRecord::Preferred(_)
@@ -206,14 +222,15 @@ async fn of_shard(speaker: Speaker<'_>, fact: ShardRecord, record: &Record) -> R
 
 async fn endpoints(
     speaker: Speaker<'_>,
+    by: &Actor,
     tenant: TenantId,
     changed: Vec<(UserNo, DeviceNo, Option<Status>)>,
 ) -> Result<Vec<Said>, Refusal> {
     let Speaker { core, recent, shard, .. } = speaker;
     let people = People::find(core, recent, tenant, shard, changed.iter().map(|(user, ..)| *user)).await?;
     let said = |(user, device, status)| {
-        let pseudonym = people.of(user).pseudonym;
-        Said::plain(tenant, Fact::Endpoint(Endpoint { pseudonym, device, status }))
+        let (pseudonym, actor) = (people.of(user).pseudonym, by.name().to_owned());
+        Said::plain(tenant, Fact::Endpoint(Endpoint { pseudonym, device, status, actor }))
     };
     Ok(changed.into_iter().map(said).collect())
 }

@@ -18,6 +18,7 @@ use crate::take::HOUSE;
 use fantail_audit::fact::{Fact, Openings};
 use fantail_ports::audit::{AppendError, Batch, Draft};
 use fantail_ports::journal::{JournalError, ReadLimit, Record};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Millis, PartitionId, Position};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -206,7 +207,7 @@ fn gap(core: &Core, mut batch: Batch, first: Position) -> Result<Batch, Refusal>
     let last = Position(first.0.saturating_sub(1));
     warn!(partition = %batch.partition, from = %batch.after.next(), to = %last, "records were trimmed underived");
     let target = format!("{}/{}-{}", batch.partition, batch.after.next(), last);
-    let fact = Said::action(HOUSE, "audit.gap", target).fact;
+    let fact = Said::action(&Actor::System, HOUSE, "audit.gap", target).fact;
     let body = fact.encode().map_err(|failed| stopped(&failed.to_string()))?;
     let (kind, at) = (fact.kind(), core.ports.clock.wall());
     batch.drafts.push(Draft { tenant: HOUSE, position: last, at, kind, body });

@@ -5,7 +5,8 @@
 //!                                                      └──► checkpoints: signed statements about all chains
 //! ```
 //! Reading order: `feed` (the loop), `derive` (what a record says), `parcels` (what it says about many), `people` (who they
-//! are, and the secrets of their leaves), `checkpoints`, and for readers `search` and `prove`.
+//! are, and the secrets of their leaves), `checkpoints`, and for readers `search` with `of_user`, and `prove`; the last two
+//! find one person among many by `opener`.
 //!
 //! What must never happen: a fact that is not durable in the journal; a record that is trimmed before it was derived; a
 //! name or an address in the log.
@@ -18,6 +19,8 @@ mod people;
 
 pub mod checkpoints;
 
+mod of_user;
+mod opener;
 pub mod prove;
 pub mod search;
 
@@ -30,7 +33,7 @@ use fantail_rules::ulid::Ulid;
 
 impl Node {
     /// The audit log of a tenant, oldest first.
-    pub async fn audit(&self, tenant: TenantId, ask: search::Ask) -> Result<search::Page, Refusal> {
+    pub async fn audit(&self, tenant: TenantId, ask: search::Ask<'_>) -> Result<search::Page, Refusal> {
         search::search(&self.core, tenant, ask).await
     }
 

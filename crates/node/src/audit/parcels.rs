@@ -16,6 +16,7 @@ use fantail_machine::records::delivery;
 use fantail_machine::records::shard::Given;
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use fantail_ports::audit::Kind;
+use fantail_rules::actor::Actor;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{DeviceNo, PartitionId, Position, ShardNo, TenantId, UserNo};
@@ -117,12 +118,15 @@ impl Speaker<'_> {
     }
 
     /// Dead letters are tried again, or dropped.
-    pub async fn redrive(self, redrive: &delivery::Redrive) -> Result<Vec<Said>, Refusal> {
+    pub async fn redrive(self, by: &Actor, redrive: &delivery::Redrive) -> Result<Vec<Said>, Refusal> {
         let Some(about) = self.find(redrive.parcel, 0, &redrive.positions, &redrive.standings)? else {
             return Ok(Vec::new());
         };
         if about.members.iter().any(|(_, standing)| standing.state != State::Deferred) {
-            return self.results(&about).await;
+            let target = format!("{}/{}", about.event, about.channel.name());
+            let mut said = self.results(&about).await?;
+            said.push(Said::action(by, about.tenant, "deadletter.drop", target));
+            return Ok(said);
         }
         let people = self.people(&about).await?;
         let members = self.leaves(REDRIVEN, &about.members, &people).await;
@@ -130,7 +134,7 @@ impl Speaker<'_> {
             event: about.event,
             channel: about.channel,
             members: Commitment::to(&members),
-            actor: String::new(),
+            actor: by.name().to_owned(),
         });
         Ok(vec![Said { tenant: about.tenant, fact, members, is_tracked: false }])
     }

@@ -109,7 +109,13 @@ impl People {
 
     #[must_use]
     pub fn of(&self, user: UserNo) -> Person {
-        self.0.get(&user).copied().unwrap_or(Person::NOBODY)
+        self.known(user).unwrap_or(Person::NOBODY)
+    }
+
+    /// `None` for whoever is gone.
+    #[must_use]
+    pub fn known(&self, user: UserNo) -> Option<Person> {
+        self.0.get(&user).copied()
     }
 }
 

@@ -1,16 +1,12 @@
 //! The proof of one recipient: what was decided and done about a user and an event, each with the path to the root that
 //! the log commits to, and from there to a signed checkpoint.
 //!
-//! Comes from: the audit API. Does: finds the entries about the event in the chain of the user's shard, opens the user's
-//! leaf with the user's own secret, and follows the chain to a checkpoint. Goes to: callers, who check it without us.
-//!
-//! Deliveries that were asked for one by one are opened from the log alone. Those of lists are derived again from the
-//! journal: possible as long as the record is there and everybody in the parcel still has a key. What must never happen:
-//! a word about anybody else.
+//! Comes from: the audit API. Does: finds the entries about the event in the chain of the user's shard, has the user's
+//! leaves opened (`opener`), and follows the chain to a checkpoint. Goes to: callers, who check it without us.
 
 use super::checkpoints::unreadable;
-use super::derive;
-use super::people::{People, Person, Recent};
+use super::opener::{Opened, Opener};
+use super::people::{People, Recent};
 use super::search::{BYTES_MAX, checkpoints};
 use crate::ask::Refusal;
 use crate::core::{Core, stopped};
@@ -18,12 +14,10 @@ use crate::deliveries::row_of;
 use crate::people::locate;
 use fantail_audit::checkpoint::{Checkpoint, head_path};
 use fantail_audit::fact::Fact;
-use fantail_audit::member::{Member, Salt, SaltUse, leaves};
-use fantail_audit::opening::Veiled;
 use fantail_audit::proof::{Proof, prove_by_leaves};
 use fantail_ports::audit::{Digest, Entry, Head, Search, Sequence};
-use fantail_ports::journal::{JournalError, ReadLimit};
-use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId};
+use fantail_ports::journal::ReadLimit;
+use fantail_rules::ids::{Millis, PartitionId, TenantId};
 use fantail_rules::ulid::Ulid;
 
 /// Searches that one call makes: 32 pages of a megabyte each, if the tenant is in all of them.
@@ -67,123 +61,54 @@ pub struct Anchor {
 pub async fn prove(core: &Core, tenant: TenantId, event: Ulid, user: &str) -> Result<Proofs, Refusal> {
     let row = row_of(core, tenant, event)?;
     let (shard, number) = locate(core, tenant, user)?;
-    let person =
-        People::find(core, &Recent::default(), tenant, shard, std::iter::once(number)).await?.of(number);
-    let mut walk = Walk { core, shard, person, event, candidate: None, proofs: Proofs::default() };
-    let mut after = None;
+    let recent = Recent::default();
+    let person = People::find(core, &recent, tenant, shard, std::iter::once(number)).await?.of(number);
+    let opener = Opener { core, recent: &recent, person };
+    let (mut proofs, mut after) = (Proofs::default(), None);
     for _ in 0..SEARCHES_MAX {
         let limit = ReadLimit { records: SEARCHED_ENTRIES, bytes: BYTES_MAX };
         let search = Search { from: row.at, until: Millis(u64::MAX), after, limit };
         let found = core.ports.audit.log.search(tenant, search).await.map_err(unreadable)?;
-        for entry in found.entries {
-            walk.take(entry).await?;
+        let of_shard = |entry: &Entry| entry.chain.partition == PartitionId::Shard(shard);
+        for (place, entry) in found.entries.iter().enumerate().filter(|(_, entry)| of_shard(entry)) {
+            open(&opener, event, entry, &found.entries[place + 1..], &mut proofs).await?;
         }
         after = found.next;
         if after.is_none() {
-            walk.proofs.is_complete = true;
+            proofs.is_complete = true;
             break;
         }
     }
-    walk.settle().await?;
-    let mut proofs = walk.proofs;
     for proven in &mut proofs.proven {
         proven.anchor = anchor(core, &proven.entry).await?;
     }
     Ok(proofs)
 }
 
-/// Looks at the entries of the log in order.
-struct Walk<'a> {
-    core: &'a Core,
-    shard: ShardNo,
-    person: Person,
+/// Proves what an entry says about the user and the event, if it does.
+async fn open(
+    opener: &Opener<'_>,
     event: Ulid,
-    /// An entry about the event, and the openings that followed it so far.
-    candidate: Option<(Entry, Fact, Vec<Veiled>)>,
-    proofs: Proofs,
-}
-
-impl Walk<'_> {
-    async fn take(&mut self, entry: Entry) -> Result<(), Refusal> {
-        if entry.chain.partition != PartitionId::Shard(self.shard) {
-            return Ok(());
-        }
-        // What a later version says is not about members that we could open.
-        let Ok(fact) = Fact::decode(entry.kind, &entry.body) else { return self.settle().await };
-        match (&mut self.candidate, &fact) {
-            (Some((about, _, veiled)), Fact::Openings(openings))
-                if about.position == entry.position && about.kind == openings.of =>
-            {
-                veiled.extend(&openings.veiled);
-                Ok(())
-            }
-            _ => {
-                self.settle().await?;
-                let is_wanted = matches!(fact, Fact::Parcel(_) | Fact::Outcome(_));
-                if is_wanted && fact.event() == Some(self.event) {
-                    self.candidate = Some((entry, fact, Vec::new()));
-                }
-                Ok(())
-            }
-        }
+    entry: &Entry,
+    behind: &[Entry],
+    proofs: &mut Proofs,
+) -> Result<(), Refusal> {
+    // What a later version says is not about members that we could open.
+    let Ok(fact) = Fact::decode(entry.kind, &entry.body) else { return Ok(()) };
+    let is_wanted = matches!(fact, Fact::Parcel(_) | Fact::Outcome(_)) && fact.event() == Some(event);
+    if !is_wanted {
+        return Ok(());
     }
-
-    /// No more openings follow the candidate: opens it.
-    async fn settle(&mut self) -> Result<(), Refusal> {
-        let Some((entry, fact, veiled)) = self.candidate.take() else { return Ok(()) };
-        let count = fact.members().map_or(0, |members| members.count as usize);
-        let (leaves, mine) = if veiled.len() == count {
-            (veiled.iter().map(|one| one.leaf).collect(), self.lifted(&entry, &veiled))
-        } else {
-            match self.derived_again(&entry, &fact).await? {
-                Some(members) => (leaves(&members), self.recognised(&entry, &members)),
-                None => {
-                    self.proofs.closed += 1;
-                    return Ok(());
-                }
-            }
-        };
-        for (index, member) in mine {
-            let proof = prove_by_leaves(&entry, leaves.clone(), member, index);
-            let proof = proof.map_err(|failed| stopped(&failed.to_string()))?;
-            self.proofs.proven.push(Proven { entry: entry.clone(), proof, anchor: None });
-        }
-        Ok(())
+    let Some(Opened { leaves, own }) = opener.open(entry, &fact, behind).await? else {
+        proofs.closed += 1;
+        return Ok(());
+    };
+    for (index, member) in own {
+        let proof = prove_by_leaves(entry, leaves.clone(), member, index);
+        let proof = proof.map_err(|failed| stopped(&failed.to_string()))?;
+        proofs.proven.push(Proven { entry: entry.clone(), proof, anchor: None });
     }
-
-    fn salt(&self, entry: &Entry, index: u32) -> Salt {
-        let usage = SaltUse { kind: entry.kind, position: entry.position, index };
-        Salt::derive(&self.person.secret, usage)
-    }
-
-    fn lifted(&self, entry: &Entry, veiled: &[Veiled]) -> Vec<(u32, Member)> {
-        let lift = |(index, one): (u32, &Veiled)| {
-            let member = one.lift(self.salt(entry, index), self.person.pseudonym)?;
-            Some((index, member))
-        };
-        (0..).zip(veiled).filter_map(lift).collect()
-    }
-
-    fn recognised(&self, entry: &Entry, members: &[Member]) -> Vec<(u32, Member)> {
-        let own = |(index, member): (u32, &Member)| {
-            let is_own = member.pseudonym == self.person.pseudonym && member.salt == self.salt(entry, index);
-            is_own.then_some((index, *member))
-        };
-        (0..).zip(members).filter_map(own).collect()
-    }
-
-    /// The members as the record has them; `None` if it is gone, or if they cannot be told from it any more.
-    async fn derived_again(&self, entry: &Entry, fact: &Fact) -> Result<Option<Vec<Member>>, Refusal> {
-        let (partition, one) = (entry.chain.partition, ReadLimit { records: 1, bytes: 0 });
-        let records = match self.core.ports.journal.read(partition, entry.position, one).await {
-            Ok(records) => records,
-            Err(JournalError::Trimmed { .. }) => return Ok(None),
-            Err(failed) => return Err(stopped(&failed.to_string())),
-        };
-        let Some(record) = records.first() else { return Ok(None) };
-        let (_, said) = derive::say(self.core, &Recent::default(), partition, record).await?;
-        Ok(said.into_iter().find(|said| said.fact == *fact).map(|said| said.members))
-    }
+    Ok(())
 }
 
 /// Follows the chain from an entry to the first checkpoint that lists all heads and knows it.

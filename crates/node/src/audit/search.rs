@@ -4,6 +4,7 @@
 //! as stored; what an entry says is decoded where it is shown.
 
 use super::checkpoints::{parsed, unreadable};
+use super::of_user;
 use crate::ask::Refusal;
 use crate::core::Core;
 use fantail_audit::checkpoint::Checkpoint;
@@ -19,13 +20,15 @@ const SEARCHES_MAX: usize = 8;
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct Ask<'a> {
     /// Entries at this time and later, and before that time.
     pub from: Millis,
     pub until: Millis,
     /// Only what is about this event.
     pub event: Option<Ulid>,
-    /// Behind this place.
+    /// Only what is about this user.
+    pub user: Option<&'a str>,
+    /// Behind this place, which is one of a page with the same user, or of one without any.
     pub after: Option<u64>,
     pub limit: usize,
 }
@@ -35,11 +38,16 @@ pub struct Page {
     pub entries: Vec<Entry>,
     /// There may be more behind this place.
     pub next: Option<u64>,
+    /// Entries of which it cannot be told any more whether they are about the user.
+    pub closed: u64,
 }
 
-pub async fn search(core: &Core, tenant: TenantId, ask: Ask) -> Result<Page, Refusal> {
+pub async fn search(core: &Core, tenant: TenantId, ask: Ask<'_>) -> Result<Page, Refusal> {
     core.require_tenant(tenant)?;
-    let mut page = Page { entries: Vec::new(), next: ask.after };
+    if let Some(user) = ask.user {
+        return of_user::search(core, tenant, user, ask).await;
+    }
+    let mut page = Page { next: ask.after, ..Page::default() };
     for _ in 0..SEARCHES_MAX {
         let limit = ReadLimit { records: ask.limit - page.entries.len(), bytes: BYTES_MAX };
         let after = page.next.map(Cursor);

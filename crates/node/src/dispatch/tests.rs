@@ -230,7 +230,8 @@ fn offer_singles(dispatch: &Dispatch, singles: u32) {
 fn singles_asked_for_at_once_start_together_beside_a_flood() {
     const SINGLES: u32 = 50;
     let dispatch = flooded();
-    for _ in 0..20 {
+    // More would use up the burst of the channel: no time passes here.
+    for _ in 0..10 {
         let mut begun = Begun::new();
         round(&dispatch, &mut begun);
         answered(&dispatch, begun[&LOUD]);

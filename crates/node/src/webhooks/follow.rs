@@ -18,6 +18,7 @@ use fantail_machine::tables::webhook::{self, WebhookRow};
 use fantail_ports::channel::{Answer, Message, Refusal as Refused, Shipment};
 use fantail_ports::journal::{JournalError, ReadLimit};
 use fantail_ports::keyring::Context;
+use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, PartitionId, Position, ShardNo, TenantId};
 use fantail_rules::priority::Priority;
@@ -87,7 +88,7 @@ pub async fn run(core: Arc<Core>, mut known: BTreeSet<(TenantId, String)>) {
 async fn forget(core: &Core, (tenant, webhook): &(TenantId, String)) -> Result<(), Refusal> {
     for shard in core.shards.values() {
         let ask = ShardAsk::Untell { tenant: *tenant, webhook: webhook.clone() };
-        answer(shard.queue.push(HOUSE, vec![ask], 128)).await?;
+        answer(shard.queue.push(HOUSE, &Actor::System, vec![ask], 128)).await?;
     }
     Ok(())
 }
@@ -327,7 +328,7 @@ impl Follower {
         let reason = failure.reason;
         if failure.is_final || wall.since(since.unwrap_or(wall)) >= core.ports.webhook_patience_ms {
             info!(tenant = %self.tenant, webhook = self.id, reason, failures = self.failures, "webhook switched off");
-            switch(&core, self.tenant, &self.id, Some(reason)).await?;
+            switch(&core, &Actor::System, self.tenant, &self.id, Some(reason)).await?;
             return Ok(());
         }
         let rest = rest_ms(self.failures);

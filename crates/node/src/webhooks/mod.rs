@@ -20,6 +20,7 @@ use fantail_machine::shard::ShardAsk;
 use fantail_machine::tables::webhook::WebhookRow;
 use fantail_ports::journal::ReadLimit;
 use fantail_ports::keyring::Context;
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, Millis, PartitionId, Position, ShardNo, TenantId};
 use fantail_rules::limits::WEBHOOKS_PER_TENANT_MAX;
 
@@ -56,7 +57,7 @@ impl Node {
             set(core, tenant, &ask.id, *shard, applied(core, *shard), None).await?;
         }
         let put = WebhookPut { tenant, id: ask.id, target, url, events: ask.events };
-        view(core, ask_root(core, Ask::Put(put)).await?)
+        view(core, ask_root(core, &self.by, Ask::Put(put)).await?)
     }
 
     pub fn webhooks(&self, tenant: TenantId) -> Result<Vec<WebhookView>, Refusal> {
@@ -67,7 +68,7 @@ impl Node {
 
     pub async fn delete_webhook(&self, tenant: TenantId, id: &str) -> Result<(), Refusal> {
         let ask = RootAsk::Webhook(Ask::Delete { tenant, id: id.to_owned() });
-        match answer(self.core.root.push(HOUSE, vec![ask], 256)).await? {
+        match answer(self.core.root.push(HOUSE, &self.by, vec![ask], 256)).await? {
             RootAnswer::Webhook(Answer::Gone) => Ok(()),
             RootAnswer::Webhook(Answer::Unknown) => Err(Refusal::UnknownWebhook { webhook: id.to_owned() }),
             _ => Err(other()),
@@ -76,7 +77,7 @@ impl Node {
 
     /// Goes on where it was switched off.
     pub async fn enable_webhook(&self, tenant: TenantId, id: &str) -> Result<WebhookView, Refusal> {
-        view(&self.core, switch(&self.core, tenant, id, None).await?)
+        view(&self.core, switch(&self.core, &self.by, tenant, id, None).await?)
     }
 
     /// Tells again what happened since a time, as far as the journal goes back.
@@ -94,21 +95,27 @@ impl Node {
 }
 
 /// Switches a webhook off, saying why, or on.
-async fn switch(core: &Core, tenant: TenantId, id: &str, off: Option<String>) -> Result<WebhookRow, Refusal> {
-    ask_root(core, Ask::Switch { tenant, id: id.to_owned(), off }).await
+async fn switch(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    id: &str,
+    off: Option<String>,
+) -> Result<WebhookRow, Refusal> {
+    ask_root(core, by, Ask::Switch { tenant, id: id.to_owned(), off }).await
 }
 
 /// Says that a webhook's receiver takes nothing from now on, or does again.
 async fn fail(core: &Core, tenant: TenantId, id: &str, is_failing: bool) -> Result<(), Refusal> {
-    ask_root(core, Ask::Fail { tenant, id: id.to_owned(), is_failing }).await.map(drop)
+    ask_root(core, &Actor::System, Ask::Fail { tenant, id: id.to_owned(), is_failing }).await.map(drop)
 }
 
-async fn ask_root(core: &Core, ask: Ask) -> Result<WebhookRow, Refusal> {
+async fn ask_root(core: &Core, by: &Actor, ask: Ask) -> Result<WebhookRow, Refusal> {
     let webhook = match &ask {
         Ask::Put(put) => put.id.clone(),
         Ask::Switch { id, .. } | Ask::Fail { id, .. } | Ask::Delete { id, .. } => id.clone(),
     };
-    match answer(core.root.push(HOUSE, vec![RootAsk::Webhook(ask)], 2_048)).await? {
+    match answer(core.root.push(HOUSE, by, vec![RootAsk::Webhook(ask)], 2_048)).await? {
         RootAnswer::Webhook(Answer::Webhook(row)) => Ok(row),
         RootAnswer::Webhook(Answer::UnknownTenant) => Err(Refusal::UnknownTenant),
         RootAnswer::Webhook(Answer::Unknown) => Err(Refusal::UnknownWebhook { webhook }),
@@ -143,7 +150,7 @@ async fn set(
 ) -> Result<(), Refusal> {
     let told = Told { tenant, webhook: id.to_owned(), through };
     let ask = ShardAsk::Told { told, from };
-    answer(core.shard(shard).queue.push(HOUSE, vec![ask], 128)).await.map(drop)
+    answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], 128)).await.map(drop)
 }
 
 /// The last record of a shard that is older than a time: times ascend with positions.

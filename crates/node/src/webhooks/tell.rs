@@ -36,7 +36,7 @@ pub enum News {
 /// What a record says about deliveries of a tenant, in order.
 pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> Result<Vec<News>, Refusal> {
     let decoded = Stamped::<ShardRecord>::decode(&record.bytes);
-    let Stamped { at, record } = decoded.map_err(|failed| stopped(&failed.to_string()))?;
+    let Stamped { at, record, .. } = decoded.map_err(|failed| stopped(&failed.to_string()))?;
     let teller = Teller { core, tenant, shard, at };
     match record {
         ShardRecord::Given(given) if given.tenant == tenant => {

@@ -3,8 +3,10 @@
 mod server;
 mod world;
 
+mod actors;
 mod alerts;
 mod audit;
+mod audit_of_user;
 mod auth;
 mod books;
 #[cfg(target_os = "linux")]

@@ -44,7 +44,9 @@ impl Deliveries {
             return Invariant::FailClosed.broken(format!("{key:?} is sent, but no durable record knows it"));
         };
         delivery.calls += 1;
-        let is_allowed = delivery.state == State::Intent && delivery.calls <= delivery.intents;
+        // A receipt about one copy may come while another one is handed over.
+        let is_under_way = delivery.state == State::Intent || delivery.is_heard;
+        let is_allowed = is_under_way && delivery.calls <= delivery.intents;
         let told = format!("{key:?} is sent as {delivery:?}");
         Invariant::FailClosed.holds(is_allowed, || told.clone())?;
         let most = if delivery.terms.class == Class::Bulk { 1 } else { 1 + u64::from(delivery.resends) };
@@ -95,6 +97,22 @@ impl Deliveries {
                 (Err(failed), _) => return Invariant::Serves.broken(failed.to_string()),
                 (_, Err(failed)) => return Invariant::Serves.broken(failed.to_string()),
             }
+        }
+        Ok(())
+    }
+
+    /// What was acknowledged to have arrived stays so, whatever was heard or decided since.
+    pub fn check_arrived<'a>(
+        &self,
+        references: impl Iterator<Item = &'a str>,
+        keyring: &dyn Keyring,
+    ) -> Result<(), Broken> {
+        for reference in references {
+            let key = Reference::read(reference, |tenant| key_of(keyring, tenant));
+            let found = key.and_then(|reference| self.all.get(&Key::of(&reference)));
+            let is_delivered = found.is_some_and(|delivery| delivery.state == State::Delivered);
+            Invariant::Survives
+                .holds(is_delivered, || format!("{reference} had arrived, and is {found:?}"))?;
         }
         Ok(())
     }
@@ -208,7 +226,8 @@ fn check_copies(key: Key, delivery: &Delivery, copies: u64) -> Result<(), Broken
             delivery.state,
             State::Suppressed | State::Expired | State::Cancelled | State::Dead | State::Failed
         )
-        && delivery.resends == 0;
+        && delivery.resends == 0
+        && !delivery.is_heard;
     Invariant::NoPhantom.holds(!is_hidden, told)
 }
 

@@ -5,7 +5,7 @@ use super::{Deliveries, Delivery, Endpoint, Event, Key, Shard};
 use crate::broken::{Broken, Invariant};
 use crate::executor::at_once;
 use fantail_machine::records::Stamped;
-use fantail_machine::records::delivery::{Intend, Outcome, Swept, Wake};
+use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Swept, Wake};
 use fantail_machine::records::front::{Audience, Delivery as Leaving, FrontRecord};
 use fantail_machine::records::shard::{Given, ShardRecord};
 use fantail_machine::tables::ledger::{ParcelId, Standing};
@@ -48,15 +48,17 @@ impl Deliveries {
     }
 
     fn fold_front(&mut self, front: FrontNo, at: Position, bytes: &[u8]) -> Result<(), Broken> {
-        match Stamped::<FrontRecord>::decode(bytes) {
-            Ok(stamped) => drop(self.fronts.insert((front, at), stamped.record)),
+        let stamped = match Stamped::<FrontRecord>::decode(bytes) {
+            Ok(stamped) => stamped,
             Err(malformed) => return Invariant::Survives.broken(malformed.to_string()),
-        }
+        };
+        self.schedule.fold(&stamped.record, stamped.at)?;
+        self.fronts.insert((front, at), stamped.record);
         Ok(())
     }
 
     fn fold_shard(&mut self, shard: ShardNo, bytes: &[u8]) -> Result<(), Broken> {
-        let Stamped { at, record } = match Stamped::<ShardRecord>::decode(bytes) {
+        let Stamped { at, record, .. } = match Stamped::<ShardRecord>::decode(bytes) {
             Ok(stamped) => stamped,
             Err(malformed) => return Invariant::Survives.broken(malformed.to_string()),
         };
@@ -66,9 +68,7 @@ impl Deliveries {
             ShardRecord::Intend(intend) => return self.intend(shard, &intend, at),
             ShardRecord::Wake(wake) => return self.wake(shard, &wake, at),
             ShardRecord::Outcome(outcome) => return self.outcome(shard, &outcome),
-            ShardRecord::Receipt(receipt) => {
-                return self.change(shard, receipt.parcel, receipt.position, &receipt.standing);
-            }
+            ShardRecord::Receipt(receipt) => return self.receipt(shard, &receipt),
             ShardRecord::Redrive(redrive) => {
                 for (position, standing) in redrive.positions.iter().zip(redrive.standings.iter()) {
                     self.change(shard, redrive.parcel, *position, standing)?;
@@ -94,10 +94,8 @@ impl Deliveries {
         let said = self.fronts.range((front, from)..=(front, to)).map(|(_, record)| record);
         let said: Vec<&FrontRecord> = said.collect();
         for record in &said {
-            if let FrontRecord::Admitted(admitted) = record
-                && let Audience::Listed { .. } = admitted.audience
-            {
-                shard.arrive(admitted.tenant, admitted.event, admitted.delivery, Vec::new());
+            if let Some((tenant, event, leaving)) = listed(record) {
+                shard.arrive(tenant, event, leaving, Vec::new());
             }
         }
         for record in said {
@@ -188,6 +186,22 @@ impl Deliveries {
         Ok(())
     }
 
+    /// Receipts only move forward, and have nothing sent.
+    fn receipt(&mut self, no: ShardNo, receipt: &Receipt) -> Result<(), Broken> {
+        let (key, before) = self.member(no, receipt.parcel, receipt.position)?;
+        let state = receipt.standing.state;
+        let is_forward = match state {
+            State::Delivered => before.intents > 0,
+            State::Failed => before.intents > 0 && before.state != State::Delivered,
+            _ => false,
+        };
+        Invariant::OneLife
+            .holds(is_forward, || format!("a receipt makes {key:?} {state:?}, but it was {before:?}"))?;
+        self.change(no, receipt.parcel, receipt.position, &receipt.standing)?;
+        self.all.entry(key).and_modify(|delivery| delivery.is_heard = true);
+        Ok(())
+    }
+
     /// What is past the guard, and has ended, is dropped; lanes go on counting it.
     fn sweep(&mut self, no: ShardNo, swept: &Swept, at: Millis) -> Result<(), Broken> {
         let shard = self.shards.entry(no).or_default();
@@ -235,9 +249,23 @@ impl Deliveries {
     }
 }
 
+/// An event for a list that the shards take from this record.
+fn listed(record: &FrontRecord) -> Option<(TenantId, Ulid, Option<Leaving>)> {
+    let (tenant, event, leaving, audience) = match record {
+        FrontRecord::Admitted(admitted) if admitted.options.due.is_none() => {
+            (admitted.tenant, admitted.event, admitted.delivery, &admitted.audience)
+        }
+        FrontRecord::Released(released) => {
+            (released.tenant, released.event, released.delivery, &released.audience)
+        }
+        _ => return None,
+    };
+    matches!(audience, Audience::Listed { .. }).then_some((tenant, event, leaving))
+}
+
 impl Delivery {
     fn new(state: State, terms: Terms) -> Self {
-        Self { state, terms, resends: 0, intents: 0, calls: 0, is_swept: false }
+        Self { state, terms, resends: 0, intents: 0, calls: 0, is_heard: false, is_swept: false }
     }
 }
 

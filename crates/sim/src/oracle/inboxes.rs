@@ -30,6 +30,7 @@ impl Oracle {
         match &record.post.audience {
             Audience::List(list) => person.edges.get(list).map_or(Known::No, |edge| edge.covers(record)),
             Audience::Users(_) => record.meant(who.user, person.incarnation),
+            Audience::Strangers(_) => Known::No,
         }
     }
 
@@ -42,6 +43,7 @@ impl Oracle {
         if covers == Known::No
             || matches!(record.fate, Fate::Never | Fate::Beaten)
             || retracted == Known::Yes
+            || self.agenda.hides(record.event)
             || entries.is_some_and(super::Entries::is_deleted)
         {
             return Known::No;
@@ -240,7 +242,9 @@ impl Oracle {
         let mut latest: BTreeMap<u16, (Step, Ulid)> = BTreeMap::new();
         for view in seen.iter().rev() {
             let record = &self.records[self.identify(who, view)?.0];
-            let Some(actor) = record.post.actor else { continue };
+            // What is scheduled comes when it is due, whatever was said since.
+            let actor = record.post.actor.filter(|_| record.post.later.due.is_none());
+            let Some(actor) = actor else { continue };
             let (invoked, event) = latest.get(&actor).copied().unwrap_or_default();
             let told = || format!("{who:?} has {:?} above what actor {actor} said later", record.post);
             let accepted = if record.fate == Fate::Happened { record.acked } else { Step::MAX };

@@ -2,33 +2,37 @@
 //! own tables. A call whose answer was lost may have happened or not; what is read later decides, and from then on
 //! it holds.
 //!
-//! Reading order: `people` (users and their lists), `devices`, `posts` (requests, repeats, retractions), `entries` (what marks
-//! mean), `marks`, `inboxes` (what each user must, may and must not see), `sends` (what leaves the house), `finale`
-//! (lists and names at the end).
+//! Reading order: `beside` (what may be asked at once), `people` (users and their lists), `devices`, `posts` (requests, repeats, retractions), `entries` (what marks
+//! mean), `marks`, `inboxes` (what each user must, may and must not see), `sends` (what leaves the house), `later` (what is
+//! held back, called off by a key, and told by receipts), `finale` (lists and names at the end).
 
 mod audit;
+mod beside;
 mod devices;
 mod entries;
 mod finale;
 mod inboxes;
+mod later;
 mod marks;
 mod people;
 mod posts;
 mod sends;
 
 use crate::broken::{Broken, Invariant};
-use crate::call::{Answer, Call, List, Post, PostId, Token, Who};
+use crate::call::{Answer, Call, List, Post, PostId, Stranger, Token, Who};
 use entries::Entries;
 use fantail_node::ask::Refusal;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::ulid::Ulid;
+use later::Agenda;
 use people::Person;
-use posts::Record;
+use posts::{Fate, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use audit::check_audit;
 pub use devices::check_devices;
 pub use finale::check_lists;
+pub use later::Told;
 pub use sends::Due;
 
 /// A moment of the run.
@@ -56,6 +60,9 @@ pub struct Oracle {
     doubts: Vec<Doubt>,
     /// Tokens that were once put on the suppression list: whether they are, if that is known.
     suppressed: BTreeMap<(TenantId, Token), Option<bool>>,
+    agenda: Agenda,
+    /// Addresses whose user was deleted, or may have been.
+    forgotten: BTreeSet<Stranger>,
     pub seen: Seen,
 }
 
@@ -73,6 +80,12 @@ pub struct Seen {
     pub registered: u64,
     pub cancels: u64,
     pub enrolments: u64,
+    /// Events that were released when they were due, and that never were.
+    pub released: u64,
+    pub dropped: u64,
+    /// Events that were called off by a key.
+    pub called_off: u64,
+    pub receipts: u64,
 }
 
 /// A call under way.
@@ -127,6 +140,9 @@ impl Oracle {
             Call::Post { posts, .. } => posts.iter().for_each(|(post, _)| self.invoke_post(*post, step)),
             Call::Retract { post, .. } => self.records[post.0].retraction.in_flight += 1,
             Call::Cancel { post, .. } => self.records[post.0].may_be_cancelled = true,
+            Call::Forget { stranger } => drop(self.forgotten.insert(*stranger)),
+            Call::CancelKey { tenant, key } => self.invoke_cancel_key(*tenant, *key),
+            Call::Receipt { outcome, owner, .. } => self.invoke_receipt(*outcome, *owner),
             Call::Enrol { who, .. } => self.person(*who).readers += 1,
             Call::Mark { who, mark, target } => self.invoke_mark(*who, *mark, target, &mut open),
             Call::Poll { who, .. } => {
@@ -160,6 +176,7 @@ impl Oracle {
             (Call::DeleteUser { who }, Answer::Deleted(answer)) => {
                 self.heard_delete(who, sort(answer, failing)?)
             }
+            (Call::Forget { .. }, Answer::Deleted(answer)) => sort(answer, failing).map(drop),
             (Call::Duel { who, attribute, .. }, Answer::Duel { put, delete }) => {
                 self.heard_duel(who, attribute, sort(put, failing)?, sort(delete, failing)?)
             }
@@ -180,6 +197,12 @@ impl Oracle {
             }
             (Call::Cancel { tenant, post, .. }, Answer::Cancelled(answer)) => {
                 self.heard_cancel(tenant, post, sort(answer, failing)?)
+            }
+            (Call::CancelKey { tenant, key }, Answer::CalledOff(answer)) => {
+                self.heard_cancel_key(tenant, key, invoked, sort(answer, failing)?)
+            }
+            (Call::Receipt { reference, outcome, is_own, .. }, Answer::Receipt(answer)) => {
+                self.heard_receipt(reference, outcome, is_own, sort(answer, failing)?)
             }
             (Call::Enrol { who, address }, Answer::Enrolled(answer)) => {
                 self.heard_enrol(who, address, sort(answer, failing)?, now.step)
@@ -226,7 +249,6 @@ impl Oracle {
                 }
                 Call::Post { posts, .. } => posts.iter().for_each(|(post, _)| self.lose_post(*post)),
                 Call::Retract { post, .. } => self.records[post.0].retraction.lose(),
-                Call::Cancel { .. } => {}
                 Call::Enrol { who, address } => self.lose_enrol(who, address),
                 Call::Mark { who, mark, target } => {
                     self.mark_latecomers(who, mark, &target, &open.before);
@@ -237,7 +259,13 @@ impl Oracle {
                 Call::Register { who, device, .. } | Call::Unregister { who, device } => {
                     self.lose_device(who, device);
                 }
-                Call::Suppress { .. } | Call::ReadUser { .. } | Call::Audit { .. } => {}
+                Call::Cancel { .. }
+                | Call::CancelKey { .. }
+                | Call::Forget { .. }
+                | Call::Receipt { .. }
+                | Call::Suppress { .. }
+                | Call::ReadUser { .. }
+                | Call::Audit { .. } => {}
             }
         }
     }
@@ -249,7 +277,10 @@ impl Oracle {
 
     /// Every shard has taken everything that was durable.
     pub fn quiet(&mut self, step: Step) {
-        self.records.iter_mut().for_each(|record| record.quiet(step));
+        for record in &mut self.records {
+            let may_wait = self.agenda.may_wait(record);
+            record.quiet(step, may_wait);
+        }
     }
 
     #[must_use]
@@ -310,45 +341,6 @@ impl Oracle {
     #[must_use]
     pub fn everybody(&self) -> Vec<Who> {
         self.people.keys().copied().collect()
-    }
-
-    /// Whether a call can be judged beside what is under way: one writer per user, one change per edge at a time.
-    pub fn may_start(&mut self, call: &Call) -> bool {
-        match call {
-            Call::PutUsers { tenant, users } => {
-                users.iter().all(|(user, _)| self.person(Who { tenant: *tenant, user: *user }).may_write())
-            }
-            Call::DeleteUser { who } | Call::Duel { who, .. } => self.person(*who).may_write(),
-            Call::Edit { tenant, edges, .. } => edges
-                .iter()
-                .all(|(user, list)| self.person(Who { tenant: *tenant, user: *user }).may_edit(*list)),
-            Call::Mark { who, .. } => {
-                let person = self.person(*who);
-                person.may_use() && person.exists && person.marking.is_none()
-            }
-            Call::Poll { who, .. } => {
-                let person = self.person(*who);
-                person.may_use() && person.exists && !person.polling
-            }
-            Call::Walk { who, .. } => {
-                let person = self.person(*who);
-                person.may_use() && person.exists
-            }
-            Call::Enrol { who, .. } => {
-                let person = self.person(*who);
-                person.may_use() && person.exists
-            }
-            Call::Post { posts, .. } => posts.iter().all(|(post, _)| self.targets_are_judged(*post)),
-            Call::Register { who, .. } | Call::Unregister { who, .. } => {
-                let person = self.person(*who);
-                person.may_use() && person.exists && !person.devices.busy
-            }
-            // One at a time per token, so that the last answer says how it stands.
-            Call::Suppress { tenant, token, .. } => !self.calls.values().any(|open| {
-                matches!(open.call, Call::Suppress { tenant: t, token: o, .. } if (t, o) == (*tenant, *token))
-            }),
-            Call::Cancel { .. } | Call::Retract { .. } | Call::ReadUser { .. } | Call::Audit { .. } => true,
-        }
     }
 
     fn person(&mut self, who: Who) -> &mut Person {

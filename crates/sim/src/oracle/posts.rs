@@ -118,9 +118,9 @@ impl Record {
     }
 
     /// Everything durable has been taken.
-    pub fn quiet(&mut self, step: Step) {
+    pub fn quiet(&mut self, step: Step, may_wait: bool) {
         let readable = self.fate == Fate::Happened || (self.fate == Fate::Maybe && self.in_flight == 0);
-        if readable && self.settled.is_none() {
+        if readable && !may_wait && self.settled.is_none() {
             self.settled = Some(step);
         }
         if self.retraction.in_flight == 0 {
@@ -156,7 +156,7 @@ impl Oracle {
     pub(super) fn targets_are_judged(&mut self, post: PostId) -> bool {
         let Post { tenant, audience, .. } = self.records[post.0].post.clone();
         match audience {
-            Audience::List(_) => true,
+            Audience::List(_) | Audience::Strangers(_) => true,
             Audience::Users(users) => {
                 users.into_iter().all(|user| !self.person(Who { tenant, user }).retired)
             }
@@ -165,7 +165,10 @@ impl Oracle {
 
     pub(super) fn invoke_post(&mut self, id: PostId, step: Step) {
         self.aim(id);
+        let Post { tenant, later, .. } = self.records[id.0].post;
+        let is_called_off = later.cancellation.is_some_and(|key| self.is_calling_off(tenant, key));
         let record = &mut self.records[id.0];
+        record.may_be_cancelled |= is_called_off;
         record.attempts += 1;
         record.in_flight += 1;
         if record.fate == Fate::Never {

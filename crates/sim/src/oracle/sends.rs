@@ -7,7 +7,7 @@ use super::people::{Enrolled, Known};
 use super::posts::Fate;
 use super::{Heard, Oracle, Step, Who};
 use crate::broken::{Broken, Invariant};
-use crate::call::{Address, PostId};
+use crate::call::{Address, Audience, PostId, Stranger};
 use crate::provider::Sent;
 use fantail_node::ask::{ChannelKind, Refusal};
 use fantail_rules::ids::TenantId;
@@ -24,14 +24,15 @@ pub struct Due {
 
 impl Oracle {
     /// A provider was called: with something that was posted, for somebody who was meant.
-    pub fn judge_call(&self, sent: &Sent) -> Result<(), Broken> {
+    pub fn judge_call(&mut self, sent: &Sent) -> Result<(), Broken> {
         let told = || format!("{sent:?} for {:?}", String::from_utf8_lossy(&sent.endpoint));
-        let Some(post) = self.contents.get(&sent.content) else {
+        let Some(post) = self.contents.get(&sent.content).copied() else {
             return Invariant::Survives.broken(format!("nobody said {}", told()));
         };
-        let record = &self.records[post.0];
         // Tokens that go from hand to hand name nobody; `owners` watches over them.
         let owner = Address::owner(&sent.endpoint);
+        self.remember(sent, owner);
+        let record = &self.records[post.0];
         let own = owner.is_none_or(|owner| owner.tenant == sent.tenant) && record.post.tenant == sent.tenant;
         Invariant::Tenants.holds(own, || format!("{} of {:?}", told(), record.post))?;
         let wanted = record.post.channels.contains(sent.channel);
@@ -39,13 +40,34 @@ impl Oracle {
             .holds(wanted, || format!("{:?} does not leave like {}", record.post, told()))?;
         let happened = !matches!(record.fate, Fate::Never | Fate::Beaten);
         Invariant::Survives.holds(happened, || format!("{:?} was not accepted: {}", record.post, told()))?;
+        if Stranger::is_at(&sent.endpoint) {
+            let is_meant = matches!(&record.post.audience, Audience::Strangers(strangers)
+                if strangers.iter().any(|one| one.text().as_bytes() == sent.endpoint));
+            return Invariant::ExactlyOnce
+                .holds(is_meant, || format!("{:?} does not mean {}", record.post, told()));
+        }
         let Some(owner) = owner else { return Ok(()) };
         let Some(person) = self.people.get(&owner) else {
             return Invariant::ExactlyOnce.broken(format!("nobody is {owner:?}"));
         };
         // Of somebody who is deleted, or was, too little is known.
-        let is_meant = person.may_be_erased() || self.covers(owner, *post) != Known::No;
+        let is_meant = person.may_be_erased() || self.covers(owner, post) != Known::No;
         Invariant::ExactlyOnce.holds(is_meant, || format!("{owner:?} was not meant by {:?}", record.post))
+    }
+
+    /// Addresses that are nobody's and were surely written to; not those that somebody had deleted.
+    #[must_use]
+    pub fn strangers_due(&self) -> Vec<(Ulid, Stranger)> {
+        let mut dues = Vec::new();
+        for record in &self.records {
+            let Audience::Strangers(strangers) = &record.post.audience else { continue };
+            let Some(event) = record.event.filter(|_| record.is_settled_event()) else { continue };
+            if !record.may_be_cancelled && record.retraction.known() == Known::No {
+                let there = strangers.iter().filter(|one| !self.forgotten.contains(one));
+                dues.extend(there.map(|one| (event, *one)));
+            }
+        }
+        dues
     }
 
     /// Everybody who surely has an event, and surely had a device when it was posted.

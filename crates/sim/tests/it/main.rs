@@ -17,6 +17,7 @@ fn sum(reports: &[Report], count: impl Fn(&Report) -> u64) -> u64 {
 
 // Repeats are judged too, but DED-08 is not claimed as long as `--strict` runs break it.
 // proves: DEV-02, DEV-03, FAN-04, FAN-12, INB-02, INB-05, INB-06, INB-13, PRI-04, TEN-01
+// proves: SCH-01, SCH-02
 // proves: DED-01, DED-03, DED-04, DED-05, DED-06, DEL-14, DEL-15, DEL-19
 #[test]
 fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
@@ -41,12 +42,17 @@ fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
         ("outages of the provider", sum(&reports, |report| report.outages)),
         ("enrolments", sum(&reports, |report| report.seen.enrolments)),
         ("cancels", sum(&reports, |report| report.seen.cancels)),
+        ("events released when due", sum(&reports, |report| report.seen.released)),
+        ("events dropped before", sum(&reports, |report| report.seen.dropped)),
+        ("events called off by a key", sum(&reports, |report| report.seen.called_off)),
+        ("receipts", sum(&reports, |report| report.seen.receipts)),
         ("deliveries", sum(&reports, |report| report.deliveries)),
         ("accepted deliveries", sum(&reports, |report| report.accepted)),
         ("unconfirmed deliveries", sum(&reports, |report| report.unconfirmed)),
         ("dead letters", sum(&reports, |report| report.dead_letters)),
         ("resends", sum(&reports, |report| report.resends)),
         ("copies taken in", sum(&reports, |report| report.sent.taken)),
+        ("copies for addresses of nobody", sum(&reports, |report| report.sent.strangers)),
         ("refusals", sum(&reports, |report| report.sent.refused)),
         ("proofs of not being sent", sum(&reports, |report| report.sent.not_sent)),
         ("lost answers", sum(&reports, |report| report.sent.silent)),

@@ -1,0 +1,126 @@
+//! Every change of the control plane says what it replaced: the hashes of a thing's changes link up, and the last one is
+//! that of what the tables hold.
+
+use crate::harness::{Node, TENANT, sealed};
+use crate::{templates, webhooks};
+use fantail_machine::directory::DirectoryAsk;
+use fantail_machine::records::Stamped;
+use fantail_machine::records::difference::{Difference, hash};
+use fantail_machine::records::directory::DirectoryRecord;
+use fantail_machine::records::root::{RootRecord, Tenant};
+use fantail_machine::records::webhook::WebhookPut;
+use fantail_machine::root::template::Expect;
+use fantail_machine::root::{RootAsk, webhook};
+use fantail_machine::tables::root::{ApiKeyRow, api_key, tenant_key};
+use fantail_machine::tables::template;
+use fantail_machine::tables::webhook::WebhookRow;
+use fantail_machine::tables::{Row, get, webhook as webhook_table};
+use fantail_ports::audit::Digest;
+use fantail_rules::ids::{AddressHash, PartitionId};
+use fantail_rules::suppression::Reason;
+use std::collections::BTreeMap;
+
+/// The differences of each thing, in order.
+fn of_root(node: &Node) -> BTreeMap<String, Vec<Difference>> {
+    let mut all: BTreeMap<String, Vec<Difference>> = BTreeMap::new();
+    for bytes in &node.journal[&PartitionId::Root] {
+        let (what, difference) = match Stamped::<RootRecord>::decode(bytes).unwrap().record {
+            RootRecord::Layout(_) | RootRecord::WebhookFailing { .. } => continue,
+            RootRecord::TenantPut(tenant, difference) => (format!("tenant {}", tenant.slug), difference),
+            RootRecord::KeyPut(key, difference) => (format!("key {}", key.id), difference),
+            RootRecord::KeyRevoked { id, difference, .. } => (format!("key {id}"), difference),
+            RootRecord::TemplatePut(put) => (format!("template {}", put.id), put.difference),
+            RootRecord::TemplateActivated(set) => (format!("template {}", set.id), set.difference),
+            RootRecord::TemplateGone { id, difference, .. } => (format!("template {id}"), difference),
+            RootRecord::WebhookPut(put, difference) => (format!("webhook {}", put.id), difference),
+            RootRecord::WebhookSwitched(set) => (format!("webhook {}", set.id), set.difference),
+            RootRecord::WebhookGone { id, difference, .. } => (format!("webhook {id}"), difference),
+        };
+        all.entry(what).or_default().push(difference);
+    }
+    all
+}
+
+/// Each begins with nothing and goes on where the one before it ended.
+fn check_linked(what: &str, differences: &[Difference], changes: usize, last: Option<Digest>) {
+    assert_eq!(differences.len(), changes, "{what}");
+    let mut before = None;
+    for difference in differences {
+        assert_eq!(difference.before, before, "{what}");
+        assert_ne!(difference.after, before, "{what} changes");
+        before = difference.after;
+    }
+    assert_eq!(before, last, "{what} is as the tables have it");
+}
+
+fn stored<R: Row>(node: &Node, key: &[u8]) -> Option<Digest> {
+    let row = node.read(PartitionId::Root, |state| get::<R>(state.tables(), key).unwrap());
+    row.map(|row| hash(R::NAME, &row.encode()))
+}
+
+// proves: AUD-03
+#[test]
+fn changes_of_the_control_plane_link_up() {
+    let mut node = Node::new();
+    node.root(RootAsk::CreateTenant { slug: "a".into(), name: "A".into() });
+    let name = Some("B".into());
+    let (tier_up, retention_days, rate) = (None, None, None);
+    node.root(RootAsk::PatchTenant { tenant: TENANT, name, tier_up, retention_days, rate });
+    let (id, secret_hash, scopes) = (String::from("k1"), [1; 32], Vec::new());
+    node.root(RootAsk::CreateKey { tenant: TENANT, id, secret_hash, scopes, expires: None, rate: None });
+    node.now = node.now.plus(5);
+    node.root(RootAsk::RevokeKey { tenant: TENANT, id: "k1".into() });
+    webhooks::put(&mut node, "wh_1");
+    webhooks::switch(&mut node, "wh_1", Some("410"));
+    webhooks::fail(&mut node, "wh_1", true);
+    webhooks::switch(&mut node, "wh_1", None);
+    let (target, url) = (sealed(1), sealed(2));
+    let put = WebhookPut { tenant: TENANT, id: "wh_2".into(), target, url, events: 7 };
+    node.root(RootAsk::Webhook(webhook::Ask::Put(put)));
+    node.root(RootAsk::Webhook(webhook::Ask::Delete { tenant: TENANT, id: "wh_2".into() }));
+    for text in [1, 2] {
+        node.now = node.now.plus(5);
+        templates::put(&mut node, "order", Expect::Present, text);
+        templates::put(&mut node, "order", Expect::Unsaid, text);
+        templates::put(&mut node, "gone", Expect::Unsaid, text);
+    }
+    templates::set(&mut node, "order", Some(1), None);
+    templates::set(&mut node, "order", None, Some(false));
+    templates::delete(&mut node, "gone");
+
+    let all = of_root(&node);
+    check_linked("tenant", &all["tenant a"], 2, stored::<Tenant>(&node, &tenant_key(TENANT)));
+    check_linked("key", &all["key k1"], 2, stored::<ApiKeyRow>(&node, &api_key(TENANT, "k1")));
+    let key = webhook_table::key(TENANT, "wh_1");
+    check_linked("webhook", &all["webhook wh_1"], 3, stored::<WebhookRow>(&node, &key));
+    check_linked("webhook", &all["webhook wh_2"], 2, None);
+    check_linked("template", &all["template gone"], 2, None);
+    let row = node
+        .read(PartitionId::Root, |state| template::find(state.tables(), TENANT, "order").unwrap().unwrap());
+    // In force is the first text again.
+    let last = hash("template", &[&row.encode()[..], &templates::about(1).hash].concat());
+    check_linked("template", &all["template order"], 4, Some(last));
+}
+
+// proves: AUD-03
+#[test]
+fn suppressions_say_what_they_replace() {
+    let mut node = Node::new();
+    let (tenant, address) = (TENANT, AddressHash([7; 16]));
+    for reason in [Reason::Manual, Reason::Manual, Reason::HardBounce] {
+        node.directory(DirectoryAsk::Suppress { tenant, address, reason });
+    }
+    node.directory(DirectoryAsk::Unsuppress { tenant, address });
+    let records = node.journal.iter().filter(|(of, _)| matches!(of, PartitionId::Directory(_)));
+    let differences =
+        records.flat_map(|(_, records)| records).filter_map(
+            |bytes| match Stamped::<DirectoryRecord>::decode(bytes).unwrap().record {
+                DirectoryRecord::Suppressed { difference, .. } => Some(difference),
+                DirectoryRecord::Unsuppressed { difference, .. } => Some(difference),
+                DirectoryRecord::Claimed { .. }
+                | DirectoryRecord::Released { .. }
+                | DirectoryRecord::Told { .. } => None,
+            },
+        );
+    check_linked("suppression", &differences.collect::<Vec<_>>(), 3, None);
+}

@@ -1,0 +1,45 @@
+//! Who asked for something: the answer that every record carries and that the audit log repeats.
+//!
+//! What must never happen: a secret, or a person. A key is named by its public id.
+
+use std::sync::Arc;
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Actor {
+    /// Nobody: what the server does on its own.
+    #[default]
+    System,
+    /// Whoever holds the server's admin key.
+    Admin,
+    /// Whoever holds the API key with this id.
+    Key(Arc<str>),
+}
+
+impl Actor {
+    /// As the audit log shows it. Ids of keys are longer than the other two words.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::System => "system",
+            Self::Admin => "admin",
+            Self::Key(id) => id,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: AUD-03
+    #[test]
+    fn everybody_has_a_name() {
+        for (actor, name) in [
+            (Actor::default(), "system"),
+            (Actor::Admin, "admin"),
+            (Actor::Key("0123456789AB".into()), "0123456789AB"),
+        ] {
+            assert_eq!(actor.name(), name);
+        }
+    }
+}

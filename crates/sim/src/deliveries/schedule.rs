@@ -1,0 +1,72 @@
+//! What fronts hold back: released once, not before it is due, and never after it was called off.
+
+use super::Deliveries;
+use crate::broken::{Broken, Invariant};
+use fantail_machine::records::front::FrontRecord;
+use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::ulid::Ulid;
+use std::collections::BTreeMap;
+
+/// What nobody is told when it happens.
+#[derive(Clone, Copy, Debug)]
+pub enum News {
+    /// Nobody has it before it is released.
+    Held(Ulid),
+    Released(Ulid),
+    /// It was called off or retracted before it was due.
+    Dropped(Ulid),
+    CalledOff(Ulid),
+}
+
+#[derive(Default)]
+pub(super) struct Schedule {
+    held: BTreeMap<(TenantId, Ulid), Millis>,
+    news: Vec<News>,
+}
+
+impl Deliveries {
+    /// What happened since it was last asked for, in order.
+    pub fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.schedule.news)
+    }
+}
+
+impl Schedule {
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    pub fn fold(&mut self, record: &FrontRecord, at: Millis) -> Result<(), Broken> {
+        match record {
+            FrontRecord::Admitted(admitted) => {
+                if let Some(due) = admitted.options.due {
+                    self.held.insert((admitted.tenant, admitted.event), due);
+                    self.news.push(News::Held(admitted.event));
+                }
+            }
+            FrontRecord::Released(released) => {
+                let due = self.held.remove(&(released.tenant, released.event));
+                Invariant::CalledOff.holds(due.is_some(), || {
+                    format!("{} is released, but it is not held back", released.event)
+                })?;
+                Invariant::Time.holds(due.is_some_and(|due| at >= due), || {
+                    format!("{} is released at {at}, before {due:?}", released.event)
+                })?;
+                self.news.push(News::Released(released.event));
+            }
+            FrontRecord::Retracted { tenant, event } => self.drop_held(*tenant, *event),
+            FrontRecord::Cancelled { tenant, event } => {
+                self.drop_held(*tenant, *event);
+                self.news.push(News::CalledOff(*event));
+            }
+            FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } | FrontRecord::Part { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn drop_held(&mut self, tenant: TenantId, event: Ulid) {
+        if self.held.remove(&(tenant, event)).is_some() {
+            self.news.push(News::Dropped(event));
+        }
+    }
+}
