@@ -3,6 +3,7 @@
 //! Comes from: `workload`. Goes to: `perform`, and to `oracle`, which hears of every call before it starts and of every
 //! answer as it comes.
 
+use crate::template;
 use fantail_node::ask::{
     Accepted, AudienceAsk, Called, ChannelSet, Counts, EdgeChange, EventAsk, InboxPage, ListAsk,
     NotificationView, OptionsAsk, Outcome, Priority, Refusal, Registered, Upserted, UserView,
@@ -86,6 +87,8 @@ pub struct Post {
     pub channels: ChannelSet,
     pub priority: Priority,
     pub later: Later,
+    /// Says what `template` makes of it, to each reader in its own language.
+    pub by_template: bool,
 }
 
 /// When it is to be sent, and how it can be called off.
@@ -123,6 +126,9 @@ impl Post {
     /// Names its tenant, so that a leak shows.
     #[must_use]
     pub fn content(&self) -> Vec<u8> {
+        if self.by_template {
+            return template::content(self);
+        }
         format!("{{\"tenant\":{},\"key\":{},\"body\":{}}}", self.tenant, self.key, self.body).into_bytes()
     }
 

@@ -1,7 +1,7 @@
 //! The simulator: the production node on the memory engines, in one thread, with an order, a clock and faults that
 //! a seed chooses, judged by an oracle that hears only what clients hear. Same seed, same bytes.
 //!
-//! Reading order: what runs (`executor`, `world`, `provider`), who asks (`swarm`, `workload`, `call`, `perform`), who
+//! Reading order: what runs (`executor`, `world`, `provider`), who asks (`swarm`, `workload`, `call`, `template`, `perform`), who
 //! judges (`oracle`, `owners`, `deliveries`, `broken`), how a run goes (`run`, `judge`, `phases`, `trace`), and whether the judge
 //! is any good (`planted`).
 
@@ -13,6 +13,7 @@ mod world;
 mod call;
 mod perform;
 mod swarm;
+mod template;
 mod workload;
 
 pub mod broken;

@@ -1,10 +1,11 @@
 //! A call becomes requests on the node's public surface, nothing else.
 
 use crate::call::{
-    Address, Answer, Audience, Call, DeviceNo, List, Post, Stranger, Target, Token, Who, attributes,
+    Address, Answer, Audience, Call, DeviceNo, List, Post, PostId, Stranger, Target, Token, Who, attributes,
     cancellation_name, device_name, token_text, user_name,
 };
 use crate::executor::Executor;
+use crate::template;
 use fantail_memory::clock::ManualClock;
 use fantail_node::Node;
 use fantail_node::ask::{
@@ -16,6 +17,7 @@ use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
+use fantail_rules::ids::TenantId;
 use fantail_rules::marks::State;
 use fantail_rules::suppression::Reason;
 use std::future::{Future, poll_fn};
@@ -45,8 +47,7 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             {
                 return Answer::Posted(vec![notify(&node, post, strangers).await]);
             }
-            let asks = posts.iter().map(|(_, post)| post.ask()).collect();
-            Answer::Posted(node.post_events(tenant, asks).await)
+            Answer::Posted(post_all(&node, tenant, &posts).await)
         }
         Call::Retract { tenant, event, .. } => Answer::Retracted(node.retract(tenant, event).await),
         Call::Cancel { tenant, event, .. } => Answer::Cancelled(node.cancel(tenant, event).await),
@@ -92,6 +93,22 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
         }
         Call::Walk { who, limit } => Answer::Walked(walk(&node, who, limit, &tasks, &clock).await),
     }
+}
+
+/// Those by template are rendered with what the node has stored.
+async fn post_all(node: &Node, tenant: TenantId, posts: &[(PostId, Post)]) -> Vec<Result<Accepted, Refusal>> {
+    let mut asks = Vec::with_capacity(posts.len());
+    for (_, post) in posts {
+        let mut ask = post.ask();
+        if post.by_template {
+            match node.compiled(tenant, template::TEMPLATE, None) {
+                Ok((compiled, version)) => ask.content = template::render(&compiled, version, post),
+                Err(refusal) => return vec![Err(refusal); posts.len()],
+            }
+        }
+        asks.push(ask);
+    }
+    node.post_events(tenant, asks).await
 }
 
 /// As the API does it: first who they are, then what they are told.
@@ -161,7 +178,8 @@ async fn enrol(
 }
 
 fn user_ask(user: u16, attribute: u64) -> UserAsk {
-    UserAsk { user: user_name(user), attributes: attributes(attribute), profile: ProfileAsk::default() }
+    let profile = ProfileAsk { locale: template::locale_of(user).to_owned(), ..ProfileAsk::default() };
+    UserAsk { user: user_name(user), attributes: attributes(attribute), profile }
 }
 
 pub async fn page(node: &Node, who: Who, from: InboxFrom, limit: usize) -> Result<InboxPage, Refusal> {

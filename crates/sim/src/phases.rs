@@ -7,6 +7,7 @@ use crate::executor::at_once;
 use crate::oracle::{Due, check_audit, check_devices, check_lists};
 use crate::perform::page;
 use crate::run::Sim;
+use crate::template;
 use crate::workload::Workload;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::front::{Audience, FrontRecord};
@@ -58,6 +59,7 @@ impl Sim {
             let made = self.ask(move |node| async move {
                 let ask = TenantAsk { slug: format!("t{number}"), name: format!("tenant {number}") };
                 let made = node.create_tenant(ask).await?;
+                node.put_template(made.id, template::ask()).await?;
                 let patch = TenantPatch { tier_up: Some(TIER_UP_MIN), ..TenantPatch::default() };
                 node.patch_tenant(made.id, patch).await
             })?;

@@ -38,6 +38,8 @@ pub struct Swarm {
     pub receipts: bool,
     /// Addresses that are nobody's are sent to.
     pub strangers: bool,
+    /// Events are rendered from a template, in the language of each reader.
+    pub templates: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
     pub flush_weight: u64,
 }
@@ -74,6 +76,7 @@ impl Swarm {
             cancellation_keys: chance.percent(60),
             receipts: chance.percent(70),
             strangers: chance.percent(60),
+            templates: chance.percent(60),
         }
     }
 }

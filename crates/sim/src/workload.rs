@@ -215,7 +215,8 @@ impl Workload {
             let (actor, audience) = self.audience();
             let (channels, priority) = self.leaves();
             let (key, later) = (self.keys[index], self.later());
-            let post = Post { tenant, key, body: 0, actor, audience, channels, priority, later };
+            let by_template = self.swarm.templates && self.chance.percent(30);
+            let post = Post { tenant, key, body: 0, actor, audience, channels, priority, later, by_template };
             posts.push((oracle.write_down(post.clone()), post));
         }
         if self.chance.percent(5) {

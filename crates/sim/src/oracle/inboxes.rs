@@ -8,7 +8,8 @@ use super::posts::{Fate, Record};
 use super::{Heard, Now, Open, Oracle, Step, Who};
 use crate::broken::{Broken, Invariant};
 use crate::call::{Audience, PostId, actor_name};
-use fantail_node::ask::{InboxPage, NotificationView, Refusal};
+use crate::template;
+use fantail_node::ask::{ChannelKind, InboxPage, NotificationView, Refusal};
 use fantail_rules::ids::Arrival;
 use fantail_rules::ulid::Ulid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,6 +173,7 @@ impl Oracle {
                 self.records[post.0].retraction.decide(false);
             }
             self.judge_actor(who, post, view)?;
+            self.judge_text(who, post, view)?;
             let person = self.person(who);
             let arrival = *person.arrivals.entry(post).or_insert(view.arrival);
             Invariant::ExactlyOnce
@@ -188,6 +190,20 @@ impl Oracle {
             posts.push(post);
         }
         Ok(posts)
+    }
+
+    /// What a template says, everybody reads in their own language.
+    fn judge_text(&mut self, who: Who, post: PostId, view: &NotificationView) -> Result<(), Broken> {
+        let own = self.post(post);
+        let expected = if own.by_template {
+            template::expected(own, ChannelKind::InApp, template::locale_of(who.user))
+        } else {
+            None
+        };
+        Invariant::Survives
+            .holds(view.content == expected, || format!("{who:?} reads {view:?} of {:?}", self.post(post)))?;
+        self.seen.translated += u64::from(expected.is_some());
+        Ok(())
     }
 
     /// An author whose key was destroyed may be unnamed.

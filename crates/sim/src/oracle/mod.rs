@@ -20,6 +20,7 @@ mod sends;
 
 use crate::broken::{Broken, Invariant};
 use crate::call::{Answer, Call, List, Post, PostId, Stranger, Token, Who};
+use crate::template;
 use entries::Entries;
 use fantail_node::ask::Refusal;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
@@ -86,6 +87,8 @@ pub struct Seen {
     /// Events that were called off by a key.
     pub called_off: u64,
     pub receipts: u64,
+    /// Entries and messages in a language of their own.
+    pub translated: u64,
 }
 
 /// A call under way.
@@ -293,6 +296,9 @@ impl Oracle {
         let id = PostId(self.records.len());
         self.keys.entry((post.tenant, post.key)).or_default().push(id);
         self.contents.insert(post.content(), id);
+        if post.by_template {
+            self.contents.extend(template::bodies(&post).map(|body| (body, id)));
+        }
         self.records.push(Record::new(post));
         id
     }

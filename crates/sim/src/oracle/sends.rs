@@ -9,6 +9,7 @@ use super::{Heard, Oracle, Step, Who};
 use crate::broken::{Broken, Invariant};
 use crate::call::{Address, Audience, PostId, Stranger};
 use crate::provider::Sent;
+use crate::template;
 use fantail_node::ask::{ChannelKind, Refusal};
 use fantail_rules::ids::TenantId;
 use fantail_rules::ulid::Ulid;
@@ -51,6 +52,9 @@ impl Oracle {
             return Invariant::ExactlyOnce.broken(format!("nobody is {owner:?}"));
         };
         // Of somebody who is deleted, or was, too little is known.
+        let expected = || template::expected(&record.post, sent.channel, template::locale_of(owner.user));
+        let is_own = !record.post.by_template || expected().as_ref() == Some(&sent.content);
+        Invariant::ExactlyOnce.holds(is_own, || format!("{owner:?} gets another text: {}", told()))?;
         let is_meant = person.may_be_erased() || self.covers(owner, post) != Known::No;
         Invariant::ExactlyOnce.holds(is_meant, || format!("{owner:?} was not meant by {:?}", record.post))
     }

@@ -50,10 +50,14 @@ pub enum Bug {
     ForgetsOutcomes,
     /// Now and then a parcel is planned, and the work is as before.
     RepeatsWork,
+    /// What is held back until it is due is not remembered.
+    ForgetsSchedule,
+    /// What was accepted under a cancellation key is not remembered.
+    ForgetsCancellationKeys,
 }
 
 impl Bug {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -69,6 +73,8 @@ impl Bug {
         Self::RetriesAccepted,
         Self::ForgetsOutcomes,
         Self::RepeatsWork,
+        Self::ForgetsSchedule,
+        Self::ForgetsCancellationKeys,
     ];
 
     pub(crate) fn journal(bug: Option<Self>, journal: MemoryJournal) -> Arc<dyn Journal> {

@@ -44,6 +44,8 @@ impl Forgetful {
             Bug::ForgetsFlags => &[Family::Flags],
             Bug::ForgetsTakes => &[Family::TakenFrom],
             Bug::ForgetsOwners => &[Family::Address],
+            Bug::ForgetsSchedule => &[Family::Scheduled],
+            Bug::ForgetsCancellationKeys => &[Family::CancellationKey],
             Bug::AcksBeforeDurable
             | Bug::TearsBatches
             | Bug::LosesListEdits

@@ -50,6 +50,7 @@ impl Workload {
             channels: ChannelSet::EMPTY.with(kind),
             priority: self.leaves().1,
             later: self.later(),
+            by_template: false,
         };
         Call::Post { tenant, posts: vec![(oracle.write_down(post.clone()), post)] }
     }

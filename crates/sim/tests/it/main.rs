@@ -45,6 +45,7 @@ fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
         ("events released when due", sum(&reports, |report| report.seen.released)),
         ("events dropped before", sum(&reports, |report| report.seen.dropped)),
         ("events called off by a key", sum(&reports, |report| report.seen.called_off)),
+        ("entries in the reader's language", sum(&reports, |report| report.seen.translated)),
         ("receipts", sum(&reports, |report| report.seen.receipts)),
         ("deliveries", sum(&reports, |report| report.deliveries)),
         ("accepted deliveries", sum(&reports, |report| report.accepted)),
