@@ -2,6 +2,7 @@
 //! problem documents are `api`'s; sealing, hashing and sharding are `accept`'s.
 
 mod deliveries;
+mod endpoints;
 mod options;
 pub mod templates;
 mod tenants;
@@ -10,6 +11,7 @@ pub use deliveries::{
     ChannelStatus, DeadLetter, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Outcome, Phase,
     ReceiptAsk, RecipientPage, RecipientStatus, RenderedView,
 };
+pub use endpoints::{Channel, DeviceAsk, DeviceView, Registered, SuppressionAsk, SuppressionView};
 pub use options::{Called, OptionsAsk};
 pub use tenants::{KeyAsk, KeyView, Rate, TenantAsk, TenantPatch, TenantView};
 
@@ -21,11 +23,10 @@ pub use fantail_machine::tables::ledger::ParcelId;
 pub use fantail_machine::tables::work::Halt;
 pub use fantail_rules::attempt::{Class, State as DeliveryState};
 pub use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
-use fantail_rules::endpoint::{Platform, Status};
+use fantail_rules::endpoint::Platform;
 use fantail_rules::ids::{Arrival, KeyNo, Millis, ShardNo, UserNo};
 use fantail_rules::marks::{Mark, State};
 pub use fantail_rules::priority::Priority;
-use fantail_rules::suppression::Reason;
 use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
 use fantail_wire::template::Problem;
@@ -161,63 +162,6 @@ pub struct UserView {
     pub channels: Vec<Channel>,
     pub created_at: Millis,
     pub updated_at: Millis,
-}
-
-/// One way to reach a user.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Channel {
-    pub kind: ChannelKind,
-    pub status: Status,
-    /// Of the profile's addresses only: tokens and URLs of devices are not shown.
-    pub address: Option<String>,
-}
-
-/// A device that is registered.
-#[derive(Clone, Debug)]
-pub struct DeviceAsk {
-    pub user: String,
-    pub device: String,
-    pub kind: ChannelKind,
-    pub platform: Platform,
-    /// What the channel needs to send there: the token, or for webhooks URL and secret as JSON.
-    pub address: Vec<u8>,
-    pub identity: String,
-    /// What else is known of it, as JSON; may be empty.
-    pub meta: Vec<u8>,
-    /// What the user said about this channel.
-    pub consent: Option<ConsentAsk>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Registered {
-    pub status: Status,
-    /// The device was not known before.
-    pub created: bool,
-}
-
-/// A device as its tenant sees it. Tokens are not shown again.
-#[derive(Clone, Debug)]
-pub struct DeviceView {
-    pub device: String,
-    pub kind: ChannelKind,
-    pub platform: Platform,
-    pub meta: Vec<u8>,
-    pub status: Status,
-    pub registered_at: Millis,
-    pub last_seen_at: Millis,
-}
-
-/// An address that nothing is sent to, or that is asked about.
-#[derive(Clone, Debug)]
-pub struct SuppressionAsk {
-    pub kind: ChannelKind,
-    pub identity: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SuppressionView {
-    pub reason: Reason,
-    pub since: Millis,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -197,6 +197,25 @@ impl UserPut {
     }
 }
 
+impl Given {
+    fn write(&self, w: &mut Writer) {
+        w.varint(self.front.0.into()).position(self.position).tenant(self.tenant).ulid(self.event);
+        w.option(self.delivery.as_ref(), |w, delivery| delivery.write(w));
+        w.ascending(self.members.iter().map(|member| member.0));
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            front: FrontNo(r.u16()?),
+            position: r.position()?,
+            tenant: r.tenant()?,
+            event: r.ulid()?,
+            delivery: r.option(Delivery::read)?,
+            members: r.ascending()?.into_iter().map(UserNo).collect(),
+        })
+    }
+}
+
 impl Edge {
     fn write(&self, w: &mut Writer) {
         w.user(self.user).list_id(self.list).option(self.name.as_ref(), |w, name| {
@@ -255,12 +274,7 @@ impl Fact for ShardRecord {
             Self::Take { front, from, to } => {
                 w.varint(front.0.into()).position(*from).position(*to);
             }
-            Self::Given(given) => {
-                w.varint(given.front.0.into()).position(given.position);
-                w.tenant(given.tenant).ulid(given.event);
-                w.option(given.delivery.as_ref(), |w, delivery| delivery.write(w));
-                w.ascending(given.members.iter().map(|member| member.0));
-            }
+            Self::Given(given) => given.write(w),
             Self::Marked { tenant, user, mark, arrivals } => {
                 mark::write(w.tenant(*tenant).user(*user), *mark);
                 w.ascending(arrivals.iter().map(|arrival| arrival.0));
@@ -335,14 +349,7 @@ impl Fact for ShardRecord {
                 Self::Edges { tenant, change, edges: r.list(Edge::read)? }
             }
             4 => Self::Take { front: FrontNo(r.u16()?), from: r.position()?, to: r.position()? },
-            5 => Self::Given(Given {
-                front: FrontNo(r.u16()?),
-                position: r.position()?,
-                tenant: r.tenant()?,
-                event: r.ulid()?,
-                delivery: r.option(Delivery::read)?,
-                members: r.ascending()?.into_iter().map(UserNo).collect(),
-            }),
+            5 => Self::Given(Given::read(r)?),
             6 => Self::Marked {
                 tenant: r.tenant()?,
                 user: r.user()?,

@@ -120,7 +120,7 @@ fn a_provider_that_fails_every_fifth_and_recovers_has_everything_in_the_end() {
 #[test]
 fn a_flood_is_not_before_the_next_one_of_other_tenants_and_not_before_what_is_critical() {
     const CROWD: usize = 1_000;
-    const FLOOD: usize = 8;
+    const FLOOD: usize = 16;
     const OTHERS: usize = 4;
     let post = Post::new();
     let server = post.start(&[]);
