@@ -50,7 +50,7 @@ async fn serve(config: Config) -> Result<()> {
 
     let tasks = Arc::new(SystemTasks { handle: Handle::current(), clock: clock.clone() });
     let exporter = config.collector.clone().map(Exporter::start).transpose();
-    let exporter = exporter.context("cannot start the thread that exports traces")?;
+    let exporter = exporter.context("cannot export traces")?;
     let surroundings =
         Surroundings { clock, entropy: entropy.clone(), tasks, connections, exporter: exporter.as_ref() };
     let mut running = tokio::select! {

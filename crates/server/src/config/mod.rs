@@ -5,7 +5,7 @@ mod settings;
 
 pub use settings::{SETTINGS, Setting};
 
-use crate::otlp::{Endpoint, EndpointError};
+use crate::otlp;
 use fantail_api::key;
 use fantail_channels::webhook;
 use fantail_channels::webhook::address::Network;
@@ -43,7 +43,7 @@ pub struct Config {
     pub producers: producers::Defaults,
     pub checkpoint_every: Duration,
     /// Where traces go.
-    pub collector: Option<Endpoint>,
+    pub collector: Option<otlp::Settings>,
 }
 
 /// How messages leave.
@@ -222,14 +222,19 @@ impl Layers {
         Ok(Delivery { stub_arrivals, stub_faults, queue_max, die_at, webhook, webhook_patience_ms })
     }
 
-    fn collector(&self) -> Result<Option<Endpoint>, ConfigError> {
-        match self.get("otlp.endpoint").0 {
-            "" => Ok(None),
-            text => text
-                .parse()
-                .map(Some)
-                .map_err(|wrong: EndpointError| self.invalid("otlp.endpoint", &wrong.to_string())),
+    fn collector(&self) -> Result<Option<otlp::Settings>, ConfigError> {
+        let (endpoint, headers) = (self.get("otlp.endpoint").0, self.get("otlp.headers").0);
+        let headers = headers
+            .parse()
+            .map_err(|wrong: otlp::HeadersError| self.invalid("otlp.headers", &wrong.to_string()))?;
+        if endpoint.is_empty() {
+            return Ok(None);
         }
+        let endpoint = endpoint
+            .parse()
+            .map_err(|wrong: otlp::EndpointError| self.invalid("otlp.endpoint", &wrong.to_string()))?;
+        let roots = Some(self.get("otlp.roots").0).filter(|file| !file.is_empty()).map(PathBuf::from);
+        Ok(Some(otlp::Settings { endpoint, headers, roots }))
     }
 
     fn rate(&self, rate: &'static str, burst: &'static str) -> Result<Option<Rate>, ConfigError> {

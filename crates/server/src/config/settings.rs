@@ -113,7 +113,17 @@ pub const SETTINGS: &[Setting] = &[
     text(
         "otlp.endpoint",
         "",
-        "A collector that gets traces by OTLP over HTTP, like http://127.0.0.1:4318/v1/traces. Empty: none are made.",
+        "A collector that gets traces by OTLP over HTTP, like http://127.0.0.1:4318/v1/traces, or https. Empty: none are \
+         made.",
+    ),
+    secret(
+        "otlp.headers",
+        "Headers for the collector, like api-key=abc,x-org=7, values percent-encoded. Prefer the environment.",
+    ),
+    text(
+        "otlp.roots",
+        "",
+        "A file with certificates in PEM that vouch for the collector, beside those of the web.",
     ),
     number(
         "delivery.queue_max",

@@ -4,14 +4,19 @@
 //! the address of `otlp.endpoint`. A full queue drops the span, a collector that does not take a batch loses it; both are
 //! counted. Nothing is tried again: spans are for looking at, and the ledger is the truth.
 //!
-//! What must never happen: a delivery that waits for a collector.
+//! What must never happen: a delivery that waits for a collector; a header of ours in a log.
 
+mod collector;
 mod endpoint;
+mod headers;
 
 mod payload;
 
+pub use collector::Settings;
 pub use endpoint::{Endpoint, EndpointError};
+pub use headers::{Headers, HeadersError};
 
+use collector::Collector;
 use fantail_api::telemetry::Text;
 use fantail_ports::trace::{Span, Tracer};
 use std::sync::Arc;
@@ -76,12 +81,13 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    pub fn start(endpoint: Endpoint) -> std::io::Result<Self> {
+    pub fn start(settings: Settings) -> std::io::Result<Self> {
+        let collector = Collector::new(settings)?;
         let (spans, waiting) = sync_channel(QUEUE_MAX);
         let (stop, stopped) = sync_channel(1);
         let (end, ended) = sync_channel(1);
         let counts = Arc::new(Counts::default());
-        let mut worker = Worker { endpoint, waiting, stopped, counts: counts.clone(), complained: None };
+        let mut worker = Worker { collector, waiting, stopped, counts: counts.clone(), complained: None };
         Builder::new().name("otlp".to_owned()).spawn(move || {
             worker.run();
             if end.try_send(()).is_err() {
@@ -100,7 +106,7 @@ impl Exporter {
 }
 
 struct Worker {
-    endpoint: Endpoint,
+    collector: Collector,
     waiting: Receiver<Span>,
     stopped: Receiver<()>,
     counts: Arc<Counts>,
@@ -139,7 +145,7 @@ impl Worker {
 
     fn send(&mut self, batch: &[Span]) {
         let count = batch.len() as u64;
-        match self.endpoint.post(&payload::body(batch)) {
+        match self.collector.post(&payload::body(batch)) {
             Ok(()) => {
                 self.counts.exported.fetch_add(count, Relaxed);
             }

@@ -49,7 +49,9 @@ fn what_a_collector_does_not_take_is_counted_as_lost() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
     drop(listener);
-    let exporter = Exporter::start(endpoint.parse().expect("an endpoint")).expect("a thread");
+    let endpoint = endpoint.parse().expect("an endpoint");
+    let settings = Settings { endpoint, headers: Headers::default(), roots: None };
+    let exporter = Exporter::start(settings).expect("a thread");
     exporter.tracer.record(span());
     exporter.stop();
     assert_eq!((exporter.counts.failed.load(Relaxed), exporter.counts.exported.load(Relaxed)), (1, 0));

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, version};
 
 /// Writes a certificate for localhost and its key.
-fn certificate(directory: &Directory, name: &str) -> (String, String) {
+pub fn certificate(directory: &Directory, name: &str) -> (String, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     let (cert, key) = (directory.path(&format!("{name}.pem")), directory.path(&format!("{name}.key")));
     std::fs::write(&cert, made.cert.pem()).expect("a file");

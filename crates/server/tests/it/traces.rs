@@ -1,14 +1,19 @@
 //! Traces, as a collector gets them and as they are told on demand.
 
 use crate::deliveries::{Post, metric, notification, register, send};
+use crate::tls::certificate;
 use crate::world::{eventually, expect, follow, post, put_user, refused};
 use fantail_rules::trace::TraceId;
 use fantail_rules::ulid::Ulid;
 use fantail_server::client::Request;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 const CALLER_TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER_SPAN: &str = "00f067aa0ba902b7";
@@ -17,24 +22,61 @@ const CALLER_SPAN: &str = "00f067aa0ba902b7";
 struct Collector {
     endpoint: String,
     spans: Arc<Mutex<Vec<Value>>>,
+    /// The heads of all requests.
+    heads: Arc<Mutex<String>>,
 }
+
+/// A connection as the collector has it.
+trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
 
 impl Collector {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
-        let spans: Arc<Mutex<Vec<Value>>> = Arc::default();
-        let kept = spans.clone();
+        Self::listen(endpoint, listener, |stream| Box::new(stream))
+    }
+
+    fn over_tls(cert: &str, key: &str) -> Self {
+        let chain = vec![CertificateDer::from_pem_file(cert).expect("a certificate")];
+        let key = PrivateKeyDer::from_pem_file(key).expect("a key");
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("TLS")
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .expect("the key of the certificate");
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let endpoint = format!("https://localhost:{}", listener.local_addr().expect("an address").port());
+        Self::listen(endpoint, listener, move |stream| {
+            let connection = ServerConnection::new(config.clone()).expect("a connection");
+            Box::new(StreamOwned::new(connection, stream))
+        })
+    }
+
+    fn listen(
+        endpoint: String,
+        listener: TcpListener,
+        open: impl Fn(TcpStream) -> Box<dyn Stream> + Send + 'static,
+    ) -> Self {
+        let (spans, heads): (Arc<Mutex<Vec<Value>>>, Arc<Mutex<String>>) = Default::default();
+        let (kept, kept_heads) = (spans.clone(), heads.clone());
         std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let body = read_request(&mut BufReader::new(&stream));
+            for stream in listener.incoming().flatten() {
+                let mut stream = BufReader::new(open(stream));
+                // A caller that does not believe in us says nothing.
+                let Some((head, body)) = read_request(&mut stream) else { continue };
                 let all = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
                 let all = all.as_array().expect("spans").clone();
                 kept.lock().unwrap_or_else(PoisonError::into_inner).extend(all);
-                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").expect("it listens");
+                kept_heads.lock().unwrap_or_else(PoisonError::into_inner).push_str(&head);
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+                stream.get_mut().write_all(answer).expect("it listens");
             }
         });
-        Self { endpoint, spans }
+        Self { endpoint, spans, heads }
     }
 
     fn spans(&self) -> Vec<Value> {
@@ -51,11 +93,12 @@ impl Collector {
     }
 }
 
-fn read_request(stream: &mut impl BufRead) -> Value {
-    let mut length = 0;
+fn read_request(stream: &mut impl BufRead) -> Option<(String, Value)> {
+    let (mut head, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
-        stream.read_line(&mut line).expect("a line");
+        stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        head.push_str(&line);
         if let Some(text) = line.strip_prefix("content-length: ") {
             length = text.trim().parse().expect("a number");
         }
@@ -65,7 +108,7 @@ fn read_request(stream: &mut impl BufRead) -> Value {
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).expect("a body");
-    serde_json::from_slice(&body).expect("JSON")
+    Some((head, serde_json::from_slice(&body).expect("JSON")))
 }
 
 fn trace_id(event: &str) -> String {
@@ -200,5 +243,39 @@ fn attempts_are_told_and_a_collector_that_is_away_hinders_nothing() {
     eventually("spans were lost, and counted", || {
         (metric(&mut client, "fantail_trace_spans_total", "failed") >= 5).then_some(())
     });
+    server.stop();
+}
+
+// proves: OBS-02
+#[test]
+fn a_collector_farther_away_is_spoken_to_by_tls_with_its_key() {
+    let house = Post::new();
+    let (cert, key) = certificate(&house.directory, "collector");
+    let collector = Collector::over_tls(&cert, &key);
+    let headers = "Authorization=Bearer%20s3cr3t-of-the-collector,x-org=7";
+    let mut environment =
+        vec![("FANTAIL_OTLP_ENDPOINT", collector.endpoint.as_str()), ("FANTAIL_OTLP_HEADERS", headers)];
+    // Nobody vouches for it: it is told nothing, least of all the key.
+    let server = house.start(&environment);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:ok/ann");
+    send(&mut client, &notification("n1", &["ann"], json!({})));
+    eventually("spans were lost, and counted", || {
+        (metric(&mut client, "fantail_trace_spans_total", "failed") >= 5).then_some(())
+    });
+    assert!(collector.spans().is_empty());
+    assert!(!server.log().contains("s3cr3t"), "{}", server.log());
+    server.stop();
+
+    environment.push(("FANTAIL_OTLP_ROOTS", &cert));
+    let server = house.start(&environment);
+    let id = send(&mut server.client(), &notification("n2", &["ann"], json!({})));
+    collector.eventually(&id, 5);
+    let heads = collector.heads.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for line in ["authorization: Bearer s3cr3t-of-the-collector\r\n", "x-org: 7\r\n"] {
+        assert!(heads.contains(line), "{heads}");
+    }
+    assert!(!server.log().contains("s3cr3t"), "{}", server.log());
     server.stop();
 }
