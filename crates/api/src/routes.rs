@@ -57,7 +57,7 @@ const PAGE: &[&str] = &["limit", "cursor"];
 /// All of them: tables by subject, one behind the other.
 pub static ROUTES: &[Route] = &ALL;
 
-const ALL: [Route;
+static ALL: [Route;
     CORE.len()
         + sent::ROUTES.len()
         + ENDPOINTS.len()
