@@ -9,6 +9,8 @@ pub enum Invariant {
     Terminal = 1,
     /// 2: acknowledged survives; unacknowledged exists whole or not at all.
     Survives = 2,
+    /// 3: nothing is pushed to whoever has not agreed, or not any more.
+    Consent = 3,
     /// 5: no more copies than were counted, and one at most of what nobody waits for.
     Copies = 5,
     /// 6: what is told as accepted was taken in, what is told as not sent was not.

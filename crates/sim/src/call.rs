@@ -253,6 +253,11 @@ pub enum Call {
         mark: Mark,
         target: Target,
     },
+    /// A user agrees to push, or does not any more.
+    Consent {
+        who: Who,
+        is_granted: bool,
+    },
     Register {
         who: Who,
         device: DeviceNo,
@@ -329,6 +334,7 @@ pub enum Answer {
     CalledOff(Result<Called, Refusal>),
     Receipt(Result<bool, Refusal>),
     Enrolled(Result<(), Refusal>),
+    Consented(Result<u32, Refusal>),
     Marked(Result<Counts, Refusal>),
     Registered(Result<Registered, Refusal>),
     Unregistered(Result<(), Refusal>),

@@ -99,6 +99,8 @@ struct Shard {
     arrivals: BTreeMap<(TenantId, Ulid), Arrival>,
     users: BTreeMap<(TenantId, Lookup), UserNo>,
     endpoints: BTreeMap<(TenantId, UserNo, DeviceNo), Endpoint>,
+    /// Who has agreed to push.
+    agreed: BTreeSet<(TenantId, UserNo)>,
     /// Work that is open, and where its next parcel begins.
     works: BTreeMap<WorkId, UserNo>,
     /// Work that was closed before everybody was looked at.

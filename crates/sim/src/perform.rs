@@ -62,6 +62,10 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             let answer = node.receive(tenant, &[ask]).await.pop();
             Answer::Receipt(answer.unwrap_or(Err(Refusal::UnknownTenant)))
         }
+        Call::Consent { who, is_granted } => {
+            let ask = ConsentAsk { is_granted, ..agreed() };
+            Answer::Consented(node.consent(who.tenant, &who.name(), ChannelKind::Push, ask).await)
+        }
         Call::Enrol { who, address } => Answer::Enrolled(enrol(&node, who, address, (tasks, clock)).await),
         Call::Mark { who, mark, target } => {
             let target = match target {

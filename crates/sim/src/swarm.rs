@@ -36,6 +36,8 @@ pub struct Swarm {
     pub cancellation_keys: bool,
     /// Somebody says later what became of messages.
     pub receipts: bool,
+    /// Users agree to push and change their minds.
+    pub consents: bool,
     /// Addresses that are nobody's are sent to.
     pub strangers: bool,
     /// Events are rendered from a template, in the language of each reader.
@@ -75,6 +77,7 @@ impl Swarm {
             schedules: chance.percent(60),
             cancellation_keys: chance.percent(60),
             receipts: chance.percent(70),
+            consents: chance.percent(60),
             strangers: chance.percent(60),
             templates: chance.percent(60),
         }

@@ -143,6 +143,7 @@ impl Workload {
             on(swarm.deliveries && swarm.receipts, 10),
             on(swarm.deliveries && swarm.strangers, 6),
             on(swarm.deliveries && swarm.strangers && swarm.deletions, 1),
+            on(swarm.deliveries && swarm.consents, 8),
         ];
         match self.chance.weighted(&weights) {
             0 => self.post(oracle),
@@ -172,7 +173,8 @@ impl Workload {
             18 => Call::CancelKey { tenant: self.tenant().1, key: self.cancellation() },
             19 => self.receipt(oracle),
             20 => self.notify(oracle),
-            _ => Call::Forget { stranger: self.stranger() },
+            21 => Call::Forget { stranger: self.stranger() },
+            _ => Call::Consent { who: self.anybody_at_all(), is_granted: self.chance.percent(50) },
         }
     }
 

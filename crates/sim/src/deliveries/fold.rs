@@ -298,6 +298,7 @@ impl Shard {
             }
             ShardRecord::UserGone { tenant, user, lookup, .. } => {
                 self.users.remove(&(tenant, lookup));
+                self.agreed.remove(&(tenant, user));
                 self.endpoints.retain(|(of, owner, _), _| (*of, *owner) != (tenant, user));
             }
             ShardRecord::EndpointPut { tenant, endpoints } => {
@@ -313,6 +314,15 @@ impl Shard {
                     let found = self.endpoints.get_mut(&(tenant, state.user, state.device));
                     let found = found.filter(|one| one.claim == state.claim && one.status.holds_address());
                     found.into_iter().for_each(|one| (one.status, one.since) = (state.status, since));
+                }
+            }
+            ShardRecord::Consented { tenant, consents } => {
+                for one in consents.into_iter().filter(|one| one.channel == ChannelKind::Push) {
+                    if one.consent.is_granted {
+                        self.agreed.insert((tenant, one.user));
+                    } else {
+                        self.agreed.remove(&(tenant, one.user));
+                    }
                 }
             }
             ShardRecord::EndpointGone { tenant, endpoints } => {
@@ -333,6 +343,8 @@ impl Shard {
         let terms = event.and_then(|event| event.leaving).map(|leaving| leaving.terms);
         let is_late = terms.is_none_or(|terms| at >= terms.expires_at);
         Invariant::TimeToLive.holds(!is_late, || format!("{key:?} is intended at {at}, too late"))?;
+        let has_agreed = key.channel != ChannelKind::Push || self.agreed.contains(&(key.tenant, key.user));
+        Invariant::Consent.holds(has_agreed, || format!("{key:?} is intended without consent"))?;
         let status = self.endpoints.get(&(key.tenant, key.user, key.device)).map(|one| one.status);
         let is_active = status == Some(Status::Active);
         Invariant::Endpoints

@@ -39,7 +39,8 @@ impl Oracle {
             Call::Suppress { tenant, token, .. } => !self.calls.values().any(|open| {
                 matches!(open.call, Call::Suppress { tenant: t, token: o, .. } if (t, o) == (*tenant, *token))
             }),
-            Call::Cancel { .. }
+            Call::Consent { .. }
+            | Call::Cancel { .. }
             | Call::CancelKey { .. }
             | Call::Forget { .. }
             | Call::Receipt { .. }

@@ -189,6 +189,19 @@ impl Oracle {
     }
 }
 
+/// What it means for deliveries is judged where the journal is folded.
+pub(super) fn heard_consent(who: Who, heard: Heard<u32>) -> Result<(), Broken> {
+    match heard {
+        Heard::Yes(revision) => {
+            Invariant::Survives.holds(revision > 0, || format!("{who:?} has said nothing"))
+        }
+        Heard::Unknown | Heard::No(Refusal::UnknownUser { .. } | Refusal::Busy { .. } | Refusal::NoRoom) => {
+            Ok(())
+        }
+        Heard::No(other) => Invariant::Serves.broken(format!("a consent was refused: {other:?}")),
+    }
+}
+
 fn is_under(record: &Record, tenant: TenantId, key: CancellationNo) -> bool {
     (record.post.tenant, record.post.later.cancellation) == (tenant, Some(key))
 }

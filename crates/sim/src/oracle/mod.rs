@@ -25,7 +25,7 @@ use entries::Entries;
 use fantail_node::ask::Refusal;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::ulid::Ulid;
-use later::Agenda;
+use later::{Agenda, heard_consent};
 use people::Person;
 use posts::{Fate, Record};
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +160,7 @@ impl Oracle {
             Call::Suppress { tenant, token, .. } => {
                 self.suppressed.insert((*tenant, *token), None);
             }
-            Call::ReadUser { .. } | Call::Audit { .. } => {}
+            Call::ReadUser { .. } | Call::Audit { .. } | Call::Consent { .. } => {}
         }
         self.calls.insert(id, open);
     }
@@ -206,6 +206,9 @@ impl Oracle {
             }
             (Call::Receipt { reference, outcome, is_own, .. }, Answer::Receipt(answer)) => {
                 self.heard_receipt(reference, outcome, is_own, sort(answer, failing)?)
+            }
+            (Call::Consent { who, .. }, Answer::Consented(answer)) => {
+                heard_consent(who, sort(answer, failing)?)
             }
             (Call::Enrol { who, address }, Answer::Enrolled(answer)) => {
                 self.heard_enrol(who, address, sort(answer, failing)?, now.step)
@@ -262,7 +265,8 @@ impl Oracle {
                 Call::Register { who, device, .. } | Call::Unregister { who, device } => {
                     self.lose_device(who, device);
                 }
-                Call::Cancel { .. }
+                Call::Consent { .. }
+                | Call::Cancel { .. }
                 | Call::CancelKey { .. }
                 | Call::Forget { .. }
                 | Call::Receipt { .. }
