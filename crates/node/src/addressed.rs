@@ -164,7 +164,11 @@ async fn create(core: &Core, by: &Actor, tenant: TenantId, strangers: &[&Wanted<
             meta: Vec::new(),
             consent: one.consent.cloned(),
         };
-        devices::register(core, by, tenant, device).await?;
+        devices::register(core, by, tenant, device).await.map_err(|refusal| match refusal {
+            // Deleted since: whoever asks again makes it anew, and its name is for nobody to see.
+            Refusal::UnknownUser { .. } => Refusal::Busy { retry_after_ms: 100 },
+            other => other,
+        })?;
     }
     Ok(())
 }

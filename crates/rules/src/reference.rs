@@ -114,7 +114,9 @@ fn unbase32(text: &str) -> Option<Vec<u8>> {
             bytes.push((open >> width) as u8);
         }
     }
-    Some(bytes)
+    // One text for one reference: no digit more than it needs, and nothing in what is left of the last one.
+    let left = open & ((1 << width) - 1);
+    (width < 5 && left == 0).then_some(bytes)
 }
 
 /// SipHash-2-4 as its authors define it.
@@ -192,6 +194,19 @@ mod tests {
             Reference { tenant: TenantId(1 << 20), arrival: Arrival(1 << 34), ..reference(1 << 27, 900) };
         assert!(long.write(&KEY).len() <= 38, "{}", long.write(&KEY).len());
         assert_eq!(text, "0w1w1h070608jyg2yy03m1m6t8");
+    }
+
+    #[test]
+    fn a_reference_has_one_text() {
+        for user in [1, 200, 70_000, 1 << 22, 1 << 30] {
+            let text = reference(user, 2).write(&KEY);
+            for digit in DIGITS {
+                let longer = format!("{text}{}", char::from(*digit));
+                assert_eq!(Reference::read(&longer, |_| Some(KEY)), None, "{longer}");
+                let other = format!("{}{}", &text[..text.len() - 1], char::from(*digit));
+                assert!(other == text || Reference::read(&other, |_| Some(KEY)).is_none(), "{other}");
+            }
+        }
     }
 
     proptest! {
