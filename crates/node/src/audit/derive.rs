@@ -12,17 +12,19 @@ use crate::ask::Refusal;
 use crate::core::{Core, stopped};
 use crate::take::HOUSE;
 use fantail_audit::digest::sha256;
-use fantail_audit::fact::{Accepted, Action, Cancelled, Endpoint, Erased, Fact};
-use fantail_audit::member::{Member, Pseudonym};
+use fantail_audit::fact::{Accepted, Action, Cancelled, Consent, Endpoint, Erased, Fact};
+use fantail_audit::member::{ConsentVersion, Member, Pseudonym};
 use fantail_machine::codec::Malformed;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::FrontRecord;
+use fantail_machine::records::respect::{Consented, Preferred};
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::tables::taken;
 use fantail_ports::journal::Record;
+use fantail_ports::keyring::Sealed;
 use fantail_rules::actor::Actor;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{DeviceNo, Millis, PartitionId, TenantId, UserNo};
@@ -202,9 +204,9 @@ async fn of_shard(
             let gone = gone.into_iter().map(|(user, no)| (user, no, None));
             endpoints(speaker, by, tenant, gone.collect()).await
         }
+        ShardRecord::Preferred(preferred) => preferences(speaker, by, &preferred).await,
+        ShardRecord::Consented { tenant, consents: said } => consents(speaker, tenant, said).await,
         ShardRecord::UserPut { .. }
-        | ShardRecord::Preferred(_)
-        | ShardRecord::Consented { .. }
         | ShardRecord::Edges { .. }
         | ShardRecord::Take { .. }
         | ShardRecord::Marked { .. }
@@ -218,6 +220,34 @@ async fn of_shard(
         | ShardRecord::Told(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
+}
+
+/// What was said is in the history of the user, under the revision.
+async fn preferences(speaker: Speaker<'_>, by: &Actor, said: &Preferred) -> Result<Vec<Said>, Refusal> {
+    let Speaker { core, recent, shard, .. } = speaker;
+    let people = People::find(core, recent, said.tenant, shard, std::iter::once(said.user)).await?;
+    let target = format!("{}/{}", people.of(said.user).pseudonym, said.revision);
+    Ok(vec![Said::action(by, said.tenant, &format!("preferences.{}", said.kind.name()), target)])
+}
+
+async fn consents(
+    speaker: Speaker<'_>,
+    tenant: TenantId,
+    said: Vec<Consented>,
+) -> Result<Vec<Said>, Refusal> {
+    let Speaker { core, recent, shard, .. } = speaker;
+    let people = People::find(core, recent, tenant, shard, said.iter().map(|one| one.user)).await?;
+    let told = |one: Consented| {
+        let consent = Consent {
+            pseudonym: people.of(one.user).pseudonym,
+            channel: one.channel,
+            given: one.consent.is_granted,
+            version: ConsentVersion(one.revision.into()),
+            proof: Sealed::default(),
+        };
+        Said::plain(tenant, Fact::Consent(consent))
+    };
+    Ok(said.into_iter().map(told).collect())
 }
 
 async fn endpoints(
