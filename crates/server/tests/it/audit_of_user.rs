@@ -2,7 +2,10 @@
 
 use crate::audit::entries;
 use crate::deliveries::{Post, counts, notification, register, send};
-use crate::world::{ALL_SCOPES, bare, event, eventually, expect, follow, post, put_user, refused};
+use crate::server::Server;
+use crate::world::{
+    ALL_SCOPES, bare, event, eventually, expect, follow, post, put_user, refused, tenant_with_key,
+};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -50,6 +53,15 @@ fn check_pages(client: &mut Client, whole: &[Value]) {
         cursor = page["nextCursor"].as_str().map(str::to_owned);
     }
     assert_eq!(ids(&paged), ids(whole));
+}
+
+/// Another tenant has nobody of this name in its log, and a name has a form.
+fn check_others(server: &Server, client: &mut Client) {
+    let other = tenant_with_key(&mut server.admin(), "acme", ALL_SCOPES);
+    let mut other = server.with_key(&other);
+    put_user(&mut other, "ann");
+    assert!(entries(&mut other, "user=ann").is_empty());
+    refused(client.get("/api/v1/audit?user="), "INVALID_REQUEST");
 }
 
 // proves: AUD-04, GDP-01, TEN-01
@@ -108,12 +120,7 @@ fn one_user_is_found_among_many_and_gone_with_the_key() {
 
     check_pages(&mut client, &whole);
 
-    // Another tenant has nobody of this name in its log, and a name has a form.
-    let other = crate::world::tenant_with_key(&mut server.admin(), "acme", ALL_SCOPES);
-    let mut other = server.with_key(&other);
-    put_user(&mut other, "ann");
-    assert!(entries(&mut other, "user=ann").is_empty());
-    refused(client.get("/api/v1/audit?user="), "INVALID_REQUEST");
+    check_others(&server, &mut client);
 
     // Once the key is destroyed, only the erasure is left, for whoever knows the id; the others stay who they were.
     expect(bare(&mut client, "DELETE", "/api/v1/users/ann"), 204);
