@@ -1,5 +1,5 @@
 //! Errands: effects that to-do rows remember. List sizes are told to the fronts, keys of gone users destroyed,
-//! addresses claimed and given up.
+//! addresses claimed and given up, what waits for a user asked about again.
 //!
 //! Comes from: a shard's to-do rows and those of the directories that concern it, whenever one of them moves.
 //! Does: the effect, durably, then records that it is done; a crash in between does it again, which changes nothing.
@@ -7,16 +7,16 @@
 
 use crate::ask::Refusal;
 use crate::claims;
-use crate::core::{Core, answer, locked};
+use crate::core::{Core, answer, locked, stopped};
 use crate::take::HOUSE;
 use crate::todos::{Found, REMEMBERED_MAX};
 use fantail_machine::front::FrontAsk;
 use fantail_machine::records::front::Size;
-use fantail_machine::shard::{ShardAsk, report};
+use fantail_machine::shard::{ShardAnswer, ShardAsk, report};
 use fantail_machine::tables::todo::{self, Release, Todo};
 use fantail_ports::store::View;
 use fantail_rules::actor::Actor;
-use fantail_rules::ids::{KeyNo, PartitionId, ShardNo, TenantId};
+use fantail_rules::ids::{KeyNo, PartitionId, ShardNo, TenantId, UserNo};
 use std::sync::Arc;
 use tracing::warn;
 
@@ -81,6 +81,9 @@ impl ErrandLoop {
         if !keys.is_empty() {
             self.shred(keys).await?;
         }
+        for (tenant, user) in todos.iter().filter_map(|todo| replan_of(*todo)) {
+            self.replan(tenant, user).await?;
+        }
         claims::release(&self.core, self.shard, releases).await?;
         claims::claim(&self.core, self.shard, wanted).await?;
         Ok(true)
@@ -103,6 +106,20 @@ impl ErrandLoop {
         self.tell_shard(ShardAsk::Shredded { keys }).await
     }
 
+    /// What waits for this user meets the gates again.
+    async fn replan(&self, tenant: TenantId, user: UserNo) -> Result<(), Refusal> {
+        let mut behind = None;
+        loop {
+            let ask = ShardAsk::Replan { tenant, user, behind };
+            let queue = &self.core.shard(self.shard).queue;
+            behind = match answer(queue.push(tenant, &Actor::System, vec![ask], 1_024)).await? {
+                ShardAnswer::Replanned { behind: Some(behind) } => Some(behind),
+                ShardAnswer::Replanned { behind: None } => return Ok(()),
+                _ => return Err(stopped("the shard answered something else")),
+            };
+        }
+    }
+
     async fn tell_shard(&self, ask: ShardAsk) -> Result<(), Refusal> {
         answer(self.core.shard(self.shard).queue.push(HOUSE, &Actor::System, vec![ask], 1_024)).await?;
         Ok(())
@@ -112,13 +129,20 @@ impl ErrandLoop {
 fn release_of(todo: Todo) -> Option<Release> {
     match todo {
         Todo::Release(release) => Some(release),
-        Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } => None,
+        Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } | Todo::Replan { .. } => None,
     }
 }
 
 fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
     match todo {
         Todo::Shred { tenant, key } => Some((tenant, key)),
-        Todo::Report { .. } | Todo::Claim { .. } | Todo::Release(_) => None,
+        Todo::Report { .. } | Todo::Claim { .. } | Todo::Release(_) | Todo::Replan { .. } => None,
+    }
+}
+
+fn replan_of(todo: Todo) -> Option<(TenantId, UserNo)> {
+    match todo {
+        Todo::Replan { tenant, user } => Some((tenant, user)),
+        Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } | Todo::Release(_) => None,
     }
 }

@@ -50,6 +50,7 @@ mod tenants;
 
 pub mod books;
 mod claims;
+mod endpoint_tally;
 mod errands;
 pub mod housekeeping;
 

@@ -3,6 +3,7 @@
 //! Comes from: `lead` (asks) and `recover` (records). Does: bridges typed asks and bytes.
 //! Goes to: `fantail_machine`, which has all the logic.
 
+use crate::endpoint_tally::EndpointTally;
 use crate::reasons::Stood;
 use fantail_machine::Planned;
 use fantail_machine::codec::Malformed;
@@ -21,7 +22,6 @@ use fantail_machine::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
-use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -88,51 +88,6 @@ impl Batch {
         self.bytes += bytes.len();
         self.records.push(bytes);
         (position, stamped.record)
-    }
-}
-
-/// How many endpoints came to each status, in the order of their numbers.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EndpointTally(pub [u64; Status::ALL.len()]);
-
-impl EndpointTally {
-    fn count(&mut self, record: &ShardRecord) {
-        match record {
-            ShardRecord::EndpointPut { endpoints, .. } => {
-                endpoints.iter().for_each(|put| self.add(put.status));
-            }
-            ShardRecord::EndpointState { states, .. } => {
-                states.iter().for_each(|state| self.add(state.status));
-            }
-            ShardRecord::UserPut { .. }
-            | ShardRecord::UserGone { .. }
-            | ShardRecord::Preferred(_)
-            | ShardRecord::Consented { .. }
-            | ShardRecord::Edges { .. }
-            | ShardRecord::Take { .. }
-            | ShardRecord::Given(_)
-            | ShardRecord::Marked { .. }
-            | ShardRecord::Moved { .. }
-            | ShardRecord::Cleared { .. }
-            | ShardRecord::Unlisted { .. }
-            | ShardRecord::Reported { .. }
-            | ShardRecord::Shredded { .. }
-            | ShardRecord::Expired { .. }
-            | ShardRecord::EndpointGone { .. }
-            | ShardRecord::Intend(_)
-            | ShardRecord::Wake(_)
-            | ShardRecord::Outcome(_)
-            | ShardRecord::Receipt(_)
-            | ShardRecord::Redrive(_)
-            | ShardRecord::Closed { .. }
-            | ShardRecord::Swept(_)
-            | ShardRecord::Told(_)
-            | ShardRecord::Untold { .. } => {}
-        }
-    }
-
-    fn add(&mut self, status: Status) {
-        self.0[status as usize - 1] += 1;
     }
 }
 
@@ -342,6 +297,7 @@ impl Machine for Shard {
             | ShardAsk::Hear { .. }
             | ShardAsk::Prefer { .. }
             | ShardAsk::Consent { .. }
+            | ShardAsk::Replan { .. }
             | ShardAsk::Age { .. } => std::sync::Arc::default(),
         };
         let Planned { records, answer } = shard::plan(view, ask, self.0, moment)?;
@@ -372,6 +328,7 @@ impl Machine for Shard {
             | ShardRecord::UserGone { .. }
             | ShardRecord::Preferred(_)
             | ShardRecord::Consented { .. }
+            | ShardRecord::Replanned { .. }
             | ShardRecord::Edges { .. }
             | ShardRecord::Given(_)
             | ShardRecord::Marked { .. }

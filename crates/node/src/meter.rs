@@ -1,7 +1,7 @@
 //! What the node counts. Plain atomics, read by `/metrics`; nothing decides on them.
 
+use crate::endpoint_tally::EndpointTally;
 use crate::latency::{Latencies, Waited};
-use crate::machines::EndpointTally;
 use crate::reasons::Stood;
 use fantail_machine::shard::outcome::{Said, Told};
 use fantail_rules::channel_kind::ChannelKind;

@@ -81,6 +81,7 @@ impl Stood {
             | ShardRecord::UserGone { .. }
             | ShardRecord::Preferred(_)
             | ShardRecord::Consented { .. }
+            | ShardRecord::Replanned { .. }
             | ShardRecord::Edges { .. }
             | ShardRecord::Take { .. }
             | ShardRecord::Given(_)

@@ -89,6 +89,19 @@ pub(crate) fn refresh<'u>(
     })
 }
 
+/// Something of these users, who ascend, waits at a gate, or does not any more.
+pub(crate) fn set_waits(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    users: &[UserNo],
+    waits: bool,
+) -> Result<(), TablesError> {
+    change(view, tenant, users.iter().copied(), |_, column| Column {
+        respect: column.respect.with_waits(waits),
+        ..column
+    })
+}
+
 /// A user wants something else.
 pub(crate) fn set_respect(
     view: &mut View<'_>,

@@ -3,7 +3,8 @@
 //! ```text
 //! profile: u64 little-endian (see `rules::gates::Profile`); revision: u32; categories: u16; flags: u16
 //! categories = the bits of those about which something was said; what it was is in the user's row
-//! flags      = bit 0: the zone was said with the window, and is not that of the profile
+//! flags      = bit 0: the zone was said with the window, and is not that of the profile;
+//!              bit 1: something may wait at a gate until the user wants something else
 //! ```
 
 use crate::tables::respect::RespectRow;
@@ -15,6 +16,7 @@ use fantail_rules::zone::ZoneNo;
 
 pub const WIDTH: usize = 16;
 const OWN_ZONE: u16 = 1;
+const WAITS: u16 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Respect {
@@ -71,6 +73,18 @@ impl Respect {
     #[must_use]
     pub fn may_speak_of(&self, category: CategoryId) -> bool {
         self.categories & category.bit() != 0
+    }
+
+    /// Something may wait until the user wants something else, or until its time has come.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.flags & WAITS != 0
+    }
+
+    #[must_use]
+    pub fn with_waits(self, waits: bool) -> Self {
+        let flags = if waits { self.flags | WAITS } else { self.flags & !WAITS };
+        Self { flags, ..self }
     }
 
     /// Of the user's latest change.

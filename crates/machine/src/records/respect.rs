@@ -3,6 +3,7 @@
 //! ```text
 //! 30 Preferred  tenant, user, revision: varint, kind: u8, source: text, preferences
 //! 31 Consented  tenant, list of (user, revision: varint, channel: u8, consent)
+//! 32 Replanned  tenant, user
 //!
 //! preferences = everything: u8, quiet: option (enabled: flag, window: varint, zone: varint), on: u8, off: u8,
 //!               list of (category: text, switch: u8, channels: option u8)

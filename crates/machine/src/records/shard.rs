@@ -15,9 +15,7 @@
 //! 11 Expired   tenant, through: arrival
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
-//! 20 to 26: see `delivery`
-//! 30, 31: see `respect`
-//! 40 Told, 41 Untold: see `webhook`
+//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`
 //! ```
 
 use super::Fact;
@@ -117,6 +115,11 @@ pub enum ShardRecord {
     Consented {
         tenant: TenantId,
         consents: Vec<Consented>,
+    },
+    /// Everything that waited for this user is due now.
+    Replanned {
+        tenant: TenantId,
+        user: UserNo,
     },
     Intend(Intend),
     Wake(Wake),
@@ -255,6 +258,7 @@ impl Fact for ShardRecord {
             Self::Swept(_) => 26,
             Self::Preferred(_) => 30,
             Self::Consented { .. } => 31,
+            Self::Replanned { .. } => 32,
             Self::Told(_) => 40,
             Self::Untold { .. } => 41,
         }
@@ -323,6 +327,7 @@ impl Fact for ShardRecord {
             Self::Consented { tenant, consents } => {
                 w.tenant(*tenant).list(consents.iter(), |w, one| one.write(w));
             }
+            Self::Replanned { tenant, user } => drop(w.tenant(*tenant).user(*user)),
             Self::Told(told) => told.write(w),
             Self::Untold { tenant, webhook } => {
                 w.tenant(*tenant).text(webhook);
@@ -385,6 +390,7 @@ impl Fact for ShardRecord {
             26 => Self::Swept(Swept::read(r)?),
             30 => Self::Preferred(Preferred::read(r)?),
             31 => Self::Consented { tenant: r.tenant()?, consents: r.list(Consented::read)? },
+            32 => Self::Replanned { tenant: r.tenant()?, user: r.user()? },
             40 => Self::Told(Told::read(r)?),
             41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
             _ => return Err(Malformed::Tag(tag)),

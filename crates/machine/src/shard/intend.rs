@@ -9,7 +9,7 @@
 
 use super::gate::{Asked, Decision, Gate};
 use super::serve::{Decided, Served};
-use super::{Derived, dispatch, ledgers};
+use super::{Derived, dispatch, ledgers, replan};
 use crate::columns::Reach;
 use crate::parcel::{Collector, Member, Members, Words};
 use crate::records::delivery::Intend;
@@ -238,6 +238,8 @@ pub(super) fn apply(
             standings: intend.verdicts.clone(),
         };
         ledgers::open(view, parcel, ledger, derived)?;
+        let standings = (0u16..).zip(intend.verdicts.iter());
+        replan::remember(view, parcel.tenant, &intend.members, standings)?;
     }
     if intend.unreached > 0 {
         let key = tally::key(parcel.tenant, parcel.arrival, parcel.channel);

@@ -21,6 +21,7 @@ pub mod intend;
 mod ledgers;
 pub mod outcome;
 pub mod redrive;
+mod replan;
 pub mod serve;
 mod sweep;
 pub mod wake;
@@ -120,6 +121,12 @@ pub enum ShardAsk {
         channel: ChannelKind,
         consent: Consent,
     },
+    /// The user wants something else: what waits behind this timer is due.
+    Replan {
+        tenant: TenantId,
+        user: UserNo,
+        behind: Option<Timer>,
+    },
     /// What was heard of endpoints' claims.
     Hear {
         tenant: TenantId,
@@ -184,6 +191,10 @@ pub enum ShardAnswer {
     Respected {
         revision: u32,
     },
+    /// Where to go on, if there may be more.
+    Replanned {
+        behind: Option<Timer>,
+    },
     /// It was changed meanwhile and has another one.
     Changed {
         revision: u32,
@@ -231,6 +242,7 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
         ShardAsk::Consent { tenant, user, channel, consent } => {
             respect::plan_consent(view, tenant, user, channel, consent)
         }
+        ShardAsk::Replan { tenant, user, behind } => replan::plan(view, tenant, user, behind, now),
         ShardAsk::Hear { tenant, heard } => endpoints::plan_hear(view, tenant, &heard),
         ShardAsk::Age { tenant, page } => endpoints::plan_age(view, tenant, page, now),
         ShardAsk::Serve { jobs, deliveries_max } => serve::plan(view, &jobs, deliveries_max, now),
@@ -298,6 +310,10 @@ pub fn apply(
         ShardRecord::EndpointGone { tenant, endpoints } => endpoints::apply_gone(view, *tenant, endpoints),
         ShardRecord::Preferred(preferred) => respect::apply_preferred(view, preferred, at),
         ShardRecord::Consented { tenant, consents } => respect::apply_consented(view, *tenant, consents, at),
+        ShardRecord::Replanned { tenant, user } => {
+            view.delete(Todo::Replan { tenant: *tenant, user: *user }.key());
+            Ok(())
+        }
         ShardRecord::Intend(intend) => intend::apply(view, intend, at, derived),
         ShardRecord::Wake(wake) => wake::apply(view, wake, derived),
         ShardRecord::Outcome(outcome) => outcome::apply(view, outcome, derived),

@@ -6,7 +6,7 @@
 //!
 //! What must never happen: a change that is made to something other than its author saw.
 
-use super::{Plan, ShardAnswer, users};
+use super::{Plan, ShardAnswer, replan, users};
 use crate::Planned;
 use crate::columns;
 use crate::records::respect::{Consent, Consented, Preferred};
@@ -141,6 +141,7 @@ fn fold(
     if let Some(oldest) = row.revision.checked_sub(RESPECT_HISTORY_MAX) {
         view.delete(respect::history_key(tenant, user, oldest));
     }
+    replan::ask_again(view, tenant, user)?;
     columns::set_respect(view, tenant, user, &row, profile.zone)?;
     put(view, respect::key(tenant, user), &row);
     Ok(())

@@ -5,7 +5,7 @@
 //! Goes to: `UserPut` (and `endpoints`, for mail address and number), or `Edges`, `Unlisted`, `Cleared` and `UserGone`, and a to-do row to destroy the key.
 
 use super::endpoints::{self, Contact, Planner};
-use super::{Derived, Plan, ShardAnswer, respect};
+use super::{Derived, Plan, ShardAnswer, replan, respect};
 use crate::records::shard::{Change, Edge, ShardRecord, UserPut};
 use crate::tables::todo::Todo;
 use crate::tables::user::{self, UserRef, UserRow};
@@ -128,6 +128,7 @@ pub(super) fn apply_put(
     let mut state = progress::find(view, tenant)?;
     for new in users {
         let before = user::find(view, tenant, new.user)?;
+        let has_moved = before.as_ref().is_some_and(|row| row.zone != new.zone);
         state.users = state.users.max(new.user.0 + 1);
         put(view, user::lookup_key(tenant, new.lookup), &UserRef(new.user));
         let row = UserRow {
@@ -141,6 +142,9 @@ pub(super) fn apply_put(
             locale_before: before.and_then(|row| row.locale_left(&new.locale, at)),
         };
         put(view, user::key(tenant, new.user), &row);
+        if has_moved {
+            replan::ask_again(view, tenant, new.user)?;
+        }
     }
     columns::add_users(view, tenant, users)?;
     put(view, progress::key(tenant), &state);

@@ -7,7 +7,7 @@
 use super::gate::{Asked, Decision, Gate};
 use super::intend::{self, Allowed, ENDPOINT_GONE};
 use super::serve::{Decided, Served};
-use super::{Derived, ledgers};
+use super::{Derived, ledgers, replan};
 use crate::parcel::Words;
 use crate::records::delivery::Wake;
 use crate::records::shard::ShardRecord;
@@ -112,6 +112,7 @@ fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> Dec
 pub(super) fn apply(view: &mut View<'_>, wake: &Wake, derived: &mut Derived) -> Result<(), TablesError> {
     let Some(mut ledger) = ledger::find(view, wake.parcel)? else { return Ok(()) };
     ledger.round = wake.round;
-    let changes = wake.positions.iter().copied().zip(wake.verdicts.iter());
-    ledgers::change(view, wake.parcel, ledger, changes, derived)
+    let changes = || wake.positions.iter().copied().zip(wake.verdicts.iter());
+    replan::remember(view, wake.parcel.tenant, &ledger.members, changes())?;
+    ledgers::change(view, wake.parcel, ledger, changes(), derived)
 }

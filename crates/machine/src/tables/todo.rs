@@ -6,6 +6,7 @@
 //! 47 tenant 2 key: u64 -> (empty)    this key is to be destroyed
 //! 47 tenant 3 user: u64 device: u16 -> (empty)    the directory is to be asked for this endpoint's address
 //! 47 tenant 4 user: u64 device: u16 claim: u32 -> address: 16    the directory is to hear that this claim is over
+//! 47 tenant 5 user: u64 -> (empty)    what waits for this user is to be asked about again
 //! ```
 
 use super::{Family, Key, collect};
@@ -17,6 +18,7 @@ const REPORT: u8 = 1;
 const SHRED: u8 = 2;
 const CLAIM: u8 = 3;
 const RELEASE: u8 = 4;
+const REPLAN: u8 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Todo {
@@ -28,6 +30,8 @@ pub enum Todo {
     Claim { tenant: TenantId, user: UserNo, device: DeviceNo },
     /// Tell the directory that this claim is over.
     Release(Release),
+    /// Ask the gates again about what waits for this user.
+    Replan { tenant: TenantId, user: UserNo },
 }
 
 /// A claim that its endpoint has given up.
@@ -52,13 +56,16 @@ impl Todo {
             Self::Release(Release { tenant, user, device, claim, .. }) => {
                 of_device(tenant, RELEASE, user, device).bytes(&claim.0.to_be_bytes()).finish()
             }
+            Self::Replan { tenant, user } => {
+                Key::new(Family::Todo, tenant).bytes(&[REPLAN]).u64(user.0).finish()
+            }
         }
     }
 
     #[must_use]
     pub fn value(self) -> Vec<u8> {
         match self {
-            Self::Report { .. } | Self::Shred { .. } | Self::Claim { .. } => Vec::new(),
+            Self::Report { .. } | Self::Shred { .. } | Self::Claim { .. } | Self::Replan { .. } => Vec::new(),
             Self::Release(release) => release.address.0.to_vec(),
         }
     }
@@ -79,6 +86,7 @@ impl Todo {
                 let address = AddressHash(value.try_into().ok()?);
                 Some(Self::Release(Release { tenant, user, device, claim, address }))
             }
+            REPLAN => Some(Self::Replan { tenant, user: UserNo(u64::from_be_bytes(tail.try_into().ok()?)) }),
             _ => None,
         }
     }
@@ -131,6 +139,8 @@ mod tests {
                 .prop_map(|(tenant, list)| Todo::Report { tenant: TenantId(tenant), list: ListId(list) }),
             any::<(u32, u64)>()
                 .prop_map(|(tenant, key)| Todo::Shred { tenant: TenantId(tenant), key: KeyNo(key) }),
+            any::<(u32, u64)>()
+                .prop_map(|(tenant, user)| Todo::Replan { tenant: TenantId(tenant), user: UserNo(user) }),
             any::<(u32, u64, u16)>().prop_map(|(tenant, user, device)| Todo::Claim {
                 tenant: TenantId(tenant),
                 user: UserNo(user),

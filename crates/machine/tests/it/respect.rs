@@ -1,6 +1,6 @@
 //! What users want: told to the shard, kept with its history, and obeyed by whatever is authorised after it.
 
-use crate::deliveries::{PUSH, by, intend, next_timer, push, states, user_with, wake, words, work};
+use crate::deliveries::{PUSH, by, intend, next_timer, push, states, timers, user_with, wake, words, work};
 use crate::harness::{DAY_MS, Node, START, TENANT, lookup};
 use crate::strategies::{millis, tenant, user};
 use fantail_machine::columns::{self, Respect};
@@ -9,6 +9,7 @@ use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::shard::respect::Prefer;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::respect::{self, Changed, Consenting, RespectRow, What};
+use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::user as users;
 use fantail_machine::tables::work::Terms;
 use fantail_rules::attempt::{Class, State};
@@ -78,6 +79,7 @@ pub fn respect_record() -> impl Strategy<Value = ShardRecord> {
                 ShardRecord::Preferred(Preferred { tenant, user, revision, kind, source, preferences })
             }
         ),
+        (tenant(), user()).prop_map(|(tenant, user)| ShardRecord::Replanned { tenant, user }),
         (tenant(), vec(consented, 0..4))
             .prop_map(|(tenant, consents)| ShardRecord::Consented { tenant, consents }),
     ]
@@ -103,6 +105,7 @@ pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
             tenant,
             consents: vec![consented(PUSH, true), consented(ChannelKind::Sms, false)],
         },
+        ShardRecord::Replanned { tenant, user },
     ]
 }
 
@@ -162,7 +165,8 @@ fn check_column(node: &Node, user: UserNo) {
         let tables = state.tables();
         let zone = users::find(tables, TENANT, user).unwrap().map_or(ZoneNo::NONE, |row| row.zone);
         let expected = Respect::of(&respect::find(tables, TENANT, user).unwrap(), zone);
-        (columns::find(tables, TENANT, user).unwrap().respect, expected)
+        let found = columns::find(tables, TENANT, user).unwrap().respect;
+        (found, expected.with_waits(found.waits()))
     });
     assert_eq!(found, expected);
 }
@@ -383,4 +387,65 @@ fn what_waits_is_asked_again() {
     assert!(wake(&mut node, timer, 10).0.unwrap().sends.is_empty());
     assert_eq!(words(&node, parcel), [(State::Suppressed, "no_consent".to_owned())]);
     assert!(node.now.since(START) < DAY_MS);
+}
+
+/// What the node does about its to-do rows.
+fn replan(node: &mut Node) -> usize {
+    let todos = node.todos().into_iter().filter_map(|todo| match todo {
+        Todo::Replan { tenant, user } => Some((tenant, user)),
+        Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } | Todo::Release(_) => None,
+    });
+    let todos: Vec<(TenantId, UserNo)> = todos.collect();
+    for (tenant, user) in &todos {
+        let mut behind = None;
+        loop {
+            match node.shard(ShardAsk::Replan { tenant: *tenant, user: *user, behind }) {
+                ShardAnswer::Replanned { behind: Some(next) } => behind = Some(next),
+                ShardAnswer::Replanned { behind: None } => break,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    todos.len()
+}
+
+/// Who is due now.
+fn due_now(node: &Node) -> usize {
+    timers(node).into_iter().filter(|timer| timer.due <= node.now).count()
+}
+
+// proves: QH-05, DEL-21
+#[test]
+fn what_waits_is_due_as_soon_as_its_user_wants_something_else() {
+    let mut node = Node::new();
+    let users = [user_with(&mut node, 0, 2), user_with(&mut node, 1, 1)];
+    for name in [0, 1] {
+        want(&mut node, name, quiet_at("Asia/Tokyo"));
+    }
+    assert_eq!(replan(&mut node), 0, "nothing waits");
+    node.delivery = Some(by(&[PUSH]));
+    // More ledgers than one plan looks at.
+    let parcels: Vec<_> = (0..70)
+        .map(|_| {
+            node.send(&users);
+            node.take_all();
+            let work = work(&node);
+            intend(&mut node, work, 10).0.unwrap().parcel
+        })
+        .collect();
+    assert_eq!(due_now(&node), 0);
+    agree(&mut node, 0, ChannelKind::Email, false);
+    assert_eq!(replan(&mut node), 1, "any change counts");
+    assert_eq!(due_now(&node), parcels.len());
+    want(&mut node, 0, Preferences::default());
+    let due: Vec<_> = timers(&node).into_iter().filter(|timer| timer.due <= node.now).collect();
+    for timer in due {
+        assert_eq!(wake(&mut node, timer, 10).0.unwrap().sends.len(), 2, "both devices of the first user");
+    }
+    for parcel in parcels {
+        assert_eq!(states(&node, parcel), [State::Intent, State::Intent, State::Deferred]);
+    }
+    node.shard(ShardAsk::DeleteUser { tenant: TENANT, lookup: lookup(1) });
+    assert_eq!(replan(&mut node), 1, "from the change before");
+    assert_eq!(replan(&mut node), 0);
 }

@@ -207,6 +207,7 @@ async fn of_shard(
         ShardRecord::Preferred(preferred) => preferences(speaker, by, &preferred).await,
         ShardRecord::Consented { tenant, consents: said } => consents(speaker, tenant, said).await,
         ShardRecord::UserPut { .. }
+        | ShardRecord::Replanned { .. }
         | ShardRecord::Edges { .. }
         | ShardRecord::Take { .. }
         | ShardRecord::Marked { .. }

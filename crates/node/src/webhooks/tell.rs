@@ -83,6 +83,7 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         | ShardRecord::UserGone { .. }
         | ShardRecord::Preferred(_)
         | ShardRecord::Consented { .. }
+        | ShardRecord::Replanned { .. }
         | ShardRecord::Edges { .. }
         | ShardRecord::Take { .. }
         | ShardRecord::Marked { .. }
