@@ -5,7 +5,7 @@
 //!  2 UserGone  tenant, user, lookup: 16, key: varint
 //!  3 Edges     tenant, change: u8, list of (user, list: 16, name: option sealed)
 //!  4 Take      front: varint, from: position, to: position
-//!  5 Given     front: varint, position, tenant, event: ulid, delivery: option (channels: u8, terms),
+//!  5 Given     front: varint, position, tenant, event: ulid, late: flag, delivery: option (channels: u8, terms),
 //!              members: ascending
 //!  6 Marked    tenant, user, mark: u8, until: millis, arrivals: ascending
 //!  7 Moved     tenant, user, watermark: u8, to: arrival
@@ -162,6 +162,8 @@ pub struct Given {
     pub position: Position,
     pub tenant: TenantId,
     pub event: Ulid,
+    /// It was held back: see `tables::taken`.
+    pub is_late: bool,
     pub delivery: Option<Delivery>,
     pub members: Vec<UserNo>,
 }
@@ -246,7 +248,7 @@ impl Fact for ShardRecord {
             }
             Self::Given(given) => {
                 w.varint(given.front.0.into()).position(given.position);
-                w.tenant(given.tenant).ulid(given.event);
+                w.tenant(given.tenant).ulid(given.event).flag(given.is_late);
                 w.option(given.delivery.as_ref(), |w, delivery| delivery.write(w));
                 w.ascending(given.members.iter().map(|member| member.0));
             }
@@ -325,6 +327,7 @@ impl Fact for ShardRecord {
                 position: r.position()?,
                 tenant: r.tenant()?,
                 event: r.ulid()?,
+                is_late: r.flag()?,
                 delivery: r.option(Delivery::read)?,
                 members: r.ascending()?.into_iter().map(UserNo).collect(),
             }),

@@ -91,6 +91,7 @@ pub enum Family {
     Track = 59,
     Told = 60,
     SweptTally = 61,
+    TakenLate = 62,
     Address = 96,
     DirectoryTodo = 97,
 }
