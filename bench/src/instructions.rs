@@ -145,6 +145,7 @@ fn decode_records(repetitions: u64) -> Result<()> {
         position: Position(1_000_000),
         tenant: TenantId(7),
         event: Ulid(1 << 100),
+        is_late: false,
         delivery: None,
         members: (0..100).map(|at| UserNo(at * 1_009)).collect(),
     };

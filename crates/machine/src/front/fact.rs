@@ -25,12 +25,15 @@ pub enum Said {
         list: ListId,
         tier: Tier,
         delivery: Option<Delivery>,
+        /// It was held back: its id is that of the time it was due at, and does not ascend with those around it.
+        is_late: bool,
     },
     Addressed {
         tenant: TenantId,
         event: Ulid,
         members: Members,
         delivery: Option<Delivery>,
+        is_late: bool,
     },
     Retracted {
         tenant: TenantId,
@@ -49,13 +52,19 @@ pub enum Said {
 }
 
 impl Said {
-    fn of(tenant: TenantId, event: Ulid, delivery: Option<Delivery>, audience: &Audience) -> Self {
+    fn of(
+        (tenant, event): (TenantId, Ulid),
+        delivery: Option<Delivery>,
+        audience: &Audience,
+        is_late: bool,
+    ) -> Self {
         match audience {
             Audience::Listed { list, tier, .. } => {
-                Self::Listed { tenant, event, list: *list, tier: *tier, delivery }
+                Self::Listed { tenant, event, list: *list, tier: *tier, delivery, is_late }
             }
             Audience::Addressed(shards) => {
-                Self::Addressed { tenant, event, members: Members(Arc::new(shards.clone())), delivery }
+                let members = Members(Arc::new(shards.clone()));
+                Self::Addressed { tenant, event, members, delivery, is_late }
             }
         }
     }
@@ -79,11 +88,14 @@ impl FrontFact {
     pub fn of(position: Position, record: &FrontRecord) -> Self {
         let said = match record {
             FrontRecord::Admitted(admitted) => match admitted.options.due {
-                None => Said::of(admitted.tenant, admitted.event, admitted.delivery, &admitted.audience),
+                None => {
+                    let event = (admitted.tenant, admitted.event);
+                    Said::of(event, admitted.delivery, &admitted.audience, false)
+                }
                 Some(due) => Said::Scheduled { due },
             },
             FrontRecord::Released(released) => {
-                Said::of(released.tenant, released.event, released.delivery, &released.audience)
+                Said::of((released.tenant, released.event), released.delivery, &released.audience, true)
             }
             FrontRecord::Retracted { tenant, event } => Said::Retracted { tenant: *tenant, event: *event },
             FrontRecord::Cancelled { tenant, event } => Said::Cancelled { tenant: *tenant, event: *event },

@@ -17,6 +17,7 @@ pub mod difference;
 pub mod directory;
 pub mod endpoint;
 pub mod front;
+mod given;
 mod mark;
 pub mod respect;
 pub mod root;

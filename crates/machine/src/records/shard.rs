@@ -5,7 +5,7 @@
 //!  2 UserGone  tenant, user, lookup: 16, key: varint
 //!  3 Edges     tenant, change: u8, list of (user, list: 16, name: option sealed)
 //!  4 Take      front: varint, from: position, to: position
-//!  5 Given     front: varint, position, tenant, event: ulid, delivery: option (channels: u8, terms),
+//!  5 Given     front: varint, position, tenant, event: ulid, late: flag, delivery: option (channels: u8, terms),
 //!              members: ascending
 //!  6 Marked    tenant, user, mark: u8, until: millis, arrivals: ascending
 //!  7 Moved     tenant, user, watermark: u8, to: arrival
@@ -21,7 +21,8 @@
 use super::Fact;
 use super::delivery::{self, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use super::endpoint::{EndpointPut, EndpointState};
-use super::front::{Delivery, Size};
+use super::front::Size;
+pub use super::given::Given;
 use super::mark;
 use super::respect::{Consented, Preferred, read_zone};
 use super::webhook::Told;
@@ -30,7 +31,6 @@ use crate::tables::work::WorkId;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, ListId, Lookup, Position, TenantId, UserNo};
 use fantail_rules::marks::{Mark, Watermark};
-use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -168,16 +168,6 @@ pub struct Edge {
     pub name: Option<Sealed>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Given {
-    pub front: FrontNo,
-    pub position: Position,
-    pub tenant: TenantId,
-    pub event: Ulid,
-    pub delivery: Option<Delivery>,
-    pub members: Vec<UserNo>,
-}
-
 fn read_arrivals(r: &mut Reader<'_>) -> Result<Vec<Arrival>, Malformed> {
     Ok(r.ascending()?.into_iter().map(Arrival).collect())
 }
@@ -196,25 +186,6 @@ impl UserPut {
             attributes: r.sealed()?,
             locale: r.text()?,
             zone: read_zone(r)?,
-        })
-    }
-}
-
-impl Given {
-    fn write(&self, w: &mut Writer) {
-        w.varint(self.front.0.into()).position(self.position).tenant(self.tenant).ulid(self.event);
-        w.option(self.delivery.as_ref(), |w, delivery| delivery.write(w));
-        w.ascending(self.members.iter().map(|member| member.0));
-    }
-
-    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            front: FrontNo(r.u16()?),
-            position: r.position()?,
-            tenant: r.tenant()?,
-            event: r.ulid()?,
-            delivery: r.option(Delivery::read)?,
-            members: r.ascending()?.into_iter().map(UserNo).collect(),
         })
     }
 }

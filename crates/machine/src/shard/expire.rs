@@ -135,6 +135,10 @@ pub(super) fn apply(
         view.delete(taken::key(tenant, first));
         if let Some(earliest) = page.events.first() {
             view.delete(taken::index_key(tenant, earliest.event));
+            // What was held back is alone in its page.
+            if page.events.len() == 1 {
+                view.delete(taken::late_key(tenant, earliest.event));
+            }
         }
         for (offset, taken) in page.events.iter().enumerate() {
             if let Reach::Pointer(list) = taken.reach {

@@ -39,7 +39,7 @@ pub(super) fn plan(
         }
     };
     for fact in facts.iter().filter(|fact| fact.position > taken) {
-        if let Said::Addressed { tenant, event, members, delivery } = &fact.said
+        if let Said::Addressed { tenant, event, members, delivery, is_late } = &fact.said
             && let Some(members) = members.of(shard)
         {
             close(&mut stretch, &mut records);
@@ -48,6 +48,7 @@ pub(super) fn plan(
                 position: fact.position,
                 tenant: *tenant,
                 event: *event,
+                is_late: *is_late,
                 delivery: *delivery,
                 members: members.to_vec(),
             }));
@@ -77,14 +78,15 @@ pub(super) fn apply(
     let facts = &facts[start..end];
     assert_eq!(facts.len() as u64, to.0 - from.0 + 1, "a take comes with every fact it refers to");
 
-    let mut arriving: BTreeMap<TenantId, Vec<(TakenEvent, Option<Delivery>)>> = BTreeMap::new();
+    let mut arriving: BTreeMap<TenantId, Vec<Arriving>> = BTreeMap::new();
     for fact in facts {
-        if let Said::Listed { tenant, event, list, tier, delivery } = fact.said {
+        if let Said::Listed { tenant, event, list, tier, delivery, is_late } = fact.said {
             let reach = match tier {
                 Tier::Written => Reach::Written(list),
                 Tier::Pointer => Reach::Pointer(list),
             };
-            arriving.entry(tenant).or_default().push((TakenEvent { event, reach }, delivery));
+            let arrives = Arriving { taken: TakenEvent { event, reach }, delivery, is_late };
+            arriving.entry(tenant).or_default().push(arrives);
         }
     }
     for (tenant, events) in arriving {
@@ -116,7 +118,7 @@ pub(super) fn apply_given(
     state.last = arrival;
     put(view, progress::key(given.tenant), &state);
     let events = vec![TakenEvent { event: given.event, reach: Reach::Given }];
-    write_page(view, given.tenant, arrival, Page { at, events });
+    write_page(view, given.tenant, arrival, Page { at, events }, given.is_late);
     if let Some(delivery) = given.delivery {
         let work = Begun { tenant: given.tenant, arrival, event: given.event, delivery };
         dispatch::begin_given(view, &work, &given.members, at, derived)?;
@@ -128,18 +130,25 @@ pub(super) fn apply_given(
     Ok(())
 }
 
+/// An event for a list on its way in.
+struct Arriving {
+    taken: TakenEvent,
+    delivery: Option<Delivery>,
+    is_late: bool,
+}
+
 /// Gives arrivals to list events of one tenant.
 fn arrive(
     view: &mut View<'_>,
     tenant: TenantId,
-    events: Vec<(TakenEvent, Option<Delivery>)>,
+    events: Vec<Arriving>,
     at: Millis,
     derived: &mut Derived,
 ) -> Result<Window, TablesError> {
     let mut state: Progress = progress::find(view, tenant)?;
     let first = state.last.next();
     let mut window = Window { tenant, events: Vec::with_capacity(events.len()) };
-    for (taken, delivery) in &events {
+    for Arriving { taken, delivery, .. } in &events {
         let arrival = state.last.next();
         state.last = arrival;
         if let (Some(delivery), Reach::Written(list) | Reach::Pointer(list)) = (*delivery, taken.reach) {
@@ -161,14 +170,20 @@ fn arrive(
         }
     }
     put(view, progress::key(tenant), &state);
-    let events = events.into_iter().map(|(taken, _)| taken).collect();
-    write_page(view, tenant, first, Page { at, events });
+    let mut next = first;
+    // Those in between share pages.
+    for run in events.chunk_by(|one, other| !one.is_late && !other.is_late) {
+        let page = Page { at, events: run.iter().map(|arrives| arrives.taken).collect() };
+        write_page(view, tenant, next, page, run[0].is_late);
+        next = Arrival(next.0 + run.len() as u64);
+    }
     Ok(window)
 }
 
-fn write_page(view: &mut View<'_>, tenant: TenantId, first: Arrival, page: Page) {
+fn write_page(view: &mut View<'_>, tenant: TenantId, first: Arrival, page: Page, is_late: bool) {
     let earliest = page.events.first().expect("a page has at least one event").event;
-    put(view, taken::index_key(tenant, earliest), &First(first));
+    let index = if is_late { taken::late_key } else { taken::index_key };
+    put(view, index(tenant, earliest), &First(first));
     put(view, taken::key(tenant, first), &page);
 }
 

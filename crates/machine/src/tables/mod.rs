@@ -94,6 +94,7 @@ pub enum Family {
     SweptTally = 61,
     Respect = 62,
     RespectHistory = 63,
+    TakenLate = 64,
     Address = 96,
     DirectoryTodo = 97,
 }

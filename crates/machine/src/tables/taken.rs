@@ -4,9 +4,11 @@
 //! 39 tenant first: arrival              -> at: millis, list of (event: ulid, audience)
 //!                                          audience = 0 (given) | 1 list: 16 (written) | 2 list: 16 (pointer)
 //! 40 tenant front: u16 event: ulid      -> first: arrival      (the front's first event in that page)
+//! 64 tenant event: ulid                 -> first: arrival      (a page of one event that was held back)
 //! ```
 //! Ids of one front ascend with arrivals, so the last index row at or before an id names the only page that can
-//! hold it.
+//! hold it. But for what was held back: its id is of the time it was due at. It has a page and an index row of its own, where
+//! it is not in anybody's way.
 
 use super::{Family, Key, Row, collect, get, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
@@ -22,6 +24,11 @@ pub fn key(tenant: TenantId, first: Arrival) -> Vec<u8> {
 #[must_use]
 pub fn index_key(tenant: TenantId, event: Ulid) -> Vec<u8> {
     index_prefix(tenant, event.front()).bytes(&event.bytes()).finish()
+}
+
+#[must_use]
+pub fn late_key(tenant: TenantId, event: Ulid) -> Vec<u8> {
+    Key::new(Family::TakenLate, tenant).bytes(&event.bytes()).finish()
 }
 
 fn index_prefix(tenant: TenantId, front: FrontNo) -> Key {
@@ -86,7 +93,25 @@ pub fn arrival_of(
     let to = Key(index_key(tenant, event)).bytes(&[0]).finish();
     let range = KeyRange { from: &from, to: &to };
     let first = collect(tables, range, Order::Descending, 1, |_, value| First::decode(value))?;
-    let Some(First(first)) = first.into_iter().next() else { return Ok(None) };
+    let in_order = match first.into_iter().next() {
+        Some(First(first)) => in_page(tables, tenant, first, event)?,
+        None => None,
+    };
+    if in_order.is_some() {
+        return Ok(in_order);
+    }
+    match get::<First>(tables, &late_key(tenant, event))? {
+        Some(First(first)) => in_page(tables, tenant, first, event),
+        None => Ok(None),
+    }
+}
+
+fn in_page(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    first: Arrival,
+    event: Ulid,
+) -> Result<Option<(Arrival, TakenEvent)>, TablesError> {
     let Some(page) = get::<Page>(tables, &key(tenant, first))? else { return Ok(None) };
     let found = page.events.iter().position(|taken| taken.event == event);
     Ok(found.map(|index| (Arrival(first.0 + index as u64), page.events[index])))

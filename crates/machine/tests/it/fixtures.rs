@@ -337,6 +337,7 @@ fn shard_examples() -> Vec<ShardRecord> {
         position: Position(70_000),
         tenant,
         event: Ulid(0x0102_0304),
+        is_late: true,
         delivery: None,
         members: vec![UserNo(0), UserNo(128), UserNo(129)],
     };

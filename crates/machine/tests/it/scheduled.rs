@@ -7,9 +7,9 @@ use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::front::Options;
 use fantail_machine::shard::Offer;
 use fantail_machine::tables::event::{self, EventRow};
-use fantail_machine::tables::{Row, scheduled, taken};
+use fantail_machine::tables::{Family, Row, collect, scheduled, taken};
 use fantail_ports::store::{Commit, Store};
-use fantail_ports::tables::Changes;
+use fantail_ports::tables::{Changes, KeyRange, Order};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, PartitionId, Position};
 use fantail_rules::limits::SCHEDULED_PER_TENANT_MAX;
@@ -83,6 +83,44 @@ fn what_is_called_off_before_it_is_due_never_fires() {
         node.now = DUE;
         release(&mut node);
         assert!(!is_taken(&node, event));
+    }
+}
+
+/// By its id it is between others, by its arrival behind them.
+// proves: SCH-01, SCH-02, DEL-19
+#[test]
+fn everything_is_found_by_its_id_whenever_it_was_released() {
+    for is_list in [false, true] {
+        let mut node = Node::new();
+        let ann = node.user(0);
+        node.join(0, list(2));
+        node.options = at(DUE);
+        let late = if is_list { node.post(list(2), false) } else { node.send(&[ann]) };
+        node.now = Millis(DUE.0 - 10);
+        let before = node.post(list(2), false);
+        node.now = Millis(DUE.0 + 10);
+        let after = node.post(list(2), false);
+        node.take_all();
+        node.front(FrontAsk::Release);
+        let last = node.post(list(2), false);
+        node.take_all();
+        let all = [before, after, late, last];
+        assert!(late > before && late < after, "between the others of one page");
+        for (place, event) in all.iter().enumerate() {
+            assert!(is_taken(&node, *event), "{is_list} {place}");
+            node.front(FrontAsk::Retract { tenant: TENANT, event: *event });
+        }
+        node.take_all();
+        assert_eq!(node.events(ann), [], "whoever takes something back must be heard");
+        node.now = node.now.plus(91 * DAY_MS);
+        node.expire(90);
+        assert!(all.iter().all(|event| !is_taken(&node, *event)));
+        let kept = node.read_shard(|state| {
+            let (from, to) = ([Family::TakenLate as u8], [Family::TakenLate as u8 + 1]);
+            let range = KeyRange { from: &from, to: &to };
+            collect(state.tables(), range, Order::Ascending, 9, |key, _| Ok(key.to_vec())).unwrap()
+        });
+        assert!(kept.is_empty(), "{kept:?}");
     }
 }
 

@@ -324,10 +324,10 @@ fn edges() -> impl Strategy<Value = ShardRecord> {
 }
 
 fn given() -> impl Strategy<Value = ShardRecord> {
-    (any::<u16>(), any::<u64>(), tenant(), ulid(), option::of(delivery()), members()).prop_map(
-        |(front, position, tenant, event, delivery, members)| {
+    (any::<u16>(), any::<u64>(), tenant(), ulid(), any::<bool>(), option::of(delivery()), members()).prop_map(
+        |(front, position, tenant, event, is_late, delivery, members)| {
             let (front, position) = (FrontNo(front), Position(position));
-            ShardRecord::Given(Given { front, position, tenant, event, delivery, members })
+            ShardRecord::Given(Given { front, position, tenant, event, is_late, delivery, members })
         },
     )
 }

@@ -307,6 +307,7 @@ proptest! {
             lists::key(tenant, list),
             taken::key(tenant, arrival),
             taken::index_key(tenant, event),
+            taken::late_key(tenant, event),
             pointer::key(tenant, list, arrival),
             pointer::list_key(tenant, list),
             mark::key(tenant, user),
