@@ -131,6 +131,7 @@ fn what_comes_in_quiet_hours_waits() {
     let mut client = server.client();
     put_user(&mut client, "ann");
     register(&mut client, "ann", "phone", "stub:ok/ann");
+    let mut waiting = Vec::new();
     // A window of a whole day holds whenever the test runs.
     let always = |zone: Value| json!({"quietHours": {"enabled": true, "start": "12:00", "end": "12:00", "timezone": zone}});
     for (number, zone, code) in
@@ -140,6 +141,7 @@ fn what_comes_in_quiet_hours_waits() {
         let id = send(&mut client, &titled(&format!("n{number}"), &["ann"], "push", "Hello"));
         let (inputs, text) = eventually_stands(&mut client, &id, "ann", "deferred");
         assert_eq!(inputs["code"], code);
+        waiting.push(id);
         assert!(inputs["dueAt"].is_string() && text.contains("quiet hours"), "{text}");
         let mut urgent = titled(&format!("c{number}"), &["ann"], "push", "Fire");
         urgent["priority"] = json!("critical");
@@ -147,4 +149,9 @@ fn what_comes_in_quiet_hours_waits() {
         eventually_stands(&mut client, &id, "ann", "sent");
     }
     assert_eq!(post.lines().len(), 2, "only what is critical has arrived");
+    patch(&mut client, "ann", &json!({"quietHours": null}));
+    for id in waiting {
+        eventually_stands(&mut client, &id, "ann", "sent");
+    }
+    assert!(post.arrived().values().all(|copies| *copies == 1), "once each");
 }
