@@ -202,6 +202,13 @@ async fn of_shard(
             let gone = gone.into_iter().map(|(user, no)| (user, no, None));
             endpoints(speaker, by, tenant, gone.collect()).await
         }
+        // On its own it goes on; somebody had it go back.
+        ShardRecord::Told(told) => Ok(match by {
+            Actor::System => Vec::new(),
+            Actor::Admin | Actor::Key(_) => {
+                vec![Said::action(by, told.tenant, "webhook.replay", told.webhook)]
+            }
+        }),
         ShardRecord::UserPut { .. }
         | ShardRecord::Edges { .. }
         | ShardRecord::Take { .. }
@@ -213,7 +220,6 @@ async fn of_shard(
         | ShardRecord::Expired { .. }
         | ShardRecord::Swept(_)
         | ShardRecord::EndpointPut { .. }
-        | ShardRecord::Told(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }
