@@ -206,6 +206,13 @@ async fn of_shard(
         }
         ShardRecord::Preferred(preferred) => preferences(speaker, by, &preferred).await,
         ShardRecord::Consented { tenant, consents: said } => consents(speaker, tenant, said).await,
+        // On its own it goes on; somebody had it go back.
+        ShardRecord::Told(told) => Ok(match by {
+            Actor::System => Vec::new(),
+            Actor::Admin | Actor::Key(_) => {
+                vec![Said::action(by, told.tenant, "webhook.replay", told.webhook)]
+            }
+        }),
         ShardRecord::UserPut { .. }
         | ShardRecord::Replanned { .. }
         | ShardRecord::Edges { .. }
@@ -218,7 +225,6 @@ async fn of_shard(
         | ShardRecord::Expired { .. }
         | ShardRecord::Swept(_)
         | ShardRecord::EndpointPut { .. }
-        | ShardRecord::Told(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }

@@ -275,7 +275,7 @@ impl Follower {
         if self.failing_since()?.is_some() {
             fail(&self.core, self.tenant, &self.id, false).await?;
         }
-        set(&self.core, self.tenant, &self.id, shard, through, Some(place.told)).await?;
+        set(&self.core, &Actor::System, self.tenant, &self.id, shard, through, Some(place.told)).await?;
         self.ended.extend(ended);
         while self.ended.len() > ENDED_MAX {
             self.ended.pop_first();

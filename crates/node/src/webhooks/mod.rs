@@ -54,7 +54,7 @@ impl Node {
         let url = seal(ask.url.as_bytes()).map_err(locked)?;
         // First the places, then the webhook: it must not begin with what was before.
         for shard in core.shards.keys() {
-            set(core, tenant, &ask.id, *shard, applied(core, *shard), None).await?;
+            set(core, &Actor::System, tenant, &ask.id, *shard, applied(core, *shard), None).await?;
         }
         let put = WebhookPut { tenant, id: ask.id, target, url, events: ask.events };
         view(core, ask_root(core, &self.by, Ask::Put(put)).await?)
@@ -88,7 +88,7 @@ impl Node {
         }
         for shard in core.shards.keys() {
             let through = before(core, *shard, since).await?;
-            set(core, tenant, id, *shard, through, None).await?;
+            set(core, &self.by, tenant, id, *shard, through, None).await?;
         }
         Ok(())
     }
@@ -142,6 +142,7 @@ fn applied(core: &Core, shard: ShardNo) -> Position {
 /// Says how far a webhook has told of a shard, if it is where it is expected.
 async fn set(
     core: &Core,
+    by: &Actor,
     tenant: TenantId,
     id: &str,
     shard: ShardNo,
@@ -150,7 +151,7 @@ async fn set(
 ) -> Result<(), Refusal> {
     let told = Told { tenant, webhook: id.to_owned(), through };
     let ask = ShardAsk::Told { told, from };
-    answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], 128)).await.map(drop)
+    answer(core.shard(shard).queue.push(HOUSE, by, vec![ask], 128)).await.map(drop)
 }
 
 /// The last record of a shard that is older than a time: times ascend with positions.

@@ -72,9 +72,13 @@ fn control_plane_actions_name_the_key_and_what_they_replaced() {
     template(&server, &first, "Sent", ("if-none-match", "*"));
     template(&server, &second, "Shipped", ("if-match", "\"1\""));
     expect(bare(&mut first_client, "DELETE", "/api/v1/templates/order"), 204);
+    put_user(&mut first_client, "ann");
     let hook = json!({"url": "https://hooks.example.com/fantail"});
     let made = expect(first_client.post("/api/v1/webhooks", &hook), 201);
     let hook = made["webhook"]["webhookId"].as_str().expect("an id").to_owned();
+    let since = json!({"since": "2026-01-01T00:00:00Z"});
+    let replayed = first_client.post(&format!("/api/v1/webhooks/{hook}/replay"), &since).expect("an answer");
+    assert_eq!(replayed.status / 100, 2, "{}", replayed.text());
     expect(bare(&mut second_client, "DELETE", &format!("/api/v1/webhooks/{hook}")), 204);
     let address = "/api/v1/suppressions/email/ann%40example.com";
     expect(first_client.json("PUT", address, &json!({"reason": "manual"})), 200);
@@ -93,6 +97,8 @@ fn control_plane_actions_name_the_key_and_what_they_replaced() {
     assert_eq!(actors("template.put"), [&*one, &*two]);
     assert_eq!(actors("template.delete"), [&*one]);
     assert_eq!(actors("webhook.put"), [&*one]);
+    let replayed = actors("webhook.replay");
+    assert!(!replayed.is_empty() && replayed.iter().all(|actor| *actor == one), "{replayed:?}");
     assert_eq!(actors("webhook.delete"), [&*two]);
     assert_eq!(actors("address.suppress"), [&*one, &*two]);
     assert_eq!(actors("address.unsuppress"), [&*one]);
