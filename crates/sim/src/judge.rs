@@ -3,13 +3,15 @@
 use crate::broken::Broken;
 use crate::run::Sim;
 use fantail_rules::attempt::State;
+use fantail_rules::ids::PartitionId;
 
 impl Sim {
     /// Every call of the provider, held against what is durable at this very moment.
     pub(crate) fn judge_calls(&mut self) -> Result<(), Broken> {
         let partitions = self.world.partitions();
         self.deliveries.follow(&self.world.journal, &partitions)?;
-        for news in self.deliveries.take_news() {
+        let store = &self.world.store;
+        for news in self.deliveries.take_news(|front| store.position(PartitionId::Front(front))) {
             self.oracle.hear(news)?;
         }
         for reference in self.world.provider.take_starts() {

@@ -52,7 +52,7 @@ impl Deliveries {
             Ok(stamped) => stamped,
             Err(malformed) => return Invariant::Survives.broken(malformed.to_string()),
         };
-        self.schedule.fold(&stamped.record, stamped.at)?;
+        self.schedule.fold((front, at), &stamped.record, stamped.at)?;
         self.fronts.insert((front, at), stamped.record);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::Deliveries;
 use crate::broken::{Broken, Invariant};
 use fantail_machine::records::front::FrontRecord;
-use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::ids::{FrontNo, Millis, Position, TenantId};
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 
@@ -21,13 +21,19 @@ pub enum News {
 #[derive(Default)]
 pub(super) struct Schedule {
     held: BTreeMap<(TenantId, Ulid), Millis>,
-    news: Vec<News>,
+    /// With the record that says so.
+    news: Vec<((FrontNo, Position), News)>,
 }
 
 impl Deliveries {
-    /// What happened since it was last asked for, in order.
-    pub fn take_news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.schedule.news)
+    /// What happened since it was last asked for, in order, as far as the fronts have folded it: what is durable and not
+    /// folded can be taken by no shard yet.
+    pub fn take_news(&mut self, folded: impl Fn(FrontNo) -> Position) -> Vec<News> {
+        let is_folded = |((front, position), _): &((FrontNo, Position), News)| *position <= folded(*front);
+        let (now, later) = std::mem::take(&mut self.schedule.news).into_iter().partition(is_folded);
+        self.schedule.news = later;
+        let now: Vec<_> = now;
+        now.into_iter().map(|(_, news)| news).collect()
     }
 }
 
@@ -36,12 +42,17 @@ impl Schedule {
         self.held.is_empty()
     }
 
-    pub fn fold(&mut self, record: &FrontRecord, at: Millis) -> Result<(), Broken> {
+    pub fn fold(
+        &mut self,
+        place: (FrontNo, Position),
+        record: &FrontRecord,
+        at: Millis,
+    ) -> Result<(), Broken> {
         match record {
             FrontRecord::Admitted(admitted) => {
                 if let Some(due) = admitted.options.due {
                     self.held.insert((admitted.tenant, admitted.event), due);
-                    self.news.push(News::Held(admitted.event));
+                    self.news.push((place, News::Held(admitted.event)));
                 }
             }
             FrontRecord::Released(released) => {
@@ -52,21 +63,21 @@ impl Schedule {
                 Invariant::Time.holds(due.is_some_and(|due| at >= due), || {
                     format!("{} is released at {at}, before {due:?}", released.event)
                 })?;
-                self.news.push(News::Released(released.event));
+                self.news.push((place, News::Released(released.event)));
             }
-            FrontRecord::Retracted { tenant, event } => self.drop_held(*tenant, *event),
+            FrontRecord::Retracted { tenant, event } => self.drop_held(place, *tenant, *event),
             FrontRecord::Cancelled { tenant, event } => {
-                self.drop_held(*tenant, *event);
-                self.news.push(News::CalledOff(*event));
+                self.drop_held(place, *tenant, *event);
+                self.news.push((place, News::CalledOff(*event)));
             }
             FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } | FrontRecord::Part { .. } => {}
         }
         Ok(())
     }
 
-    fn drop_held(&mut self, tenant: TenantId, event: Ulid) {
+    fn drop_held(&mut self, place: (FrontNo, Position), tenant: TenantId, event: Ulid) {
         if self.held.remove(&(tenant, event)).is_some() {
-            self.news.push(News::Dropped(event));
+            self.news.push((place, News::Dropped(event)));
         }
     }
 }
