@@ -34,7 +34,7 @@ pub fn run(flags: &Flags) -> Result<()> {
 /// keep the cores busy and ask the disk several things at once.
 #[must_use]
 pub fn threads() -> usize {
-    4 * std::thread::available_parallelism().map_or(1, usize::from)
+    8 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 async fn serve(config: Config) -> Result<()> {
