@@ -7,11 +7,11 @@ use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
+use crate::v1::notifications;
 use fantail_node::respect::{self, ConsentAsk};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::SOURCE_BYTES_MAX;
-use fantail_wire::event::Channel;
 use fantail_wire::preference::{Consent, ConsentPut, Consents};
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -34,7 +34,8 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 fn show(tenant: TenantId, call: &Call) -> Result<Reply, Problem> {
     let user = call.name("user")?;
     let row = call.node.respect(tenant, user)?;
-    let consents = row.consents.into_iter().map(|known| (wire_channel(known.channel), shown(known.consent)));
+    let consents =
+        row.consents.into_iter().map(|known| (notifications::shown(known.channel), shown(known.consent)));
     let answer = Consents { user_id: user.to_owned(), consents: consents.collect() };
     Ok(Reply::json(200, &answer).with_version(row.revision))
 }
@@ -57,16 +58,6 @@ pub fn ask_of(put: ConsentPut, at: Pointer<'_>, caller: &str, faults: &mut Fault
 pub fn shown(consent: respect::Consent) -> Consent {
     let respect::Consent { is_granted, given, version, source } = consent;
     Consent { granted: is_granted, version, source, granted_at: time::text(given) }
-}
-
-pub fn wire_channel(kind: ChannelKind) -> Channel {
-    match kind {
-        ChannelKind::InApp => Channel::InApp,
-        ChannelKind::Push => Channel::Push,
-        ChannelKind::Email => Channel::Email,
-        ChannelKind::Sms => Channel::Sms,
-        ChannelKind::Webhook => Channel::Webhook,
-    }
 }
 
 #[cfg(test)]

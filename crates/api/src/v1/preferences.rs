@@ -14,6 +14,7 @@ use crate::time;
 use crate::v1::consents;
 use crate::v1::edges;
 use crate::v1::event_ask::channel_of;
+use crate::v1::notifications;
 use fantail_node::ask::Refusal;
 use fantail_node::ask::templates::Expect;
 use fantail_node::respect::{Changed, Prefer, What};
@@ -246,7 +247,7 @@ fn change(version: u32, changed: Changed) -> PreferenceChange {
         What::Consent { channel, before, after } => PreferenceChange {
             kind: if after.is_granted { ChangeKind::OptIn } else { ChangeKind::OptOut },
             source: after.source.clone(),
-            channel: Some(consents::wire_channel(channel)),
+            channel: Some(notifications::shown(channel)),
             old_consent: before.map(consents::shown),
             new_consent: Some(consents::shown(after)),
             ..nothing
