@@ -156,7 +156,8 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
     let options = options_of(core, tenant, &event.options, now)?;
     // Its time begins when it is due.
     let expires_at = options.due.unwrap_or(now).plus(event.ttl_ms);
-    let delivery = delivery_of(event.channels, event.priority, &event.category, expires_at);
+    let collapse_key = event.options.collapse_key.as_deref();
+    let delivery = delivery_of(event.channels, event.priority, &event.category, collapse_key, expires_at);
     let audience = match event.audience {
         AudienceAsk::FollowersOf(actor) => {
             Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?))
@@ -206,10 +207,13 @@ pub fn delivery_of(
     channels: ChannelSet,
     lane: Priority,
     category: &str,
+    collapse_key: Option<&str>,
     expires_at: Millis,
 ) -> Option<Delivery> {
+    // What has the same key belongs together, of one category.
+    let group = CategoryId::of(&format!("{category}\0{}", collapse_key.unwrap_or_default())).0;
     let (class, category) = (Class::of(lane, category), CategoryId::of(category));
-    let terms = Terms { lane, class, category, expires_at };
+    let terms = Terms { lane, class, category, expires_at, group };
     (!channels.is_empty()).then_some(Delivery { channels, terms })
 }
 

@@ -41,6 +41,7 @@ impl EndpointTally {
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
+            | ShardRecord::Digest(_)
             | ShardRecord::Told(_)
             | ShardRecord::Untold { .. } => {}
         }

@@ -1,15 +1,15 @@
 //! Errands: effects that to-do rows remember. List sizes are told to the fronts, keys of gone users destroyed,
-//! addresses claimed and given up, what waits for a user asked about again.
+//! addresses claimed and given up, what waits for a user asked about again, digests written.
 //!
 //! Comes from: a shard's to-do rows and those of the directories that concern it, whenever one of them moves.
 //! Does: the effect, durably, then records that it is done; a crash in between does it again, which changes nothing.
 //! Goes to: `front::Counted` and the keyring, then `shard::{Reported, Shredded}`; addresses are `claims`' matter.
 
 use crate::ask::Refusal;
-use crate::claims;
 use crate::core::{Core, answer, locked, stopped};
 use crate::take::HOUSE;
 use crate::todos::{Found, REMEMBERED_MAX};
+use crate::{claims, digests};
 use fantail_machine::front::FrontAsk;
 use fantail_machine::records::front::Size;
 use fantail_machine::shard::{ShardAnswer, ShardAsk, report};
@@ -84,6 +84,9 @@ impl ErrandLoop {
         for (tenant, user) in todos.iter().filter_map(|todo| replan_of(*todo)) {
             self.replan(tenant, user).await?;
         }
+        for todo in &todos {
+            digests::run(&self.core, self.shard, *todo).await?;
+        }
         claims::release(&self.core, self.shard, releases).await?;
         claims::claim(&self.core, self.shard, wanted).await?;
         Ok(true)
@@ -129,20 +132,35 @@ impl ErrandLoop {
 fn release_of(todo: Todo) -> Option<Release> {
     match todo {
         Todo::Release(release) => Some(release),
-        Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } | Todo::Replan { .. } => None,
+        Todo::Report { .. }
+        | Todo::Shred { .. }
+        | Todo::Claim { .. }
+        | Todo::Replan { .. }
+        | Todo::Fold { .. }
+        | Todo::Digest { .. } => None,
     }
 }
 
 fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
     match todo {
         Todo::Shred { tenant, key } => Some((tenant, key)),
-        Todo::Report { .. } | Todo::Claim { .. } | Todo::Release(_) | Todo::Replan { .. } => None,
+        Todo::Report { .. }
+        | Todo::Claim { .. }
+        | Todo::Release(_)
+        | Todo::Replan { .. }
+        | Todo::Fold { .. }
+        | Todo::Digest { .. } => None,
     }
 }
 
 fn replan_of(todo: Todo) -> Option<(TenantId, UserNo)> {
     match todo {
         Todo::Replan { tenant, user } => Some((tenant, user)),
-        Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } | Todo::Release(_) => None,
+        Todo::Report { .. }
+        | Todo::Shred { .. }
+        | Todo::Claim { .. }
+        | Todo::Release(_)
+        | Todo::Fold { .. }
+        | Todo::Digest { .. } => None,
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
 //! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`,
-//! `dispatch`, `deliver`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
+//! `dispatch`, `deliver`, `digests`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
 //! (`people`, `devices`, `templates`, `tenants`, `errands`, `todos`, `claims`, `housekeeping`, `books`).
 
 pub mod ask;
@@ -29,6 +29,7 @@ pub mod content;
 pub mod dead_letters;
 mod deliver;
 pub mod deliveries;
+mod digests;
 mod dispatch;
 mod editions;
 mod notify;

@@ -298,6 +298,9 @@ impl Machine for Shard {
             | ShardAsk::Prefer { .. }
             | ShardAsk::Consent { .. }
             | ShardAsk::Replan { .. }
+            | ShardAsk::CloseWindows { .. }
+            | ShardAsk::Fold { .. }
+            | ShardAsk::Digested { .. }
             | ShardAsk::Age { .. } => std::sync::Arc::default(),
         };
         let Planned { records, answer } = shard::plan(view, ask, self.0, moment)?;
@@ -345,6 +348,7 @@ impl Machine for Shard {
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
+            | ShardRecord::Digest(_)
             | ShardRecord::Told(_)
             | ShardRecord::Untold { .. }
             | ShardRecord::EndpointPut { .. }

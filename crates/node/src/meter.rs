@@ -25,6 +25,8 @@ pub struct Meter {
     events_taken: AtomicU64,
     inbox_reads: AtomicU64,
     busy: AtomicU64,
+    digests: AtomicU64,
+    digest_items: AtomicU64,
     audit_entries: AtomicU64,
     audit_micros: AtomicU64,
     /// Milliseconds; 0 if there is none.
@@ -59,6 +61,9 @@ pub struct Reading {
     pub events_taken: u64,
     pub inbox_reads: u64,
     pub busy: u64,
+    /// Digests that were written, and what they tell of.
+    pub digests: u64,
+    pub digest_items: u64,
     /// Entries appended to the audit log.
     pub audit_entries: u64,
     /// Time that deriving them took, with the pauses in which others went first.
@@ -107,6 +112,11 @@ impl Meter {
 
     pub fn busy(&self) {
         self.busy.fetch_add(1, Relaxed);
+    }
+
+    pub fn digest_written(&self, items: u64) {
+        self.digests.fetch_add(1, Relaxed);
+        self.digest_items.fetch_add(items, Relaxed);
     }
 
     pub fn audited(&self, entries: u64) {
@@ -185,6 +195,8 @@ impl Meter {
             events_taken: self.events_taken.load(Relaxed),
             inbox_reads: self.inbox_reads.load(Relaxed),
             busy: self.busy.load(Relaxed),
+            digests: self.digests.load(Relaxed),
+            digest_items: self.digest_items.load(Relaxed),
             audit_entries: self.audit_entries.load(Relaxed),
             audit_micros: self.audit_micros.load(Relaxed),
             checkpoint_at: Some(Millis(self.checkpoint_at.load(Relaxed))).filter(|at| at.0 > 0),

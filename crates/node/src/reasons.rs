@@ -7,8 +7,11 @@
 
 use fantail_machine::parcel::Words;
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
+use fantail_machine::records::digest::DigestRecord;
 use fantail_machine::records::shard::ShardRecord;
+use fantail_machine::shard::collect::{COLLECTED, SINGLY};
 use fantail_machine::shard::wake::RESENT;
+use fantail_machine::shard::windows::READ;
 use fantail_machine::tables::ledger::Standing;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
@@ -17,9 +20,11 @@ use std::collections::BTreeMap;
 /// What is told of a standing without a code, and of one with a code that is not known here.
 const NONE: &str = "none";
 const OTHER: &str = "other";
+/// Of what a digest took.
+const DIGEST: &str = "digest";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-pub const REASONS: [&str; 39] = [
+pub const REASONS: [&str; 43] = [
     "no_endpoint",
     "endpoint_gone",
     "cancelled",
@@ -36,6 +41,10 @@ pub const REASONS: [&str; 39] = [
     "unconfirmed",
     RESENT,
     "redriven",
+    DIGEST,
+    COLLECTED,
+    SINGLY,
+    READ,
     "opened",
     "clicked",
     "complained",
@@ -74,6 +83,11 @@ impl Stood {
             | ShardRecord::Redrive(Redrive { parcel, standings, .. }) => {
                 self.add_words(parcel.channel, standings);
             }
+            ShardRecord::Digest(DigestRecord::Folded(folded)) => {
+                for item in &folded.items {
+                    self.add(folded.channel, &item.standing, item.positions.len() as u64);
+                }
+            }
             ShardRecord::Receipt(Receipt { parcel, standing, .. }) => self.add(parcel.channel, standing, 1),
             ShardRecord::EndpointPut { .. }
             | ShardRecord::EndpointState { .. }
@@ -95,6 +109,9 @@ impl Stood {
             | ShardRecord::EndpointGone { .. }
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
+            | ShardRecord::Digest(
+                DigestRecord::Collected(_) | DigestRecord::Closed(_) | DigestRecord::Digested(_),
+            )
             | ShardRecord::Told(_)
             | ShardRecord::Untold { .. } => {}
         }
@@ -111,7 +128,9 @@ impl Stood {
 
     fn add(&mut self, channel: ChannelKind, standing: &Standing, count: u64) {
         if count > 0 {
-            *self.0.entry((channel, standing.state, known(&standing.code))).or_insert(0) += count;
+            // The code of what a digest took names the digest.
+            let reason = if standing.state == State::Folded { DIGEST } else { known(&standing.code) };
+            *self.0.entry((channel, standing.state, reason)).or_insert(0) += count;
         }
     }
 

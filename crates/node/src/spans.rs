@@ -118,6 +118,10 @@ pub fn parcel(core: &Core, channel: ChannelKind, shard: ShardNo, allowed: &Allow
 
 /// What cannot be read now is told as a list's: one span too few is better than a thousand.
 fn is_for_a_list(core: &Core, tenant: TenantId, event: Ulid) -> bool {
+    if core.front(event.front()).is_none() {
+        // A digest is for one.
+        return false;
+    }
     let row = core.read(PartitionId::Front(event.front()), |view| event::find(view.tables(), tenant, event));
     row.ok().flatten().is_none_or(|row| row.recipients == 0)
 }

@@ -9,6 +9,7 @@ use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
 use crate::crowds::Crowds;
+use crate::digests;
 use crate::dispatch::{self, Dispatch};
 use crate::errands::ErrandLoop;
 use crate::housekeeping::{retention_loop, sync_loop};
@@ -28,6 +29,7 @@ use crate::webhooks;
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
+use fantail_machine::shard::Offer;
 use fantail_ports::journal::JournalError;
 use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
@@ -208,6 +210,7 @@ fn start_loops(core: &Arc<Core>) {
         }
         let errands = ErrandLoop { core: core.clone(), shard: *shard };
         tasks.spawn("errands", Box::pin(errands.run()));
+        tasks.spawn("windows", Box::pin(digests::close_windows(core.clone(), *shard)));
     }
     for front in core.fronts.keys() {
         tasks.spawn("schedule", Box::pin(schedule::run(core.clone(), *front)));
@@ -259,14 +262,19 @@ impl Starter {
             let (heard, offers) = (bell.0.subscribe(), dispatch.clone());
             let todos: Arc<Todos> = Arc::default();
             let remembered = todos.clone();
+            let windows: Arc<bell::Bell> = Arc::default();
+            let opened = windows.clone();
             let settled: Settled = Box::new(move |_, found| {
                 offers.offer(shard, found);
                 if remembered.offer(found) {
                     bell.ring();
                 }
+                if found.iter().any(|offer| matches!(offer, Offer::Window { .. })) {
+                    opened.ring();
+                }
             });
             let (queue, _) = self.lead(Shard(shard), tails, settled).await?;
-            shards.insert(shard, ShardHandle { queue, bell: heard, todos });
+            shards.insert(shard, ShardHandle { queue, bell: heard, todos, windows });
         }
         Ok(shards)
     }

@@ -16,9 +16,10 @@ use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_machine::tables::template::{self, TemplateRow, VersionRow};
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::actor::Actor;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{PartitionId, TenantId};
 use fantail_templates::Compiled;
-use fantail_wire::template::{Definition, Problem, ProblemCode};
+use fantail_wire::template::{Channel, Definition, Problem, ProblemCode};
 use std::sync::Arc;
 
 /// What an ask costs in the queue besides its definition.
@@ -205,6 +206,22 @@ async fn ask(core: &Core, by: &Actor, ask: Ask, bytes: usize) -> Result<Answer, 
         Answer::Conflict { current } => Err(Refusal::TemplateConflict { current }),
         Answer::UnknownTenant => Err(Refusal::UnknownTenant),
         Answer::TooMany { limit } => Err(Refusal::TooMany { limit }),
+    }
+}
+
+/// What a template of the house's own naming is rendered with, if the tenant has one that is switched on and compiles.
+pub fn in_force(core: &Arc<Core>, tenant: TenantId, id: &str) -> Option<Arc<Compiled>> {
+    let node = Node { core: Arc::clone(core), by: Actor::System };
+    node.compiled(tenant, id, None).ok().map(|(compiled, _)| compiled)
+}
+
+pub fn channel_of(kind: ChannelKind) -> Channel {
+    match kind {
+        ChannelKind::InApp => Channel::InApp,
+        ChannelKind::Push => Channel::Push,
+        ChannelKind::Email => Channel::Email,
+        ChannelKind::Sms => Channel::Sms,
+        ChannelKind::Webhook => Channel::Webhook,
     }
 }
 

@@ -143,6 +143,8 @@ fn write_node(text: &mut Text, health: &Health) {
         ("fantail_record_bytes_total", "Bytes of planned records", counters.record_bytes),
         ("fantail_clock_jumps_total", "Wall clock jumps that were not adopted", counters.clock_jumps),
         ("fantail_events_taken_total", "Events brought into shards", counters.events_taken),
+        ("fantail_digests_total", "Digests that were written", counters.digests),
+        ("fantail_digest_items_total", "Deliveries that digests told of", counters.digest_items),
         ("fantail_busy_total", "Asks refused because queues were full", counters.busy),
         ("fantail_inbox_entries_total", "Inbox entries written", health.store.entries_written),
         (

@@ -5,7 +5,9 @@
 
 use crate::time;
 use crate::v1::notifications::shown;
-use fantail_node::ask::{ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase, RenderedView};
+use fantail_node::ask::{
+    COLLECTED, ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase, RenderedView, SINGLY,
+};
 use fantail_rules::gates::Reason;
 use fantail_rules::retry::retries_max;
 use fantail_wire::notification::{Explanation as Told, Step};
@@ -210,11 +212,15 @@ fn stands(found: &Explanation, one: &DeliveryView) -> String {
         },
         DeliveryState::Deferred => match Reason::parse(&one.code) {
             Some(reason) => format!("waits{code}: {}; all gates are asked again at {due}", wish(reason)),
+            None if one.code == COLLECTED => {
+                "waits to be told together with others, or alone if they are too few".to_owned()
+            }
+            None if one.code == SINGLY => "too few came to be told together: it is told alone now".to_owned(),
             None => format!("{}{code}, and will be tried again at {due}", failed(one)),
         },
         DeliveryState::Expired => format!("expired{code}: nothing is sent after its time to live"),
         DeliveryState::Cancelled => format!("called off{code}"),
-        DeliveryState::Folded => "told as part of a digest".to_owned(),
+        DeliveryState::Folded => format!("told as part of the digest {}", one.code),
         DeliveryState::Superseded => "a newer one took its place".to_owned(),
         DeliveryState::Unknown => {
             let class = found.class.map_or("", |class| class.name());

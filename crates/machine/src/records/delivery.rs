@@ -97,11 +97,11 @@ impl Swept {
     }
 }
 
-fn write_work(w: &mut Writer, work: WorkId) {
+pub(super) fn write_work(w: &mut Writer, work: WorkId) {
     w.tenant(work.tenant).arrival(work.arrival).u8(work.channel as u8);
 }
 
-fn read_work(r: &mut Reader<'_>) -> Result<WorkId, Malformed> {
+pub(super) fn read_work(r: &mut Reader<'_>) -> Result<WorkId, Malformed> {
     let (tenant, arrival) = (r.tenant()?, r.arrival()?);
     let channel = ChannelKind::from_stored(r.u8()?).ok_or(Malformed::Value("channel"))?;
     Ok(WorkId { tenant, arrival, channel })

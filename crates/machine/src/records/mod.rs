@@ -14,6 +14,7 @@ use fantail_rules::ids::Millis;
 
 pub mod delivery;
 pub mod difference;
+pub mod digest;
 pub mod directory;
 pub mod endpoint;
 pub mod front;

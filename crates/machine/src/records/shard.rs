@@ -15,11 +15,12 @@
 //! 11 Expired   tenant, through: arrival
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
-//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`
+//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`; 42 to 45: see `digest`
 //! ```
 
 use super::Fact;
 use super::delivery::{self, Intend, Outcome, Receipt, Redrive, Swept, Wake};
+use super::digest::DigestRecord;
 use super::endpoint::{EndpointPut, EndpointState};
 use super::front::Size;
 pub use super::given::Given;
@@ -132,6 +133,8 @@ pub enum ShardRecord {
         code: String,
     },
     Swept(Swept),
+    /// About what is told together.
+    Digest(DigestRecord),
     /// A webhook to the producer has told everything through a record.
     Told(Told),
     /// It is gone, and with it how far it had told.
@@ -232,6 +235,7 @@ impl Fact for ShardRecord {
             Self::Replanned { .. } => 32,
             Self::Told(_) => 40,
             Self::Untold { .. } => 41,
+            Self::Digest(record) => record.tag(),
         }
     }
 
@@ -299,6 +303,7 @@ impl Fact for ShardRecord {
                 w.tenant(*tenant).list(consents.iter(), |w, one| one.write(w));
             }
             Self::Replanned { tenant, user } => drop(w.tenant(*tenant).user(*user)),
+            Self::Digest(record) => record.write(w),
             Self::Told(told) => told.write(w),
             Self::Untold { tenant, webhook } => {
                 w.tenant(*tenant).text(webhook);
@@ -364,6 +369,7 @@ impl Fact for ShardRecord {
             32 => Self::Replanned { tenant: r.tenant()?, user: r.user()? },
             40 => Self::Told(Told::read(r)?),
             41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
+            42..=45 => Self::Digest(DigestRecord::read(tag, r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

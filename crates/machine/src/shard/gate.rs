@@ -14,10 +14,11 @@ use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::Step;
 use fantail_rules::category::CategoryId;
-use fantail_rules::gates::{self, Ask, Choice, Frequency, Person, Reason, Verdict};
+use fantail_rules::gates::{self, Ask, Choice, Fold, Frequency, Person, Reason, Verdict};
 use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
 use fantail_rules::preference::{CategoryChoice, Switch};
 use fantail_rules::wall::Clocks;
+use fantail_rules::zone::ZoneNo;
 
 /// The category whose messages need a yes.
 const MARKETING: &str = "marketing";
@@ -29,6 +30,16 @@ pub(super) struct Asked {
     /// Where the user can be reached by the channel, ascending.
     pub devices: Vec<DeviceNo>,
     pub decision: Decision,
+    pub wish: Wish,
+}
+
+/// What is left to say about a delivery that the gates let pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wish {
+    /// The digest that should take it.
+    pub fold: Option<Fold>,
+    /// Of the user.
+    pub zone: ZoneNo,
 }
 
 /// What the gates come to.
@@ -75,14 +86,18 @@ impl<'a, 'v> Gate<'a, 'v> {
                 } else {
                     intend::devices(&column.reach, channel)
                 };
-                let decision =
-                    if devices.is_empty() { Decision::ALLOWED } else { self.decide(*user, &column)? };
-                Ok(Asked { devices, decision })
+                let zone = column.respect.profile().map_or(ZoneNo::NONE, |profile| profile.zone);
+                let (decision, fold) = match devices.is_empty() {
+                    true => (Decision::ALLOWED, None),
+                    false => self.decide(*user, &column)?,
+                };
+                Ok(Asked { devices, decision, wish: Wish { fold, zone } })
             })
             .collect()
     }
 
-    fn decide(&mut self, user: UserNo, column: &Column) -> Result<Decision, TablesError> {
+    /// What is allowed may be wanted in a digest.
+    fn decide(&mut self, user: UserNo, column: &Column) -> Result<(Decision, Option<Fold>), TablesError> {
         let category = self.terms.category;
         let choice = if column.respect.may_speak_of(category) {
             choice(self.view, self.work.tenant, user, category)?
@@ -91,12 +106,12 @@ impl<'a, 'v> Gate<'a, 'v> {
         };
         let person = Person { profile: column.respect.profile(), choice, ..Person::default() };
         Ok(match gates::decide(&self.ask, &person, &mut self.clocks) {
-            Verdict::Allow => Decision::ALLOWED,
+            Verdict::Allow => (Decision::ALLOWED, None),
             Verdict::Suppress(reason) => {
-                Decision { step: Step::Suppress, code: reason.word(), due: Millis(0) }
+                (Decision { step: Step::Suppress, code: reason.word(), due: Millis(0) }, None)
             }
-            Verdict::Defer { until, reason } => self.deferred(until, reason),
-            Verdict::Fold(fold) => Decision { step: Step::Suppress, code: fold.word(), due: Millis(0) },
+            Verdict::Defer { until, reason } => (self.deferred(until, reason), None),
+            Verdict::Fold(fold) => (Decision::ALLOWED, Some(fold)),
         })
     }
 

@@ -7,7 +7,8 @@
 //!
 //! What must never happen: a member that is in two parcels of one work, or a send that no durable Intend allows.
 
-use super::gate::{Asked, Decision, Gate};
+use super::collect::{self, Collecting};
+use super::gate::{Asked, Decision, Gate, Wish};
 use super::serve::{Decided, Served};
 use super::{Derived, dispatch, ledgers, replan};
 use crate::columns::Reach;
@@ -70,11 +71,16 @@ pub(super) fn plan(
     if let (Some(code), To::List(_)) = (stop, row.to) {
         // Who was never looked at was never promised anything.
         let record = ShardRecord::Closed { work, code: code.1.to_owned() };
-        return Ok(Decided { record: Some(record), ..Decided::nothing() });
+        return Ok(Decided { records: vec![record], ..Decided::nothing() });
     }
-    let found = gather(view, work, &row, deliveries_max, now)?;
-    let verdicts = judge(&found, stop);
+    let mut found = gather(view, work, &row, deliveries_max, now)?;
     let parcel = ParcelId::of(work, row.next);
+    let about = (row.event, row.terms, row.to);
+    let mut collecting = Collecting::new(view, parcel, about, collect::policy(row.terms.category), now);
+    if stop.is_none() {
+        found.collect(&mut collecting)?;
+    }
+    let verdicts = judge(&found, stop);
     let sends = sends(&found.members, &verdicts, |_| 1);
     let decided = u32::try_from(found.members.count()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: row.event, terms: row.terms, round: 1, sends, decided };
@@ -87,7 +93,7 @@ pub(super) fn plan(
         verdicts,
     });
     let served = Served { allowed: Some(allowed), more };
-    Ok(Decided { record: Some(record), served, looked_at: found.scanned })
+    Ok(Decided { records: collecting.records(record), served, looked_at: found.scanned })
 }
 
 /// The first gate: whether anything of this event may still be sent.
@@ -104,11 +110,31 @@ pub(super) fn stopped(halted: Option<Halt>, terms: Terms, now: Millis) -> Option
 struct Found {
     members: Members,
     /// What the gates said about each member.
-    decisions: Vec<Decision>,
+    decisions: Vec<(Decision, Wish)>,
     next: Option<UserNo>,
     unreached: u64,
     /// Users that were looked at.
     scanned: usize,
+}
+
+impl Found {
+    /// What the gates let pass goes out, or into a window.
+    fn collect(&mut self, collecting: &mut Collecting<'_, '_>) -> Result<(), TablesError> {
+        let mut last: Option<(UserNo, Decision)> = None;
+        for (member, (decision, wish)) in self.members.iter().zip(&mut self.decisions) {
+            if member.device == DeviceNo(0) || *decision != Decision::ALLOWED {
+                continue;
+            }
+            // All devices of a user go the same way.
+            let taken = match last.filter(|(user, _)| *user == member.user) {
+                Some((_, taken)) => taken,
+                None => collecting.take(member.user, *wish, true)?,
+            };
+            last = Some((member.user, taken));
+            *decision = taken;
+        }
+        Ok(())
+    }
 }
 
 fn gather(
@@ -130,7 +156,7 @@ fn gather(
         let (users, after) = chunk.users(row.to, from)?;
         scanned += users.len().max(1);
         next = after;
-        for (user, Asked { mut devices, decision }) in users.iter().zip(gate.ask(&users)?) {
+        for (user, Asked { mut devices, decision, wish }) in users.iter().zip(gate.ask(&users)?) {
             if devices.is_empty() && row.to == To::Given {
                 // Whoever was named and has none is still told about.
                 devices.push(DeviceNo(0));
@@ -142,7 +168,7 @@ fn gather(
                 next = Some(*user);
                 break 'chunks;
             }
-            decisions.extend(devices.iter().map(|_| decision));
+            decisions.extend(devices.iter().map(|_| (decision, wish)));
         }
     }
     Ok(Found { members: collector.finish(), decisions, next, unreached, scanned })
@@ -194,7 +220,7 @@ pub(super) fn listed_devices(
 
 fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> Words<Standing> {
     let mut verdicts = Words::empty();
-    for (member, decision) in found.members.iter().zip(&found.decisions) {
+    for (member, (decision, _)) in found.members.iter().zip(&found.decisions) {
         let Decision { step, code, due } = match stop {
             Some((step, code)) => Decision { step, code, due: Millis(0) },
             None if member.device == DeviceNo(0) => {

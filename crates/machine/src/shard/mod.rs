@@ -2,7 +2,7 @@
 //!
 //! One file per record family, plan and apply side by side: `users`, `endpoints`, `respect`, `edges`, `take`, `mark`, `report`,
 //! `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake` behind their `gate`, `outcome`,
-//! `redrive`, folded by `ledgers` and dropped by `sweep`.
+//! `redrive`, folded by `ledgers` and dropped by `sweep`. What is told together goes through `collect` and `windows`.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 pub mod edges;
@@ -15,6 +15,7 @@ pub mod take;
 mod told;
 pub mod users;
 
+pub mod collect;
 pub mod dispatch;
 mod gate;
 pub mod intend;
@@ -25,21 +26,25 @@ mod replan;
 pub mod serve;
 mod sweep;
 pub mod wake;
+pub mod windows;
 
 pub mod inbox;
 
 use crate::Planned;
 use crate::front::Moment;
 use crate::front::fact::FrontFact;
+use crate::records::digest::DigestRecord;
 use crate::records::front::Size;
 use crate::records::respect::Consent;
 use crate::records::shard::ShardRecord;
 use crate::records::webhook::Told;
 use crate::tables::ledger::{ParcelId, Timer};
 use crate::tables::todo::Todo;
+use crate::tables::window::WindowNo;
 use crate::tables::work::WorkId;
 use crate::view::View;
 use fantail_ports::inbox::{Forget, Window};
+use fantail_ports::keyring::Sealed;
 use fantail_ports::lists::ListEdit;
 use fantail_ports::tables::TablesError;
 use fantail_rules::channel_kind::ChannelKind;
@@ -121,6 +126,21 @@ pub enum ShardAsk {
         channel: ChannelKind,
         consent: Consent,
     },
+    /// Close windows that are over, of those that end at or after a time.
+    CloseWindows {
+        from: Millis,
+    },
+    /// Take what waits in a window that is over.
+    Fold {
+        tenant: TenantId,
+        window: WindowNo,
+    },
+    /// The digest of a window, or that nobody is there to be told.
+    Digested {
+        tenant: TenantId,
+        window: WindowNo,
+        content: Option<Sealed>,
+    },
     /// The user wants something else: what waits behind this timer is due.
     Replan {
         tenant: TenantId,
@@ -199,6 +219,14 @@ pub enum ShardAnswer {
     Changed {
         revision: u32,
     },
+    /// Whether more windows may be over.
+    Closed {
+        more: bool,
+    },
+    /// Whether more waits.
+    Folded {
+        more: bool,
+    },
     Unregistered,
     UnknownDevice,
     /// The page to go on from, if there is one.
@@ -243,6 +271,11 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
             respect::plan_consent(view, tenant, user, channel, consent)
         }
         ShardAsk::Replan { tenant, user, behind } => replan::plan(view, tenant, user, behind, now),
+        ShardAsk::CloseWindows { from } => windows::plan_close(view, from, now),
+        ShardAsk::Fold { tenant, window } => windows::plan_fold(view, tenant, window, moment),
+        ShardAsk::Digested { tenant, window, content } => {
+            windows::plan_digested(view, tenant, window, content, now)
+        }
         ShardAsk::Hear { tenant, heard } => endpoints::plan_hear(view, tenant, &heard),
         ShardAsk::Age { tenant, page } => endpoints::plan_age(view, tenant, page, now),
         ShardAsk::Serve { jobs, deliveries_max } => serve::plan(view, &jobs, deliveries_max, now),
@@ -266,8 +299,15 @@ pub struct Derived {
 /// Something to send or to do. Nothing is lost if nobody hears of it: its row tells a new leader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {
-    Work { work: WorkId, lane: Priority },
+    Work {
+        work: WorkId,
+        lane: Priority,
+    },
     Timer(Timer),
+    /// A window was opened.
+    Window {
+        closes_at: Millis,
+    },
     Todo(Todo),
 }
 
@@ -321,6 +361,12 @@ pub fn apply(
         ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),
         ShardRecord::Closed { work, .. } => dispatch::close(view, *work),
         ShardRecord::Swept(swept) => sweep::apply(view, swept),
+        ShardRecord::Digest(DigestRecord::Collected(collected)) => collect::apply(view, collected, derived),
+        ShardRecord::Digest(DigestRecord::Closed(closed)) => windows::apply_closed(view, closed),
+        ShardRecord::Digest(DigestRecord::Folded(folded)) => windows::apply_folded(view, folded, derived),
+        ShardRecord::Digest(DigestRecord::Digested(digested)) => {
+            windows::apply_digested(view, digested, derived)
+        }
         ShardRecord::Told(told) => {
             told::apply(view, told);
             Ok(())

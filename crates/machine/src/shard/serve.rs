@@ -37,7 +37,8 @@ pub struct Served {
 
 /// What is decided about one job.
 pub(super) struct Decided {
-    pub record: Option<ShardRecord>,
+    /// In their order.
+    pub records: Vec<ShardRecord>,
     pub served: Served,
     /// Users or members that were read for it.
     pub looked_at: usize,
@@ -45,7 +46,7 @@ pub(super) struct Decided {
 
 impl Decided {
     pub(super) fn nothing() -> Self {
-        Self { record: None, served: Served { allowed: None, more: false }, looked_at: 0 }
+        Self { records: Vec::new(), served: Served { allowed: None, more: false }, looked_at: 0 }
     }
 }
 
@@ -62,7 +63,7 @@ pub(super) fn plan(
     let (mut left, mut looked_at) = (deliveries_max as usize, 0);
     for job in jobs {
         let most = u32::try_from(left).unwrap_or(u32::MAX);
-        let Decided { record, served, looked_at: users } = match *job {
+        let Decided { records: decided, served, looked_at: users } = match *job {
             Job::Work(work) => intend::plan(&seen, work, most, now)?,
             Job::Wake { parcel, due } => wake::plan(&seen, parcel, due, most, now)?,
         };
@@ -72,7 +73,7 @@ pub(super) fn plan(
         let is_over = served.more || left == 0 || looked_at >= PARCEL_USERS_SCANNED_MAX;
         answers.push(served);
         let is_last = is_over || answers.len() == jobs.len();
-        if let Some(record) = record {
+        for record in decided {
             if !is_last {
                 super::apply(&mut seen, &record, now, &[], &mut Derived::default())?;
             }

@@ -12,7 +12,7 @@ use crate::Planned;
 use crate::records::delivery::Swept;
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId};
-use crate::tables::{guard, put, taken, tally, track, work};
+use crate::tables::{digest, guard, put, taken, tally, track, work};
 use crate::view::View;
 use fantail_ports::inbox::ArrivalRange;
 use fantail_ports::tables::TablesError;
@@ -97,6 +97,9 @@ pub(super) fn apply(view: &mut View<'_>, swept: &Swept) -> Result<(), TablesErro
         close(view, *parcel, &row)?;
         if row.is_tracked {
             row.members.iter().for_each(|member| view.delete(track::key(*parcel, member)));
+        }
+        if digest::is_digest(row.event) {
+            view.delete(digest::key(parcel.tenant, row.event));
         }
         view.delete(parcel.dead_key());
         view.delete(parcel.key());

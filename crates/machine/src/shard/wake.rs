@@ -4,7 +4,8 @@
 //! deferred, and what to do about what is unknown since no evidence came. Goes to: the `Wake` record, and as in the
 //! first round the leader sends what it marks as Intent.
 
-use super::gate::{Asked, Decision, Gate};
+use super::collect::{self, Collecting};
+use super::gate::{Asked, Decision, Gate, Wish};
 use super::intend::{self, Allowed, ENDPOINT_GONE};
 use super::serve::{Decided, Served};
 use super::{Derived, ledgers, replan};
@@ -12,12 +13,13 @@ use crate::parcel::Words;
 use crate::records::delivery::Wake;
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
-use crate::tables::work;
+use crate::tables::work::{self, To};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{self, Lookup, Resolution, State, Step, next, resolve_unknown};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Millis, UserNo};
+use fantail_rules::gates::Fold;
+use fantail_rules::ids::{ListId, Millis, UserNo};
 
 /// Nothing was heard of it, and another copy would be worse.
 pub const UNCONFIRMED: &str = "unconfirmed";
@@ -42,15 +44,22 @@ pub(super) fn plan(
     let mut users: Vec<UserNo> = due_now.iter().map(|((member, _), _)| member.user).collect();
     users.dedup();
     let asked = Gate::new(view, parcel.work(), ledger.terms, now).ask(&users)?;
+    let to = if ledger.is_tracked { To::Given } else { To::List(ListId::default()) };
+    let about = (ledger.event, ledger.terms, to);
+    let mut collecting = Collecting::new(view, parcel, about, collect::policy(ledger.terms.category), now);
+    let mut taken: Option<(UserNo, Decision)> = None;
     for ((member, standing), position) in due_now {
         if sends.len() >= deliveries_max as usize {
             more = true;
             break;
         }
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
-        let Asked { devices, decision } = &asked[at];
-        let is_reachable = devices.contains(&member.device);
-        let verdict = decide(&ledger, parcel.channel, standing, stop, is_reachable.then_some(*decision));
+        let Asked { devices, decision, wish } = &asked[at];
+        let mut wanted = devices.contains(&member.device).then_some(*decision);
+        if stop.is_none() && wanted == Some(Decision::ALLOWED) {
+            wanted = Some(collected(&mut collecting, &mut taken, (member.user, *wish), standing)?);
+        }
+        let verdict = decide(&ledger, parcel.channel, standing, stop, wanted);
         if verdict.state == State::Intent {
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
@@ -66,7 +75,27 @@ pub(super) fn plan(
     let allowed = Allowed { parcel, event: ledger.event, terms: ledger.terms, round, sends, decided };
     let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts });
     let served = Served { allowed: Some(allowed), more };
-    Ok(Decided { record: Some(record), served, looked_at })
+    Ok(Decided { records: collecting.records(record), served, looked_at })
+}
+
+/// What windows do with a member that the gates let pass. All devices of a user that wait for the same go the same way.
+fn collected(
+    collecting: &mut Collecting<'_, '_>,
+    taken: &mut Option<(UserNo, Decision)>,
+    (user, wish): (UserNo, Wish),
+    standing: &Standing,
+) -> Result<Decision, TablesError> {
+    // What may have been sent cannot be told in a digest: whoever wants it there is not told again.
+    if standing.state == State::Unknown {
+        let unwanted = |fold: Fold| Decision { step: Step::Suppress, code: fold.word(), due: Millis(0) };
+        return Ok(wish.fold.map_or(Decision::ALLOWED, unwanted));
+    }
+    if let Some((_, decision)) = taken.filter(|(of, _)| *of == user) {
+        return Ok(decision);
+    }
+    let decision = collecting.take(user, wish, collect::is_first(standing))?;
+    *taken = Some((user, decision));
+    Ok(decision)
 }
 
 /// What becomes of one member. `wanted` is what its user's gates say, if it can be reached.

@@ -35,10 +35,12 @@ pub mod taken;
 pub mod todo;
 pub mod user;
 
+pub mod digest;
 pub mod guard;
 pub mod ledger;
 pub mod tally;
 pub mod track;
+pub mod window;
 pub mod work;
 
 /// Frozen numbers.
@@ -95,6 +97,13 @@ pub enum Family {
     Respect = 62,
     RespectHistory = 63,
     TakenLate = 64,
+    WindowOpen = 73,
+    Window = 74,
+    WindowItem = 75,
+    WindowTimer = 76,
+    WindowLatest = 77,
+    Digest = 78,
+    Storm = 79,
     Address = 96,
     DirectoryTodo = 97,
 }

@@ -7,8 +7,11 @@
 //! 47 tenant 3 user: u64 device: u16 -> (empty)    the directory is to be asked for this endpoint's address
 //! 47 tenant 4 user: u64 device: u16 claim: u32 -> address: 16    the directory is to hear that this claim is over
 //! 47 tenant 5 user: u64 -> (empty)    what waits for this user is to be asked about again
+//! 47 tenant 9 window: u64 -> (empty)    what waits in this window is to be folded
+//! 47 tenant 10 window: u64 -> (empty)    the digest of this window is to be written
 //! ```
 
+use super::window::WindowNo;
 use super::{Family, Key, collect};
 use crate::codec::Malformed;
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
@@ -19,6 +22,8 @@ const SHRED: u8 = 2;
 const CLAIM: u8 = 3;
 const RELEASE: u8 = 4;
 const REPLAN: u8 = 5;
+const FOLD: u8 = 9;
+const DIGEST: u8 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Todo {
@@ -32,6 +37,10 @@ pub enum Todo {
     Release(Release),
     /// Ask the gates again about what waits for this user.
     Replan { tenant: TenantId, user: UserNo },
+    /// Take what waits in a window that is over.
+    Fold { tenant: TenantId, window: WindowNo },
+    /// Write the digest of a window that is folded.
+    Digest { tenant: TenantId, window: WindowNo },
 }
 
 /// A claim that its endpoint has given up.
@@ -59,13 +68,20 @@ impl Todo {
             Self::Replan { tenant, user } => {
                 Key::new(Family::Todo, tenant).bytes(&[REPLAN]).u64(user.0).finish()
             }
+            Self::Fold { tenant, window } => of_window(tenant, FOLD, window),
+            Self::Digest { tenant, window } => of_window(tenant, DIGEST, window),
         }
     }
 
     #[must_use]
     pub fn value(self) -> Vec<u8> {
         match self {
-            Self::Report { .. } | Self::Shred { .. } | Self::Claim { .. } | Self::Replan { .. } => Vec::new(),
+            Self::Report { .. }
+            | Self::Shred { .. }
+            | Self::Claim { .. }
+            | Self::Replan { .. }
+            | Self::Fold { .. }
+            | Self::Digest { .. } => Vec::new(),
             Self::Release(release) => release.address.0.to_vec(),
         }
     }
@@ -87,9 +103,17 @@ impl Todo {
                 Some(Self::Release(Release { tenant, user, device, claim, address }))
             }
             REPLAN => Some(Self::Replan { tenant, user: UserNo(u64::from_be_bytes(tail.try_into().ok()?)) }),
+            FOLD => Some(Self::Fold { tenant, window: WindowNo(u64::from_be_bytes(tail.try_into().ok()?)) }),
+            DIGEST => {
+                Some(Self::Digest { tenant, window: WindowNo(u64::from_be_bytes(tail.try_into().ok()?)) })
+            }
             _ => None,
         }
     }
+}
+
+fn of_window(tenant: TenantId, kind: u8, window: WindowNo) -> Vec<u8> {
+    Key::new(Family::Todo, tenant).bytes(&[kind]).u64(window.0).finish()
 }
 
 fn of_device(tenant: TenantId, kind: u8, user: UserNo, device: DeviceNo) -> Key {
@@ -139,6 +163,14 @@ mod tests {
                 .prop_map(|(tenant, list)| Todo::Report { tenant: TenantId(tenant), list: ListId(list) }),
             any::<(u32, u64)>()
                 .prop_map(|(tenant, key)| Todo::Shred { tenant: TenantId(tenant), key: KeyNo(key) }),
+            any::<(u32, u64)>().prop_map(|(tenant, window)| Todo::Fold {
+                tenant: TenantId(tenant),
+                window: WindowNo(window)
+            }),
+            any::<(u32, u64)>().prop_map(|(tenant, window)| Todo::Digest {
+                tenant: TenantId(tenant),
+                window: WindowNo(window)
+            }),
             any::<(u32, u64)>()
                 .prop_map(|(tenant, user)| Todo::Replan { tenant: TenantId(tenant), user: UserNo(user) }),
             any::<(u32, u64, u16)>().prop_map(|(tenant, user, device)| Todo::Claim {
@@ -156,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_waits(todos in vec(todo(), 0..20), kind in 0u8..6, bytes in vec(any::<u8>(), 0..40)) {
+        fn what_is_written_waits(todos in vec(todo(), 0..20), kind in 0u8..12, bytes in vec(any::<u8>(), 0..40)) {
             let (base, mut changes) = (Plain::default(), Changes::new());
             let mut view = View::new(&base, &[], &mut changes);
             todos.iter().for_each(|todo| view.put(todo.key(), todo.value()));

@@ -1,7 +1,8 @@
 //! Work: an event that is to leave by one channel, and how far it has come.
 //!
 //! ```text
-//! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, category: 8, expires, next: user, to
+//! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, category: 8, expires, group: 8, next: user,
+//!                                       to
 //!                                       to = 0 list: 16 | 1 (the members of row 51)
 //! 51 tenant arrival: u64             -> members: ascending      explicit recipients; stays as long as the ledgers
 //! 52 tenant arrival: u64             -> why: u8                 nothing more of it is sent
@@ -44,6 +45,8 @@ pub struct Terms {
     pub category: CategoryId,
     /// Nothing is sent at or after this.
     pub expires_at: Millis,
+    /// What belongs together in a digest has the same; see `rules::digest::group`.
+    pub group: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,7 +144,7 @@ pub fn halted(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result
 impl Terms {
     pub(crate) fn write(&self, w: &mut Writer) {
         w.u8(self.lane as u8).u8(class_code(self.class)).fixed(&self.category.0.to_le_bytes());
-        w.millis(self.expires_at);
+        w.millis(self.expires_at).fixed(&self.group.to_le_bytes());
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -153,7 +156,8 @@ impl Terms {
             _ => return Err(Malformed::Value("class")),
         };
         let category = CategoryId(u64::from_le_bytes(r.array()?));
-        Ok(Self { lane, class, category, expires_at: r.millis()? })
+        let expires_at = r.millis()?;
+        Ok(Self { lane, class, category, expires_at, group: u64::from_le_bytes(r.array()?) })
     }
 }
 

@@ -5,7 +5,7 @@
 //! `chance` about all of it in no order that makes sense. After every step `audit` compares what is kept with a recount.
 
 mod attempts;
-mod audit;
+pub mod audit;
 mod books;
 mod chance;
 mod guard;
@@ -42,7 +42,7 @@ pub fn by(channels: &[ChannelKind]) -> Delivery {
     let channels = channels.iter().fold(ChannelSet::EMPTY, |set, kind| set.with(*kind));
     let expires_at = START.plus(DAY_MS);
     let (lane, class, category) = (Priority::Normal, Class::Transactional, CategoryId::of("general"));
-    Delivery { channels, terms: Terms { lane, class, category, expires_at } }
+    Delivery { channels, terms: Terms { lane, class, category, expires_at, group: 7 } }
 }
 
 pub fn push(lane: Priority, class: Class) -> Delivery {

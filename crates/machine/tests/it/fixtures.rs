@@ -4,6 +4,7 @@
 
 use crate::courier::Courier;
 use crate::deliveries::{by, one, told};
+use crate::digests;
 use crate::endpoints::{address, hear, register, registration};
 use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, put_of, sealed};
 use crate::respect;
@@ -54,8 +55,8 @@ use std::fmt::{Debug, Write};
 use std::ops::ControlFlow;
 
 const RECORDS: &str = include_str!("fixtures/records.txt");
-/// Layout, the front's last id, what is scheduled, what was taken of each front, and timers belong to the partition itself.
-const OF_NO_TENANT: [u8; 5] = [1, 16, 21, 33, 54];
+/// Layout, the front's last id, what is scheduled, what was taken of each front, and timers of both kinds belong to the partition itself.
+const OF_NO_TENANT: [u8; 6] = [1, 16, 21, 33, 54, 76];
 const ROWS: &str = include_str!("fixtures/rows.txt");
 
 #[test]
@@ -81,7 +82,7 @@ fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&root_examples()), (1..=7).chain(40..=43).collect());
     assert_eq!(tags(&front_examples()), (1..=7).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
-    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).chain(30..=32).chain(40..=41).collect());
+    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).chain(30..=32).chain(40..=45).collect());
 }
 
 // proves: TEN-01
@@ -105,7 +106,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected = (1..=9).chain(16..=23).chain(32..=60).chain(62..=63).chain(96..=97);
+    let expected = (1..=9).chain(16..=23).chain(32..=60).chain(62..=63).chain(73..=79).chain(96..=97);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -163,6 +164,7 @@ fn history() -> Node {
     node.delete_user(16);
     leave_the_house(&mut node, &users);
     respect::history(&mut node, 0);
+    digests::history(&mut node, 20);
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");
@@ -388,6 +390,7 @@ fn shard_examples() -> Vec<ShardRecord> {
     .into_iter()
     .chain(delivery_examples())
     .chain(respect::examples(tenant, user))
+    .chain(digests::examples(tenant, user))
     .collect()
 }
 

@@ -431,7 +431,12 @@ pub fn admitted(answer: FrontAnswer) -> Ulid {
 fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
     match todo {
         Todo::Shred { tenant, key } => Some((tenant, key)),
-        Todo::Report { .. } | Todo::Claim { .. } | Todo::Release(_) | Todo::Replan { .. } => None,
+        Todo::Report { .. }
+        | Todo::Claim { .. }
+        | Todo::Release(_)
+        | Todo::Replan { .. }
+        | Todo::Fold { .. }
+        | Todo::Digest { .. } => None,
     }
 }
 

@@ -15,6 +15,7 @@ mod tables;
 mod admit;
 mod deliveries;
 mod differences;
+mod digests;
 mod directory;
 mod endpoints;
 mod expire;

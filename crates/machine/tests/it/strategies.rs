@@ -1,5 +1,6 @@
 //! Any record that a writer of ours could write, small enough to be shrunk by hand.
 
+use crate::digests::digest_record;
 use crate::respect::{respect_record, zone};
 use fantail_machine::parcel::{Collector, Members, Words};
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Swept, Wake};
@@ -211,9 +212,9 @@ fn audience() -> impl Strategy<Value = Audience> {
 pub fn terms() -> impl Strategy<Value = Terms> {
     let lane = (0u8..4).prop_map(Priority::from_stored);
     let class = prop_oneof![Just(Class::Critical), Just(Class::Transactional), Just(Class::Bulk)];
-    (lane, class, any::<u64>(), millis()).prop_map(|(lane, class, category, expires_at)| {
+    (lane, class, any::<(u64, u64)>(), millis()).prop_map(|(lane, class, (category, group), expires_at)| {
         let category = CategoryId(category);
-        Terms { lane, class, category, expires_at }
+        Terms { lane, class, category, expires_at, group }
     })
 }
 
@@ -448,7 +449,7 @@ fn state() -> impl Strategy<Value = State> {
     any::<Index>().prop_map(|pick| *pick.get(&State::ALL))
 }
 
-fn standing() -> impl Strategy<Value = Standing> {
+pub fn standing() -> impl Strategy<Value = Standing> {
     (state(), any::<u8>(), any::<u8>(), millis(), "[a-z_]{0,8}")
         .prop_map(|(state, retries, resends, due, code)| Standing { state, retries, resends, due, code })
 }
@@ -557,6 +558,7 @@ pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
         3 => endpoint_record(),
         1 => told_record(),
         2 => respect_record(),
+        2 => digest_record(),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Rows as bytes, and the order of their keys: tenant first, then owner, then what ascends with time.
 //! Rows that only their own file can name are tested there.
 
+use crate::digests::{digest_row, window_row};
 use crate::respect::{changed, respect_row, zone};
 use crate::strategies::{
     about, address_row, api_key, arrival, delivery, endpoint_put, ledger_row, list, millis, note, options,
@@ -13,6 +14,7 @@ use fantail_machine::records::root::{Layout, Tenant};
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::records::template::DefinitionBytes;
 use fantail_machine::shard::{self, Derived};
+use fantail_machine::tables::digest::{self, DigestRow};
 use fantail_machine::tables::directory::{AddressRow, DirectoryTodo};
 use fantail_machine::tables::event::{EventRow, FrontState};
 use fantail_machine::tables::follow::Open;
@@ -28,6 +30,7 @@ use fantail_machine::tables::template::{Floor, TemplateRow, VersionRow};
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::track::{self, TrackRow};
 use fantail_machine::tables::user::{UserRef, UserRow};
+use fantail_machine::tables::window::{self, ItemRow, NoRow, WindowKey, WindowNo, WindowRow};
 use fantail_machine::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
 use fantail_machine::tables::{
     Row, directory, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, respect,
@@ -39,7 +42,9 @@ use fantail_ports::store::Store;
 use fantail_ports::tables::Changes;
 use fantail_rules::admit::{Bucket, Known};
 use fantail_rules::attempt::State;
+use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::digest::Storm;
 use fantail_rules::ids::{
     AddressHash, Arrival, DeviceNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo,
 };
@@ -279,6 +284,17 @@ proptest! {
         check_bytes::<WorkRow>(&bytes)?;
         check_bytes::<Tally>(&bytes)?;
         check_bytes::<TrackRow>(&bytes)?;
+        check_bytes::<WindowRow>(&bytes)?;
+        check_bytes::<DigestRow>(&bytes)?;
+    }
+
+    #[test]
+    fn rows_of_windows_round_trip(window in window_row(), digest in digest_row(), no: u64, first in user()) {
+        check(&window)?;
+        check(&digest)?;
+        check(&NoRow(WindowNo(no)))?;
+        check(&ItemRow { first })?;
+        check(&Storm { slot: no, counts: [3; 9] })?;
     }
 
     // proves: TEN-01
@@ -328,6 +344,12 @@ proptest! {
             ParcelId { tenant, ..parcel }.dead_key(),
             tally::key(tenant, arrival, work.channel),
             tally::lane_key(tenant, Priority::High),
+            window::key(tenant, WindowNo(user.0)),
+            window::item_key(tenant, WindowNo(user.0), arrival),
+            window::latest_key(tenant),
+            window::storm_key(tenant, user, CategoryId(arrival.0)),
+            WindowKey { user, channel: work.channel, key: arrival.0 }.row_key(tenant),
+            digest::key(tenant, event),
             track::key(ParcelId { tenant, ..parcel }, Member { user, device: DeviceNo(bucket as u16) }),
         ];
         for (family, own) in keys(TenantId(id)).into_iter().enumerate() {

@@ -17,6 +17,7 @@ use fantail_audit::member::{ConsentVersion, Member, Pseudonym};
 use fantail_machine::codec::Malformed;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::difference::Difference;
+use fantail_machine::records::digest::DigestRecord;
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::FrontRecord;
 use fantail_machine::records::respect::{Consented, Preferred};
@@ -204,6 +205,7 @@ async fn of_shard(
             let gone = gone.into_iter().map(|(user, no)| (user, no, None));
             endpoints(speaker, by, tenant, gone.collect()).await
         }
+        ShardRecord::Digest(DigestRecord::Folded(folded)) => speaker.folded(&folded).await,
         ShardRecord::Preferred(preferred) => preferences(speaker, by, &preferred).await,
         ShardRecord::Consented { tenant, consents: said } => consents(speaker, tenant, said).await,
         // On its own it goes on; somebody had it go back.
@@ -224,6 +226,9 @@ async fn of_shard(
         | ShardRecord::Reported { .. }
         | ShardRecord::Expired { .. }
         | ShardRecord::Swept(_)
+        | ShardRecord::Digest(
+            DigestRecord::Collected(_) | DigestRecord::Closed(_) | DigestRecord::Digested(_),
+        )
         | ShardRecord::EndpointPut { .. }
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }

@@ -13,6 +13,7 @@ use fantail_audit::fact::{DeadLettered, Fact, Outcome, Parcel, Redriven};
 use fantail_audit::member::{Commitment, ConsentVersion, Member, Reason, Salt, SaltUse};
 use fantail_machine::parcel::{self, Words};
 use fantail_machine::records::delivery;
+use fantail_machine::records::digest::Folded;
 use fantail_machine::records::shard::Given;
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use fantail_ports::audit::Kind;
@@ -100,6 +101,18 @@ impl Speaker<'_> {
             None => Ok(Vec::new()),
             Some(about) => self.verdicts(&about).await,
         }
+    }
+
+    /// What waited in a window that is over.
+    pub async fn folded(self, folded: &Folded) -> Result<Vec<Said>, Refusal> {
+        let mut said = Vec::new();
+        for item in &folded.items {
+            let standings = Words::all(item.standing.clone(), item.positions.len());
+            if let Some(about) = self.find(folded.parcel(item), 0, &item.positions, &standings)? {
+                said.extend(self.verdicts(&about).await?);
+            }
+        }
+        Ok(said)
     }
 
     pub async fn outcome(self, outcome: &delivery::Outcome) -> Result<Vec<Said>, Refusal> {

@@ -11,9 +11,10 @@ use crate::ask::Refusal;
 use crate::content::{generic, pick};
 use crate::core::{Core, locked};
 use crate::editions;
-use crate::inbox;
+use crate::{digests, inbox};
 use fantail_machine::shard::intend::Send;
 use fantail_machine::shard::outcome::Told;
+use fantail_machine::tables::digest::is_digest;
 use fantail_machine::tables::endpoint;
 use fantail_ports::channel::{Message, Shipment};
 use fantail_ports::keyring::Context;
@@ -41,7 +42,10 @@ impl Parcel {
     pub(super) fn pack(&self, began: Millis) -> Result<Packed, Refusal> {
         let (core, allowed) = (&*self.core, &self.allowed);
         let tenant = allowed.parcel.tenant;
-        let event = inbox::event(core, tenant, allowed.event)?;
+        let event = match is_digest(allowed.event) {
+            true => digests::view(core, self.shard, tenant, allowed.event)?,
+            false => inbox::event(core, tenant, allowed.event)?,
+        };
         let users = self.users();
         let addresses = self.addresses(&users)?;
         let editions = if event.is_sensitive {

@@ -68,6 +68,7 @@ fn what_does_not_fit_is_looked_for_again() {
             class: fantail_rules::attempt::Class::Bulk,
             category: fantail_rules::category::CategoryId::default(),
             expires_at: Millis(u64::MAX),
+            group: 0,
         },
         next: UserNo(0),
         to: work::To::Given,

@@ -9,6 +9,7 @@ use crate::core::{Core, stopped};
 use crate::people::name_of;
 use fantail_machine::parcel::{Member, Words};
 use fantail_machine::records::Stamped;
+use fantail_machine::records::digest::DigestRecord;
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use fantail_machine::tables::taken;
@@ -72,6 +73,14 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         ShardRecord::Closed { work, .. } => teller.closed(work),
         ShardRecord::Wake(wake) => teller.about(wake.parcel, &wake.positions, &wake.verdicts),
         ShardRecord::Outcome(outcome) => teller.about(outcome.parcel, &outcome.positions, &outcome.standings),
+        ShardRecord::Digest(DigestRecord::Folded(folded)) => {
+            let mut news = Vec::new();
+            for item in &folded.items {
+                let standings = Words::all(item.standing.clone(), item.positions.len());
+                news.extend(teller.about(folded.parcel(item), &item.positions, &standings)?);
+            }
+            Ok(news)
+        }
         ShardRecord::Receipt(receipt) => {
             teller.about(receipt.parcel, &[receipt.position], &Words::all(receipt.standing, 1))
         }
@@ -94,6 +103,9 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         | ShardRecord::Shredded { .. }
         | ShardRecord::Expired { .. }
         | ShardRecord::Swept(_)
+        | ShardRecord::Digest(
+            DigestRecord::Collected(_) | DigestRecord::Closed(_) | DigestRecord::Digested(_),
+        )
         | ShardRecord::EndpointPut { .. }
         | ShardRecord::EndpointState { .. }
         | ShardRecord::EndpointGone { .. }

@@ -19,7 +19,7 @@ mod summary;
 
 pub use calendar::Calendar;
 pub use storm::{Storm, StormTerms};
-pub use summary::{Item, Summary, summarise};
+pub use summary::{Item, Summary, headline, summarise};
 
 use crate::ids::Millis;
 use crate::limits::{DIGEST_ITEMS_MAX, DIGEST_WINDOW_SECONDS_MAX};
@@ -40,6 +40,9 @@ impl Terms {
     /// For a category that does not say otherwise, and for one that a storm switched into this mode.
     pub const USUAL: Self =
         Self { window_seconds: 300, min_count: 2, max_count: DIGEST_ITEMS_MAX, leading: 1 };
+
+    /// The categories that are collected though the tenant has not set them up.
+    pub const COLLECTED: [&'static str; 3] = ["like", "follow", "reply"];
 
     /// What a category has that the tenant has not set up; `None` if it is not collected.
     #[must_use]
@@ -78,6 +81,12 @@ pub enum TermsFault {
     MinCount,
     /// More than [`DIGEST_ITEMS_MAX`].
     Leading,
+}
+
+/// A number for what belongs together: what it is about, and a small number that tells kinds apart. Frozen: it is stored.
+#[must_use]
+pub fn group(of: u64, kind: u8) -> u64 {
+    (of ^ u64::from(kind)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
 }
 
 /// An open window of one recipient and one collapse key.

@@ -45,9 +45,39 @@ pub fn summarise(items: &[Item]) -> Summary {
     }
 }
 
+/// "A and 4 others", or how many things there are if nobody is said to have done them. `first` is the name of the first
+/// actor.
+#[must_use]
+pub fn headline(summary: &Summary, first: Option<&str>) -> String {
+    let people = summary.actors.len() + summary.others as usize;
+    match (first, people) {
+        (Some(first), 0 | 1) => first.to_owned(),
+        (Some(first), 2) => format!("{first} and 1 other"),
+        (Some(first), people) => format!("{first} and {} others", people - 1),
+        (None, _) => format!("{} new notifications", summary.count),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // proves: AGG-04
+    #[test]
+    fn a_headline_names_one_and_counts_the_others() {
+        for (actors, others, first, text) in [
+            (0, 0, None, "7 new notifications"),
+            (1, 0, Some("Ann"), "Ann"),
+            (2, 0, Some("Ann"), "Ann and 1 other"),
+            (3, 0, Some("Ann"), "Ann and 2 others"),
+            (3, 496, Some("Ann"), "Ann and 498 others"),
+            (1, 0, None, "7 new notifications"),
+        ] {
+            let actors = vec![ListId([0; 16]); actors];
+            let summary = Summary { count: 7, actors, others, events: Vec::new() };
+            assert_eq!(headline(&summary, first), text);
+        }
+    }
 
     // proves: AGG-04, AGG-05
     #[test]

@@ -16,6 +16,7 @@ mod crash;
 mod crash_deliveries;
 mod deliveries;
 mod devices;
+mod digests;
 mod editions;
 mod events;
 #[cfg(target_os = "linux")]

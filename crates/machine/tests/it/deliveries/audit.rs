@@ -2,8 +2,10 @@
 
 use crate::harness::Node;
 use fantail_machine::books::{Books, Imbalance};
+use fantail_machine::shard::collect::COLLECTED;
 use fantail_machine::tables::ledger::{LedgerRow, ParcelId};
 use fantail_machine::tables::tally::Tally;
+use fantail_machine::tables::window::ItemRow;
 use fantail_machine::tables::work::WorkRow;
 use fantail_machine::tables::{Family, Row};
 use fantail_ports::tables::{KeyRange, Order, Tables};
@@ -59,7 +61,7 @@ pub fn audit(node: &Node) {
         assert_eq!((imbalances(tables, 2), imbalances(tables, 1_000)), (Vec::new(), Vec::new()));
         let (mut timers, mut under_way, mut dead) = (Rows::new(), Rows::new(), Rows::new());
         let (mut events, mut lanes): (BTreeMap<_, Tally>, BTreeMap<_, Tally>) = Default::default();
-        let mut known = BTreeSet::new();
+        let (mut known, mut collected) = (BTreeSet::new(), BTreeSet::new());
         for (parcel, ledger) in ledgers(tables) {
             assert_eq!(ledger.members.count(), ledger.standings.codes.len());
             let lane = ledger.terms.lane as u8;
@@ -67,11 +69,16 @@ pub fn audit(node: &Node) {
                 let is_new = known.insert((parcel.tenant, parcel.arrival, parcel.channel as u8, member));
                 assert!(is_new, "{member:?} is in two parcels of {parcel:?}");
                 let is_waiting = matches!(standing.state, State::Deferred | State::Unknown);
-                assert_eq!(standing.due > Millis(0), is_waiting, "{standing:?}");
+                // What waits in a window has no time of its own.
+                let is_collected = standing.state == State::Deferred && standing.code == COLLECTED;
+                assert_eq!(standing.due > Millis(0), is_waiting && !is_collected, "{standing:?}");
+                if is_collected {
+                    collected.insert((parcel.tenant, parcel.arrival, parcel.first));
+                }
                 let of_event = (parcel.tenant, parcel.arrival, parcel.channel as u8);
                 events.entry(of_event).or_default().enter(standing.state, 1);
                 lanes.entry((parcel.tenant, lane)).or_default().enter(standing.state, 1);
-                if is_waiting {
+                if is_waiting && !is_collected {
                     timers.insert(parcel.timer_key(standing.due), vec![lane]);
                 }
                 if standing.state == State::Intent {
@@ -82,6 +89,12 @@ pub fn audit(node: &Node) {
                 }
             }
         }
+        for (key, value) in rows(tables, Family::WindowItem) {
+            let tenant = TenantId(u32::from_be_bytes(key[1..5].try_into().unwrap()));
+            let arrival = Arrival(u64::from_be_bytes(key[13..].try_into().unwrap()));
+            collected.remove(&(tenant, arrival, ItemRow::decode(&value).unwrap().first));
+        }
+        assert!(collected.is_empty(), "what waits for a window is in one: {collected:?}");
         assert_eq!(rows(tables, Family::Timer), timers, "timers");
         assert_eq!(rows(tables, Family::UnderWay), under_way, "what may be under way");
         assert_eq!(rows(tables, Family::Dead), dead, "dead letters");

@@ -1,0 +1,273 @@
+//! What is told together: windows take what the gates let pass.
+//!
+//! Comes from: `intend` and `wake`, user by user, behind the gates. Decides: by the category's policy, by what came lately
+//! and by what the user wants, whether a delivery goes out or waits in a window (`rules::digest`). Goes to: `Collected`,
+//! right before the Intend or Wake whose verdicts say the same, and `Closed` for windows that are over with it.
+//!
+//! What waits stands as Deferred without a time: the window's end is its time, and `fold` takes it from there. Storms are
+//! counted for named users alone: a row for each reader of a list would cost more than the list's deliveries.
+//!
+//! What must never happen: a delivery that waits in a window whose end nobody waits for.
+
+use super::gate::{Decision, Wish};
+use super::{Derived, Offer, windows};
+use crate::records::digest::{Collected, DigestRecord, Into, Taking, WindowClosed};
+use crate::records::shard::ShardRecord;
+use crate::tables::digest::is_digest;
+use crate::tables::ledger::{ParcelId, Standing};
+use crate::tables::put;
+use crate::tables::window::{self, Ending, ItemRow, Kind, NoRow, WindowKey, WindowNo, WindowRow};
+use crate::tables::work::{self, To};
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::attempt::Step;
+use fantail_rules::category::CategoryId;
+use fantail_rules::digest::{self, Arrived, Calendar, StormTerms, Terms, Window};
+use fantail_rules::gates::{Fold, Reason};
+use fantail_rules::ids::{Millis, TenantId, UserNo};
+use fantail_rules::limits::DIGEST_ITEMS_MAX;
+use fantail_rules::priority::Priority;
+use fantail_rules::quiet::Days;
+use fantail_rules::ulid::Ulid;
+
+/// Waits to be told together with others.
+pub const COLLECTED: &str = "digest_window";
+/// Waited with others, who were too few for a digest.
+pub const SINGLY: &str = "digest_too_small";
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// How a category is collected.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy {
+    pub digest: Option<Terms>,
+    pub storm: Option<StormTerms>,
+    pub daily: Calendar,
+    pub weekly: Calendar,
+}
+
+/// What holds for a category.
+pub(super) fn policy(category: CategoryId) -> Policy {
+    let named = Terms::COLLECTED.into_iter().find(|name| CategoryId::of(name) == category);
+    let monday = Days::from_bits(1).expect("Monday is a day");
+    let at = |days| Calendar::new(8 * 60, days).expect("eight is a time of day");
+    Policy {
+        digest: named.and_then(Terms::of_category),
+        storm: Some(StormTerms::USUAL),
+        daily: at(Days::ALL),
+        weekly: at(monday),
+    }
+}
+
+/// What one plan finds out about a parcel's users.
+pub(super) struct Collecting<'a, 'v> {
+    view: &'a View<'v>,
+    parcel: ParcelId,
+    terms: work::Terms,
+    policy: Policy,
+    counts_storms: bool,
+    /// A digest is not collected again.
+    is_digest: bool,
+    now: Millis,
+    latest: Option<WindowNo>,
+    takes: Vec<Taking>,
+    /// Before and after the takes.
+    over: Vec<ShardRecord>,
+    full: Vec<ShardRecord>,
+}
+
+impl<'a, 'v> Collecting<'a, 'v> {
+    pub(super) fn new(
+        view: &'a View<'v>,
+        parcel: ParcelId,
+        (event, terms, to): (Ulid, work::Terms, To),
+        policy: Policy,
+        now: Millis,
+    ) -> Self {
+        Self {
+            view,
+            parcel,
+            terms,
+            policy,
+            counts_storms: to == To::Given,
+            is_digest: is_digest(event),
+            now,
+            latest: None,
+            takes: Vec::new(),
+            over: Vec::new(),
+            full: Vec::new(),
+        }
+    }
+
+    /// What becomes of a delivery that the gates let pass, or want in a digest. Users ascend, each comes once.
+    /// `is_first` says that it was never authorised before: what is tried again has been told when to go.
+    pub(super) fn take(&mut self, user: UserNo, wish: Wish, is_first: bool) -> Result<Decision, TablesError> {
+        if self.is_digest {
+            return Ok(self.of_digest(wish));
+        }
+        if self.terms.lane == Priority::Critical {
+            return Ok(Decision::ALLOWED);
+        }
+        let (kind, key, terms, closes_at) = match wish.fold {
+            Some(Fold::Daily) => self.calendar(self.policy.daily, wish),
+            Some(Fold::Weekly) => self.calendar(self.policy.weekly, wish),
+            Some(Fold::Capped) => {
+                let usual = self.policy.digest.unwrap_or(Terms::USUAL);
+                let next_hour = Millis((self.now.0 / HOUR_MS + 1) * HOUR_MS);
+                (Kind::Capped, self.terms.group, Terms { leading: 0, ..usual }, Some(next_hour))
+            }
+            None if !is_first => return Ok(Decision::ALLOWED),
+            None => match self.policy.digest {
+                Some(terms) => (Kind::Category, self.terms.group, terms, None),
+                None => return self.weather(user),
+            },
+        };
+        self.collect(user, kind, key, terms, closes_at, None)
+    }
+
+    /// The records beside the one that holds the verdicts, in their order around it.
+    pub(super) fn records(self, verdicts: ShardRecord) -> Vec<ShardRecord> {
+        let mut records = self.over;
+        if !self.takes.is_empty() {
+            let ParcelId { first, .. } = self.parcel;
+            let collected =
+                Collected { work: self.parcel.work(), first, terms: self.terms, takes: self.takes };
+            records.push(ShardRecord::Digest(DigestRecord::Collected(collected)));
+        }
+        records.push(verdicts);
+        records.extend(self.full);
+        records
+    }
+
+    /// A digest goes out, or waits until there is room for it.
+    fn of_digest(&self, wish: Wish) -> Decision {
+        if wish.fold != Some(Fold::Capped) {
+            return Decision::ALLOWED;
+        }
+        let next_hour = Millis((self.now.0 / HOUR_MS + 1) * HOUR_MS);
+        let due = next_hour.min(self.terms.expires_at);
+        Decision { step: Step::Defer, code: Reason::FrequencyCapped.word(), due }
+    }
+
+    /// All of a category that the user wants once a day or a week goes together.
+    fn calendar(&self, calendar: Calendar, wish: Wish) -> (Kind, u64, Terms, Option<Millis>) {
+        let terms = Terms { min_count: 1, max_count: DIGEST_ITEMS_MAX, leading: 0, ..Terms::USUAL };
+        let due = calendar.next_after(wish.zone, self.now);
+        (Kind::Calendar, self.terms.category.0, terms, Some(due))
+    }
+
+    /// A category that is not collected, unless so much comes.
+    fn weather(&mut self, user: UserNo) -> Result<Decision, TablesError> {
+        let (Some(storm_terms), true) = (self.policy.storm, self.counts_storms) else {
+            return Ok(Decision::ALLOWED);
+        };
+        let before = window::storm(self.view, self.parcel.tenant, user, self.terms.category)?;
+        let (storm, is_storm) = before.arrived(storm_terms, self.now);
+        let of =
+            WindowKey { user, channel: self.parcel.channel, key: self.key_of(Kind::Storm, self.terms.group) };
+        // What was begun goes on to its end, whatever the weather.
+        let goes_on = window::open(self.view, self.parcel.tenant, of)?.is_some();
+        if is_storm || goes_on {
+            return self.collect(user, Kind::Storm, self.terms.group, Terms::USUAL, None, Some(storm));
+        }
+        self.takes.push(Taking { user, storm: Some(storm), into: None });
+        Ok(Decision::ALLOWED)
+    }
+
+    /// Windows of different kinds do not mix.
+    fn key_of(&self, kind: Kind, group: u64) -> u64 {
+        digest::group(group, kind as u8)
+    }
+
+    fn collect(
+        &mut self,
+        user: UserNo,
+        kind: Kind,
+        group: u64,
+        terms: Terms,
+        closes_at: Option<Millis>,
+        storm: Option<digest::Storm>,
+    ) -> Result<Decision, TablesError> {
+        let ParcelId { tenant, channel, .. } = self.parcel;
+        let key = self.key_of(kind, group);
+        let mut open = window::open(self.view, tenant, WindowKey { user, channel, key })?;
+        if let Some((no, row)) = open.take_if(|(_, row)| row.window.closes_at <= self.now) {
+            self.over.push(windows::closed(self.view, tenant, no, &row, self.now)?);
+        }
+        let fresh = Window { closes_at: closes_at.unwrap_or(self.now), led: 0, held: 0 };
+        let window = open.as_ref().map(|(_, row)| row.window).or(closes_at.map(|_| fresh));
+        let (window, is_held, is_full) = match digest::arrive(window, &terms, self.now) {
+            Arrived::Leads(window) => (window, false, false),
+            Arrived::Waits(window) => (window, true, false),
+            Arrived::Fills(window) => (window, true, true),
+            // Windows that are over were closed above, and a time that the calendar names lies ahead.
+            Arrived::CloseFirst => return Ok(Decision::ALLOWED),
+        };
+        let no = match open {
+            Some((no, _)) => no,
+            None => self.next_no()?,
+        };
+        if is_full {
+            self.full.push(full(tenant, no));
+        }
+        self.takes.push(Taking { user, storm, into: Some(Into { no, key, kind, terms, window, is_held }) });
+        Ok(match is_held {
+            true => Decision { step: Step::Defer, code: COLLECTED, due: Millis(0) },
+            false => Decision::ALLOWED,
+        })
+    }
+
+    fn next_no(&mut self) -> Result<WindowNo, TablesError> {
+        let latest = match self.latest {
+            Some(latest) => latest,
+            None => window::latest(self.view, self.parcel.tenant)?,
+        };
+        let next = WindowNo(latest.0 + 1);
+        self.latest = Some(next);
+        Ok(next)
+    }
+}
+
+/// As many as there may be wait: enough for a digest.
+fn full(tenant: TenantId, no: WindowNo) -> ShardRecord {
+    ShardRecord::Digest(DigestRecord::Closed(WindowClosed { tenant, no, is_singly: false }))
+}
+
+/// Whether a delivery that waits was never authorised: a gate held it back, and no window has let it go.
+pub(super) fn is_first(standing: &Standing) -> bool {
+    Reason::parse(&standing.code).is_some()
+}
+
+pub(super) fn apply(
+    view: &mut View<'_>,
+    collected: &Collected,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    let tenant = collected.work.tenant;
+    let mut latest = window::latest(view, tenant)?;
+    let before = latest;
+    for Taking { user, storm, into } in &collected.takes {
+        if let Some(storm) = storm {
+            put(view, window::storm_key(tenant, *user, collected.terms.category), storm);
+        }
+        let Some(Into { no, key, kind, terms, window, is_held }) = *into else { continue };
+        let of = WindowKey { user: *user, channel: collected.work.channel, key };
+        if no > latest {
+            latest = no;
+            put(view, of.row_key(tenant), &NoRow(no));
+            view.put(window::timer_key(window.closes_at, tenant, no), Vec::new());
+            derived.offers.push(Offer::Window { closes_at: window.closes_at });
+        }
+        let (sends, ending) = (collected.terms, Ending::Open);
+        let row = WindowRow { of, sends, kind, terms, window, ending, digest: None, events: Vec::new() };
+        put(view, window::key(tenant, no), &row);
+        if is_held {
+            let item = ItemRow { first: collected.first };
+            put(view, window::item_key(tenant, no, collected.work.arrival), &item);
+        }
+    }
+    if latest > before {
+        put(view, window::latest_key(tenant), &NoRow(latest));
+    }
+    Ok(())
+}
