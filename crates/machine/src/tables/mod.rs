@@ -80,7 +80,7 @@ pub enum Family {
     Flags = 45,
     Marks = 46,
     Todo = 47,
-    EndpointPage = 48,
+    Destinations = 48,
     Reach = COLUMNS,
     Work = 50,
     WorkMembers = 51,
@@ -104,6 +104,7 @@ pub enum Family {
     WindowLatest = 77,
     Digest = 78,
     Storm = 79,
+    EndpointDetails = 92,
     Address = 96,
     DirectoryTodo = 97,
 }
