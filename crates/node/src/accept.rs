@@ -7,6 +7,7 @@
 use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
 use crate::core::{Core, answer, answers, locked, stopped};
 use crate::crowds::require_room;
+use crate::groups::{self, Facts};
 use crate::notify::options_of;
 use crate::spans;
 use fantail_machine::front::admit::{Ask, AskAudience};
@@ -156,8 +157,16 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
     let options = options_of(core, tenant, &event.options, now)?;
     // Its time begins when it is due.
     let expires_at = options.due.unwrap_or(now).plus(event.ttl_ms);
-    let collapse_key = event.options.collapse_key.as_deref();
-    let delivery = delivery_of(event.channels, event.priority, &event.category, collapse_key, expires_at);
+    let facts = Facts {
+        kind: &event.kind,
+        category: &event.category,
+        actor: event.actor.as_deref(),
+        source: &event.source,
+        collapse_key: event.options.collapse_key.as_deref(),
+        content: &event.content,
+    };
+    let group = groups::of(core, tenant, &facts)?;
+    let delivery = delivery_of(event.channels, event.priority, &event.category, group, expires_at);
     let audience = match event.audience {
         AudienceAsk::FollowersOf(actor) => {
             Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?))
@@ -207,11 +216,9 @@ pub fn delivery_of(
     channels: ChannelSet,
     lane: Priority,
     category: &str,
-    collapse_key: Option<&str>,
+    group: u64,
     expires_at: Millis,
 ) -> Option<Delivery> {
-    // What has the same key belongs together, of one category.
-    let group = CategoryId::of(&format!("{category}\0{}", collapse_key.unwrap_or_default())).0;
     let (class, category) = (Class::of(lane, category), CategoryId::of(category));
     let terms = Terms { lane, class, category, expires_at, group };
     (!channels.is_empty()).then_some(Delivery { channels, terms })

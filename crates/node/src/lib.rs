@@ -3,7 +3,7 @@
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
 //! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`,
-//! `dispatch`, `deliver`, `digests`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
+//! `dispatch`, `deliver`, `digests`, `groups`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
 //! (`people`, `devices`, `templates`, `tenants`, `errands`, `todos`, `claims`, `housekeeping`, `books`).
 
 pub mod ask;
@@ -32,6 +32,7 @@ pub mod deliveries;
 mod digests;
 mod dispatch;
 mod editions;
+mod groups;
 mod notify;
 pub mod producers;
 mod receipts;
@@ -45,6 +46,7 @@ mod devices;
 mod inbox;
 mod known;
 mod people;
+pub mod policies;
 pub mod respect;
 mod templates;
 mod tenants;

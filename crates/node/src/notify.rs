@@ -8,6 +8,7 @@ use crate::accept::delivery_of;
 use crate::ask::{Accepted, NotifyAsk, OptionsAsk, Recipient, Refusal};
 use crate::core::{Core, answer, locked, stopped};
 use crate::crowds::require_room;
+use crate::groups::{self, Facts};
 use crate::schedule::cancellation;
 use crate::spans;
 use fantail_machine::front::admit::{Ask, AskAudience};
@@ -163,6 +164,15 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
     let content = keyring.seal(tenant, KeyNo::TENANT, Context::Content, &ask.content).map_err(locked)?;
     let now = core.ports.clock.wall();
     let options = options_of(core, tenant, &ask.options, now)?;
+    let facts = Facts {
+        kind: &ask.kind,
+        category: &ask.category,
+        actor: None,
+        source: "",
+        collapse_key: ask.options.collapse_key.as_deref(),
+        content: &ask.content,
+    };
+    let group = groups::of(core, tenant, &facts)?;
     // Its time begins when it is due.
     let expires_at = options.due.unwrap_or(now).plus(ask.ttl_ms);
     Ok(Ask {
@@ -170,13 +180,7 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
         key,
         body: ask.body_hash,
         kind: ask.kind,
-        delivery: delivery_of(
-            ask.channels,
-            ask.priority,
-            &ask.category,
-            ask.options.collapse_key.as_deref(),
-            expires_at,
-        ),
+        delivery: delivery_of(ask.channels, ask.priority, &ask.category, group, expires_at),
         category: ask.category,
         priority: ask.priority as u8,
         actor: None,

@@ -4,12 +4,13 @@
 //! and by what the user wants, whether a delivery goes out or waits in a window (`rules::digest`). Goes to: `Collected`,
 //! right before the Intend or Wake whose verdicts say the same, and `Closed` for windows that are over with it.
 //!
-//! What waits stands as Deferred without a time: the window's end is its time, and `fold` takes it from there. Storms are
-//! counted for named users alone: a row for each reader of a list would cost more than the list's deliveries.
+//! What waits stands as Deferred without a time: the window's end is its time, and `windows` takes it from there. Storms are
+//! counted for few named users alone: a row for each reader of a list would cost more than the list's deliveries.
 //!
 //! What must never happen: a delivery that waits in a window whose end nobody waits for.
 
 use super::gate::{Decision, Wish};
+use super::serve::Known;
 use super::{Derived, Offer, windows};
 use crate::records::digest::{Collected, DigestRecord, Into, Taking, WindowClosed};
 use crate::records::shard::ShardRecord;
@@ -17,17 +18,18 @@ use crate::tables::digest::is_digest;
 use crate::tables::ledger::{ParcelId, Standing};
 use crate::tables::put;
 use crate::tables::window::{self, Ending, ItemRow, Kind, NoRow, WindowKey, WindowNo, WindowRow};
-use crate::tables::work::{self, To};
+use crate::tables::work;
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::Step;
-use fantail_rules::category::CategoryId;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::digest::{self, Arrived, Calendar, StormTerms, Terms, Window};
 use fantail_rules::gates::{Fold, Reason};
 use fantail_rules::ids::{Millis, TenantId, UserNo};
 use fantail_rules::limits::DIGEST_ITEMS_MAX;
+use fantail_rules::policy::{CategoryPolicy, Policies};
 use fantail_rules::priority::Priority;
-use fantail_rules::quiet::Days;
+
 use fantail_rules::ulid::Ulid;
 
 /// Waits to be told together with others.
@@ -36,36 +38,17 @@ pub const COLLECTED: &str = "digest_window";
 pub const SINGLY: &str = "digest_too_small";
 
 const HOUR_MS: u64 = 3_600_000;
-
-/// How a category is collected.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Policy {
-    pub digest: Option<Terms>,
-    pub storm: Option<StormTerms>,
-    pub daily: Calendar,
-    pub weekly: Calendar,
-}
-
-/// What holds for a category.
-pub(super) fn policy(category: CategoryId) -> Policy {
-    let named = Terms::COLLECTED.into_iter().find(|name| CategoryId::of(name) == category);
-    let monday = Days::from_bits(1).expect("Monday is a day");
-    let at = |days| Calendar::new(8 * 60, days).expect("eight is a time of day");
-    Policy {
-        digest: named.and_then(Terms::of_category),
-        storm: Some(StormTerms::USUAL),
-        daily: at(Days::ALL),
-        weekly: at(monday),
-    }
-}
+/// Whoever is named among more is not flooded: a row for each of them would cost more than what is sent.
+const STORM_NAMED_MAX: usize = 64;
 
 /// What one plan finds out about a parcel's users.
 pub(super) struct Collecting<'a, 'v> {
     view: &'a View<'v>,
     parcel: ParcelId,
     terms: work::Terms,
-    policy: Policy,
-    counts_storms: bool,
+    policy: &'a CategoryPolicy,
+    /// Of what the tenant says about the category, if it says anything.
+    storm: Option<StormTerms>,
     /// A digest is not collected again.
     is_digest: bool,
     now: Millis,
@@ -80,16 +63,15 @@ impl<'a, 'v> Collecting<'a, 'v> {
     pub(super) fn new(
         view: &'a View<'v>,
         parcel: ParcelId,
-        (event, terms, to): (Ulid, work::Terms, To),
-        policy: Policy,
-        now: Millis,
+        (event, terms, named): (Ulid, work::Terms, usize),
+        Known { policies, now }: Known<'a>,
     ) -> Self {
         Self {
             view,
             parcel,
             terms,
-            policy,
-            counts_storms: to == To::Given,
+            policy: policies.of(parcel.tenant, terms.category),
+            storm: storm_terms(policies, parcel, terms, named),
             is_digest: is_digest(event),
             now,
             latest: None,
@@ -105,20 +87,21 @@ impl<'a, 'v> Collecting<'a, 'v> {
         if self.is_digest {
             return Ok(self.of_digest(wish));
         }
-        if self.terms.lane == Priority::Critical {
+        // Programs that listen to a webhook are not disturbed by what comes.
+        if self.terms.lane == Priority::Critical || self.parcel.channel == ChannelKind::Webhook {
             return Ok(Decision::ALLOWED);
         }
         let (kind, key, terms, closes_at) = match wish.fold {
-            Some(Fold::Daily) => self.calendar(self.policy.daily, wish),
-            Some(Fold::Weekly) => self.calendar(self.policy.weekly, wish),
+            Some(Fold::Daily) => self.calendar(self.policy.calendar.daily, wish),
+            Some(Fold::Weekly) => self.calendar(self.policy.calendar.weekly, wish),
             Some(Fold::Capped) => {
-                let usual = self.policy.digest.unwrap_or(Terms::USUAL);
+                let usual = self.policy.digest.as_ref().map_or(Terms::USUAL, |digest| digest.terms);
                 let next_hour = Millis((self.now.0 / HOUR_MS + 1) * HOUR_MS);
                 (Kind::Capped, self.terms.group, Terms { leading: 0, ..usual }, Some(next_hour))
             }
             None if !is_first => return Ok(Decision::ALLOWED),
-            None => match self.policy.digest {
-                Some(terms) => (Kind::Category, self.terms.group, terms, None),
+            None => match &self.policy.digest {
+                Some(digest) => (Kind::Category, self.terms.group, digest.terms, None),
                 None => return self.weather(user),
             },
         };
@@ -158,9 +141,7 @@ impl<'a, 'v> Collecting<'a, 'v> {
 
     /// A category that is not collected, unless so much comes.
     fn weather(&mut self, user: UserNo) -> Result<Decision, TablesError> {
-        let (Some(storm_terms), true) = (self.policy.storm, self.counts_storms) else {
-            return Ok(Decision::ALLOWED);
-        };
+        let Some(storm_terms) = self.storm else { return Ok(Decision::ALLOWED) };
         let before = window::storm(self.view, self.parcel.tenant, user, self.terms.category)?;
         let (storm, is_storm) = before.arrived(storm_terms, self.now);
         let of =
@@ -226,6 +207,19 @@ impl<'a, 'v> Collecting<'a, 'v> {
         self.latest = Some(next);
         Ok(next)
     }
+}
+
+/// What counts as a storm, where storms are counted: of categories that the tenant has set up, for few named users, and of
+/// what can wait.
+fn storm_terms(
+    policies: &Policies,
+    parcel: ParcelId,
+    terms: work::Terms,
+    named: usize,
+) -> Option<StormTerms> {
+    let can_wait = matches!(terms.lane, Priority::Normal | Priority::Low);
+    let said = policies.said(parcel.tenant, terms.category).filter(|_| can_wait);
+    said.and_then(|policy| policy.storm).filter(|_| (1..=STORM_NAMED_MAX).contains(&named))
 }
 
 /// As many as there may be wait: enough for a digest.

@@ -7,19 +7,19 @@
 use super::collect::{self, Collecting};
 use super::gate::{Asked, Decision, Gate, Wish};
 use super::intend::{self, Allowed, ENDPOINT_GONE};
-use super::serve::{Decided, Served};
+use super::serve::{Decided, Known, Served};
 use super::{Derived, ledgers, replan};
 use crate::parcel::Words;
 use crate::records::delivery::Wake;
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
-use crate::tables::work::{self, To};
+use crate::tables::work;
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{self, Lookup, Resolution, State, Step, next, resolve_unknown};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::gates::Fold;
-use fantail_rules::ids::{ListId, Millis, UserNo};
+use fantail_rules::ids::{Millis, UserNo};
 
 /// Nothing was heard of it, and another copy would be worse.
 pub const UNCONFIRMED: &str = "unconfirmed";
@@ -31,8 +31,9 @@ pub(super) fn plan(
     parcel: ParcelId,
     due: Millis,
     deliveries_max: u32,
-    now: Millis,
+    known: Known<'_>,
 ) -> Result<Decided, TablesError> {
+    let now = known.now;
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Decided::nothing()) };
     let looked_at = ledger.members.count();
     let stop = intend::stopped(work::halted(view, parcel.tenant, parcel.arrival)?, ledger.terms, now);
@@ -43,10 +44,9 @@ pub(super) fn plan(
     let due_now: Vec<_> = all.filter(|((_, standing), _)| is_due(standing)).collect();
     let mut users: Vec<UserNo> = due_now.iter().map(|((member, _), _)| member.user).collect();
     users.dedup();
-    let asked = Gate::new(view, parcel.work(), ledger.terms, now).ask(&users)?;
-    let to = if ledger.is_tracked { To::Given } else { To::List(ListId::default()) };
-    let about = (ledger.event, ledger.terms, to);
-    let mut collecting = Collecting::new(view, parcel, about, collect::policy(ledger.terms.category), now);
+    let asked = Gate::new(view, parcel.work(), ledger.terms, known).ask(&users)?;
+    let named = if ledger.is_tracked { looked_at } else { 0 };
+    let mut collecting = Collecting::new(view, parcel, (ledger.event, ledger.terms, named), known);
     let mut taken: Option<(UserNo, Decision)> = None;
     for ((member, standing), position) in due_now {
         if sends.len() >= deliveries_max as usize {

@@ -3,6 +3,7 @@
 use crate::deliveries::audit::audit;
 use crate::deliveries::{PUSH, by, intend, next_timer, states, timers, user_with, wake, words};
 use crate::harness::{Node, START, TENANT, sealed};
+use crate::policies;
 use crate::strategies::{
     arrival, millis, parcel_id, sealed as any_sealed, standing, tenant, terms, ulid, user, work_id,
 };
@@ -11,6 +12,7 @@ use fantail_machine::records::digest::{
 };
 use fantail_machine::records::front::Delivery;
 use fantail_machine::records::shard::ShardRecord;
+use fantail_machine::root::template::Expect;
 use fantail_machine::shard::collect::{COLLECTED, SINGLY};
 use fantail_machine::shard::windows::READ;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
@@ -25,6 +27,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::digest::{self as rules, Storm, Window};
 use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
 use fantail_rules::marks::Mark;
+use fantail_rules::policy::CategoryPolicy;
 use fantail_rules::ulid::Ulid;
 use proptest::collection::vec;
 use proptest::option;
@@ -195,6 +198,7 @@ fn a_window_whose_user_is_gone_tells_nobody() {
 fn a_storm_is_collected_though_nobody_asked_for_it() {
     let mut node = Node::new();
     let user = user_with(&mut node, 0, 1);
+    policies::put(&mut node, "mentions", Expect::Absent, CategoryPolicy::default());
     node.delivery = Some(of_category("mentions"));
     let parcels: Vec<ParcelId> = (0..60).map(|_| comes(&mut node, user)).collect();
     let sent = parcels.iter().filter(|parcel| states(&node, **parcel) == [State::Intent]).count();
@@ -229,6 +233,7 @@ proptest! {
     fn every_item_is_told_once(comings in vec((0u64..3, 0u8..3, 0u64..90_000), 1..60)) {
         let mut node = Node::new();
         let users: Vec<UserNo> = (0..3).map(|name| user_with(&mut node, name, 1 + name % 2)).collect();
+        policies::put(&mut node, "mentions", Expect::Absent, CategoryPolicy::default());
         let (mut items, mut told) = (Vec::new(), Vec::new());
         for (name, category, gap_ms) in comings {
             node.now = node.now.plus(gap_ms);
@@ -376,7 +381,9 @@ pub fn history(node: &mut Node, name: u64) {
     let user = user_with(node, name, 1);
     node.delivery = Some(of_category("like"));
     let over = |node: &mut Node| {
-        (0..3).for_each(|_| drop(comes(node, user)));
+        for _ in 0..3 {
+            comes(node, user);
+        }
         node.now = node.now.plus(LIKES_MS);
         node.shard(ShardAsk::CloseWindows { from: Millis(0) });
     };
@@ -386,7 +393,10 @@ pub fn history(node: &mut Node, name: u64) {
     over(node);
     close(node);
     over(node);
-    (0..3).for_each(|_| drop(comes(node, user)));
+    for _ in 0..3 {
+        comes(node, user);
+    }
+    policies::put(node, "mentions", Expect::Absent, CategoryPolicy::default());
     node.delivery = Some(of_category("mentions"));
     comes(node, user);
 }

@@ -255,6 +255,7 @@ mod tests {
         ] {
             assert_eq!(Terms::of_category(category).map(|terms| terms.window_seconds), seconds, "{category}");
             assert_eq!(Terms::of_category(category).and_then(|terms| terms.fault()), None);
+            assert_eq!(Terms::COLLECTED.contains(&category), seconds.is_some());
         }
     }
 
