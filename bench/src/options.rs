@@ -70,6 +70,8 @@ pub enum Hidden {
 pub struct Scale {
     pub quick: bool,
     pub fsync_loop: Duration,
+    /// Timers that wait.
+    pub timers: u64,
     /// The raw disk is looked at for so long before and after a load whose goal speaks of fsync.
     pub probe: Duration,
     pub accept_loop: Duration,
@@ -141,6 +143,7 @@ fn full() -> Scale {
     Scale {
         quick: false,
         fsync_loop: Duration::from_secs(5),
+        timers: 10_000_000,
         probe: Duration::from_secs(3),
         accept_loop: Duration::from_secs(10),
         batch_loop: Duration::from_secs(30),
@@ -169,6 +172,7 @@ fn quick() -> Scale {
     Scale {
         quick: true,
         fsync_loop: Duration::from_secs(1),
+        timers: 200_000,
         probe: Duration::from_millis(500),
         accept_loop: Duration::from_secs(1),
         batch_loop: Duration::from_secs(3),

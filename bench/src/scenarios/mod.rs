@@ -10,6 +10,7 @@ pub mod gates;
 mod lifecycle;
 mod notify;
 mod reads;
+mod timers;
 
 use crate::Bench;
 use crate::http::{Connection, Target};
@@ -35,6 +36,7 @@ pub enum Scenario {
     Notify,
     Deliveries,
     Gates,
+    Timers,
 }
 
 impl Scenario {
@@ -50,6 +52,7 @@ impl Scenario {
         Self::Notify,
         Self::Deliveries,
         Self::Gates,
+        Self::Timers,
     ];
 
     pub fn name(self) -> &'static str {
@@ -65,12 +68,13 @@ impl Scenario {
             Self::Notify => "notify",
             Self::Deliveries => "deliveries",
             Self::Gates => "gates",
+            Self::Timers => "timers",
         }
     }
 
     /// Whether it drives a server; the others drive the store or the rules themselves, or only the disk.
     pub fn needs_server(self) -> bool {
-        !matches!(self, Self::Fsync | Self::Index | Self::Deliveries | Self::Gates)
+        !matches!(self, Self::Fsync | Self::Index | Self::Deliveries | Self::Gates | Self::Timers)
     }
 
     /// When it is given up.
@@ -92,6 +96,7 @@ impl Scenario {
             Self::Notify => notify::run(bench).await,
             Self::Deliveries => deliveries::run(bench).await,
             Self::Gates => gates::run(bench),
+            Self::Timers => timers::run(bench).await,
         }
     }
 }

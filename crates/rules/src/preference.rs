@@ -5,6 +5,7 @@
 //! left to the tenant. What must never happen: silence that counts as consent to push.
 
 use crate::channel_kind::{ChannelKind, ChannelSet};
+use crate::gates::Frequency;
 use crate::quiet::Window;
 use crate::zone::ZoneNo;
 use std::collections::BTreeMap;
@@ -108,6 +109,8 @@ pub struct CategoryChoice {
     pub switch: Switch,
     /// The channels for this category, whatever is said about channels elsewhere.
     pub channels: Option<ChannelSet>,
+    /// How often; `None`: as it comes, or as the tenant has it.
+    pub frequency: Option<Frequency>,
 }
 
 /// What a change was, as the history says it. Frozen numbers.
@@ -195,6 +198,7 @@ mod tests {
         let choice = |channels: Option<&[ChannelKind]>| CategoryChoice {
             switch: if channels.is_none() { Switch::Off } else { Switch::NotSaid },
             channels: channels.map(|kinds| kinds.iter().copied().collect()),
+            frequency: None,
         };
         let categories = categories.iter().map(|(name, channels)| ((*name).to_owned(), choice(*channels)));
         Preferences { everything, quiet: None, channels, categories: categories.collect() }

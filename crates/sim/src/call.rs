@@ -152,7 +152,9 @@ impl Post {
                 // Nobody by this name; they are asked for by `strangers`.
                 Audience::Strangers(_) => AudienceAsk::Users(Vec::new()),
             },
-            category: "social".to_owned(),
+            // Some are collected and told together.
+            category: if self.key.is_multiple_of(3) && !self.by_template { "like" } else { "social" }
+                .to_owned(),
             priority: self.priority,
             channels: self.channels,
             ttl_ms: 86_400_000,

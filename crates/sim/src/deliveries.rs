@@ -1,15 +1,17 @@
 //! Deliveries as the durable journal tells them, folded a second time and beside the tables: who was allowed to be sent
 //! what, and what came of it. Every call of the provider is held against it, and at the end the tables are too.
 //!
-//! `fold` reads records and says which of them must not be, with `schedule` for what is held back; `check` is about calls
+//! `fold` and `digests` read records and says which of them must not be, with `schedule` for what is held back; `check` is about calls
 //! and about the end.
 
 mod check;
+mod digests;
 mod fold;
 mod schedule;
 
 use fantail_machine::records::front::{Delivery as Leaving, FrontRecord};
 use fantail_machine::tables::ledger::ParcelId;
+use fantail_machine::tables::window::WindowNo;
 use fantail_machine::tables::work::{Terms, WorkId};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
@@ -66,6 +68,10 @@ struct Delivery {
     is_heard: bool,
     /// Its ledger is past the guard and gone.
     is_swept: bool,
+    /// It was held back before it was first allowed: others may have overtaken it.
+    has_waited: bool,
+    /// The digest that tells of it.
+    digest: Option<Ulid>,
 }
 
 /// An event of one shard.
@@ -106,6 +112,20 @@ struct Shard {
     /// Work that was closed before everybody was looked at.
     closed: BTreeSet<WorkId>,
     parcels: BTreeMap<ParcelId, Vec<Key>>,
+    windows: BTreeMap<(TenantId, WindowNo), Collecting>,
+    /// Digests that were written, and how many deliveries each was said to tell of.
+    digests: BTreeMap<(TenantId, Ulid), usize>,
+}
+
+/// What is collected for one user.
+#[derive(Clone, Debug)]
+struct Collecting {
+    user: UserNo,
+    channel: ChannelKind,
+    terms: Terms,
+    digest: Option<Ulid>,
+    /// Events that the digest has taken.
+    events: usize,
 }
 
 /// What the journal says.

@@ -29,6 +29,7 @@ impl Sim {
         let (report, deliveries) = (&mut self.report, &self.deliveries);
         report.deliveries = deliveries.count(None);
         report.accepted = deliveries.count(Some(State::Accepted));
+        report.digests = deliveries.digests();
         report.unconfirmed = deliveries.count(Some(State::Unconfirmed));
         report.dead_letters = deliveries.count(Some(State::Dead));
         report.resends = deliveries.resends();

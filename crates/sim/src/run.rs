@@ -46,6 +46,8 @@ pub struct Report {
     pub unconfirmed: u64,
     pub dead_letters: u64,
     pub resends: u64,
+    /// Digests that were written.
+    pub digests: u64,
     pub sent: provider::Seen,
     pub seen: Seen,
 }

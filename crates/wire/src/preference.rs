@@ -81,6 +81,18 @@ pub struct CategoryPreference {
     /// Where this category may come, whatever `channels` says elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<Channel>>,
+    /// How often: as it comes, or together once a day or once a week.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<CategoryFrequency>,
+}
+
+/// How often a user wants to hear of a category.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CategoryFrequency {
+    Immediate,
+    DailyDigest,
+    WeeklyDigest,
 }
 
 /// What a user said about being told by a channel.

@@ -4,15 +4,18 @@ use super::Example;
 use super::examples::{examples, text};
 use fantail_wire::event::Channel;
 use fantail_wire::preference::{
-    CategoryPreference, ChangeKind, ChannelPreference, Consent, ConsentPut, Consents, Day, PreferenceChange,
-    PreferenceHistory, Preferences, QuietHours, UserPreferences,
+    CategoryFrequency, CategoryPreference, ChangeKind, ChannelPreference, Consent, ConsentPut, Consents, Day,
+    PreferenceChange, PreferenceHistory, Preferences, QuietHours, UserPreferences,
 };
 
 const TIME: &str = "2026-01-31T12:00:00.000Z";
 
 fn preferences() -> Preferences {
-    let likes =
-        CategoryPreference { enabled: Some(true), channels: Some(vec![Channel::InApp, Channel::Push]) };
+    let likes = CategoryPreference {
+        enabled: Some(true),
+        channels: Some(vec![Channel::InApp, Channel::Push]),
+        frequency: Some(CategoryFrequency::DailyDigest),
+    };
     Preferences {
         global_enabled: Some(true),
         quiet_hours: Some(QuietHours {

@@ -19,6 +19,7 @@ use fantail_node::ask::Refusal;
 use fantail_node::ask::templates::Expect;
 use fantail_node::respect::{Changed, Prefer, What};
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::gates::Frequency;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{CATEGORY_BYTES_MAX, CATEGORY_CHOICES_MAX, SOURCE_BYTES_MAX};
 use fantail_rules::preference::{self, CategoryChoice, Quiet, Switch, Switches};
@@ -28,8 +29,8 @@ use fantail_rules::zone::ZoneNo;
 use fantail_wire::code::Code;
 use fantail_wire::event::Channel;
 use fantail_wire::preference::{
-    CategoryPreference, ChangeKind, ChannelPreference, Day, PreferenceChange, PreferenceHistory, Preferences,
-    QuietHours, UserPreferences,
+    CategoryFrequency, CategoryPreference, ChangeKind, ChannelPreference, Day, PreferenceChange,
+    PreferenceHistory, Preferences, QuietHours, UserPreferences,
 };
 use serde_json::{Map, Value};
 
@@ -148,16 +149,33 @@ fn read(wanted: &Preferences, faults: &mut Faults) -> preference::Preferences {
         faults.add(at, format!("must have at most {CATEGORY_CHOICES_MAX} categories"));
     }
     let mut categories = std::collections::BTreeMap::new();
-    for (name, CategoryPreference { enabled, channels }) in &wanted.categories {
+    for (name, CategoryPreference { enabled, channels, frequency }) in &wanted.categories {
         faults.text(at.key(name), name, CATEGORY_BYTES_MAX);
         let channels = channels.as_ref().map(|list| list.iter().map(|one| channel_of(*one)).collect());
-        categories.insert(name.clone(), CategoryChoice { switch: Switch::of(*enabled), channels });
+        let frequency = frequency.map(frequency_of);
+        categories.insert(name.clone(), CategoryChoice { switch: Switch::of(*enabled), channels, frequency });
     }
     preference::Preferences {
         everything: Switch::of(wanted.global_enabled),
         quiet: wanted.quiet_hours.as_ref().and_then(|quiet| read_quiet(quiet, faults)),
         channels,
         categories,
+    }
+}
+
+fn frequency_of(frequency: CategoryFrequency) -> Frequency {
+    match frequency {
+        CategoryFrequency::Immediate => Frequency::Immediate,
+        CategoryFrequency::DailyDigest => Frequency::Daily,
+        CategoryFrequency::WeeklyDigest => Frequency::Weekly,
+    }
+}
+
+fn shown_frequency(frequency: Frequency) -> CategoryFrequency {
+    match frequency {
+        Frequency::Immediate => CategoryFrequency::Immediate,
+        Frequency::Daily => CategoryFrequency::DailyDigest,
+        Frequency::Weekly => CategoryFrequency::WeeklyDigest,
     }
 }
 
@@ -198,7 +216,8 @@ pub fn shown(preferences: &preference::Preferences) -> Preferences {
             Channel::ALL.iter().copied().filter(|channel| set.contains(channel_of(*channel))).collect()
         };
         let channels = choice.channels.map(chosen);
-        (name.clone(), CategoryPreference { enabled: choice.switch.said(), channels })
+        let frequency = choice.frequency.map(shown_frequency);
+        (name.clone(), CategoryPreference { enabled: choice.switch.said(), channels, frequency })
     });
     Preferences {
         global_enabled: preferences.everything.said(),
@@ -284,7 +303,7 @@ mod tests {
                 "quietHours": {"enabled": true, "start": "22:00", "end": "07:00", "timezone": "Europe/Vienna",
                     "days": ["mon", "sun"]},
                 "channels": {"push": {"enabled": false}, "email": {"enabled": true}},
-                "categories": {"likes": {"enabled": false}, "news": {"channels": ["inApp", "email"]}},
+                "categories": {"likes": {"enabled": false}, "news": {"channels": ["inApp", "email"], "frequency": "weekly_digest"}},
             })
         };
         check(json!({}), json!({}), Ok(json!({})));
@@ -307,7 +326,8 @@ mod tests {
             Ok({
                 let mut left = full();
                 left["channels"] = json!({"email": {"enabled": true}});
-                left["categories"] = json!({"news": {"channels": ["inApp", "email"]}});
+                left["categories"] =
+                    json!({"news": {"channels": ["inApp", "email"], "frequency": "weekly_digest"}});
                 left
             }),
         );
@@ -324,6 +344,7 @@ mod tests {
             json!({"unknown": 1}),
             json!({"channels": {"fax": {"enabled": true}}}),
             json!({"channels": {"push": {"enabled": "no"}}}),
+            json!({"categories": {"likes": {"frequency": "hourly"}}}),
             json!({"channels": {"push": {"frequency": {"maxPerHour": 1}}}}),
             quiet(json!({"enabled": true})),
         ] {

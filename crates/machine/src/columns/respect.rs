@@ -155,7 +155,7 @@ mod tests {
     fn row(quiet: Option<Quiet>) -> RespectRow {
         let channels =
             Switches::default().with(ChannelKind::Email, Switch::Off).with(ChannelKind::Sms, Switch::On);
-        let choice = CategoryChoice { switch: Switch::Off, channels: None };
+        let choice = CategoryChoice { switch: Switch::Off, ..CategoryChoice::default() };
         let categories = [("likes".to_owned(), choice)].into_iter().collect();
         let consent = |channel, is_granted| Consenting {
             channel,

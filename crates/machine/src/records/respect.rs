@@ -6,12 +6,13 @@
 //! 32 Replanned  tenant, user
 //!
 //! preferences = everything: u8, quiet: option (enabled: flag, window: varint, zone: varint), on: u8, off: u8,
-//!               list of (category: text, switch: u8, channels: option u8)
+//!               list of (category: text, switch: u8, channels: option u8, frequency: option u8)
 //! consent     = granted: flag, given: millis, version: text, source: text
 //! ```
 
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
+use fantail_rules::gates::Frequency;
 use fantail_rules::ids::{Millis, TenantId, UserNo};
 use fantail_rules::preference::{CategoryChoice, ChangeKind, Preferences, Quiet, Switch, Switches};
 use fantail_rules::quiet::Window;
@@ -105,6 +106,9 @@ pub(crate) fn write_preferences(w: &mut Writer, preferences: &Preferences) {
         w.text(name).u8(choice.switch as u8).option(choice.channels, |w, channels| {
             w.u8(channels.bits());
         });
+        w.option(choice.frequency, |w, frequency| {
+            w.u8(frequency as u8);
+        });
     });
 }
 
@@ -123,7 +127,11 @@ pub(crate) fn read_preferences(r: &mut Reader<'_>) -> Result<Preferences, Malfor
     let categories = r.list(|r| {
         let (name, switch) = (r.text()?, read_switch(r)?);
         let channels = r.option(|r| r.u8().map(ChannelSet::from_stored))?;
-        Ok((name, CategoryChoice { switch, channels }))
+        let frequency = r.option(|r| {
+            let number = r.u8()?;
+            Frequency::from_stored(number).ok_or(Malformed::Value("frequency"))
+        })?;
+        Ok((name, CategoryChoice { switch, channels, frequency }))
     })?;
     Ok(Preferences { everything, quiet, channels, categories: categories.into_iter().collect() })
 }

@@ -15,7 +15,7 @@ use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::Step;
 use fantail_rules::category::CategoryId;
-use fantail_rules::gates::{self, Ask, Choice, Fold, Frequency, Person, Reason, Verdict};
+use fantail_rules::gates::{self, Ask, Choice, Fold, Person, Reason, Verdict};
 use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
 use fantail_rules::policy::Defaults;
 use fantail_rules::preference::{CategoryChoice, Switch};
@@ -147,6 +147,6 @@ fn choice(
 
 /// As the gates ask for it.
 fn chosen(choice: CategoryChoice) -> Choice {
-    let CategoryChoice { switch, channels } = choice;
-    Choice { is_off: switch == Switch::Off, channels, frequency: Frequency::Immediate }
+    let CategoryChoice { switch, channels, frequency } = choice;
+    Choice { is_off: switch == Switch::Off, channels, frequency: frequency.unwrap_or_default() }
 }

@@ -4,6 +4,7 @@ use crate::deliveries::audit::audit;
 use crate::deliveries::{PUSH, by, intend, next_timer, states, timers, user_with, wake, words};
 use crate::harness::{Node, START, TENANT, sealed};
 use crate::policies;
+use crate::respect::want;
 use crate::strategies::{
     arrival, millis, parcel_id, sealed as any_sealed, standing, tenant, terms, ulid, user, work_id,
 };
@@ -25,9 +26,11 @@ use fantail_rules::attempt::State;
 use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::digest::{self as rules, Storm, Window};
+use fantail_rules::gates::Frequency;
 use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
 use fantail_rules::marks::Mark;
 use fantail_rules::policy::CategoryPolicy;
+use fantail_rules::preference::{CategoryChoice, Preferences};
 use fantail_rules::ulid::Ulid;
 use proptest::collection::vec;
 use proptest::option;
@@ -196,7 +199,7 @@ fn a_window_whose_user_is_gone_tells_nobody() {
 // proves: RL-02
 #[test]
 fn a_storm_is_collected_though_nobody_asked_for_it() {
-    let mut node = Node::new();
+    let mut node = policies::tenant_node();
     let user = user_with(&mut node, 0, 1);
     policies::put(&mut node, "mentions", Expect::Absent, CategoryPolicy::default());
     node.delivery = Some(of_category("mentions"));
@@ -209,6 +212,28 @@ fn a_storm_is_collected_though_nobody_asked_for_it() {
     assert_eq!(digest.events.len(), 40);
     let calm = comes(&mut node, user);
     assert_eq!(states(&node, calm), [State::Intent], "it is over");
+}
+
+// proves: PRF-01
+#[test]
+fn whoever_wants_it_once_a_day_gets_it_at_that_hour() {
+    let mut node = Node::new();
+    let user = user_with(&mut node, 0, 1);
+    let daily = CategoryChoice { frequency: Some(Frequency::Daily), ..CategoryChoice::default() };
+    let categories = [("news".to_owned(), daily)].into_iter().collect();
+    want(&mut node, 0, Preferences { categories, ..Preferences::default() });
+    node.delivery = Some(of_category("news"));
+    let first = comes(&mut node, user);
+    assert_eq!(standing_of(&node, first), (State::Deferred, COLLECTED.to_owned()), "not even the first");
+    let ends =
+        node.read_shard(|state| window::ends(state.tables(), Millis(0), Millis(u64::MAX - 1), 9).unwrap());
+    let [end] = ends[..] else { panic!("{ends:?}") };
+    assert_eq!(end.closes_at.0 % 86_400_000, 8 * 3_600_000, "at eight, by UTC where no zone is known");
+    node.now = end.closes_at;
+    let windows = close(&mut node);
+    let (digest, parcel) = tell(&mut node, windows[0]);
+    assert_eq!(digest.events.len(), 1, "one is enough, and its time to live does not end it");
+    assert_eq!(states(&node, parcel), [State::Intent], "the digest is not collected again");
 }
 
 #[test]
@@ -231,7 +256,7 @@ proptest! {
     /// digest.
     #[test]
     fn every_item_is_told_once(comings in vec((0u64..3, 0u8..3, 0u64..90_000), 1..60)) {
-        let mut node = Node::new();
+        let mut node = policies::tenant_node();
         let users: Vec<UserNo> = (0..3).map(|name| user_with(&mut node, name, 1 + name % 2)).collect();
         policies::put(&mut node, "mentions", Expect::Absent, CategoryPolicy::default());
         let (mut items, mut told) = (Vec::new(), Vec::new());

@@ -161,7 +161,7 @@ pub fn set_defaults(node: &mut Node, expect: Expect, defaults: Defaults) -> Answ
     ask(node, expect, Change::PutDefaults(defaults))
 }
 
-fn tenant_node() -> Node {
+pub fn tenant_node() -> Node {
     let mut node = Node::new();
     node.root(RootAsk::CreateTenant { slug: "a".into(), name: "A".into() });
     node
@@ -263,6 +263,7 @@ fn the_silent_have_what_is_usual() {
     let mail_only = CategoryChoice {
         switch: Switch::NotSaid,
         channels: Some(ChannelSet::EMPTY.with(ChannelKind::Email)),
+        frequency: None,
     };
     let by_mail = Preferences {
         categories: [("news".to_owned(), mail_only)].into_iter().collect(),
@@ -273,7 +274,7 @@ fn the_silent_have_what_is_usual() {
     let off = Preferences { everything: Switch::Off, ..Preferences::default() };
     let on = Preferences { everything: Switch::On, ..Preferences::default() };
     let wants_news = Preferences {
-        categories: [("news".to_owned(), CategoryChoice { switch: Switch::On, channels: None })]
+        categories: [("news".to_owned(), CategoryChoice { switch: Switch::On, ..CategoryChoice::default() })]
             .into_iter()
             .collect(),
         ..Preferences::default()

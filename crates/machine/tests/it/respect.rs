@@ -15,6 +15,7 @@ use fantail_machine::tables::work::Terms;
 use fantail_rules::attempt::{Class, State};
 use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
+use fantail_rules::gates::Frequency;
 use fantail_rules::ids::{TenantId, UserNo};
 use fantail_rules::limits::RESPECT_HISTORY_MAX;
 use fantail_rules::preference::{CategoryChoice, ChangeKind, Preferences, Quiet, Switch, Switches};
@@ -47,9 +48,9 @@ fn quiet() -> impl Strategy<Value = Quiet> {
 }
 
 pub fn preferences() -> impl Strategy<Value = Preferences> {
-    let choice = (switch(), option::of(0u8..32)).prop_map(|(switch, channels)| CategoryChoice {
-        switch,
-        channels: channels.map(ChannelSet::from_stored),
+    let frequency = option::of(proptest::sample::select(&Frequency::ALL[..]));
+    let choice = (switch(), option::of(0u8..32), frequency).prop_map(|(switch, channels, frequency)| {
+        CategoryChoice { switch, channels: channels.map(ChannelSet::from_stored), frequency }
     });
     let categories = proptest::collection::btree_map("[a-z]{0,8}", choice, 0..4);
     (switch(), option::of(quiet()), vec((channel(), switch()), 0..6), categories).prop_map(
@@ -91,7 +92,11 @@ pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
         |is_granted| Consent { is_granted, given: START, version: "2026-01".into(), source: "app".into() };
     let consented =
         |channel, is_granted| Consented { user, revision: 2, channel, consent: consent(is_granted) };
-    let likes = CategoryChoice { switch: Switch::Off, channels: Some(ChannelSet::EMPTY.with(PUSH)) };
+    let likes = CategoryChoice {
+        switch: Switch::Off,
+        channels: Some(ChannelSet::EMPTY.with(PUSH)),
+        frequency: Some(Frequency::Daily),
+    };
     let preferences = Preferences {
         everything: Switch::On,
         quiet: Some(night("Europe/Vienna")),
@@ -260,7 +265,7 @@ fn the_first_switch_that_is_off_is_the_reason() {
     let off = |kind| Switches::default().with(kind, Switch::Off);
     let likes = |switch, channels: Option<&[ChannelKind]>| {
         let channels = channels.map(|kinds| kinds.iter().copied().collect());
-        [("likes".to_owned(), CategoryChoice { switch, channels })].into_iter().collect()
+        [("likes".to_owned(), CategoryChoice { switch, channels, frequency: None })].into_iter().collect()
     };
     let nothing = Preferences::default;
     for (wanted, category, expected) in [

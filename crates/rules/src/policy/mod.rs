@@ -139,10 +139,11 @@ impl Defaults {
     pub fn choice(&self, category: CategoryId, chosen: CategoryChoice) -> CategoryChoice {
         let mut usual = self.preferences.categories.iter();
         let usual = usual.find(|(name, _)| CategoryId::of(name) == category).map(|(_, usual)| *usual);
-        let CategoryChoice { switch, channels } = usual.unwrap_or_default();
+        let CategoryChoice { switch, channels, frequency } = usual.unwrap_or_default();
         CategoryChoice {
             switch: if chosen.switch == Switch::NotSaid { switch } else { chosen.switch },
             channels: chosen.channels.or(channels),
+            frequency: chosen.frequency.or(frequency),
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::channel_kind::ChannelKind;
+use crate::gates::Frequency;
 use crate::preference::{Quiet, Switches};
 use crate::quiet::{Times, Window};
 
@@ -15,7 +16,11 @@ fn defaults(zone: &str) -> Defaults {
     let zone = ZoneNo::find(zone).unwrap_or(ZoneNo::NONE);
     let channels =
         Switches::default().with(ChannelKind::Email, Switch::Off).with(ChannelKind::Sms, Switch::Off);
-    let choice = CategoryChoice { switch: Switch::Off, channels: Some(set(&[ChannelKind::Push])) };
+    let choice = CategoryChoice {
+        switch: Switch::Off,
+        channels: Some(set(&[ChannelKind::Push])),
+        frequency: Some(Frequency::Weekly),
+    };
     Defaults {
         preferences: Preferences {
             everything: Switch::Off,
@@ -54,15 +59,22 @@ fn choices_are_filled_up_field_by_field() {
     let (news, other) = (CategoryId::of("news"), CategoryId::of("other"));
     let push = Some(set(&[ChannelKind::Push]));
     let mail = Some(set(&[ChannelKind::Email]));
-    let chosen = |switch, channels| CategoryChoice { switch, channels };
-    for (category, choice, merged) in [
-        (news, chosen(Switch::NotSaid, None), chosen(Switch::Off, push)),
-        (news, chosen(Switch::On, None), chosen(Switch::On, push)),
-        (news, chosen(Switch::NotSaid, mail), chosen(Switch::Off, mail)),
+    let weekly = Some(Frequency::Weekly);
+    let chosen = |switch, channels| CategoryChoice { switch, channels, frequency: None };
+    let merged = |switch, channels| CategoryChoice { switch, channels, frequency: weekly };
+    for (category, choice, expected) in [
+        (news, chosen(Switch::NotSaid, None), merged(Switch::Off, push)),
+        (news, chosen(Switch::On, None), merged(Switch::On, push)),
+        (news, chosen(Switch::NotSaid, mail), merged(Switch::Off, mail)),
+        (
+            news,
+            CategoryChoice { frequency: Some(Frequency::Immediate), ..chosen(Switch::On, mail) },
+            CategoryChoice { frequency: Some(Frequency::Immediate), ..chosen(Switch::On, mail) },
+        ),
         (other, chosen(Switch::NotSaid, None), CategoryChoice::default()),
         (other, chosen(Switch::Off, mail), chosen(Switch::Off, mail)),
     ] {
-        assert_eq!(defaults("nowhere").choice(category, choice), merged, "{choice:?}");
+        assert_eq!(defaults("nowhere").choice(category, choice), expected, "{choice:?}");
     }
 }
 

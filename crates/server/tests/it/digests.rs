@@ -141,7 +141,7 @@ fn five_hundred_likes_in_a_minute_are_one_digest_also_if_the_server_dies() {
     let (server, _) = start_at(&post, "2026-06-10T12:05:30Z", &[]);
     let mut client = server.client();
     eventually("everything is told", || {
-        let of = |state: &str| metric(&mut client, "fantail_deliveries", &format!("state=\"{state}\""));
+        let mut of = |state: &str| metric(&mut client, "fantail_deliveries", &format!("state=\"{state}\""));
         (of("digested") == LIKES as u64 - 1 && of("sent") == 2).then_some(())
     });
     let arrived = contents(&post);

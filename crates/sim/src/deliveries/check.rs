@@ -60,7 +60,8 @@ impl Deliveries {
             return Ok(());
         };
         let key = Key::of(&reference);
-        let Some(delivery) = self.all.get(&key).filter(|delivery| delivery.intents == 1) else {
+        let is_first = |delivery: &&Delivery| delivery.intents == 1 && !delivery.has_waited;
+        let Some(delivery) = self.all.get(&key).filter(is_first) else {
             return Ok(());
         };
         let line = (key.shard, key.tenant, key.channel, key.user, key.device, delivery.terms.lane as u8);
@@ -87,6 +88,7 @@ impl Deliveries {
             }
         }
         self.check_named()?;
+        self.check_digests()?;
         for shard in self.shards.keys() {
             let mut found = Ok(Ok(()));
             let read = store.read(PartitionId::Shard(*shard), &mut |view| {

@@ -74,6 +74,7 @@ impl Deliveries {
                     self.change(shard, redrive.parcel, *position, standing)?;
                 }
             }
+            ShardRecord::Digest(record) => return self.digest(shard, record),
             ShardRecord::Swept(swept) => return self.sweep(shard, &swept, at),
             ShardRecord::Closed { work, .. } => {
                 let shard = self.shard(shard);
@@ -85,7 +86,7 @@ impl Deliveries {
         Ok(())
     }
 
-    fn shard(&mut self, shard: ShardNo) -> &mut Shard {
+    pub(super) fn shard(&mut self, shard: ShardNo) -> &mut Shard {
         self.shards.entry(shard).or_default()
     }
 
@@ -225,7 +226,12 @@ impl Deliveries {
         Ok(())
     }
 
-    fn member(&self, no: ShardNo, parcel: ParcelId, position: u16) -> Result<(Key, Delivery), Broken> {
+    pub(super) fn member(
+        &self,
+        no: ShardNo,
+        parcel: ParcelId,
+        position: u16,
+    ) -> Result<(Key, Delivery), Broken> {
         let keys = self.shards.get(&no).and_then(|shard| shard.parcels.get(&parcel));
         let key = keys.and_then(|keys| keys.get(usize::from(position))).copied();
         match key.and_then(|key| Some((key, self.all.get(&key)?.clone()))) {
@@ -234,7 +240,7 @@ impl Deliveries {
         }
     }
 
-    fn change(
+    pub(super) fn change(
         &mut self,
         no: ShardNo,
         parcel: ParcelId,
@@ -244,6 +250,7 @@ impl Deliveries {
         let (key, mut delivery) = self.member(no, parcel, position)?;
         delivery.intents += u64::from(standing.state == State::Intent);
         (delivery.state, delivery.resends) = (standing.state, standing.resends);
+        delivery.has_waited |= standing.state == State::Deferred && delivery.intents == 0;
         self.all.insert(key, delivery);
         Ok(())
     }
@@ -265,12 +272,23 @@ fn listed(record: &FrontRecord) -> Option<(TenantId, Ulid, Option<Leaving>)> {
 
 impl Delivery {
     fn new(state: State, terms: Terms) -> Self {
-        Self { state, terms, resends: 0, intents: 0, calls: 0, is_heard: false, is_swept: false }
+        let has_waited = state == State::Deferred;
+        Self {
+            state,
+            terms,
+            resends: 0,
+            intents: 0,
+            calls: 0,
+            is_heard: false,
+            is_swept: false,
+            has_waited,
+            digest: None,
+        }
     }
 }
 
 impl Shard {
-    fn arrive(
+    pub(super) fn arrive(
         &mut self,
         tenant: TenantId,
         id: Ulid,

@@ -13,6 +13,25 @@ use crate::template;
 use fantail_node::ask::{ChannelKind, Refusal};
 use fantail_rules::ids::TenantId;
 use fantail_rules::ulid::Ulid;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What a digest says, as far as it can be held against anything: a text message names nothing.
+struct Digest {
+    events: Vec<Ulid>,
+}
+
+impl Digest {
+    fn read(content: &[u8]) -> Option<Self> {
+        let said: Value = serde_json::from_slice(content).ok()?;
+        let Some(ids) = said["digest"]["eventIds"].as_array() else {
+            let is_text = said["body"].as_str().is_some_and(|body| body.ends_with(" new in like"));
+            return is_text.then_some(Self { events: Vec::new() });
+        };
+        let events: Option<Vec<Ulid>> = ids.iter().map(|id| Ulid::parse(id.as_str()?)).collect();
+        Some(Self { events: events? })
+    }
+}
 
 /// An event that must have a delivery.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +47,9 @@ impl Oracle {
     pub fn judge_call(&mut self, sent: &Sent) -> Result<(), Broken> {
         let told = || format!("{sent:?} for {:?}", String::from_utf8_lossy(&sent.endpoint));
         let Some(post) = self.contents.get(&sent.content).copied() else {
+            if let Some(digest) = Digest::read(&sent.content) {
+                return self.judge_digest(sent, &digest);
+            }
             return Invariant::Survives.broken(format!("nobody said {}", told()));
         };
         // Tokens that go from hand to hand name nobody; `owners` watches over them.
@@ -57,6 +79,31 @@ impl Oracle {
         Invariant::ExactlyOnce.holds(is_own, || format!("{owner:?} gets another text: {}", told()))?;
         let is_meant = person.may_be_erased() || self.covers(owner, post) != Known::No;
         Invariant::ExactlyOnce.holds(is_meant, || format!("{owner:?} was not meant by {:?}", record.post))
+    }
+
+    /// A digest tells of what was posted for its reader, of one tenant, each thing once.
+    fn judge_digest(&mut self, sent: &Sent, digest: &Digest) -> Result<(), Broken> {
+        let told = || format!("{sent:?} for {:?}", String::from_utf8_lossy(&sent.endpoint));
+        let owner = Address::owner(&sent.endpoint);
+        self.remember(sent, owner);
+        let is_own = owner.is_none_or(|owner| owner.tenant == sent.tenant);
+        Invariant::Tenants.holds(is_own, told)?;
+        let unique: BTreeSet<Ulid> = digest.events.iter().copied().collect();
+        Invariant::ExactlyOnce.holds(unique.len() == digest.events.len(), told)?;
+        for event in unique {
+            // Of what nobody was told the id of, too little is known.
+            let found = self.records.iter().position(|record| record.event == Some(event));
+            let Some(at) = found else { continue };
+            let post = &self.records[at].post;
+            Invariant::Tenants.holds(post.tenant == sent.tenant, || format!("{} of {post:?}", told()))?;
+            let wanted = post.channels.contains(sent.channel);
+            Invariant::ExactlyOnce.holds(wanted, || format!("{post:?} does not leave like {}", told()))?;
+            let Some(person) = owner.and_then(|owner| self.people.get(&owner)) else { continue };
+            let is_meant = person.may_be_erased()
+                || owner.is_none_or(|owner| self.covers(owner, PostId(at)) != Known::No);
+            Invariant::ExactlyOnce.holds(is_meant, || format!("{owner:?} was not meant by {post:?}"))?;
+        }
+        Ok(())
     }
 
     /// Addresses that are nobody's and were surely written to; not those that somebody had deleted.
