@@ -9,8 +9,8 @@ use crate::core::{Core, stopped};
 use crate::people::name_of;
 use fantail_machine::parcel::{Member, Words};
 use fantail_machine::records::Stamped;
-use fantail_machine::records::digest::DigestRecord;
-use fantail_machine::records::shard::ShardRecord;
+use fantail_machine::records::digest::{DigestRecord, Folded};
+use fantail_machine::records::shard::{Given, ShardRecord};
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use fantail_machine::tables::taken;
 use fantail_machine::tables::work::{self, WorkId};
@@ -40,26 +40,7 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
     let Stamped { at, record, .. } = decoded.map_err(|failed| stopped(&failed.to_string()))?;
     let teller = Teller { core, tenant, shard, at };
     match record {
-        ShardRecord::Given(given) if given.tenant == tenant => {
-            let in_app = |delivery: fantail_machine::records::front::Delivery| {
-                delivery.channels.contains(ChannelKind::InApp)
-            };
-            if !given.delivery.is_some_and(in_app) {
-                return Ok(Vec::new());
-            }
-            let one = |user| {
-                let member = Member { user, device: DeviceNo(0) };
-                teller.single(given.event, ChannelKind::InApp, member, State::Delivered, "")
-            };
-            Ok(given
-                .members
-                .into_iter()
-                .map(one)
-                .collect::<Result<Vec<_>, _>>()?
-                .into_iter()
-                .flatten()
-                .collect())
-        }
+        ShardRecord::Given(given) if given.tenant == tenant => teller.given(&given),
         ShardRecord::Intend(intend) if intend.work.tenant == tenant => {
             let Some(first) = intend.members.users().first() else { return teller.closed(intend.work) };
             let asked = ParcelId::of(intend.work, *first);
@@ -73,14 +54,7 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         ShardRecord::Closed { work, .. } => teller.closed(work),
         ShardRecord::Wake(wake) => teller.about(wake.parcel, &wake.positions, &wake.verdicts),
         ShardRecord::Outcome(outcome) => teller.about(outcome.parcel, &outcome.positions, &outcome.standings),
-        ShardRecord::Digest(DigestRecord::Folded(folded)) => {
-            let mut news = Vec::new();
-            for item in &folded.items {
-                let standings = Words::all(item.standing.clone(), item.positions.len());
-                news.extend(teller.about(folded.parcel(item), &item.positions, &standings)?);
-            }
-            Ok(news)
-        }
+        ShardRecord::Digest(DigestRecord::Folded(folded)) => teller.folded(&folded),
         ShardRecord::Receipt(receipt) => {
             teller.about(receipt.parcel, &[receipt.position], &Words::all(receipt.standing, 1))
         }
@@ -122,6 +96,27 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
+    /// Being in the inbox is the delivery of whoever was named.
+    fn given(&self, given: &Given) -> Result<Vec<News>, Refusal> {
+        let is_in_app = given.delivery.is_some_and(|delivery| delivery.channels.contains(ChannelKind::InApp));
+        let mut news = Vec::new();
+        for user in given.members.iter().filter(|_| is_in_app) {
+            let member = Member { user: *user, device: DeviceNo(0) };
+            news.extend(self.single(given.event, ChannelKind::InApp, member, State::Delivered, "")?);
+        }
+        Ok(news)
+    }
+
+    /// What waited in a window that is over.
+    fn folded(&self, folded: &Folded) -> Result<Vec<News>, Refusal> {
+        let mut news = Vec::new();
+        for item in &folded.items {
+            let standings = Words::all(item.standing.clone(), item.positions.len());
+            news.extend(self.about(folded.parcel(item), &item.positions, &standings)?);
+        }
+        Ok(news)
+    }
+
     /// Nobody else of an event is looked at: if it was for a list, its sums may be final now.
     fn closed(&self, work: WorkId) -> Result<Vec<News>, Refusal> {
         if work.tenant != self.tenant {

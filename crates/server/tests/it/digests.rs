@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn like(id: usize, actor: &str) -> Value {
     json!({
-        "specversion": "1.0", "id": format!("like-{id}"), "source": "/test", "type": "post.liked",
+        "specversion": "1.0", "id": format!("like-{id}"), "source": "/test", "type": "post.liked", "actor": actor,
         "data": {
-            "actor": actor, "audience": {"users": ["ann"]}, "category": "like", "channels": ["push"],
+            "audience": {"users": ["ann"]}, "category": "like", "channels": ["push"],
             "content": {"title": format!("{actor} likes your post")},
         },
     })

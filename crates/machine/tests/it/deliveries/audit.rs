@@ -89,12 +89,7 @@ pub fn audit(node: &Node) {
                 }
             }
         }
-        for (key, value) in rows(tables, Family::WindowItem) {
-            let tenant = TenantId(u32::from_be_bytes(key[1..5].try_into().unwrap()));
-            let arrival = Arrival(u64::from_be_bytes(key[13..].try_into().unwrap()));
-            collected.remove(&(tenant, arrival, ItemRow::decode(&value).unwrap().first));
-        }
-        assert!(collected.is_empty(), "what waits for a window is in one: {collected:?}");
+        check_collected(tables, collected);
         assert_eq!(rows(tables, Family::Timer), timers, "timers");
         assert_eq!(rows(tables, Family::UnderWay), under_way, "what may be under way");
         assert_eq!(rows(tables, Family::Dead), dead, "dead letters");
@@ -126,6 +121,16 @@ pub fn audit(node: &Node) {
         }
         assert!(lanes.values().all(|left| left.all() + left.open == 0), "every lane has a tally");
     });
+}
+
+/// What waits for a window is in one.
+fn check_collected(tables: &dyn Tables, mut collected: BTreeSet<(TenantId, Arrival, UserNo)>) {
+    for (key, value) in rows(tables, Family::WindowItem) {
+        let tenant = TenantId(u32::from_be_bytes(key[1..5].try_into().unwrap()));
+        let arrival = Arrival(u64::from_be_bytes(key[13..].try_into().unwrap()));
+        collected.remove(&(tenant, arrival, ItemRow::decode(&value).unwrap().first));
+    }
+    assert!(collected.is_empty(), "{collected:?}");
 }
 
 fn check(kept: &Tally, counted: &Tally) {
