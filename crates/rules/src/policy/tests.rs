@@ -1,3 +1,5 @@
+//! Policies against what they say.
+
 use super::*;
 use crate::channel_kind::ChannelKind;
 use crate::gates::Frequency;
