@@ -46,10 +46,14 @@ pub async fn close_windows(core: Arc<Core>, shard: ShardNo) {
         if wait_ms == Some(0) {
             let ask = ShardAsk::CloseWindows { from: floor };
             match answer(handle.queue.push(HOUSE, &Actor::System, vec![ask], 64)).await {
-                Ok(ShardAnswer::Closed { more }) => {
-                    // What is opened from now on ends later than now.
-                    floor = if more { floor } else { floor.max(now) };
-                    continue;
+                Ok(ShardAnswer::Closed { through: None }) => continue,
+                Ok(ShardAnswer::Closed { through: Some(through) }) => {
+                    floor = floor.max(through.plus(1));
+                    // The leader's time may be a little behind: then it is asked again.
+                    if next.first().is_none_or(|end| end.closes_at <= through) {
+                        continue;
+                    }
+                    wait_ms = Some(PAUSE_MS);
                 }
                 Ok(_) | Err(Refusal::Stopped { .. }) => return,
                 Err(refusal) => {

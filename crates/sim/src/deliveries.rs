@@ -152,6 +152,14 @@ impl Deliveries {
             && self.all.values().all(|delivery| delivery.state.is_terminal())
     }
 
+    /// Some of what has not ended.
+    #[must_use]
+    pub fn open(&self) -> String {
+        let works = self.shards.values().flat_map(|shard| shard.works.keys()).take(3);
+        let open = self.all.iter().filter(|(_, one)| !one.state.is_terminal()).take(3);
+        format!("{:?} {:?}", works.collect::<Vec<_>>(), open.collect::<Vec<_>>())
+    }
+
     /// How many there are, and how many ended so.
     #[must_use]
     pub fn count(&self, state: Option<State>) -> u64 {

@@ -122,7 +122,7 @@ impl Sim {
             self.world.pass(span);
             self.drain()?;
         }
-        Invariant::Drains.broken("deliveries do not end".to_owned())
+        Invariant::Drains.broken(format!("deliveries do not end: {}", self.deliveries.open()))
     }
 
     fn check_deliveries(&mut self) -> Result<(), Broken> {

@@ -220,9 +220,9 @@ pub enum ShardAnswer {
     Changed {
         revision: u32,
     },
-    /// Whether more windows may be over.
+    /// Every window that ends by this time is closed.
     Closed {
-        more: bool,
+        through: Option<Millis>,
     },
     /// Whether more waits.
     Folded {
@@ -375,7 +375,7 @@ pub fn apply(
         ShardRecord::Digest(DigestRecord::Closed(closed)) => windows::apply_closed(view, closed),
         ShardRecord::Digest(DigestRecord::Folded(folded)) => windows::apply_folded(view, folded, derived),
         ShardRecord::Digest(DigestRecord::Digested(digested)) => {
-            windows::apply_digested(view, digested, derived)
+            windows::apply_digested(view, digested, at, derived)
         }
         ShardRecord::Told(told) => {
             told::apply(view, told);

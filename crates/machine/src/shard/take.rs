@@ -180,7 +180,7 @@ fn arrive(
     Ok(window)
 }
 
-fn write_page(view: &mut View<'_>, tenant: TenantId, first: Arrival, page: Page, is_late: bool) {
+pub(super) fn write_page(view: &mut View<'_>, tenant: TenantId, first: Arrival, page: Page, is_late: bool) {
     let earliest = page.events.first().expect("a page has at least one event").event;
     let index = if is_late { taken::late_key } else { taken::index_key };
     put(view, index(tenant, earliest), &First(first));

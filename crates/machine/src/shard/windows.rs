@@ -12,13 +12,14 @@
 
 use super::collect::{COLLECTED, SINGLY};
 use super::intend::{ENDPOINT_GONE, stopped};
-use super::{Derived, Offer, Plan, ShardAnswer, ledgers};
+use super::{Derived, Offer, Plan, ShardAnswer, ledgers, take};
 use crate::Planned;
 use crate::front::Moment;
 use crate::records::digest::{DigestRecord, Digested, Folded, FoldedItem, WindowClosed};
 use crate::records::shard::ShardRecord;
 use crate::tables::digest::{self as digests, DigestRow, NO_FRONT};
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
+use crate::tables::taken::{Page, Reach, TakenEvent};
 use crate::tables::todo::Todo;
 use crate::tables::window::{self, Ending, ItemRow, Kind, WindowKey, WindowNo, WindowRow};
 use crate::tables::work::{self, GivenMembers, Terms, To, WorkId, WorkRow};
@@ -49,7 +50,9 @@ pub(super) fn plan_close(view: &View<'_>, from: Millis, now: Millis) -> Result<P
             records.push(closed(view, end.tenant, end.no, &row, now)?);
         }
     }
-    Ok(Planned { records, answer: ShardAnswer::Closed { more: ends.len() == WINDOWS_MAX } })
+    // By the leader's time, which windows are opened by too: none that is opened later ends earlier.
+    let through = (ends.len() < WINDOWS_MAX).then_some(now);
+    Ok(Planned { records, answer: ShardAnswer::Closed { through } })
 }
 
 /// That a window is over, and what of it. Looks at no more items than it takes to know.
@@ -236,6 +239,7 @@ pub(super) fn plan_digested(
 pub(super) fn apply_digested(
     view: &mut View<'_>,
     digested: &Digested,
+    at: Millis,
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     let Digested { tenant, no, expires_at, content } = digested;
@@ -248,6 +252,9 @@ pub(super) fn apply_digested(
     let arrival = state.last.next();
     state.last = arrival;
     put(view, progress::key(tenant), &state);
+    // Arrivals have pages without a gap, and its own shows in nobody's inbox.
+    let page = Page { at, events: vec![TakenEvent { event, reach: Reach::Given }] };
+    take::write_page(view, tenant, arrival, page, true);
     let WindowKey { user, channel, key } = row.of;
     let digest = DigestRow { arrival, user, collapse: key, events: row.events, content: content.clone() };
     put(view, digests::key(tenant, event), &digest);

@@ -59,7 +59,7 @@ fn standing_of(node: &Node, parcel: ParcelId) -> (State, String) {
 
 /// Closes what is over and takes what waits; gives the digests that are to be written.
 fn close(node: &mut Node) -> Vec<WindowNo> {
-    while node.shard(ShardAsk::CloseWindows { from: Millis(0) }) == (ShardAnswer::Closed { more: true }) {}
+    while node.shard(ShardAsk::CloseWindows { from: Millis(0) }) == (ShardAnswer::Closed { through: None }) {}
     audit(node);
     let folds = |todo: &Todo| match todo {
         Todo::Fold { window, .. } => Some(*window),

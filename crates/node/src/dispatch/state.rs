@@ -35,6 +35,9 @@ pub struct Waiting {
     pub floor: Millis,
     /// Timers that were offered and are not done.
     pub woken: BTreeSet<(Millis, ParcelId)>,
+    /// Those of them whose rows were seen once more since. It may be the old row, or one that was written after the turn
+    /// was planned: other members of the same parcel, due at the same time.
+    pub seen_again: BTreeSet<(Millis, ParcelId)>,
 }
 
 impl Waiting {
@@ -81,7 +84,9 @@ impl State {
     /// A timer whose time has come.
     pub fn put_timer(&mut self, shard: ShardNo, timer: Timer) -> Offered {
         let Timer { due, parcel, lane } = timer;
-        if !self.shards.entry(shard).or_default().woken.insert((due, parcel)) {
+        let waiting = self.shards.entry(shard).or_default();
+        if !waiting.woken.insert((due, parcel)) {
+            waiting.seen_again.insert((due, parcel));
             return Offered::Known;
         }
         let task = Task { arrival: parcel.arrival, job: Job::Wake { parcel, due } };
@@ -137,8 +142,9 @@ impl State {
         let Job::Wake { parcel, due } = job else { return };
         let Some(waiting) = self.shards.get_mut(&shard).filter(|_| !came.more) else { return };
         waiting.woken.remove(&(due, parcel));
+        let is_seen_again = waiting.seen_again.remove(&(due, parcel));
         // Somebody else was faster, or it is too early: by the leader's time it is not due yet.
-        if came.is_idle {
+        if came.is_idle || is_seen_again {
             waiting.is_due(due);
         }
     }
