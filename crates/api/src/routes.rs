@@ -2,6 +2,7 @@
 
 mod audit;
 mod endpoints;
+mod hosted;
 mod inbox;
 mod respect;
 mod sent;
@@ -63,6 +64,7 @@ static ALL: [Route;
         + ENDPOINTS.len()
         + inbox::ROUTES.len()
         + respect::ROUTES.len()
+        + hosted::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
         + webhooks::ROUTES.len()] = joined(&[
@@ -71,6 +73,7 @@ static ALL: [Route;
     &ENDPOINTS,
     inbox::ROUTES,
     respect::ROUTES,
+    hosted::ROUTES,
     templates::ROUTES,
     audit::ROUTES,
     webhooks::ROUTES,

@@ -47,6 +47,7 @@ async fn serve(config: Config) -> Result<()> {
     let connections = Arc::new(Connections::default());
     let (stop, stopped) = watch::channel(false);
     let (address, listening) = listen(&config, &app, &connections, stopped)?;
+    app.listen(format!("{}://{address}", if config.tls.is_some() { "https" } else { "http" }));
 
     let tasks = Arc::new(SystemTasks { handle: Handle::current(), clock: clock.clone() });
     let exporter = config.collector.clone().map(Exporter::start).transpose();
@@ -93,6 +94,7 @@ fn settings(config: &Config, admin: &AdminKey) -> Settings {
         admin_key_hash: key::hash(admin.key.0.as_bytes()),
         body_timeout: config.http.body_timeout,
         slow_request: config.http.slow,
+        public_url: config.public_url.clone(),
         version: env!("CARGO_PKG_VERSION"),
     }
 }

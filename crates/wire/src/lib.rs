@@ -12,6 +12,7 @@ pub mod audit;
 pub mod device;
 pub mod event;
 pub mod inbox;
+pub mod link;
 pub mod list;
 pub mod notification;
 pub mod preference;

@@ -8,6 +8,7 @@ pub mod addresses;
 pub mod consents;
 pub mod deadletters;
 pub mod devices;
+pub mod links;
 pub mod notification_ask;
 pub mod notifications;
 pub mod preferences;

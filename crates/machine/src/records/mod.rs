@@ -72,6 +72,7 @@ fn write_actor(w: &mut Writer, by: &Actor) {
         Actor::System => w.u8(0),
         Actor::Admin => w.u8(1),
         Actor::Key(id) => w.u8(2).text(id),
+        Actor::Recipient => w.u8(3),
     };
 }
 
@@ -80,6 +81,7 @@ fn read_actor(r: &mut Reader<'_>) -> Result<Actor, Malformed> {
         0 => Ok(Actor::System),
         1 => Ok(Actor::Admin),
         2 => r.text().map(|id| Actor::Key(id.into())),
+        3 => Ok(Actor::Recipient),
         _ => Err(Malformed::Value("actor")),
     }
 }

@@ -133,7 +133,7 @@ pub fn about() -> impl Strategy<Value = About> {
 
 pub fn actor() -> impl Strategy<Value = Actor> {
     let key = any::<String>().prop_map(|id| Actor::Key(id.into()));
-    prop_oneof![Just(Actor::System), Just(Actor::Admin), key]
+    prop_oneof![Just(Actor::System), Just(Actor::Admin), Just(Actor::Recipient), key]
 }
 
 fn difference() -> impl Strategy<Value = Difference> {

@@ -209,7 +209,7 @@ async fn of_shard(
         // On its own it goes on; somebody had it go back.
         ShardRecord::Told(told) => Ok(match by {
             Actor::System => Vec::new(),
-            Actor::Admin | Actor::Key(_) => {
+            Actor::Admin | Actor::Key(_) | Actor::Recipient => {
                 vec![Said::action(by, told.tenant, "webhook.replay", told.webhook)]
             }
         }),

@@ -32,6 +32,8 @@ pub struct Flags {
 pub struct Config {
     pub data: PathBuf,
     pub listen: SocketAddr,
+    /// Empty: the address that is listened on.
+    pub public_url: String,
     pub tls: Option<Tls>,
     pub admin_key: Option<Secret>,
     pub log: Log,
@@ -172,6 +174,7 @@ impl Layers {
         let config = Config {
             data: PathBuf::from(self.some_text("data")?),
             listen: self.parse("listen", "must be an address and a port, like 127.0.0.1:7070")?,
+            public_url: self.public_url()?,
             tls: self.tls()?,
             admin_key: self.admin_key()?,
             log: Log { format: self.log_format()?, level: self.log_level()? },
@@ -276,6 +279,19 @@ impl Layers {
             drain: seconds("http.drain_s", 600)?,
             slow: Duration::from_millis(self.number("http.slow_ms", 1, 3_600_000)?),
         })
+    }
+
+    fn public_url(&self) -> Result<String, ConfigError> {
+        let url = self.get("http.public_url").0.trim_end_matches('/');
+        let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+        let is_plain = |host: &str| {
+            let begins = host.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
+            begins && host.chars().all(|one| one.is_ascii_graphic() && !"?#<>\"@".contains(one))
+        };
+        if url.is_empty() || host.is_some_and(is_plain) {
+            return Ok(url.to_owned());
+        }
+        Err(self.invalid("http.public_url", "must be a URL like https://notify.example.com, without a query"))
     }
 
     fn tls(&self) -> Result<Option<Tls>, ConfigError> {

@@ -24,6 +24,12 @@ pub const SETTINGS: &[Setting] = &[
     ),
     text("log.format", "compact", "compact or json."),
     text("log.level", "info", "error, warn, info, debug or trace."),
+    text(
+        "http.public_url",
+        "",
+        "Where recipients reach this server, like https://notify.example.com: links to preferences and out of mailings \
+         begin with it. Empty: the address that is listened on.",
+    ),
     number("http.connections_max", "10000", "Connections at a time; further ones are closed at once."),
     number("http.header_timeout_s", "10", "Time for the TLS handshake and the head of the first request."),
     number("http.idle_timeout_s", "60", "Time a connection may wait for the head of its next request."),

@@ -20,6 +20,7 @@ mod editions;
 mod events;
 #[cfg(target_os = "linux")]
 mod failing_sync;
+mod hosted;
 mod inbox;
 mod life;
 mod marks;
