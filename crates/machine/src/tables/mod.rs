@@ -78,7 +78,7 @@ pub enum Family {
     Flags = 45,
     Marks = 46,
     Todo = 47,
-    EndpointPage = 48,
+    Destinations = 48,
     Reach = COLUMNS,
     Work = 50,
     WorkMembers = 51,
@@ -95,6 +95,7 @@ pub enum Family {
     Respect = 62,
     RespectHistory = 63,
     TakenLate = 64,
+    EndpointDetails = 92,
     Address = 96,
     DirectoryTodo = 97,
 }

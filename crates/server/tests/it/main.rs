@@ -25,6 +25,7 @@ mod inbox;
 mod life;
 mod marks;
 mod matrix;
+mod moved_clock;
 mod outages;
 mod people;
 mod problems;
