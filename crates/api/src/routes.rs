@@ -2,6 +2,7 @@
 
 mod audit;
 mod endpoints;
+mod erasures;
 mod hosted;
 mod inbox;
 mod respect;
@@ -65,6 +66,7 @@ static ALL: [Route;
         + inbox::ROUTES.len()
         + respect::ROUTES.len()
         + hosted::ROUTES.len()
+        + erasures::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
         + webhooks::ROUTES.len()] = joined(&[
@@ -74,6 +76,7 @@ static ALL: [Route;
     inbox::ROUTES,
     respect::ROUTES,
     hosted::ROUTES,
+    erasures::ROUTES,
     templates::ROUTES,
     audit::ROUTES,
     webhooks::ROUTES,

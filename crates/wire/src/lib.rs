@@ -10,6 +10,7 @@ pub mod receipt;
 
 pub mod audit;
 pub mod device;
+pub mod erasure;
 pub mod event;
 pub mod inbox;
 pub mod link;

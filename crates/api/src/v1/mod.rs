@@ -8,6 +8,8 @@ pub mod addresses;
 pub mod consents;
 pub mod deadletters;
 pub mod devices;
+pub mod erasures;
+pub mod exports;
 pub mod links;
 pub mod notification_ask;
 pub mod notifications;

@@ -188,7 +188,7 @@ fn read_quiet(quiet: &QuietHours, faults: &mut Faults) -> Option<Quiet> {
     Some(Quiet { is_enabled: quiet.enabled, window: Window::new(times, days?)?, zone: zone? })
 }
 
-fn shown(preferences: &preference::Preferences) -> Preferences {
+pub fn shown(preferences: &preference::Preferences) -> Preferences {
     let kinds = Channel::ALL.iter().map(|channel| (*channel, preferences.channels.of(channel_of(*channel))));
     let channels = kinds.filter_map(|(channel, switch)| {
         switch.said().map(|enabled| (channel, ChannelPreference { enabled }))
@@ -220,7 +220,7 @@ fn shown_quiet(quiet: &Quiet) -> QuietHours {
     }
 }
 
-fn change(version: u32, changed: Changed) -> PreferenceChange {
+pub fn change(version: u32, changed: Changed) -> PreferenceChange {
     let nothing = PreferenceChange {
         version,
         at: time::text(changed.at),

@@ -16,6 +16,7 @@ pub mod delivery;
 pub mod difference;
 pub mod directory;
 pub mod endpoint;
+pub mod erasure;
 pub mod front;
 mod given;
 mod mark;

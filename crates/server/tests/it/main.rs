@@ -17,6 +17,7 @@ mod crash_deliveries;
 mod deliveries;
 mod devices;
 mod editions;
+mod erasures;
 mod events;
 #[cfg(target_os = "linux")]
 mod failing_sync;

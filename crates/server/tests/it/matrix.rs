@@ -28,6 +28,7 @@ fn path_of(route: &Route, event: &str, slug: &str) -> String {
         ("{channel}", "email"),
         ("{address}", "bob@example.com"),
         ("{token}", "0123456789"),
+        ("{erasure}", NO_EVENT),
     ] {
         path = path.replace(param, value);
     }
