@@ -19,9 +19,8 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{Arrival, PartitionId, TenantId, UserNo};
 use fantail_rules::limits::{
-    GUARD_MS,
-    BATCH_ITEMS_MAX, EDGES_PER_RECORD_MAX, EXPLICIT_USERS_MAX, MARK_ROWS_PER_RECORD_MAX, RECORD_BYTES_MAX,
-    TAKE_EVENTS_MAX, USERS_PER_RECORD_MAX,
+    BATCH_ITEMS_MAX, EDGES_PER_RECORD_MAX, EXPLICIT_USERS_MAX, GUARD_MS, MARK_ROWS_PER_RECORD_MAX,
+    RECORD_BYTES_MAX, TAKE_EVENTS_MAX, USERS_PER_RECORD_MAX,
 };
 use fantail_rules::marks::Mark;
 use fantail_rules::retry::Cause;

@@ -57,6 +57,8 @@ pub struct Delivery {
     pub stub_faults: Option<PathBuf>,
     /// Events of a tenant that may wait in one lane.
     pub queue_max: u64,
+    /// How long what is kept about deliveries outlives their event.
+    pub guard_ms: u64,
     /// For crash tests.
     pub die_at: Option<String>,
     pub webhook: webhook::Settings,
@@ -222,7 +224,8 @@ impl Layers {
         let die_at = (!die_at.is_empty()).then(|| die_at.to_owned());
         let webhook_patience_ms = self.number::<u64>("webhook.disable_after_s", 1, 30 * 86_400)? * 1_000;
         let queue_max = self.number("delivery.queue_max", 1, 1_000_000_000)?;
-        Ok(Delivery { stub_arrivals, stub_faults, queue_max, die_at, webhook, webhook_patience_ms })
+        let guard_ms = self.number::<u64>("retention.guard_days", 30, 3_650)? * 86_400_000;
+        Ok(Delivery { stub_arrivals, stub_faults, queue_max, guard_ms, die_at, webhook, webhook_patience_ms })
     }
 
     fn collector(&self) -> Result<Option<otlp::Settings>, ConfigError> {

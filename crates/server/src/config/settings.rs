@@ -88,6 +88,12 @@ pub const SETTINGS: &[Setting] = &[
          written in several steps.",
     ),
     number("inbox.hot_mib", "16", "Memory for the newest entries of users who read often."),
+    number(
+        "retention.guard_days",
+        "30",
+        "Days for which what became of deliveries is kept after their event: status, attempts, dead letters, and with them \
+         what keeps a delivery from being sent twice. At least 30, so that it outlasts everything that can still be sent.",
+    ),
     text(
         "webhook.private_networks",
         "",

@@ -19,6 +19,7 @@ mod devices;
 mod editions;
 mod erasures;
 mod events;
+mod exports;
 #[cfg(target_os = "linux")]
 mod failing_sync;
 mod hosted;
@@ -42,3 +43,4 @@ mod tenants;
 mod tls;
 mod traces;
 mod webhooks;
+mod withdrawal;
