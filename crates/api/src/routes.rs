@@ -1,6 +1,7 @@
 //! The table of all routes. Whatever is not here does not exist.
 
 mod audit;
+mod categories;
 mod endpoints;
 mod erasures;
 mod hosted;
@@ -67,6 +68,7 @@ static ALL: [Route;
         + respect::ROUTES.len()
         + hosted::ROUTES.len()
         + erasures::ROUTES.len()
+        + categories::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
         + webhooks::ROUTES.len()] = joined(&[
@@ -77,6 +79,7 @@ static ALL: [Route;
     respect::ROUTES,
     hosted::ROUTES,
     erasures::ROUTES,
+    categories::ROUTES,
     templates::ROUTES,
     audit::ROUTES,
     webhooks::ROUTES,

@@ -45,6 +45,7 @@ mod inbox;
 mod known;
 pub mod links;
 mod people;
+pub mod policies;
 pub mod respect;
 mod templates;
 mod tenants;

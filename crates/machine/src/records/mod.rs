@@ -20,6 +20,7 @@ pub mod erasure;
 pub mod front;
 mod given;
 mod mark;
+pub mod policy;
 pub mod respect;
 pub mod root;
 pub mod shard;

@@ -22,6 +22,7 @@ mod expire;
 mod follow;
 mod marks;
 mod paging;
+mod policies;
 mod respect;
 mod retract;
 mod root;
