@@ -1,6 +1,7 @@
 //! Configuration in layers: flag over environment over file over default. Each value remembers where it came from, so
 //! that a wrong one can be found. Unknown keys in a file and dangerous pairs are refused before anything starts.
 
+mod public_url;
 mod settings;
 
 pub use settings::{SETTINGS, Setting};
@@ -176,7 +177,8 @@ impl Layers {
         let config = Config {
             data: PathBuf::from(self.some_text("data")?),
             listen: self.parse("listen", "must be an address and a port, like 127.0.0.1:7070")?,
-            public_url: self.public_url()?,
+            public_url: public_url::read(self.get("http.public_url").0)
+                .map_err(|rule| self.invalid("http.public_url", rule))?,
             tls: self.tls()?,
             admin_key: self.admin_key()?,
             log: Log { format: self.log_format()?, level: self.log_level()? },
@@ -282,19 +284,6 @@ impl Layers {
             drain: seconds("http.drain_s", 600)?,
             slow: Duration::from_millis(self.number("http.slow_ms", 1, 3_600_000)?),
         })
-    }
-
-    fn public_url(&self) -> Result<String, ConfigError> {
-        let url = self.get("http.public_url").0.trim_end_matches('/');
-        let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-        let is_plain = |host: &str| {
-            let begins = host.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
-            begins && host.chars().all(|one| one.is_ascii_graphic() && !"?#<>\"@".contains(one))
-        };
-        if url.is_empty() || host.is_some_and(is_plain) {
-            return Ok(url.to_owned());
-        }
-        Err(self.invalid("http.public_url", "must be a URL like https://notify.example.com, without a query"))
     }
 
     fn tls(&self) -> Result<Option<Tls>, ConfigError> {
