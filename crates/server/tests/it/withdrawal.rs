@@ -156,7 +156,7 @@ fn nothing_is_authorised_behind_a_withdrawal() {
     let sum = |of: fn(&Judge) -> u64| judges.iter().map(of).sum::<u64>();
     let (intents, wrong) = (sum(|judge| judge.intents), sum(|judge| judge.wrong));
     let both = sum(|judge| judge.before.intersection(&judge.spared).count() as u64);
-    println!("{total} pushes, {intents} intents, {both} users withdrew between two of theirs, {wrong} wrong");
-    assert_eq!(wrong, 0, "an Intent behind a withdrawal");
-    assert!(intents > 0 && both > 0, "withdrawals met pushes in flight");
+    let said = format!("{total} pushes, {intents} intents, {both} users withdrew between two of theirs");
+    assert_eq!(wrong, 0, "intents behind a withdrawal, of {said}");
+    assert!(intents > 0 && both > 0, "withdrawals met pushes in flight: {said}");
 }
