@@ -76,7 +76,8 @@ pub async fn run(core: &Arc<Core>, shard: ShardNo, todo: Todo) -> Result<(), Ref
         | Todo::Shred { .. }
         | Todo::Claim { .. }
         | Todo::Release(_)
-        | Todo::Replan { .. } => Ok(()),
+        | Todo::Replan { .. }
+        | Todo::Erase { .. } => Ok(()),
     }
 }
 

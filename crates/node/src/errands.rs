@@ -1,5 +1,5 @@
 //! Errands: effects that to-do rows remember. List sizes are told to the fronts, keys of gone users destroyed,
-//! addresses claimed and given up, what waits for a user asked about again, digests written.
+//! addresses claimed and given up, what waits for a user asked about again, digests written, erasures brought to their end.
 //!
 //! Comes from: a shard's to-do rows and those of the directories that concern it, whenever one of them moves.
 //! Does: the effect, durably, then records that it is done; a crash in between does it again, which changes nothing.
@@ -7,6 +7,7 @@
 
 use crate::ask::Refusal;
 use crate::core::{Core, answer, locked, stopped};
+use crate::erasures;
 use crate::take::HOUSE;
 use crate::todos::{Found, REMEMBERED_MAX};
 use crate::{claims, digests};
@@ -17,6 +18,7 @@ use fantail_machine::tables::todo::{self, Release, Todo};
 use fantail_ports::store::View;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
 use tracing::warn;
 
@@ -87,6 +89,9 @@ impl ErrandLoop {
         for todo in &todos {
             digests::run(&self.core, self.shard, *todo).await?;
         }
+        for (tenant, erasure) in todos.iter().filter_map(|todo| erasure_of(*todo)) {
+            erasures::go_on(&self.core, self.shard, tenant, erasure).await?;
+        }
         claims::release(&self.core, self.shard, releases).await?;
         claims::claim(&self.core, self.shard, wanted).await?;
         Ok(true)
@@ -137,7 +142,8 @@ fn release_of(todo: Todo) -> Option<Release> {
         | Todo::Claim { .. }
         | Todo::Replan { .. }
         | Todo::Fold { .. }
-        | Todo::Digest { .. } => None,
+        | Todo::Digest { .. }
+        | Todo::Erase { .. } => None,
     }
 }
 
@@ -149,7 +155,8 @@ fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
         | Todo::Release(_)
         | Todo::Replan { .. }
         | Todo::Fold { .. }
-        | Todo::Digest { .. } => None,
+        | Todo::Digest { .. }
+        | Todo::Erase { .. } => None,
     }
 }
 
@@ -160,6 +167,20 @@ fn replan_of(todo: Todo) -> Option<(TenantId, UserNo)> {
         | Todo::Shred { .. }
         | Todo::Claim { .. }
         | Todo::Release(_)
+        | Todo::Fold { .. }
+        | Todo::Digest { .. }
+        | Todo::Erase { .. } => None,
+    }
+}
+
+fn erasure_of(todo: Todo) -> Option<(TenantId, Ulid)> {
+    match todo {
+        Todo::Erase { tenant, erasure } => Some((tenant, erasure)),
+        Todo::Report { .. }
+        | Todo::Shred { .. }
+        | Todo::Claim { .. }
+        | Todo::Release(_)
+        | Todo::Replan { .. }
         | Todo::Fold { .. }
         | Todo::Digest { .. } => None,
     }

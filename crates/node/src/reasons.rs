@@ -24,8 +24,9 @@ const OTHER: &str = "other";
 const DIGEST: &str = "digest";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-pub const REASONS: [&str; 43] = [
+pub const REASONS: [&str; 44] = [
     "no_endpoint",
+    "erased",
     "endpoint_gone",
     "cancelled",
     "retracted",
@@ -96,6 +97,7 @@ impl Stood {
             | ShardRecord::Preferred(_)
             | ShardRecord::Consented { .. }
             | ShardRecord::Replanned { .. }
+            | ShardRecord::Erasure(_)
             | ShardRecord::Edges { .. }
             | ShardRecord::Take { .. }
             | ShardRecord::Given(_)

@@ -55,6 +55,8 @@ pub(super) struct Decision {
 
 impl Decision {
     pub(super) const ALLOWED: Self = Self { step: Step::Authorise, code: "", due: Millis(0) };
+    /// The user is not there any more.
+    pub(super) const GONE: Self = Self { step: Step::Suppress, code: intend::ERASED, due: Millis(0) };
 }
 
 /// Asks for one parcel.
@@ -94,9 +96,12 @@ impl<'a, 'v> Gate<'a, 'v> {
                     intend::devices(&column.reach, channel)
                 };
                 let zone = column.respect.profile().map_or(ZoneNo::NONE, |profile| profile.zone);
-                let (decision, fold) = match devices.is_empty() {
-                    true => (Decision::ALLOWED, None),
-                    false => self.decide(*user, &column)?,
+                let (decision, fold) = if !column.reach.exists() {
+                    (Decision::GONE, None)
+                } else if devices.is_empty() {
+                    (Decision::ALLOWED, None)
+                } else {
+                    self.decide(*user, &column)?
                 };
                 Ok(Asked { devices, decision, wish: Wish { fold, zone } })
             })

@@ -55,7 +55,8 @@ pub(super) fn plan(
         }
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
         let Asked { devices, decision, wish } = &asked[at];
-        let mut wanted = devices.contains(&member.device).then_some(*decision);
+        let is_reachable = devices.contains(&member.device);
+        let mut wanted = (is_reachable || *decision == Decision::GONE).then_some(*decision);
         if stop.is_none() && wanted == Some(Decision::ALLOWED) {
             wanted = Some(collected(&mut collecting, &mut taken, (member.user, *wish), standing)?);
         }

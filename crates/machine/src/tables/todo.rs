@@ -9,6 +9,7 @@
 //! 47 tenant 5 user: u64 -> (empty)    what waits for this user is to be asked about again
 //! 47 tenant 9 window: u64 -> (empty)    what waits in this window is to be folded
 //! 47 tenant 10 window: u64 -> (empty)    the digest of this window is to be written
+//! 47 tenant 15 erasure: ulid -> (empty)    more of somebody is to be removed
 //! ```
 
 use super::window::WindowNo;
@@ -16,6 +17,7 @@ use super::{Family, Key, collect};
 use crate::codec::Malformed;
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceNo, KeyNo, ListId, TenantId, UserNo};
+use fantail_rules::ulid::Ulid;
 
 const REPORT: u8 = 1;
 const SHRED: u8 = 2;
@@ -24,6 +26,7 @@ const RELEASE: u8 = 4;
 const REPLAN: u8 = 5;
 const FOLD: u8 = 9;
 const DIGEST: u8 = 10;
+const ERASE: u8 = 15;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Todo {
@@ -41,6 +44,8 @@ pub enum Todo {
     Fold { tenant: TenantId, window: WindowNo },
     /// Write the digest of a window that is folded.
     Digest { tenant: TenantId, window: WindowNo },
+    /// Remove what others keep about somebody.
+    Erase { tenant: TenantId, erasure: Ulid },
 }
 
 /// A claim that its endpoint has given up.
@@ -70,6 +75,9 @@ impl Todo {
             }
             Self::Fold { tenant, window } => of_window(tenant, FOLD, window),
             Self::Digest { tenant, window } => of_window(tenant, DIGEST, window),
+            Self::Erase { tenant, erasure } => {
+                Key::new(Family::Todo, tenant).bytes(&[ERASE]).bytes(&erasure.bytes()).finish()
+            }
         }
     }
 
@@ -81,7 +89,8 @@ impl Todo {
             | Self::Claim { .. }
             | Self::Replan { .. }
             | Self::Fold { .. }
-            | Self::Digest { .. } => Vec::new(),
+            | Self::Digest { .. }
+            | Self::Erase { .. } => Vec::new(),
             Self::Release(release) => release.address.0.to_vec(),
         }
     }
@@ -107,6 +116,7 @@ impl Todo {
             DIGEST => {
                 Some(Self::Digest { tenant, window: WindowNo(u64::from_be_bytes(tail.try_into().ok()?)) })
             }
+            ERASE => Some(Self::Erase { tenant, erasure: Ulid::from_bytes(tail.try_into().ok()?) }),
             _ => None,
         }
     }
@@ -173,6 +183,8 @@ mod tests {
             }),
             any::<(u32, u64)>()
                 .prop_map(|(tenant, user)| Todo::Replan { tenant: TenantId(tenant), user: UserNo(user) }),
+            any::<(u32, u128)>()
+                .prop_map(|(tenant, id)| Todo::Erase { tenant: TenantId(tenant), erasure: Ulid(id) }),
             any::<(u32, u64, u16)>().prop_map(|(tenant, user, device)| Todo::Claim {
                 tenant: TenantId(tenant),
                 user: UserNo(user),
@@ -188,7 +200,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_waits(todos in vec(todo(), 0..20), kind in 0u8..12, bytes in vec(any::<u8>(), 0..40)) {
+        fn what_is_written_waits(todos in vec(todo(), 0..20), kind in 0u8..17, bytes in vec(any::<u8>(), 0..40)) {
             let (base, mut changes) = (Plain::default(), Changes::new());
             let mut view = View::new(&base, &[], &mut changes);
             todos.iter().for_each(|todo| view.put(todo.key(), todo.value()));

@@ -90,7 +90,8 @@ fn look(node: &mut Node, shard: ShardNo) -> Vec<Message> {
             | Todo::Shred { .. }
             | Todo::Replan { .. }
             | Todo::Fold { .. }
-            | Todo::Digest { .. } => None,
+            | Todo::Digest { .. }
+            | Todo::Erase { .. } => None,
             Todo::Release(release) => Some(Message::GivenUp(shard, release)),
             Todo::Claim { tenant, user, device } => {
                 let found = endpoint::find(state.tables(), tenant, user, device).unwrap().unwrap();

@@ -281,7 +281,8 @@ fn a_user_who_goes_gives_everything_back() {
             | Todo::Claim { .. }
             | Todo::Replan { .. }
             | Todo::Fold { .. }
-            | Todo::Digest { .. } => None,
+            | Todo::Digest { .. }
+            | Todo::Erase { .. } => None,
         })
         .collect();
     assert_eq!((released, waiting.len()), (vec![1, 3], 3), "and the key is to be destroyed");

@@ -18,6 +18,7 @@ mod differences;
 mod digests;
 mod directory;
 mod endpoints;
+mod erasures;
 mod expire;
 mod follow;
 mod marks;

@@ -403,7 +403,8 @@ fn replan(node: &mut Node) -> usize {
         | Todo::Claim { .. }
         | Todo::Release(_)
         | Todo::Fold { .. }
-        | Todo::Digest { .. } => None,
+        | Todo::Digest { .. }
+        | Todo::Erase { .. } => None,
     });
     let todos: Vec<(TenantId, UserNo)> = todos.collect();
     for (tenant, user) in &todos {
