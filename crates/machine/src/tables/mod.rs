@@ -98,6 +98,7 @@ pub enum Family {
     Respect = 62,
     RespectHistory = 63,
     TakenLate = 64,
+    Counts = 65,
     EndpointDetails = 92,
     Address = 96,
     DirectoryTodo = 97,
