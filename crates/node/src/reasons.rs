@@ -19,8 +19,9 @@ const NONE: &str = "none";
 const OTHER: &str = "other";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-pub const REASONS: [&str; 49] = [
+pub const REASONS: [&str; 50] = [
     "no_endpoint",
+    "erased",
     "endpoint_gone",
     "cancelled",
     "retracted",
@@ -92,6 +93,7 @@ impl Stood {
             | ShardRecord::Preferred(_)
             | ShardRecord::Consented { .. }
             | ShardRecord::Replanned { .. }
+            | ShardRecord::Erasure(_)
             | ShardRecord::Edges { .. }
             | ShardRecord::Take { .. }
             | ShardRecord::Given(_)

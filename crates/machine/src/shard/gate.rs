@@ -50,6 +50,8 @@ pub(super) struct Decision {
 
 impl Decision {
     const ALLOWED: Self = Self::plain(Step::Authorise, "");
+    /// The user is not there any more.
+    pub(super) const GONE: Self = Self::plain(Step::Suppress, intend::ERASED);
 
     pub(super) const fn plain(step: Step, code: &'static str) -> Self {
         Self { step, code, due: Millis(0), count: None }
@@ -94,8 +96,9 @@ impl<'a, 'v> Gate<'a, 'v> {
                 } else {
                     intend::devices(&column.reach, channel)
                 };
-                if devices.is_empty() {
-                    return Ok(Asked { devices, decision: Decision::ALLOWED, again: Decision::ALLOWED });
+                if !column.reach.exists() || devices.is_empty() {
+                    let decision = if column.reach.exists() { Decision::ALLOWED } else { Decision::GONE };
+                    return Ok(Asked { devices, decision, again: decision });
                 }
                 let again = self.decide(*user, &column, Counts::default())?;
                 let is_limited = !counts.limit.is_none();

@@ -34,6 +34,8 @@ const CHUNK: usize = 256;
 /// Words for why a member stands where it does, as they are told to producers.
 pub const NO_ENDPOINT: &str = "no_endpoint";
 pub const ENDPOINT_GONE: &str = "endpoint_gone";
+/// Of a user who was deleted or erased.
+pub const ERASED: &str = "erased";
 pub const CANCELLED: &str = "cancelled";
 pub const RETRACTED: &str = "retracted";
 pub const EXPIRED: &str = "ttl_expired";
@@ -201,7 +203,9 @@ fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> (Words<Standing>,
     for ((member, decision), position) in found.members.iter().zip(&found.decisions).zip(0u16..) {
         let Decision { step, code, due, count } = match stop {
             Some((step, code)) => Decision::plain(step, code),
-            None if member.device == DeviceNo(0) => Decision::plain(Step::Suppress, NO_ENDPOINT),
+            None if member.device == DeviceNo(0) && *decision != Decision::GONE => {
+                Decision::plain(Step::Suppress, NO_ENDPOINT)
+            }
             None => *decision,
         };
         // A notification counts once, however many devices it goes to.

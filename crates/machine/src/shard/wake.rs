@@ -37,7 +37,7 @@ pub(super) fn plan(
     let stop = intend::stopped(work::halted(view, parcel.tenant, parcel.arrival)?, ledger.terms, now);
     let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
     let (mut sends, mut more) = (Vec::new(), false);
-    let (mut counted, mut last) = (Counted::nothing(), None);
+    let (mut counted, mut last, mut last_counted) = (Counted::nothing(), None, None);
     let all = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
     let is_due = |standing: &Standing| standing.due > Millis(0) && standing.due <= now;
     let due_now: Vec<_> = all.filter(|((_, standing), _)| is_due(standing)).collect();
@@ -54,10 +54,14 @@ pub(super) fn plan(
         let Asked { devices, decision, again } = &asked[at];
         let is_reachable = devices.contains(&member.device);
         let wanted = if was_authorised(standing) { *again } else { *decision };
-        let verdict = decide(&ledger, parcel.channel, standing, stop, is_reachable.then_some(wanted));
-        let is_first = last.replace(member.user) != Some(member.user);
+        let wanted = (is_reachable || wanted == Decision::GONE).then_some(wanted);
+        let verdict = decide(&ledger, parcel.channel, standing, stop, wanted);
+        last = Some(member.user);
         if verdict.state == State::Intent {
-            wanted.count.filter(|_| is_first).into_iter().for_each(|count| counted.push(position, count));
+            if let Some(count) = wanted.and_then(|wanted| wanted.count).filter(|_| last_counted != last) {
+                counted.push(position, count);
+                last_counted = last;
+            }
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
         }

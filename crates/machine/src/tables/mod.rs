@@ -25,6 +25,7 @@ pub mod size;
 pub mod directory;
 
 pub mod endpoint;
+pub mod erasure;
 pub mod follow;
 pub mod list;
 pub mod mark;
@@ -100,6 +101,7 @@ pub enum Family {
     TakenLate = 64,
     Counts = 65,
     EndpointDetails = 92,
+    Erasure = 87,
     Address = 96,
     DirectoryTodo = 97,
 }
