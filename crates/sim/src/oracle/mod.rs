@@ -207,9 +207,7 @@ impl Oracle {
             (Call::Receipt { reference, outcome, is_own, .. }, Answer::Receipt(answer)) => {
                 self.heard_receipt(reference, outcome, is_own, sort(answer, failing)?)
             }
-            (Call::Consent { .. } | Call::Limit { .. }, Answer::Consented(answer)) => {
-                heard_consent(sort(answer, failing)?)
-            }
+            (_, Answer::Consented(answer)) => heard_consent(sort(answer, failing)?),
             (Call::Enrol { who, address }, Answer::Enrolled(answer)) => {
                 self.heard_enrol(who, address, sort(answer, failing)?, now.step)
             }
