@@ -83,13 +83,24 @@ impl<'a, 'v> Collecting<'a, 'v> {
 
     /// What becomes of a delivery that the gates let pass, or want in a digest. Users ascend, each comes once.
     /// `is_first` says that it was never authorised before: what is tried again has been told when to go.
-    pub(super) fn take(&mut self, user: UserNo, wish: Wish, is_first: bool) -> Result<Decision, TablesError> {
+    pub(super) fn take(
+        &mut self,
+        user: UserNo,
+        wish: Wish,
+        is_first: bool,
+        allowed: Decision,
+    ) -> Result<Decision, TablesError> {
+        Ok(self.held(user, wish, is_first)?.unwrap_or(allowed))
+    }
+
+    /// What keeps it from going out as it is allowed to.
+    fn held(&mut self, user: UserNo, wish: Wish, is_first: bool) -> Result<Option<Decision>, TablesError> {
         if self.is_digest {
             return Ok(self.of_digest(wish));
         }
         // Programs that listen to a webhook are not disturbed by what comes.
         if self.terms.lane == Priority::Critical || self.parcel.channel == ChannelKind::Webhook {
-            return Ok(Decision::ALLOWED);
+            return Ok(None);
         }
         let (kind, key, terms, closes_at) = match wish.fold {
             Some(Fold::Daily) => self.calendar(self.policy.calendar.daily, wish),
@@ -99,7 +110,7 @@ impl<'a, 'v> Collecting<'a, 'v> {
                 let next_hour = Millis((self.now.0 / HOUR_MS + 1) * HOUR_MS);
                 (Kind::Capped, self.terms.group, Terms { leading: 0, ..usual }, Some(next_hour))
             }
-            None if !is_first => return Ok(Decision::ALLOWED),
+            None if !is_first => return Ok(None),
             None => match &self.policy.digest {
                 Some(digest) => (Kind::Category, self.terms.group, digest.terms, None),
                 None => return self.weather(user),
@@ -123,13 +134,13 @@ impl<'a, 'v> Collecting<'a, 'v> {
     }
 
     /// A digest goes out, or waits until there is room for it.
-    fn of_digest(&self, wish: Wish) -> Decision {
+    fn of_digest(&self, wish: Wish) -> Option<Decision> {
         if wish.fold != Some(Fold::Capped) {
-            return Decision::ALLOWED;
+            return None;
         }
         let next_hour = Millis((self.now.0 / HOUR_MS + 1) * HOUR_MS);
         let due = next_hour.min(self.terms.expires_at);
-        Decision { step: Step::Defer, code: Reason::FrequencyCapped.word(), due }
+        Some(Decision { due, ..Decision::plain(Step::Defer, Reason::FrequencyCapped.word()) })
     }
 
     /// All of a category that the user wants once a day or a week goes together.
@@ -140,8 +151,8 @@ impl<'a, 'v> Collecting<'a, 'v> {
     }
 
     /// A category that is not collected, unless so much comes.
-    fn weather(&mut self, user: UserNo) -> Result<Decision, TablesError> {
-        let Some(storm_terms) = self.storm else { return Ok(Decision::ALLOWED) };
+    fn weather(&mut self, user: UserNo) -> Result<Option<Decision>, TablesError> {
+        let Some(storm_terms) = self.storm else { return Ok(None) };
         let before = window::storm(self.view, self.parcel.tenant, user, self.terms.category)?;
         let (storm, is_storm) = before.arrived(storm_terms, self.now);
         let of =
@@ -152,7 +163,7 @@ impl<'a, 'v> Collecting<'a, 'v> {
             return self.collect(user, Kind::Storm, self.terms.group, Terms::USUAL, None, Some(storm));
         }
         self.takes.push(Taking { user, storm: Some(storm), into: None });
-        Ok(Decision::ALLOWED)
+        Ok(None)
     }
 
     /// Windows of different kinds do not mix.
@@ -168,7 +179,7 @@ impl<'a, 'v> Collecting<'a, 'v> {
         terms: Terms,
         closes_at: Option<Millis>,
         storm: Option<digest::Storm>,
-    ) -> Result<Decision, TablesError> {
+    ) -> Result<Option<Decision>, TablesError> {
         let ParcelId { tenant, channel, .. } = self.parcel;
         let key = self.key_of(kind, group);
         let mut open = window::open(self.view, tenant, WindowKey { user, channel, key })?;
@@ -182,7 +193,7 @@ impl<'a, 'v> Collecting<'a, 'v> {
             Arrived::Waits(window) => (window, true, false),
             Arrived::Fills(window) => (window, true, true),
             // Windows that are over were closed above, and a time that the calendar names lies ahead.
-            Arrived::CloseFirst => return Ok(Decision::ALLOWED),
+            Arrived::CloseFirst => return Ok(None),
         };
         let no = match open {
             Some((no, _)) => no,
@@ -192,10 +203,7 @@ impl<'a, 'v> Collecting<'a, 'v> {
             self.full.push(full(tenant, no));
         }
         self.takes.push(Taking { user, storm, into: Some(Into { no, key, kind, terms, window, is_held }) });
-        Ok(match is_held {
-            true => Decision { step: Step::Defer, code: COLLECTED, due: Millis(0) },
-            false => Decision::ALLOWED,
-        })
+        Ok(is_held.then(|| Decision::plain(Step::Defer, COLLECTED)))
     }
 
     fn next_no(&mut self) -> Result<WindowNo, TablesError> {

@@ -10,7 +10,7 @@ use super::intend::{self, Allowed, ENDPOINT_GONE};
 use super::serve::{Decided, Known, Served};
 use super::{Derived, ledgers, replan};
 use crate::parcel::Words;
-use crate::records::delivery::Wake;
+use crate::records::delivery::{Counted, Wake};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::work;
@@ -18,7 +18,6 @@ use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{self, Lookup, Resolution, State, Step, next, resolve_unknown};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::gates::Fold;
 use fantail_rules::ids::{Millis, UserNo};
 
 /// Nothing was heard of it, and another copy would be worse.
@@ -39,6 +38,7 @@ pub(super) fn plan(
     let stop = intend::stopped(work::halted(view, parcel.tenant, parcel.arrival)?, ledger.terms, now);
     let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
     let (mut sends, mut more) = (Vec::new(), false);
+    let (mut counted, mut last, mut last_counted) = (Counted::nothing(), None, None);
     let all = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
     let is_due = |standing: &Standing| standing.due > Millis(0) && standing.due <= now;
     let due_now: Vec<_> = all.filter(|((_, standing), _)| is_due(standing)).collect();
@@ -49,19 +49,27 @@ pub(super) fn plan(
     let mut collecting = Collecting::new(view, parcel, (ledger.event, ledger.terms, named), known);
     let mut taken: Option<(UserNo, Decision)> = None;
     for ((member, standing), position) in due_now {
-        if sends.len() >= deliveries_max as usize {
+        // The devices of a user stay together, so that they count as one.
+        if sends.len() >= deliveries_max as usize && last != Some(member.user) {
             more = true;
             break;
         }
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
-        let Asked { devices, decision, wish } = &asked[at];
+        let Asked { devices, decision, again, wish } = &asked[at];
         let is_reachable = devices.contains(&member.device);
-        let mut wanted = (is_reachable || *decision == Decision::GONE).then_some(*decision);
-        if stop.is_none() && wanted == Some(Decision::ALLOWED) {
-            wanted = Some(collected(&mut collecting, &mut taken, (member.user, *wish), standing)?);
+        let wanted = if was_authorised(standing) { *again } else { *decision };
+        let mut wanted = (is_reachable || wanted == Decision::GONE).then_some(wanted);
+        if let Some(allowed) = wanted.filter(|wanted| stop.is_none() && wanted.step == Step::Authorise) {
+            let of = (member.user, *wish, allowed);
+            wanted = Some(collected(&mut collecting, &mut taken, of, standing)?);
         }
         let verdict = decide(&ledger, parcel.channel, standing, stop, wanted);
+        last = Some(member.user);
         if verdict.state == State::Intent {
+            if let Some(count) = wanted.and_then(|wanted| wanted.count).filter(|_| last_counted != last) {
+                counted.push(position, count);
+                last_counted = last;
+            }
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
         }
@@ -74,7 +82,7 @@ pub(super) fn plan(
     let round = ledger.round.saturating_add(1);
     let decided = u32::try_from(positions.len()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: ledger.event, terms: ledger.terms, round, sends, decided };
-    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts });
+    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted });
     let served = Served { allowed: Some(allowed), more };
     Ok(Decided { records: collecting.records(record), served, looked_at })
 }
@@ -83,18 +91,17 @@ pub(super) fn plan(
 fn collected(
     collecting: &mut Collecting<'_, '_>,
     taken: &mut Option<(UserNo, Decision)>,
-    (user, wish): (UserNo, Wish),
+    (user, wish, allowed): (UserNo, Wish, Decision),
     standing: &Standing,
 ) -> Result<Decision, TablesError> {
     // What may have been sent cannot be told in a digest: whoever wants it there is not told again.
     if standing.state == State::Unknown {
-        let unwanted = |fold: Fold| Decision { step: Step::Suppress, code: fold.word(), due: Millis(0) };
-        return Ok(wish.fold.map_or(Decision::ALLOWED, unwanted));
+        return Ok(wish.fold.map_or(allowed, |fold| Decision::plain(Step::Suppress, fold.word())));
     }
     if let Some((_, decision)) = taken.filter(|(of, _)| *of == user) {
         return Ok(decision);
     }
-    let decision = collecting.take(user, wish, collect::is_first(standing))?;
+    let decision = collecting.take(user, wish, collect::is_first(standing), allowed)?;
     *taken = Some((user, decision));
     Ok(decision)
 }
@@ -108,10 +115,12 @@ fn decide(
     wanted: Option<Decision>,
 ) -> Standing {
     let is_unknown = standing.state == State::Unknown;
-    let plain = |step, code| Decision { step, code, due: Millis(0) };
-    let Decision { step, code, due } = match (stop, wanted) {
+    let plain = Decision::plain;
+    let Decision { step, code, due, .. } = match (stop, wanted) {
         // Another copy needs everything that the first one needed, now.
-        (None, Some(Decision::ALLOWED)) if is_unknown => resolve(ledger, channel, standing),
+        (None, Some(Decision { step: Step::Authorise, .. })) if is_unknown => {
+            resolve(ledger, channel, standing)
+        }
         // It stays unknown until its user may be told again.
         (None, Some(decision)) if is_unknown && decision.step == Step::Defer => decision,
         (_, _) if is_unknown => plain(Step::GiveUp, UNCONFIRMED),
@@ -136,13 +145,24 @@ fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> Dec
         Resolution::Resend => (Step::Resend, RESENT),
         Resolution::GiveUp | Resolution::LookUp => (Step::GiveUp, UNCONFIRMED),
     };
-    Decision { step, code, due: Millis(0) }
+    Decision::plain(step, code)
 }
 
-pub(super) fn apply(view: &mut View<'_>, wake: &Wake, derived: &mut Derived) -> Result<(), TablesError> {
+/// Whether it may have been counted: what waits at a gate and never failed was not.
+fn was_authorised(standing: &Standing) -> bool {
+    standing.retries > 0 || standing.resends > 0 || !replan::waits_at_gate(standing)
+}
+
+pub(super) fn apply(
+    view: &mut View<'_>,
+    wake: &Wake,
+    at: Millis,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
     let Some(mut ledger) = ledger::find(view, wake.parcel)? else { return Ok(()) };
     ledger.round = wake.round;
     let changes = || wake.positions.iter().copied().zip(wake.verdicts.iter());
     replan::remember(view, wake.parcel.tenant, &ledger.members, changes())?;
+    intend::count(view, wake.parcel, &ledger.members, &wake.counted, at)?;
     ledgers::change(view, wake.parcel, ledger, changes(), derived)
 }

@@ -101,6 +101,7 @@ pub enum Family {
     Respect = 62,
     RespectHistory = 63,
     TakenLate = 64,
+    Counts = 65,
     WindowOpen = 73,
     Window = 74,
     WindowItem = 75,

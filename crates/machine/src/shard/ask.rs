@@ -1,0 +1,230 @@
+//! What can be asked of a shard, and what it answers.
+
+use super::{edges, endpoints, expire, mark, outcome, redrive, respect, serve, users};
+use crate::front::fact::FrontFact;
+use crate::records::erasure::Store;
+use crate::records::front::Size;
+use crate::records::respect::Consent;
+use crate::records::webhook::Told;
+use crate::tables::ledger::{ParcelId, Timer};
+use crate::tables::window::WindowNo;
+use fantail_ports::keyring::Sealed;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{
+    Arrival, DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, Position, TenantId, UserNo,
+};
+use fantail_rules::ulid::Ulid;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub enum ShardAsk {
+    PutUsers {
+        tenant: TenantId,
+        users: Vec<users::Put>,
+    },
+    DeleteUser {
+        tenant: TenantId,
+        lookup: Lookup,
+    },
+    /// Remove a user from everything; so many entries were in its inbox.
+    Erase {
+        tenant: TenantId,
+        lookup: Lookup,
+        erasure: Ulid,
+        entries: u64,
+    },
+    /// Go on with it, behind this event.
+    Purge {
+        tenant: TenantId,
+        erasure: Ulid,
+        behind: Arrival,
+    },
+    /// So much was removed elsewhere.
+    Removed {
+        tenant: TenantId,
+        erasure: Ulid,
+        removed: Vec<(Store, u64)>,
+        is_done: bool,
+    },
+    Edit {
+        tenant: TenantId,
+        edit: edges::Edit,
+    },
+    /// The next facts of a front, in order.
+    Take {
+        front: FrontNo,
+        facts: Arc<[FrontFact]>,
+    },
+    Mark {
+        tenant: TenantId,
+        user: UserNo,
+        mark: mark::Ask,
+    },
+    Reported {
+        sizes: Vec<Size>,
+    },
+    Shredded {
+        keys: Vec<(TenantId, KeyNo)>,
+    },
+    /// See `told`.
+    Told {
+        told: Told,
+        from: Option<Position>,
+    },
+    /// The webhook is gone.
+    Untell {
+        tenant: TenantId,
+        webhook: String,
+    },
+    Expire {
+        tenant: TenantId,
+        retention_days: u32,
+        swept: Option<expire::Place>,
+    },
+    /// Drop what is kept about deliveries and past the guard, of events above this arrival.
+    Sweep {
+        tenant: TenantId,
+        behind: Arrival,
+        guard_ms: u64,
+    },
+    Register {
+        tenant: TenantId,
+        user: Lookup,
+        registration: Box<endpoints::Registration>,
+    },
+    Unregister {
+        tenant: TenantId,
+        user: Lookup,
+        device: DeviceHash,
+    },
+    Prefer {
+        tenant: TenantId,
+        user: Lookup,
+        prefer: Box<respect::Prefer>,
+    },
+    Consent {
+        tenant: TenantId,
+        user: Lookup,
+        channel: ChannelKind,
+        consent: Consent,
+    },
+    /// Close windows that are over, of those that end at or after a time.
+    CloseWindows {
+        from: Millis,
+    },
+    /// Take what waits in a window that is over.
+    Fold {
+        tenant: TenantId,
+        window: WindowNo,
+    },
+    /// The digest of a window, or that nobody is there to be told.
+    Digested {
+        tenant: TenantId,
+        window: WindowNo,
+        content: Option<Sealed>,
+    },
+    /// The user wants something else: what waits behind this timer is due.
+    Replan {
+        tenant: TenantId,
+        user: UserNo,
+        behind: Option<Timer>,
+    },
+    /// What was heard of endpoints' claims.
+    Hear {
+        tenant: TenantId,
+        heard: Vec<endpoints::Heard>,
+    },
+    /// Look for devices that were silent for long, on some pages from this one on.
+    Age {
+        tenant: TenantId,
+        page: u64,
+    },
+    /// What these jobs allow, in order, of at most so many deliveries.
+    Serve {
+        jobs: Vec<serve::Job>,
+        deliveries_max: u32,
+    },
+    Outcome {
+        parcel: ParcelId,
+        told: Vec<outcome::Told>,
+    },
+    /// Whoever led before may have sent what is marked as Intent.
+    Orphans {
+        parcel: ParcelId,
+    },
+    Redrive {
+        parcel: ParcelId,
+        wish: redrive::Wish,
+        users: Option<Vec<UserNo>>,
+    },
+    Receipt {
+        /// `first` does not matter.
+        parcel: ParcelId,
+        heard: redrive::Heard,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ShardAnswer {
+    Users(Vec<users::PutAnswer>),
+    UserGone {
+        key: KeyNo,
+    },
+    UnknownUser,
+    Edges(Vec<edges::EdgeAnswer>),
+    Took,
+    Marked,
+    TooManySnoozed,
+    Noted,
+    Expired(expire::Progress),
+    /// Where to go on, if there may be more.
+    Swept {
+        next: Option<Arrival>,
+    },
+    Registered {
+        device: DeviceNo,
+        status: Status,
+        created: bool,
+    },
+    /// The user has another key than the one this was sealed under.
+    Reseal(KeyNo),
+    TooManyEndpoints,
+    /// What the user wants has this revision now.
+    Respected {
+        revision: u32,
+    },
+    /// Where to go on, if there may be more.
+    Purged {
+        next: Option<Arrival>,
+    },
+    /// Where to go on, if there may be more.
+    Replanned {
+        behind: Option<Timer>,
+    },
+    /// It was changed meanwhile and has another one.
+    Changed {
+        revision: u32,
+    },
+    /// Every window that ends by this time is closed.
+    Closed {
+        through: Option<Millis>,
+    },
+    /// Whether more waits.
+    Folded {
+        more: bool,
+    },
+    Unregistered,
+    UnknownDevice,
+    /// The page to go on from, if there is one.
+    Aged {
+        next: Option<u64>,
+    },
+    /// Of the first so many jobs; the others were not looked at.
+    Served(Vec<serve::Served>),
+    /// So many dead letters.
+    Redriven(u64),
+    UnknownDelivery,
+    /// A receipt that says nothing new.
+    Known,
+}
