@@ -99,6 +99,7 @@ pub enum Family {
     Respect = 62,
     RespectHistory = 63,
     TakenLate = 64,
+    Counts = 65,
     EndpointDetails = 92,
     Erasure = 87,
     Address = 96,

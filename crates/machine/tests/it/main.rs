@@ -32,6 +32,7 @@ mod templates;
 mod users;
 mod webhooks;
 
+mod caps;
 mod cost;
 mod random;
 mod replay;
