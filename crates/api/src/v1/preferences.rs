@@ -400,7 +400,6 @@ mod tests {
             json!({"unknown": 1}),
             json!({"channels": {"fax": {"enabled": true}}}),
             json!({"channels": {"push": {"enabled": "no"}}}),
-            json!({"categories": {"likes": {"frequency": "hourly"}}}),
             json!({"channels": {"push": {"frequency": {"maxPerWeek": 1}}}}),
             quiet(json!({"enabled": true})),
         ] {

@@ -1,4 +1,7 @@
 //! What can be asked of a shard, and what it answers.
+//!
+//! Comes from: the node, for callers and for the house itself. Decides: nothing, these are words. Goes to: `plan`, and
+//! back to whoever asked.
 
 use super::{edges, endpoints, expire, mark, outcome, redrive, respect, serve, users};
 use crate::front::fact::FrontFact;
