@@ -68,6 +68,8 @@ pub enum Body {
     Json(Shape),
     /// CloudEvents in their three forms.
     Events,
+    /// Lines of any number, read as they arrive.
+    Lines,
 }
 
 /// What a route gives when all went well.
@@ -134,6 +136,10 @@ impl Route {
         Self { body: Body::Events, ..self }
     }
 
+    pub const fn takes_lines(self) -> Self {
+        Self { body: Body::Lines, ..self }
+    }
+
     pub const fn gives(self, status: u16, shape: Shape) -> Self {
         self.answers_with(Answer { status, media_type: crate::reply::JSON, shape: Some(shape) })
     }
@@ -181,6 +187,9 @@ impl Route {
         }
         match self.body {
             Body::None => {}
+            Body::Lines => {
+                codes.extend([Code::InvalidRequest, Code::UnsupportedMediaType, Code::RequestTimeout])
+            }
             Body::Json(_) | Body::Events => codes.extend([
                 Code::InvalidJson,
                 Code::InvalidRequest,

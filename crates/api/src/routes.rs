@@ -4,6 +4,7 @@ mod audit;
 mod endpoints;
 mod inbox;
 mod respect;
+mod segments;
 mod sent;
 mod templates;
 mod webhooks;
@@ -63,6 +64,7 @@ static ALL: [Route;
         + ENDPOINTS.len()
         + inbox::ROUTES.len()
         + respect::ROUTES.len()
+        + segments::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
         + webhooks::ROUTES.len()] = joined(&[
@@ -71,6 +73,7 @@ static ALL: [Route;
     &ENDPOINTS,
     inbox::ROUTES,
     respect::ROUTES,
+    segments::ROUTES,
     templates::ROUTES,
     audit::ROUTES,
     webhooks::ROUTES,

@@ -296,6 +296,8 @@ pub enum Refusal {
     BadCursor,
     #[error("no such webhook: {webhook}")]
     UnknownWebhook { webhook: String },
+    #[error("no such segment: {segment}")]
+    UnknownSegment { segment: String },
     #[error("no such event: {event}")]
     UnknownEvent { event: Ulid },
     /// Also if somebody made the reference up.

@@ -42,6 +42,7 @@ impl EndpointTally {
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
             | ShardRecord::Told(_)
+            | ShardRecord::Walk(_)
             | ShardRecord::Untold { .. } => {}
         }
     }

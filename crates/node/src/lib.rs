@@ -4,7 +4,7 @@
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
 //! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`,
 //! `dispatch`, `deliver`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
-//! (`people`, `devices`, `templates`, `tenants`, `errands`, `todos`, `claims`, `housekeeping`, `books`).
+//! (`people`, `devices`, `segments`, `chosen`, `templates`, `tenants`, `errands`, `todos`, `claims`, `housekeeping`, `books`).
 
 pub mod ask;
 pub mod node;
@@ -16,6 +16,7 @@ mod recover;
 
 mod accept;
 mod addressed;
+mod chosen;
 mod lead;
 mod machines;
 mod queue;
@@ -45,6 +46,7 @@ mod inbox;
 mod known;
 mod people;
 pub mod respect;
+pub mod segments;
 mod templates;
 mod tenants;
 

@@ -283,6 +283,7 @@ impl Machine for Shard {
             | ShardAsk::Mark { .. }
             | ShardAsk::Reported { .. }
             | ShardAsk::Shredded { .. }
+            | ShardAsk::Walk(_)
             | ShardAsk::Told { .. }
             | ShardAsk::Untell { .. }
             | ShardAsk::Expire { .. }
@@ -345,6 +346,7 @@ impl Machine for Shard {
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
+            | ShardRecord::Walk(_)
             | ShardRecord::Told(_)
             | ShardRecord::Untold { .. }
             | ShardRecord::EndpointPut { .. }

@@ -96,6 +96,7 @@ impl Stood {
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
             | ShardRecord::Told(_)
+            | ShardRecord::Walk(_)
             | ShardRecord::Untold { .. } => {}
         }
     }

@@ -15,6 +15,7 @@ pub mod inbox;
 pub mod list;
 pub mod notification;
 pub mod preference;
+pub mod segment;
 pub mod template;
 pub mod template_resource;
 pub mod user;

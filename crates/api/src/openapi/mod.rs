@@ -4,6 +4,7 @@
 mod examples;
 mod examples_audit;
 mod examples_respect;
+mod examples_segments;
 mod examples_sent;
 mod examples_templates;
 mod examples_webhooks;
@@ -155,6 +156,15 @@ fn request_body(route: &Route, generator: &mut SchemaGenerator) -> Option<Value>
         Body::Json(shape) => Some(json!({
             "required": route.id != "putUser",
             "content": {JSON: content(shape, generator)},
+        })),
+        Body::Lines => Some(json!({
+            "required": true,
+            "description": "One user on each line: a name in quotes, or `{\"userId\": …}`; or CSV with the user in the \
+                first column",
+            "content": {
+                "application/x-ndjson": {"schema": {"type": "string"}, "example": "\"ann\"\n{\"userId\": \"bob\"}\n"},
+                "text/csv": {"schema": {"type": "string"}, "example": "userId\nann\nbob\n"},
+            },
         })),
         Body::Events => {
             let one = content(Shape::of::<CloudEvent>(), generator);

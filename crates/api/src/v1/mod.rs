@@ -19,7 +19,9 @@ mod trace;
 
 pub mod edges;
 pub mod follows;
+pub mod segments;
 pub mod topics;
+pub mod upload;
 pub mod users;
 
 pub mod inbox;

@@ -8,6 +8,7 @@
 //!              rate: option rate, difference
 //! 4 KeyRevoked tenant, id: text, difference
 //! 5 to 7       templates: see `template`
+//! 20 to 22     segments: see `segment`
 //! 40 to 43     webhooks to the producer: see `webhook`
 //!
 //! rate = perSecond: varint (0: no limit), burst: varint      difference: see there
@@ -15,6 +16,7 @@
 
 use super::Fact;
 use super::difference::Difference;
+use super::segment::{SegmentListed, SegmentPut};
 use super::template::{TemplateActivated, TemplatePut};
 use super::webhook::{WebhookPut, WebhookSwitched};
 use crate::codec::{Malformed, Reader, Writer};
@@ -35,6 +37,14 @@ pub enum RootRecord {
     TemplatePut(Box<TemplatePut>),
     TemplateActivated(TemplateActivated),
     TemplateGone {
+        tenant: TenantId,
+        id: String,
+        difference: Difference,
+    },
+    SegmentPut(SegmentPut, Difference),
+    SegmentListed(SegmentListed),
+    /// `id` is its name.
+    SegmentGone {
         tenant: TenantId,
         id: String,
         difference: Difference,
@@ -160,6 +170,9 @@ impl Fact for RootRecord {
             Self::TemplatePut(_) => 5,
             Self::TemplateActivated(_) => 6,
             Self::TemplateGone { .. } => 7,
+            Self::SegmentPut(..) => 20,
+            Self::SegmentListed(_) => 21,
+            Self::SegmentGone { .. } => 22,
             Self::WebhookPut(..) => 40,
             Self::WebhookGone { .. } => 41,
             Self::WebhookSwitched(_) => 42,
@@ -182,6 +195,11 @@ impl Fact for RootRecord {
             }
             Self::TemplatePut(put) => put.write(w),
             Self::TemplateActivated(activated) => activated.write(w),
+            Self::SegmentPut(put, difference) => {
+                put.write(w);
+                difference.write(w);
+            }
+            Self::SegmentListed(listed) => listed.write(w),
             Self::WebhookPut(put, difference) => {
                 put.write(w);
                 difference.write(w);
@@ -192,6 +210,7 @@ impl Fact for RootRecord {
             }
             Self::KeyRevoked { tenant, id, difference }
             | Self::TemplateGone { tenant, id, difference }
+            | Self::SegmentGone { tenant, id, difference }
             | Self::WebhookGone { tenant, id, difference } => {
                 w.tenant(*tenant).text(id);
                 difference.write(w);
@@ -213,6 +232,12 @@ impl Fact for RootRecord {
             7 => {
                 let (tenant, id, difference) = read_named(r)?;
                 Self::TemplateGone { tenant, id, difference }
+            }
+            20 => Self::SegmentPut(SegmentPut::read(r)?, Difference::read(r)?),
+            21 => Self::SegmentListed(SegmentListed::read(r)?),
+            22 => {
+                let (tenant, id, difference) = read_named(r)?;
+                Self::SegmentGone { tenant, id, difference }
             }
             40 => Self::WebhookPut(WebhookPut::read(r)?, Difference::read(r)?),
             41 => {

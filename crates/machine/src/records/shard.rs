@@ -15,7 +15,7 @@
 //! 11 Expired   tenant, through: arrival
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
-//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`
+//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`; 50 to 59: see `walk`
 //! ```
 
 use super::Fact;
@@ -25,6 +25,7 @@ use super::front::Size;
 pub use super::given::Given;
 use super::mark;
 use super::respect::{Consented, Preferred, read_zone};
+use super::walk::WalkRecord;
 use super::webhook::Told;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::work::WorkId;
@@ -121,6 +122,8 @@ pub enum ShardRecord {
         tenant: TenantId,
         user: UserNo,
     },
+    /// About those who are chosen, not named.
+    Walk(WalkRecord),
     Intend(Intend),
     Wake(Wake),
     Outcome(Outcome),
@@ -232,6 +235,7 @@ impl Fact for ShardRecord {
             Self::Replanned { .. } => 32,
             Self::Told(_) => 40,
             Self::Untold { .. } => 41,
+            Self::Walk(walk) => walk.tag(),
         }
     }
 
@@ -299,6 +303,7 @@ impl Fact for ShardRecord {
                 w.tenant(*tenant).list(consents.iter(), |w, one| one.write(w));
             }
             Self::Replanned { tenant, user } => drop(w.tenant(*tenant).user(*user)),
+            Self::Walk(walk) => walk.write(w),
             Self::Told(told) => told.write(w),
             Self::Untold { tenant, webhook } => {
                 w.tenant(*tenant).text(webhook);
@@ -364,6 +369,7 @@ impl Fact for ShardRecord {
             32 => Self::Replanned { tenant: r.tenant()?, user: r.user()? },
             40 => Self::Told(Told::read(r)?),
             41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
+            50..=59 => Self::Walk(WalkRecord::read(tag, r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

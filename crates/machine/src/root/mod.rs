@@ -3,6 +3,7 @@
 //! Comes from: the admin API. Decides: who exists, under which number and with which policy.
 //! Goes to: every other machine's asks, which carry what they need of it.
 
+pub mod segment;
 pub mod template;
 pub mod webhook;
 
@@ -46,6 +47,7 @@ pub enum RootAsk {
         id: String,
     },
     Template(Box<template::Ask>),
+    Segment(segment::Ask),
     Webhook(webhook::Ask),
 }
 
@@ -60,6 +62,7 @@ pub enum RootAnswer {
     UnknownKey,
     TooMany { limit: usize },
     Template(template::Answer),
+    Segment(segment::Answer),
     Webhook(webhook::Answer),
 }
 
@@ -99,6 +102,10 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
         RootAsk::Template(ask) => {
             let Planned { records, answer } = template::plan(view, *ask, now)?;
             Ok(Planned { records, answer: RootAnswer::Template(answer) })
+        }
+        RootAsk::Segment(ask) => {
+            let Planned { records, answer } = segment::plan(view, ask, now)?;
+            Ok(Planned { records, answer: RootAnswer::Segment(answer) })
         }
         RootAsk::Webhook(ask) => {
             let Planned { records, answer } = webhook::plan(view, ask, now)?;
@@ -163,6 +170,9 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::TemplatePut(record) => template::apply_put(view, record, at)?,
         RootRecord::TemplateActivated(record) => template::apply_activated(view, record, at)?,
         RootRecord::TemplateGone { tenant, id, .. } => template::apply_gone(view, *tenant, id)?,
+        RootRecord::SegmentPut(record, _) => segment::apply_put(view, record, at)?,
+        RootRecord::SegmentListed(record) => segment::apply_listed(view, record, at)?,
+        RootRecord::SegmentGone { tenant, id, .. } => segment::apply_gone(view, *tenant, id),
         RootRecord::WebhookPut(record, _) => webhook::apply_put(view, record, at),
         RootRecord::WebhookSwitched(record) => webhook::apply_switched(view, record, at)?,
         RootRecord::WebhookGone { tenant, id, .. } => webhook::apply_gone(view, *tenant, id),

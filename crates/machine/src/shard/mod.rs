@@ -26,6 +26,8 @@ pub mod serve;
 mod sweep;
 pub mod wake;
 
+pub mod walk;
+
 pub mod inbox;
 
 use crate::Planned;
@@ -80,6 +82,7 @@ pub enum ShardAsk {
     Shredded {
         keys: Vec<(TenantId, KeyNo)>,
     },
+    Walk(walk::Ask),
     /// See `told`.
     Told {
         told: Told,
@@ -209,6 +212,7 @@ pub enum ShardAnswer {
     Served(Vec<serve::Served>),
     /// So many dead letters.
     Redriven(u64),
+    Walk(walk::Answer),
     UnknownDelivery,
     /// A receipt that says nothing new.
     Known,
@@ -226,6 +230,7 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
         ShardAsk::Mark { tenant, user, mark } => mark::plan(view, tenant, user, mark, now),
         ShardAsk::Reported { sizes } => Ok(Planned::one(ShardRecord::Reported { sizes }, ShardAnswer::Noted)),
         ShardAsk::Shredded { keys } => Ok(Planned::one(ShardRecord::Shredded { keys }, ShardAnswer::Noted)),
+        ShardAsk::Walk(ask) => walk::plan(view, ask),
         ShardAsk::Told { told, from } => told::plan(view, told, from),
         ShardAsk::Untell { tenant, webhook } => told::plan_untell(view, tenant, webhook),
         ShardAsk::Expire { tenant, retention_days, swept } => {
@@ -321,6 +326,7 @@ pub fn apply(
         ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),
         ShardRecord::Closed { work, .. } => dispatch::close(view, *work),
         ShardRecord::Swept(swept) => sweep::apply(view, swept),
+        ShardRecord::Walk(record) => walk::apply(view, record, at),
         ShardRecord::Told(told) => {
             told::apply(view, told);
             Ok(())

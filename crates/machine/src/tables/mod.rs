@@ -13,6 +13,7 @@ use fantail_rules::ids::TenantId;
 use std::ops::ControlFlow;
 
 pub mod root;
+pub mod segment;
 pub mod template;
 pub mod webhook;
 
@@ -54,6 +55,7 @@ pub enum Family {
     TemplateFloor = 7,
     Webhook = 8,
     WebhookFailing = 9,
+    Segment = 12,
     FrontState = 16,
     Idempotency = 17,
     Event = 18,
@@ -95,6 +97,8 @@ pub enum Family {
     Respect = 62,
     RespectHistory = 63,
     TakenLate = 64,
+    UploadPage = 82,
+    Upload = 83,
     Address = 96,
     DirectoryTodo = 97,
 }

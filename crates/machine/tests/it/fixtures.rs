@@ -18,8 +18,10 @@ use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Options, Personal, Released, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
+use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
+use fantail_machine::records::walk::{Delisted, Enlisted, WalkRecord};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::RootAsk;
@@ -78,10 +80,13 @@ fn released_records_are_still_read() {
 
 #[test]
 fn every_record_kind_has_a_fixture() {
-    assert_eq!(tags(&root_examples()), (1..=7).chain(40..=43).collect());
+    assert_eq!(tags(&root_examples()), (1..=7).chain(20..=22).chain(40..=43).collect());
     assert_eq!(tags(&front_examples()), (1..=7).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
-    assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).chain(30..=32).chain(40..=41).collect());
+    assert_eq!(
+        tags(&shard_examples()),
+        (1..=15).chain(20..=26).chain(30..=32).chain(40..=41).chain(51..=52).collect()
+    );
 }
 
 // proves: TEN-01
@@ -257,6 +262,18 @@ fn root_examples() -> Vec<RootRecord> {
             difference,
         }),
         RootRecord::TemplateGone { tenant, id: "welcome".into(), difference },
+        RootRecord::SegmentPut(
+            SegmentPut { tenant, name: "vips".into(), filter: Some("everyone".into()), note: "all".into() },
+            difference,
+        ),
+        RootRecord::SegmentListed(SegmentListed {
+            tenant,
+            name: "vips".into(),
+            list: UploadId([0x33; 16]),
+            members: 300,
+            difference,
+        }),
+        RootRecord::SegmentGone { tenant, id: "vips".into(), difference },
         RootRecord::WebhookPut(
             WebhookPut { tenant, id: "wh_1".into(), target: sealed(1), url: sealed(2), events: 300 },
             difference,
@@ -453,6 +470,17 @@ fn delivery_examples() -> Vec<ShardRecord> {
         }),
         ShardRecord::Told(Told { tenant: TenantId(300), webhook: "wh_1".into(), through: Position(70_000) }),
         ShardRecord::Untold { tenant: TenantId(300), webhook: "wh_1".into() },
+        ShardRecord::Walk(WalkRecord::Enlisted(Enlisted {
+            tenant: TenantId(300),
+            list: UploadId([0x33; 16]),
+            users: vec![UserNo(7), UserNo(1_000)],
+        })),
+        ShardRecord::Walk(WalkRecord::Delisted(Delisted {
+            tenant: TenantId(300),
+            list: UploadId([0x33; 16]),
+            pages: vec![0, 300],
+            is_last: true,
+        })),
     ]
 }
 

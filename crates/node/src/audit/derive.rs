@@ -122,6 +122,15 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
             let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
             Said::changed(by, switched.tenant, action, switched.id, switched.difference)
         }
+        RootRecord::SegmentPut(put, difference) => {
+            Said::changed(by, put.tenant, "segment.put", put.name, difference)
+        }
+        RootRecord::SegmentListed(listed) => {
+            Said::changed(by, listed.tenant, "segment.upload", listed.name, listed.difference)
+        }
+        RootRecord::SegmentGone { tenant, id, difference } => {
+            Said::changed(by, tenant, "segment.delete", id, difference)
+        }
         // Nobody did that.
         RootRecord::WebhookFailing { .. } => return Vec::new(),
     };
@@ -225,6 +234,7 @@ async fn of_shard(
         | ShardRecord::Expired { .. }
         | ShardRecord::Swept(_)
         | ShardRecord::EndpointPut { .. }
+        | ShardRecord::Walk(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }

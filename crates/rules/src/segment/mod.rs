@@ -3,7 +3,7 @@
 //! ```text
 //! condition = all { "or" all }              all = one { "and" one }             one = "not" one | "(" condition ")" | test
 //! test      = place | place ("==" | "!=" | "<" | "<=" | ">" | ">=" | "contains" | "startsWith") value | place "in" "[" values "]"
-//! place     = attributes.a.b | attributes["a b"] | locale | language | timezone | createdAt | updatedAt | lastSeenAt
+//! place     = everyone | attributes.a.b | attributes["a b"] | locale | language | timezone | createdAt | updatedAt | lastSeenAt
 //!           | reachable("push") | consented("push") | enabled("push") | wants("category") | topic("name")
 //! value     = "text" | 12.5 | true | false | null | ago(30d) | date("2026-01-31")
 //! ```
@@ -78,6 +78,7 @@ enum Condition {
 
 #[derive(Clone, PartialEq, Debug)]
 enum Place {
+    Everyone,
     Attribute(Vec<String>),
     Locale,
     Language,
@@ -123,7 +124,7 @@ impl Filter {
             Place::LastSeenAt => needs.last_seen = true,
             Place::Reachable(_) | Place::Consented(_) | Place::Enabled(_) => needs.column = true,
             Place::Wants(_) => needs.choices = true,
-            Place::Topic(_) => {}
+            Place::Everyone | Place::Topic(_) => {}
         });
         needs
     }
@@ -162,6 +163,7 @@ impl Place {
     fn of(&self, person: &Person<'_>) -> Value {
         let text = |text: &str| if text.is_empty() { Value::Null } else { Value::Text(text.to_owned()) };
         match self {
+            Self::Everyone => Value::Flag(true),
             Self::Attribute(path) => (person.attribute)(path),
             Self::Locale => text(person.locale),
             Self::Language => text(person.locale.split(['-', '_']).next().unwrap_or_default()),

@@ -219,6 +219,7 @@ impl Parser {
         let (at, word) = self.take();
         let Word::Name(name) = word else { return fault(at, "a name is expected here") };
         Ok(match name.as_str() {
+            "everyone" => Place::Everyone,
             "attributes" => Place::Attribute(self.path()?),
             "locale" => Place::Locale,
             "language" => Place::Language,
@@ -326,7 +327,8 @@ impl Place {
     /// It is true or false, or may be.
     fn is_flag(&self) -> bool {
         match self {
-            Self::Attribute(_)
+            Self::Everyone
+            | Self::Attribute(_)
             | Self::Reachable(_)
             | Self::Consented(_)
             | Self::Enabled(_)

@@ -54,6 +54,8 @@ fn conditions_hold_or_do_not() {
         (r#"attributes.age < "5""#, false),
         ("attributes.beta", true),
         ("not attributes.beta", false),
+        ("everyone", true),
+        ("not everyone", false),
         ("attributes.none", false),
         ("attributes.none == null", true),
         ("attributes.none < 3 or attributes.none > 3", false),
