@@ -29,6 +29,7 @@ pub fn of(code: Code) -> &'static str {
         Code::SegmentNotFound => page!("segment-not-found"),
         Code::InvalidFilter => page!("invalid-filter"),
         Code::WebhookNotFound => page!("webhook-not-found"),
+        Code::CategoryNotFound => page!("category-not-found"),
         Code::DeviceNotFound => page!("device-not-found"),
         Code::SuppressionNotFound => page!("suppression-not-found"),
         Code::KeyNotFound => page!("key-not-found"),

@@ -1,6 +1,7 @@
 //! The table of all routes. Whatever is not here does not exist.
 
 mod audit;
+mod categories;
 mod endpoints;
 mod inbox;
 mod respect;
@@ -65,6 +66,7 @@ static ALL: [Route;
         + inbox::ROUTES.len()
         + respect::ROUTES.len()
         + segments::ROUTES.len()
+        + categories::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
         + webhooks::ROUTES.len()] = joined(&[
@@ -74,6 +76,7 @@ static ALL: [Route;
     inbox::ROUTES,
     respect::ROUTES,
     segments::ROUTES,
+    categories::ROUTES,
     templates::ROUTES,
     audit::ROUTES,
     webhooks::ROUTES,

@@ -45,6 +45,7 @@ mod devices;
 mod inbox;
 mod known;
 mod people;
+pub mod policies;
 pub mod respect;
 pub mod segments;
 mod templates;

@@ -12,6 +12,8 @@ pub struct Banner {
     pub default_key: Option<(PathBuf, String)>,
     /// `None`: given by the operator.
     pub admin_file: Option<PathBuf>,
+    /// Where a test moves the clock, if one does.
+    pub test_clock: Option<PathBuf>,
 }
 
 impl Banner {
@@ -35,6 +37,10 @@ impl Banner {
             Some(file) => line("admin", &format!("key in {}", file.display())),
             None => line("admin", "key from the configuration"),
         }
+        if let Some(socket) = &self.test_clock {
+            text.push_str("\n  FOR TESTS ONLY: NOT THE REAL TIME\n");
+            text.push_str(&format!("  the clock is moved by whoever writes to {}\n\n", socket.display()));
+        }
         text.push_str("ready\n");
         text
     }
@@ -53,11 +59,15 @@ mod tests {
             format: 1,
             default_key: Some(("./fantail-data/default.key".into(), "ft_x".into())),
             admin_file: Some("./fantail-data/admin.key".into()),
+            test_clock: None,
         };
         let text = banner.text();
+        assert!(!text.contains("TESTS"), "{text}");
         for part in ["http://127.0.0.1:7070/api/v1\n", "(format 1)", "ft_x (tenant default", "admin.key"] {
             assert!(text.contains(part), "{text}");
         }
         assert!(text.ends_with("\nready\n"));
+        let text = Banner { test_clock: Some("/tmp/clock".into()), ..banner }.text();
+        assert!(text.contains("FOR TESTS ONLY") && text.contains("/tmp/clock"), "{text}");
     }
 }

@@ -19,7 +19,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Serve the API. Needs no configuration: data in ./fantail-data, http://127.0.0.1:7070
-    Serve(ServeArgs),
+    Serve(ServeCommand),
     /// Explain, check or show the configuration
     Config {
         #[command(subcommand)]
@@ -52,6 +52,15 @@ enum Command {
     },
     /// Print the version
     Version,
+}
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServeCommand {
+    #[command(flatten)]
+    pub args: ServeArgs,
+    /// For tests only: the time is what is written to this socket. Refused unless FANTAIL_TEST_CLOCK says when it begins
+    #[arg(long, value_name = "SOCKET")]
+    pub clock: Option<PathBuf>,
 }
 
 /// Settings that have a flag. The rest is set by environment or file, see `fantail config doc`.
@@ -237,7 +246,7 @@ pub struct SeedArgs {
 #[must_use]
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Serve(args) => serve::run(&args.flags()),
+        Command::Serve(command) => serve::run(&command),
         Command::Config { command } => config_command::run(command),
         Command::Journal { command } => journal_command::run(command),
         Command::Audit { command } => audit_command::run(&command),

@@ -12,7 +12,6 @@ use crate::host::ServerHost;
 use crate::listen::Connections;
 use crate::otlp::Exporter;
 use crate::snapshots::Snapshots;
-use crate::system::SystemTasks;
 use anyhow::{Context, Result};
 use fantail_api::Host;
 use fantail_local::audit::{AuditOptions, LocalAudit};
@@ -60,7 +59,7 @@ fn store_options(data: &Path, config: &Config) -> StoreOptions {
 pub struct Surroundings<'a> {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    pub tasks: Arc<SystemTasks>,
+    pub tasks: Arc<dyn Tasks>,
     /// Counted by the listener, shown by the host.
     pub connections: Arc<Connections>,
     /// Where traces go, if anywhere.
@@ -121,7 +120,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     let options = AuditOptions { room, ..AuditOptions::default() };
     let audit = LocalAudit::open(Arc::new(RealDisk), &audit_directory(data), &options);
     let audit = Arc::new(audit.context("cannot open the audit log")?);
-    let (tasks, exporter): (Arc<dyn Tasks>, _) = (surroundings.tasks, surroundings.exporter);
+    let (tasks, exporter) = (surroundings.tasks, surroundings.exporter);
     let channels = channels::open(&config.delivery, &surroundings.clock, &tasks)?;
     let ports = Ports {
         journal: journal.clone(),

@@ -20,6 +20,7 @@ pub mod otlp;
 pub mod provision;
 mod snapshots;
 pub mod system;
+mod test_clock;
 
 mod banner;
 mod logging;

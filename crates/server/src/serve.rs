@@ -4,15 +4,19 @@
 //! `readyz` red and closes the listener, lets requests under way finish, then makes everything durable and seals.
 
 use crate::banner::Banner;
+use crate::cli::ServeCommand;
 use crate::composition::{self, Running, Surroundings};
-use crate::config::{self, Config, Flags};
+use crate::config::{self, Config};
 use crate::listen::{self, Connections, Listener};
 use crate::otlp::Exporter;
 use crate::provision::{self, AdminKey};
 use crate::system::{SystemClock, SystemEntropy, SystemTasks};
+use crate::test_clock::{self, TestClock, TestTasks};
 use crate::{logging, tls};
 use anyhow::{Context, Result, bail};
 use fantail_api::{App, Settings, key, router};
+use fantail_ports::clock::Clock;
+use fantail_ports::tasks::Tasks;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,12 +26,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{error, info};
 
-pub fn run(flags: &Flags) -> Result<()> {
-    let config = config::load(flags)?;
+pub fn run(command: &ServeCommand) -> Result<()> {
+    let permission = config::process_environment(test_clock::PERMISSION);
+    let clock = test_clock::Asked::read(command.clock.as_deref(), permission.as_deref())?;
+    let config = config::load(&command.args.flags())?;
     logging::start(config.log);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build()?;
-    runtime.block_on(serve(config))
+    runtime.block_on(serve(config, clock))
 }
 
 /// Whoever reads a row that is not in memory holds up its thread until the disk has answered: more threads than cores
@@ -37,18 +43,17 @@ pub fn threads() -> usize {
     8 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-async fn serve(config: Config) -> Result<()> {
+async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
     let mut signals = Signals::catch()?;
     let entropy = Arc::new(SystemEntropy::default());
-    let clock = Arc::new(SystemClock::default());
     provision::data_directory(&config.data)?;
+    let (clock, tasks) = time(asked.as_ref())?;
     let admin = provision::admin_key(&config.data, config.admin_key.as_ref(), &*entropy)?;
     let app = App::new(settings(&config, &admin), clock.clone(), entropy.clone());
     let connections = Arc::new(Connections::default());
     let (stop, stopped) = watch::channel(false);
     let (address, listening) = listen(&config, &app, &connections, stopped)?;
 
-    let tasks = Arc::new(SystemTasks { handle: Handle::current(), clock: clock.clone() });
     let exporter = config.collector.clone().map(Exporter::start).transpose();
     let exporter = exporter.context("cannot export traces")?;
     let surroundings =
@@ -62,7 +67,8 @@ async fn serve(config: Config) -> Result<()> {
     };
     let default_file = provision::default_tenant(&running.node, &config.data, &*entropy).await?;
     app.serve(running.node.clone(), running.host.clone());
-    banner(&config, address, &running, default_file, admin)?.print()?;
+    let banner = banner(&config, address, &running, default_file, admin)?;
+    Banner { test_clock: asked.map(|asked| asked.socket), ..banner }.print()?;
     info!(%address, data = %config.data.display(), "serving");
 
     let end = tokio::select! {
@@ -86,6 +92,18 @@ async fn serve(config: Config) -> Result<()> {
         }
         End::Failed(reason) => bail!("stopped: {reason}"),
     }
+}
+
+/// The machine's time, or a test's.
+fn time(asked: Option<&test_clock::Asked>) -> Result<(Arc<dyn Clock>, Arc<dyn Tasks>)> {
+    let handle = Handle::current();
+    let Some(asked) = asked else {
+        let clock = Arc::new(SystemClock::default());
+        return Ok((clock.clone(), Arc::new(SystemTasks { handle, clock })));
+    };
+    let clock = Arc::new(TestClock::new(asked.begins));
+    test_clock::listen(clock.clone(), &asked.socket)?;
+    Ok((clock.clone(), Arc::new(TestTasks { handle, clock })))
 }
 
 fn settings(config: &Config, admin: &AdminKey) -> Settings {
@@ -129,6 +147,7 @@ fn banner(
         format: running.format,
         default_key,
         admin_file: admin.file,
+        test_clock: None,
     })
 }
 

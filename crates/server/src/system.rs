@@ -20,6 +20,14 @@ impl Default for SystemClock {
     }
 }
 
+impl SystemClock {
+    /// When [`Clock::monotonic`] is this.
+    #[must_use]
+    pub fn instant(&self, at: Millis) -> Instant {
+        self.began + Duration::from_millis(at.0)
+    }
+}
+
 impl Clock for SystemClock {
     fn wall(&self) -> Millis {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -62,7 +70,7 @@ impl Tasks for SystemTasks {
     }
 
     fn sleep_until(&self, deadline: Millis) -> BoxFuture<'static, ()> {
-        let deadline = self.clock.began + Duration::from_millis(deadline.0);
+        let deadline = self.clock.instant(deadline);
         Box::pin(async move { tokio::time::sleep_until(deadline.into()).await })
     }
 }

@@ -8,6 +8,7 @@
 //!              rate: option rate, difference
 //! 4 KeyRevoked tenant, id: text, difference
 //! 5 to 7       templates: see `template`
+//! 10 to 12     policies: see `policy`
 //! 20 to 22     segments: see `segment`
 //! 40 to 43     webhooks to the producer: see `webhook`
 //!
@@ -16,6 +17,7 @@
 
 use super::Fact;
 use super::difference::Difference;
+use super::policy::{CategoryPut, DefaultsPut};
 use super::segment::{SegmentListed, SegmentPut};
 use super::template::{TemplateActivated, TemplatePut};
 use super::webhook::{WebhookPut, WebhookSwitched};
@@ -41,6 +43,13 @@ pub enum RootRecord {
         id: String,
         difference: Difference,
     },
+    CategoryPut(Box<CategoryPut>),
+    CategoryGone {
+        tenant: TenantId,
+        name: String,
+        difference: Difference,
+    },
+    DefaultsPut(Box<DefaultsPut>),
     SegmentPut(SegmentPut, Difference),
     SegmentListed(SegmentListed),
     /// `id` is its name.
@@ -170,6 +179,9 @@ impl Fact for RootRecord {
             Self::TemplatePut(_) => 5,
             Self::TemplateActivated(_) => 6,
             Self::TemplateGone { .. } => 7,
+            Self::CategoryPut(_) => 10,
+            Self::CategoryGone { .. } => 11,
+            Self::DefaultsPut(_) => 12,
             Self::SegmentPut(..) => 20,
             Self::SegmentListed(_) => 21,
             Self::SegmentGone { .. } => 22,
@@ -208,7 +220,10 @@ impl Fact for RootRecord {
             Self::WebhookFailing { tenant, id, is_failing } => {
                 w.tenant(*tenant).text(id).flag(*is_failing);
             }
+            Self::CategoryPut(put) => put.write(w),
+            Self::DefaultsPut(put) => put.write(w),
             Self::KeyRevoked { tenant, id, difference }
+            | Self::CategoryGone { tenant, name: id, difference }
             | Self::TemplateGone { tenant, id, difference }
             | Self::SegmentGone { tenant, id, difference }
             | Self::WebhookGone { tenant, id, difference } => {
@@ -233,6 +248,12 @@ impl Fact for RootRecord {
                 let (tenant, id, difference) = read_named(r)?;
                 Self::TemplateGone { tenant, id, difference }
             }
+            10 => Self::CategoryPut(Box::new(CategoryPut::read(r)?)),
+            11 => {
+                let (tenant, name, difference) = read_named(r)?;
+                Self::CategoryGone { tenant, name, difference }
+            }
+            12 => Self::DefaultsPut(Box::new(DefaultsPut::read(r)?)),
             20 => Self::SegmentPut(SegmentPut::read(r)?, Difference::read(r)?),
             21 => Self::SegmentListed(SegmentListed::read(r)?),
             22 => {

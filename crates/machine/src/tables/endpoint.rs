@@ -1,41 +1,22 @@
-//! The endpoints of users, those of sixteen users in one row, so that a dense parcel reads few rows.
-//!
-//! ```text
-//! 48 tenant page: u64 -> list of (slot: u8, length-prefixed: devices: varint, claims: varint, list of endpoint)
-//!    user = page * 16 + slot, slots ascend, and one is found without decoding the others;
-//!    devices and claims = how many were ever handed out
-//!    endpoint = device, claim, status: u8, kind: u8, platform: u8, name hash: 16, name: option sealed,
-//!               address hash: 16, address: sealed, meta: option sealed, registered: millis, last seen: millis
-//! ```
+//! The endpoints of users, those of sixteen users together, so that a dense parcel reads few rows: one row with where to
+//! send, and one with all the rest.
 
-use super::{Family, Key, Row, collect, get, tail_u64};
-use crate::codec::{Malformed, Reader, Writer};
-use crate::records::endpoint::{EndpointPut, read_kind, read_platform, read_status, write_optional};
+mod destination;
+mod rows;
+
+pub use destination::{Destination, destinations};
+pub use rows::{Destinations, Details, details_key, key, page_of};
+
+use super::{Key, Row, collect};
+use crate::records::endpoint::EndpointPut;
+use crate::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceHash, DeviceNo, Millis, TenantId, UserNo};
+use rows::{UserDetails, join, page_no, slot_of, split, user_at};
 use std::collections::BTreeMap;
-use std::ops::{ControlFlow, Range};
-
-/// Users of one page, as a power of two.
-const PAGE_BITS: u32 = 4;
-
-/// The page on which a user's endpoints are.
-#[must_use]
-pub fn page_of(user: UserNo) -> u64 {
-    user.0 >> PAGE_BITS
-}
-
-fn slot_of(user: UserNo) -> u8 {
-    (user.0 & ((1 << PAGE_BITS) - 1)) as u8
-}
-
-#[must_use]
-pub fn key(tenant: TenantId, page: u64) -> Vec<u8> {
-    Key::new(Family::EndpointPage, tenant).u64(page).finish()
-}
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
@@ -106,6 +87,17 @@ impl UserEndpoints {
         known
     }
 
+    fn destinations(&self) -> Vec<Destination> {
+        let destination = |one: &Endpoint| Destination {
+            device: one.device,
+            claim: one.claim,
+            status: one.status,
+            kind: one.kind,
+            address: one.address.clone(),
+        };
+        self.endpoints.iter().map(destination).collect()
+    }
+
     pub fn remove(&mut self, device: DeviceNo) -> Option<Endpoint> {
         let place = self.endpoints.binary_search_by_key(&device, |endpoint| endpoint.device).ok()?;
         Some(self.endpoints.remove(place))
@@ -137,12 +129,58 @@ impl Page {
 
     /// All users on this page that have, or had, endpoints.
     pub fn users(&self, page: u64) -> impl Iterator<Item = (UserNo, &UserEndpoints)> {
-        self.0.iter().map(move |(slot, user)| (UserNo(page << PAGE_BITS | u64::from(*slot)), user))
+        self.0.iter().map(move |(slot, user)| (user_at(page, *slot), user))
     }
 }
 
-pub fn page(tables: &dyn Tables, tenant: TenantId, page: u64) -> Result<Page, TablesError> {
-    Ok(get(tables, &key(tenant, page))?.unwrap_or_default())
+/// A page that is being changed, and its rows as they were.
+pub(crate) struct OpenPage {
+    no: u64,
+    pub page: Page,
+    destinations: Option<Vec<u8>>,
+    details: Option<Vec<u8>>,
+}
+
+impl OpenPage {
+    pub(crate) fn open(tables: &dyn Tables, tenant: TenantId, no: u64) -> Result<Self, TablesError> {
+        let destinations = tables.get(&key(tenant, no))?;
+        let details = tables.get(&details_key(tenant, no))?;
+        let page = match (&destinations, &details) {
+            (None, None) => Page::default(),
+            _ => join(decoded(destinations.as_deref())?, decoded(details.as_deref())?)?,
+        };
+        Ok(Self { no, page, destinations, details })
+    }
+
+    pub(crate) fn is(&self, no: u64) -> bool {
+        self.no == no
+    }
+
+    /// Writes the rows that changed.
+    pub(crate) fn write(&self, view: &mut View<'_>, tenant: TenantId) {
+        let (destinations, details) = split(&self.page);
+        let row = |bytes: Vec<u8>| (!self.page.is_empty()).then_some(bytes);
+        let rows = [
+            (key(tenant, self.no), &self.destinations, row(destinations.encode())),
+            (details_key(tenant, self.no), &self.details, row(details.encode())),
+        ];
+        for (key, before, now) in rows.into_iter().filter(|(_, before, now)| *before != now) {
+            match now {
+                Some(row) => view.put(key, row),
+                None if before.is_some() => view.delete(key),
+                None => {}
+            }
+        }
+    }
+}
+
+/// A row that is missing has nobody on it.
+fn decoded<R: Row>(row: Option<&[u8]>) -> Result<R, TablesError> {
+    R::decode(row.unwrap_or(&[0]))
+}
+
+pub fn page(tables: &dyn Tables, tenant: TenantId, no: u64) -> Result<Page, TablesError> {
+    Ok(OpenPage::open(tables, tenant, no)?.page)
 }
 
 /// Pages from `first` on, in ascending order, at most `limit`.
@@ -152,141 +190,34 @@ pub fn pages_from(
     first: u64,
     limit: usize,
 ) -> Result<Vec<(u64, Page)>, TablesError> {
-    let (from, to) = (key(tenant, first), Key::new(Family::EndpointPage, tenant).end());
-    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, value| {
-        Ok((tail_u64(key, Page::NAME)?, Page::decode(value)?))
-    })
+    let (from, to) = (key(tenant, first), Key::new(super::Family::Destinations, tenant).end());
+    let range = KeyRange { from: &from, to: &to };
+    let pages = collect(tables, range, Order::Ascending, limit, |key, row| {
+        Ok((page_no(key)?, Destinations::decode(row)?))
+    })?;
+    let page = |(no, destinations)| {
+        let details = tables.get(&details_key(tenant, no))?;
+        Ok((no, join(destinations, decoded(details.as_deref())?)?))
+    };
+    pages.into_iter().map(page).collect()
 }
 
 /// A user's endpoints and the numbers handed out so far.
 pub fn state_of(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<UserEndpoints, TablesError> {
-    let mut found = Ok(None);
-    tables.read(&key(tenant, page_of(user)), &mut |row| {
-        let of_user = row.map_or(Ok(None), |row| slot(row, slot_of(user)));
-        found = of_user.and_then(|found| found.map(UserEndpoints::read).transpose());
+    let (mut destinations, mut details) = (Ok(None), Ok(None));
+    let no = page_of(user);
+    tables.read(&key(tenant, no), &mut |row| {
+        destinations = row.map_or(Ok(None), |row| rows::of_user::<Vec<Destination>>(row, user));
     })?;
-    Ok(found.map_err(|malformed| malformed.in_row(Page::NAME))?.unwrap_or_default())
+    tables.read(&details_key(tenant, no), &mut |row| {
+        details = row.map_or(Ok(None), |row| rows::of_user::<UserDetails>(row, user));
+    })?;
+    details?.unwrap_or_default().with(destinations?.unwrap_or_default())
 }
 
 /// All endpoints of a user, whatever their status, ascending by device.
 pub fn of_user(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<Vec<Endpoint>, TablesError> {
     Ok(state_of(tables, tenant, user)?.endpoints)
-}
-
-/// What a send needs of an endpoint.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Destination {
-    pub device: DeviceNo,
-    pub claim: ClaimNo,
-    pub status: Status,
-    pub kind: ChannelKind,
-    pub address: Sealed,
-}
-
-/// Visits the destinations of each of these users, with its place in `users`. Each page is read once as long as users of
-/// one page are neighbours; nobody else on it is decoded. Pages that lie close together are walked: finding one by its
-/// key costs as much as walking over ten.
-pub fn destinations(
-    tables: &dyn Tables,
-    tenant: TenantId,
-    users: &[UserNo],
-    visit: &mut dyn FnMut(usize, Destination),
-) -> Result<(), TablesError> {
-    if is_close(users) { walk(tables, tenant, users, visit) } else { pick(tables, tenant, users, visit) }
-}
-
-/// Fewer are found one by one.
-const WALKED_USERS_MIN: usize = 32;
-/// Pages that are walked over for each user that is wanted.
-const WALKED_PAGES_MAX: u64 = 4;
-
-fn is_close(users: &[UserNo]) -> bool {
-    let (Some(first), Some(last)) = (users.first(), users.last()) else { return false };
-    let pages = page_of(*last).saturating_sub(page_of(*first));
-    users.len() >= WALKED_USERS_MIN && pages <= WALKED_PAGES_MAX * users.len() as u64 && users.is_sorted()
-}
-
-/// Page after page, from the first to the last that is wanted.
-fn walk(
-    tables: &dyn Tables,
-    tenant: TenantId,
-    users: &[UserNo],
-    visit: &mut dyn FnMut(usize, Destination),
-) -> Result<(), TablesError> {
-    let pages = (page_of(users[0]), page_of(users[users.len() - 1]));
-    let (from, to) = (key(tenant, pages.0), key(tenant, pages.1 + 1));
-    let (mut next, mut read) = (0, Ok(()));
-    tables.scan(KeyRange { from: &from, to: &to }, Order::Ascending, &mut |key, row| {
-        read = tail_u64(key, Page::NAME).and_then(|no| {
-            next += users[next..].partition_point(|user| page_of(*user) < no);
-            let end = next + users[next..].partition_point(|user| page_of(*user) == no);
-            let on_page = next..end;
-            next = end;
-            visit_page(row, users, on_page, visit)
-        });
-        if read.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    read
-}
-
-/// Each page by its key.
-fn pick(
-    tables: &dyn Tables,
-    tenant: TenantId,
-    users: &[UserNo],
-    visit: &mut dyn FnMut(usize, Destination),
-) -> Result<(), TablesError> {
-    let mut first = 0;
-    for of_page in users.chunk_by(|one, other| page_of(*one) == page_of(*other)) {
-        let on_page = first..first + of_page.len();
-        first = on_page.end;
-        let mut read = Ok(());
-        tables.read(&key(tenant, page_of(of_page[0])), &mut |row| {
-            read = row.map_or(Ok(()), |row| visit_page(row, users, on_page.clone(), visit));
-        })?;
-        read?;
-    }
-    Ok(())
-}
-
-/// Visits some users of one page.
-fn visit_page(
-    row: &[u8],
-    users: &[UserNo],
-    on_page: Range<usize>,
-    visit: &mut dyn FnMut(usize, Destination),
-) -> Result<(), TablesError> {
-    for place in on_page {
-        let read = slot(row, slot_of(users[place]))
-            .and_then(|found| found.map_or(Ok(()), |user| read_destinations(user, place, visit)));
-        read.map_err(|malformed| malformed.in_row(Page::NAME))?;
-    }
-    Ok(())
-}
-
-fn read_destinations(
-    user: &[u8],
-    place: usize,
-    visit: &mut dyn FnMut(usize, Destination),
-) -> Result<(), Malformed> {
-    let mut r = Reader::new(user);
-    let (_devices, _claims) = (r.u16()?, r.u32()?);
-    for _ in 0..r.varint()? {
-        visit(place, Destination::read(&mut r)?);
-    }
-    r.end()
-}
-
-/// One user of a page, encoded.
-fn slot(row: &[u8], wanted: u8) -> Result<Option<&[u8]>, Malformed> {
-    let mut r = Reader::new(row);
-    for _ in 0..r.varint()? {
-        let (slot, user) = (r.u8()?, r.bytes()?);
-        if slot == wanted {
-            return Ok(Some(user));
-        }
-    }
-    Ok(None)
 }
 
 pub fn find(
@@ -296,85 +227,4 @@ pub fn find(
     device: DeviceNo,
 ) -> Result<Option<Endpoint>, TablesError> {
     Ok(state_of(tables, tenant, user)?.find(device).cloned())
-}
-
-impl Endpoint {
-    fn write(&self, w: &mut Writer) {
-        w.device(self.device).claim(self.claim);
-        w.u8(self.status as u8).u8(self.kind as u8).u8(self.platform as u8);
-        w.fixed(&self.name_hash.0);
-        write_optional(w, self.name.as_ref());
-        w.fixed(&self.address_hash.0).sealed(&self.address);
-        write_optional(w, self.meta.as_ref());
-        w.millis(self.registered).millis(self.last_seen);
-    }
-
-    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            device: r.device()?,
-            claim: r.claim()?,
-            status: read_status(r)?,
-            kind: read_kind(r)?,
-            platform: read_platform(r)?,
-            name_hash: r.device_hash()?,
-            name: r.option(Reader::sealed)?,
-            address_hash: r.address()?,
-            address: r.sealed()?,
-            meta: r.option(Reader::sealed)?,
-            registered: r.millis()?,
-            last_seen: r.millis()?,
-        })
-    }
-}
-
-impl Destination {
-    /// As [`Endpoint`], without the rest.
-    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (device, claim) = (r.device()?, r.claim()?);
-        let (status, kind, _platform) = (read_status(r)?, read_kind(r)?, read_platform(r)?);
-        r.device_hash()?;
-        r.option(Reader::skip_sealed)?;
-        r.address()?;
-        let address = r.sealed()?;
-        r.option(Reader::skip_sealed)?;
-        let (_registered, _last_seen) = (r.millis()?, r.millis()?);
-        Ok(Self { device, claim, status, kind, address })
-    }
-}
-
-impl UserEndpoints {
-    fn bytes(&self) -> Vec<u8> {
-        let mut w = Writer::default();
-        w.varint(self.devices.into()).varint(self.claims.into());
-        w.list(self.endpoints.iter(), |w, endpoint| endpoint.write(w));
-        w.finish()
-    }
-
-    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader::new(bytes);
-        let user = Self { devices: r.u16()?, claims: r.u32()?, endpoints: r.list(Endpoint::read)? };
-        r.end()?;
-        let ascending = user.endpoints.is_sorted_by(|a, b| a.device < b.device);
-        let known = user.devices <= DeviceNo::MAX.0 && ascending;
-        if known { Ok(user) } else { Err(Malformed::Value("endpoints")) }
-    }
-}
-
-impl Row for Page {
-    const NAME: &'static str = "endpoint page";
-
-    fn write(&self, w: &mut Writer) {
-        w.list(self.0.iter(), |w, (slot, user)| {
-            w.u8(*slot).bytes(&user.bytes());
-        });
-    }
-
-    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let users = r.list(|r| Ok((r.u8()?, UserEndpoints::read(r.bytes()?)?)))?;
-        let count = users.len();
-        let ascending = users.is_sorted_by(|a, b| a.0 < b.0);
-        let known = users.iter().all(|(slot, _)| *slot < 1 << PAGE_BITS);
-        let page = Self(users.into_iter().collect());
-        if known && ascending && page.0.len() == count { Ok(page) } else { Err(Malformed::Value("slot")) }
-    }
 }

@@ -12,6 +12,7 @@ use fantail_ports::tables::{COLUMNS, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::TenantId;
 use std::ops::ControlFlow;
 
+pub mod policy;
 pub mod root;
 pub mod segment;
 pub mod template;
@@ -55,6 +56,8 @@ pub enum Family {
     TemplateFloor = 7,
     Webhook = 8,
     WebhookFailing = 9,
+    Category = 10,
+    Defaults = 11,
     Segment = 12,
     FrontState = 16,
     Idempotency = 17,
@@ -80,7 +83,7 @@ pub enum Family {
     Flags = 45,
     Marks = 46,
     Todo = 47,
-    EndpointPage = 48,
+    Destinations = 48,
     Reach = COLUMNS,
     Work = 50,
     WorkMembers = 51,
@@ -99,6 +102,7 @@ pub enum Family {
     TakenLate = 64,
     UploadPage = 82,
     Upload = 83,
+    EndpointDetails = 92,
     Address = 96,
     DirectoryTodo = 97,
 }

@@ -285,7 +285,9 @@ fn a_user_who_goes_gives_everything_back() {
     assert!(matches!(node.todos()[..], [Todo::Shred { .. }]));
     node.read_shard(|state| {
         check_column(state.tables(), TENANT, 1, &|_| false);
-        assert_eq!(state.tables().get(&endpoint::key(TENANT, 0)).unwrap(), None, "no page is left");
+        for key in [endpoint::key(TENANT, 0), endpoint::details_key(TENANT, 0)] {
+            assert_eq!(state.tables().get(&key).unwrap(), None, "no page is left");
+        }
     });
 }
 

@@ -1,6 +1,7 @@
 //! Rows as bytes, and the order of their keys: tenant first, then owner, then what ascends with time.
 //! Rows that only their own file can name are tested there.
 
+use crate::policies;
 use crate::respect::{changed, respect_row, zone};
 use crate::strategies::{
     about, address_row, api_key, arrival, delivery, endpoint_put, ledger_row, list, millis, note, options,
@@ -36,7 +37,7 @@ use fantail_machine::tables::{
 use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
 use fantail_ports::store::Store;
-use fantail_ports::tables::Changes;
+use fantail_ports::tables::{Changes, Tables};
 use fantail_rules::admit::{Bucket, Known};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
@@ -122,20 +123,24 @@ fn user_row() -> impl Strategy<Value = UserRow> {
     )
 }
 
-/// A page as a history of puts leaves it.
-fn endpoint_page(puts: &[EndpointPut]) -> endpoint::Page {
+/// The rows of a page as a history of puts leaves them.
+fn endpoint_rows(puts: &[EndpointPut]) -> (endpoint::Destinations, endpoint::Details) {
     let (base, mut changes) = (MemoryStore::new(), Changes::new());
     let puts: Vec<_> =
         puts.iter().map(|put| EndpointPut { user: UserNo(put.user.0 % 16), ..put.clone() }).collect();
-    let mut page = endpoint::Page::default();
+    let mut rows = None;
     base.read(PartitionId::Root, &mut |state| {
         let mut view = View::new(state.tables(), &[], &mut changes);
         let record = ShardRecord::EndpointPut { tenant: TenantId(1), endpoints: puts.clone() };
         shard::apply(&mut view, &record, Millis(7), &[], &mut Derived::default()).unwrap();
-        page = endpoint::page(&view, TenantId(1), 0).unwrap();
+        let nobody = || vec![0];
+        let row = |key: Vec<u8>| view.get(&key).unwrap().unwrap_or_else(nobody);
+        let destinations = endpoint::Destinations::decode(&row(endpoint::key(TenantId(1), 0))).unwrap();
+        let details = endpoint::Details::decode(&row(endpoint::details_key(TenantId(1), 0))).unwrap();
+        rows = Some((destinations, details));
     })
     .unwrap();
-    page
+    rows.expect("the store was read")
 }
 
 fn event_row() -> impl Strategy<Value = EventRow> {
@@ -180,6 +185,12 @@ proptest! {
     }
 
     #[test]
+    fn policy_rows_round_trip(rows in policies::rows()) {
+        check(&rows.0)?;
+        check(&rows.1)?;
+    }
+
+    #[test]
     fn template_rows_round_trip(
         about in about(), versions: (u32, u32, u32), active: bool, created in millis(), updated in millis(),
         definition in vec(any::<u8>(), 0..200),
@@ -212,7 +223,9 @@ proptest! {
         check(&user)?;
         check(&wants)?;
         check(&changed)?;
-        check(&endpoint_page(&puts))?;
+        let (destinations, details) = endpoint_rows(&puts);
+        check(&destinations)?;
+        check(&details)?;
         check(&intervals)?;
         check(&page)?;
         check(&marks)?;
@@ -273,7 +286,8 @@ proptest! {
         check_bytes::<PointerList>(&bytes)?;
         check_bytes::<Progress>(&bytes)?;
         check_bytes::<ListRow>(&bytes)?;
-        check_bytes::<endpoint::Page>(&bytes)?;
+        check_bytes::<endpoint::Destinations>(&bytes)?;
+        check_bytes::<endpoint::Details>(&bytes)?;
         check_bytes::<AddressRow>(&bytes)?;
         check_bytes::<LedgerRow>(&bytes)?;
         check_bytes::<WorkRow>(&bytes)?;
@@ -314,6 +328,7 @@ proptest! {
             respect::key(tenant, user),
             respect::history_key(tenant, user, 7),
             endpoint::key(tenant, user.0),
+            endpoint::details_key(tenant, user.0),
             columns::key(tenant, user.0),
             directory::key(tenant, AddressHash(hash)),
             DirectoryTodo::Tell { tenant, address: AddressHash(hash) }.key(),

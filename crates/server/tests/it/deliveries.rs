@@ -36,11 +36,15 @@ impl Post {
 
     /// Or what the server said before it died.
     pub fn try_start(&self, environment: &[(&str, &str)]) -> Result<Server, Vec<String>> {
+        self.try_start_with(&[], environment)
+    }
+
+    pub fn try_start_with(&self, args: &[&str], environment: &[(&str, &str)]) -> Result<Server, Vec<String>> {
         let [arrivals, faults] = [&self.arrivals, &self.faults].map(|file| file.to_str().expect("a path"));
         let mut all =
             vec![("FANTAIL_DELIVERY_STUB_ARRIVALS", arrivals), ("FANTAIL_DELIVERY_STUB_FAULTS", faults)];
         all.extend_from_slice(environment);
-        Server::try_start_in(&self.directory.path("data"), &[], &all)
+        Server::try_start_in(&self.directory.path("data"), args, &all)
     }
 
     /// Everything that arrived, a line each, in its order.

@@ -11,6 +11,7 @@ mod auth;
 mod books;
 mod bulk;
 #[cfg(target_os = "linux")]
+mod categories;
 mod clock;
 mod config;
 mod crash;
@@ -25,6 +26,7 @@ mod inbox;
 mod life;
 mod marks;
 mod matrix;
+mod moved_clock;
 mod outages;
 mod people;
 mod problems;

@@ -7,7 +7,7 @@ use crate::world::{bare, eventually, expect, put_user, refused};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 
-fn patch(client: &mut Client, user: &str, body: &Value) -> Value {
+pub fn patch(client: &mut Client, user: &str, body: &Value) -> Value {
     expect(client.json("PATCH", &format!("/api/v1/users/{user}/preferences"), body), 200)
 }
 
@@ -17,7 +17,7 @@ fn consent(client: &mut Client, user: &str, channel: &str, granted: bool) -> Val
 }
 
 /// State and code of the only delivery of a notification, once it has this state.
-fn eventually_stands(client: &mut Client, id: &str, user: &str, state: &str) -> (Value, String) {
+pub fn eventually_stands(client: &mut Client, id: &str, user: &str, state: &str) -> (Value, String) {
     eventually(&format!("{id} is {state}"), || {
         let story = expect(client.get(&format!("/api/v1/notifications/{id}/explain?user={user}")), 200);
         let steps = story["steps"].as_array().expect("steps").clone();

@@ -8,8 +8,7 @@
 
 use crate::columns;
 use crate::records::endpoint::{EndpointPut, EndpointState};
-use crate::tables::endpoint::{self, Endpoint, Page};
-use crate::tables::put;
+use crate::tables::endpoint::{self, Endpoint, OpenPage, Page};
 use crate::tables::todo::{Release, Todo};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
@@ -89,7 +88,7 @@ pub(in crate::shard) fn apply_user_gone(
 struct Pages<'v, 'a> {
     view: &'v mut View<'a>,
     tenant: TenantId,
-    open: Option<(u64, Page)>,
+    open: Option<OpenPage>,
     touched: BTreeSet<UserNo>,
 }
 
@@ -101,13 +100,13 @@ impl<'v, 'a> Pages<'v, 'a> {
     /// The page of a user that changes.
     fn page(&mut self, user: UserNo) -> Result<&mut Page, TablesError> {
         let no = endpoint::page_of(user);
-        if self.open.as_ref().is_none_or(|(opened, _)| *opened != no) {
+        if !self.open.as_ref().is_some_and(|open| open.is(no)) {
             self.write()?;
-            self.open = Some((no, endpoint::page(self.view, self.tenant, no)?));
+            self.open = Some(OpenPage::open(self.view, self.tenant, no)?);
         }
         self.touched.insert(user);
-        let (_, page) = self.open.as_mut().expect("it was opened if it was not");
-        Ok(page)
+        let open = self.open.as_mut().expect("it was opened if it was not");
+        Ok(&mut open.page)
     }
 
     /// Sets the status of a claim that still holds its address; returns the endpoint as it was.
@@ -138,15 +137,10 @@ impl<'v, 'a> Pages<'v, 'a> {
     }
 
     fn write(&mut self) -> Result<(), TablesError> {
-        let Some((no, page)) = self.open.take() else { return Ok(()) };
-        let key = endpoint::key(self.tenant, no);
-        if page.is_empty() {
-            self.view.delete(key);
-        } else {
-            put(self.view, key, &page);
-        }
+        let Some(open) = self.open.take() else { return Ok(()) };
+        open.write(self.view, self.tenant);
         let touched = std::mem::take(&mut self.touched);
-        let users = touched.iter().filter_map(|user| page.of(*user).map(|state| (*user, state)));
+        let users = touched.iter().filter_map(|user| open.page.of(*user).map(|state| (*user, state)));
         columns::refresh(self.view, self.tenant, users)
     }
 
