@@ -305,9 +305,7 @@ impl Fact for ShardRecord {
             Self::Replanned { tenant, user } => drop(w.tenant(*tenant).user(*user)),
             Self::Walk(walk) => walk.write(w),
             Self::Told(told) => told.write(w),
-            Self::Untold { tenant, webhook } => {
-                w.tenant(*tenant).text(webhook);
-            }
+            Self::Untold { tenant, webhook } => drop(w.tenant(*tenant).text(webhook)),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, put_of
 use crate::policies;
 use crate::respect;
 use crate::templates;
+use crate::walks;
 use crate::webhooks;
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
@@ -19,10 +20,8 @@ use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Options, Personal, Released, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
-use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
-use fantail_machine::records::walk::{Delisted, Enlisted, WalkRecord};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::RootAsk;
@@ -264,18 +263,6 @@ fn root_examples() -> Vec<RootRecord> {
             difference,
         }),
         RootRecord::TemplateGone { tenant, id: "welcome".into(), difference },
-        RootRecord::SegmentPut(
-            SegmentPut { tenant, name: "vips".into(), filter: Some("everyone".into()), note: "all".into() },
-            difference,
-        ),
-        RootRecord::SegmentListed(SegmentListed {
-            tenant,
-            name: "vips".into(),
-            list: UploadId([0x33; 16]),
-            members: 300,
-            difference,
-        }),
-        RootRecord::SegmentGone { tenant, id: "vips".into(), difference },
         RootRecord::WebhookPut(
             WebhookPut { tenant, id: "wh_1".into(), target: sealed(1), url: sealed(2), events: 300 },
             difference,
@@ -290,6 +277,7 @@ fn root_examples() -> Vec<RootRecord> {
         RootRecord::WebhookFailing { tenant, id: "wh_1".into(), is_failing: true },
     ];
     all.extend(policies::examples(tenant));
+    all.extend(walks::root_examples(tenant, difference));
     all
 }
 
@@ -408,6 +396,7 @@ fn shard_examples() -> Vec<ShardRecord> {
     ]
     .into_iter()
     .chain(delivery_examples())
+    .chain(walks::examples(tenant))
     .chain(respect::examples(tenant, user))
     .collect()
 }
@@ -474,17 +463,6 @@ fn delivery_examples() -> Vec<ShardRecord> {
         }),
         ShardRecord::Told(Told { tenant: TenantId(300), webhook: "wh_1".into(), through: Position(70_000) }),
         ShardRecord::Untold { tenant: TenantId(300), webhook: "wh_1".into() },
-        ShardRecord::Walk(WalkRecord::Enlisted(Enlisted {
-            tenant: TenantId(300),
-            list: UploadId([0x33; 16]),
-            users: vec![UserNo(7), UserNo(1_000)],
-        })),
-        ShardRecord::Walk(WalkRecord::Delisted(Delisted {
-            tenant: TenantId(300),
-            list: UploadId([0x33; 16]),
-            pages: vec![0, 300],
-            is_last: true,
-        })),
     ]
 }
 

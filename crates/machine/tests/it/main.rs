@@ -29,6 +29,7 @@ mod scheduled;
 mod take;
 mod templates;
 mod users;
+mod walks;
 mod webhooks;
 
 mod cost;
