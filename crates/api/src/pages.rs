@@ -26,6 +26,7 @@ pub fn of(code: Code) -> &'static str {
         Code::NotificationNotFound => page!("notification-not-found"),
         Code::EventNotFound => page!("event-not-found"),
         Code::DeliveryNotFound => page!("delivery-not-found"),
+        Code::BulkEnded => page!("bulk-ended"),
         Code::SegmentNotFound => page!("segment-not-found"),
         Code::InvalidFilter => page!("invalid-filter"),
         Code::WebhookNotFound => page!("webhook-not-found"),

@@ -1,6 +1,7 @@
 //! The table of all routes. Whatever is not here does not exist.
 
 mod audit;
+mod bulk;
 mod categories;
 mod endpoints;
 mod inbox;
@@ -66,6 +67,7 @@ static ALL: [Route;
         + inbox::ROUTES.len()
         + respect::ROUTES.len()
         + segments::ROUTES.len()
+        + bulk::ROUTES.len()
         + categories::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
@@ -76,6 +78,7 @@ static ALL: [Route;
     inbox::ROUTES,
     respect::ROUTES,
     segments::ROUTES,
+    bulk::ROUTES,
     categories::ROUTES,
     templates::ROUTES,
     audit::ROUTES,

@@ -296,6 +296,8 @@ pub enum Refusal {
     BadCursor,
     #[error("no such webhook: {webhook}")]
     UnknownWebhook { webhook: String },
+    #[error("bulk send {event} was called off")]
+    BulkEnded { event: Ulid },
     #[error("no such segment: {segment}")]
     UnknownSegment { segment: String },
     #[error("no such event: {event}")]

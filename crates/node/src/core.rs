@@ -76,6 +76,8 @@ pub struct ShardHandle {
     /// Rings when there may be an errand: the shard has one more, or a directory moved.
     pub bell: watch::Receiver<u64>,
     pub todos: Arc<Todos>,
+    /// Rings when a walk over its users may go on.
+    pub walks: Arc<Bell>,
 }
 
 impl Core {

@@ -2,7 +2,7 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`,
+//! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`, `bulk`,
 //! `dispatch`, `deliver`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
 //! (`people`, `devices`, `segments`, `chosen`, `templates`, `tenants`, `errands`, `todos`, `claims`, `housekeeping`, `books`).
 
@@ -26,6 +26,7 @@ mod todos;
 
 pub mod backlog;
 mod bell;
+pub mod bulk;
 pub mod content;
 pub mod dead_letters;
 mod deliver;

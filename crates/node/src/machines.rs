@@ -188,6 +188,7 @@ impl Machine for Front {
             FrontAsk::Recall { .. }
             | FrontAsk::Retract { .. }
             | FrontAsk::Cancel { .. }
+            | FrontAsk::Steer { .. }
             | FrontAsk::Counted { .. }
             | FrontAsk::Release
             | FrontAsk::Forget { .. } => false,

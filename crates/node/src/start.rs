@@ -5,6 +5,7 @@ use crate::ask::Refusal;
 use crate::audit;
 use crate::bell;
 use crate::books;
+use crate::bulk;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
@@ -28,6 +29,7 @@ use crate::webhooks;
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
+use fantail_machine::shard::Offer;
 use fantail_ports::journal::JournalError;
 use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
@@ -208,6 +210,7 @@ fn start_loops(core: &Arc<Core>) {
         }
         let errands = ErrandLoop { core: core.clone(), shard: *shard };
         tasks.spawn("errands", Box::pin(errands.run()));
+        tasks.spawn("bulk", Box::pin(bulk::run(core.clone(), *shard)));
     }
     for front in core.fronts.keys() {
         tasks.spawn("schedule", Box::pin(schedule::run(core.clone(), *front)));
@@ -260,15 +263,20 @@ impl Starter {
             let (heard, offers) = (bell.0.subscribe(), dispatch.clone());
             let todos: Arc<Todos> = Arc::default();
             let remembered = todos.clone();
+            let walks: Arc<bell::Bell> = Arc::default();
+            let further = walks.clone();
             let settled: Settled = Box::new(move |_, found| {
                 offers.offer(shard, found);
+                if found.contains(&Offer::Walk) {
+                    further.ring();
+                }
                 if remembered.offer(found) {
                     bell.ring();
                 }
             });
             let machine = Shard { no: shard, control: plane.clone() };
             let (queue, _) = self.lead(machine, tails, settled).await?;
-            shards.insert(shard, ShardHandle { queue, bell: heard, todos });
+            shards.insert(shard, ShardHandle { queue, bell: heard, todos, walks });
         }
         Ok(shards)
     }

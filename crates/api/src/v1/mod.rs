@@ -5,6 +5,7 @@ pub mod events;
 mod option_ask;
 
 pub mod addresses;
+pub mod bulk;
 pub mod categories;
 pub mod consents;
 pub mod deadletters;

@@ -238,7 +238,7 @@ pub fn plan(
         ShardAsk::Mark { tenant, user, mark } => mark::plan(view, tenant, user, mark, now),
         ShardAsk::Reported { sizes } => Ok(Planned::one(ShardRecord::Reported { sizes }, ShardAnswer::Noted)),
         ShardAsk::Shredded { keys } => Ok(Planned::one(ShardRecord::Shredded { keys }, ShardAnswer::Noted)),
-        ShardAsk::Walk(ask) => walk::plan(view, ask),
+        ShardAsk::Walk(ask) => walk::plan(view, ask, serve::Known { policies, now }),
         ShardAsk::Told { told, from } => told::plan(view, told, from),
         ShardAsk::Untell { tenant, webhook } => told::plan_untell(view, tenant, webhook),
         ShardAsk::Expire { tenant, retention_days, swept } => {
@@ -281,7 +281,12 @@ pub struct Derived {
 /// Something to send or to do. Nothing is lost if nobody hears of it: its row tells a new leader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {
-    Work { work: WorkId, lane: Priority },
+    /// A walk may go on.
+    Walk,
+    Work {
+        work: WorkId,
+        lane: Priority,
+    },
     Timer(Timer),
     Todo(Todo),
 }
@@ -336,7 +341,7 @@ pub fn apply(
         ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),
         ShardRecord::Closed { work, .. } => dispatch::close(view, *work),
         ShardRecord::Swept(swept) => sweep::apply(view, swept),
-        ShardRecord::Walk(record) => walk::apply(view, record, at),
+        ShardRecord::Walk(record) => walk::apply(view, record, at, derived),
         ShardRecord::Told(told) => {
             told::apply(view, told);
             Ok(())

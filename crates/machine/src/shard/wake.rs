@@ -42,7 +42,7 @@ pub(super) fn plan(
     let due_now: Vec<_> = all.filter(|((_, standing), _)| is_due(standing)).collect();
     let mut users: Vec<UserNo> = due_now.iter().map(|((member, _), _)| member.user).collect();
     users.dedup();
-    let asked = Gate::new(view, parcel.work(), ledger.terms, known).ask(&users)?;
+    let asked = Gate::new(view, parcel.work(), ledger.terms, known)?.ask(&users)?;
     for ((member, standing), position) in due_now {
         if sends.len() >= deliveries_max as usize {
             more = true;

@@ -41,6 +41,7 @@ pub mod guard;
 pub mod ledger;
 pub mod tally;
 pub mod track;
+pub mod walk;
 pub mod work;
 
 /// Frozen numbers.
@@ -67,6 +68,7 @@ pub enum Family {
     Scheduled = 21,
     CancellationKey = 22,
     ScheduledCount = 23,
+    Bulk = 24,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,
@@ -100,6 +102,9 @@ pub enum Family {
     Respect = 62,
     RespectHistory = 63,
     TakenLate = 64,
+    Walk = 80,
+    WalkPart = 81,
+    WalkOpen = 84,
     UploadPage = 82,
     Upload = 83,
     EndpointDetails = 92,

@@ -12,7 +12,7 @@ use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
 use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
-use fantail_machine::records::walk::{Delisted, Enlisted, WalkRecord};
+use fantail_machine::records::walk::{Delisted, Enlisted, Passed, WalkRecord};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
 use fantail_machine::tables::directory::{AddressRow, Suppression};
 use fantail_machine::tables::ledger::{LedgerRow, ParcelId, Standing};
@@ -593,6 +593,7 @@ fn walk_record() -> impl Strategy<Value = ShardRecord> {
     let users = btree_set(any::<u64>(), 0..8).prop_map(|users| users.into_iter().map(UserNo).collect());
     let pages = btree_set(any::<u64>(), 0..8).prop_map(|pages| pages.into_iter().collect());
     prop_oneof![
+        passed(),
         (tenant(), list(), users).prop_map(|(tenant, list, users)| WalkRecord::Enlisted(Enlisted {
             tenant,
             list,
@@ -603,6 +604,18 @@ fn walk_record() -> impl Strategy<Value = ShardRecord> {
         }),
     ]
     .prop_map(ShardRecord::Walk)
+}
+
+fn passed() -> impl Strategy<Value = WalkRecord> {
+    let members = btree_set(any::<u64>(), 0..8).prop_map(|users| users.into_iter().map(UserNo).collect());
+    let skipped = vec((any::<String>(), any::<u64>()), 0..4);
+    (tenant(), arrival(), user(), any::<u64>(), members, skipped, any::<(u64, bool)>()).prop_map(
+        |(tenant, arrival, next, looked_at, members, skipped, (paced_until, is_end))| {
+            let paced_until = Millis(paced_until);
+            let passed = Passed { tenant, arrival, next, looked_at, members, skipped, paced_until, is_end };
+            WalkRecord::Passed(passed)
+        },
+    )
 }
 
 fn told_record() -> impl Strategy<Value = ShardRecord> {

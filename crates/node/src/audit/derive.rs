@@ -18,7 +18,7 @@ use fantail_machine::codec::Malformed;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::DirectoryRecord;
-use fantail_machine::records::front::FrontRecord;
+use fantail_machine::records::front::{FrontRecord, Steer};
 use fantail_machine::records::respect::{Consented, Preferred};
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::ShardRecord;
@@ -161,6 +161,14 @@ fn of_front(by: &Actor, record: FrontRecord) -> Vec<Said> {
         }
         // It was accepted when it was asked for; from here on the shards tell.
         FrontRecord::Released(_) => Vec::new(),
+        FrontRecord::Steered { tenant, event, steer } => {
+            let action = match steer {
+                Steer::Pause => "bulk.pause",
+                Steer::Resume => "bulk.resume",
+                Steer::Pace(_) => "bulk.pace",
+            };
+            vec![Said::action(by, tenant, action, event.to_string())]
+        }
         FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } | FrontRecord::Part { .. } => Vec::new(),
     }
 }
