@@ -4,6 +4,8 @@ mod audit;
 mod bulk;
 mod categories;
 mod endpoints;
+mod erasures;
+mod hosted;
 mod inbox;
 mod respect;
 mod segments;
@@ -68,6 +70,8 @@ static ALL: [Route;
         + respect::ROUTES.len()
         + segments::ROUTES.len()
         + bulk::ROUTES.len()
+        + hosted::ROUTES.len()
+        + erasures::ROUTES.len()
         + categories::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
@@ -79,6 +83,8 @@ static ALL: [Route;
     respect::ROUTES,
     segments::ROUTES,
     bulk::ROUTES,
+    hosted::ROUTES,
+    erasures::ROUTES,
     categories::ROUTES,
     templates::ROUTES,
     audit::ROUTES,

@@ -4,7 +4,8 @@
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
 //! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`, `bulk`,
 //! `dispatch`, `deliver`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
-//! (`people`, `devices`, `segments`, `chosen`, `templates`, `tenants`, `errands`, `todos`, `claims`, `housekeeping`, `books`).
+//! (`people`, `devices`, `segments`, `chosen`, `links`, `templates`, `tenants`, `errands`, `erasures`, `exports`, `todos`, `claims`,
+//! `housekeeping`, `books`).
 
 pub mod ask;
 pub mod node;
@@ -45,6 +46,7 @@ pub mod webhooks;
 mod devices;
 mod inbox;
 mod known;
+pub mod links;
 mod people;
 pub mod policies;
 pub mod respect;
@@ -55,7 +57,9 @@ mod tenants;
 pub mod books;
 mod claims;
 mod endpoint_tally;
+pub mod erasures;
 mod errands;
+pub mod exports;
 pub mod housekeeping;
 
 mod clock;

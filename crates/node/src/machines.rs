@@ -191,6 +191,7 @@ impl Machine for Front {
             | FrontAsk::Steer { .. }
             | FrontAsk::Counted { .. }
             | FrontAsk::Release
+            | FrontAsk::Unsay { .. }
             | FrontAsk::Forget { .. } => false,
         };
         let moment = Moment { quiet_before, ..moment };
@@ -285,6 +286,9 @@ impl Machine for Shard {
             ShardAsk::Take { facts, .. } => facts.clone(),
             ShardAsk::PutUsers { .. }
             | ShardAsk::DeleteUser { .. }
+            | ShardAsk::Erase { .. }
+            | ShardAsk::Purge { .. }
+            | ShardAsk::Removed { .. }
             | ShardAsk::Edit { .. }
             | ShardAsk::Mark { .. }
             | ShardAsk::Reported { .. }
@@ -337,6 +341,7 @@ impl Machine for Shard {
             | ShardRecord::Preferred(_)
             | ShardRecord::Consented { .. }
             | ShardRecord::Replanned { .. }
+            | ShardRecord::Erasure(_)
             | ShardRecord::Edges { .. }
             | ShardRecord::Given(_)
             | ShardRecord::Marked { .. }

@@ -12,6 +12,7 @@
 //! 6 Part       tenant, event: ulid, list of (shard: varint, user, content: sealed); its Admitted follows
 //! 7 Released   tenant, event: ulid, due, delivery: option, audience
 //! 8 Steered    tenant, event: ulid, steer = 0 pause | 1 resume | 2 pace      for walks, see `walk`
+//! 17 Unsaid    tenant, shard: varint, user, events: list of ulid
 //!
 //! options = flags: u8 (1 due, 2 cancellation, 4 collapse, 8 sensitive), due: millis, cancellation: 16, collapse: sealed;
 //!           those that are there
@@ -66,6 +67,13 @@ pub enum FrontRecord {
         tenant: TenantId,
         event: Ulid,
         steer: Steer,
+    },
+    /// What this recipient alone was told of these events is gone.
+    Unsaid {
+        tenant: TenantId,
+        shard: ShardNo,
+        user: UserNo,
+        events: Vec<Ulid>,
     },
 }
 
@@ -301,6 +309,7 @@ impl Fact for FrontRecord {
             Self::Part { .. } => 6,
             Self::Released(_) => 7,
             Self::Steered { .. } => 8,
+            Self::Unsaid { .. } => 17,
         }
     }
 
@@ -315,6 +324,11 @@ impl Fact for FrontRecord {
                     Steer::Resume => drop(w.u8(1)),
                     Steer::Pace(pace) => pace.write(w.u8(2)),
                 }
+            }
+            Self::Unsaid { tenant, shard, user, events } => {
+                w.tenant(*tenant).varint(shard.0.into()).user(*user).list(events.iter(), |w, event| {
+                    w.ulid(*event);
+                });
             }
             Self::Retracted { tenant, event } | Self::Cancelled { tenant, event } => {
                 w.tenant(*tenant).ulid(*event);
@@ -367,6 +381,12 @@ impl Fact for FrontRecord {
                     2 => Steer::Pace(Pace::read(r)?),
                     other => return Err(Malformed::Tag(other)),
                 },
+            },
+            17 => Self::Unsaid {
+                tenant: r.tenant()?,
+                shard: ShardNo(r.u16()?),
+                user: r.user()?,
+                events: r.list(Reader::ulid)?,
             },
             _ => return Err(Malformed::Tag(tag)),
         })

@@ -15,12 +15,14 @@
 //! 11 Expired   tenant, through: arrival
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
-//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`; 50 to 59: see `walk`
+//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`; 50 to 59: see `walk`;
+//! 60 Erasure: see `erasure`
 //! ```
 
 use super::Fact;
 use super::delivery::{self, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use super::endpoint::{EndpointPut, EndpointState};
+use super::erasure::Erasure;
 use super::front::Size;
 pub use super::given::Given;
 use super::mark;
@@ -46,6 +48,8 @@ pub enum ShardRecord {
         lookup: Lookup,
         key: KeyNo,
     },
+    /// See `erasure`.
+    Erasure(Erasure),
     Edges {
         tenant: TenantId,
         change: Change,
@@ -236,6 +240,7 @@ impl Fact for ShardRecord {
             Self::Told(_) => 40,
             Self::Untold { .. } => 41,
             Self::Walk(walk) => walk.tag(),
+            Self::Erasure(_) => 60,
         }
     }
 
@@ -306,6 +311,7 @@ impl Fact for ShardRecord {
             Self::Walk(walk) => walk.write(w),
             Self::Told(told) => told.write(w),
             Self::Untold { tenant, webhook } => drop(w.tenant(*tenant).text(webhook)),
+            Self::Erasure(erasure) => erasure.write(w),
         }
     }
 
@@ -368,6 +374,7 @@ impl Fact for ShardRecord {
             40 => Self::Told(Told::read(r)?),
             41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
             50..=59 => Self::Walk(WalkRecord::read(tag, r)?),
+            60 => Self::Erasure(Erasure::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

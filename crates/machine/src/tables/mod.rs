@@ -26,6 +26,7 @@ pub mod size;
 pub mod directory;
 
 pub mod endpoint;
+pub mod erasure;
 pub mod follow;
 pub mod list;
 pub mod mark;
@@ -108,6 +109,7 @@ pub enum Family {
     UploadPage = 82,
     Upload = 83,
     EndpointDetails = 92,
+    Erasure = 87,
     Address = 96,
     DirectoryTodo = 97,
 }

@@ -73,6 +73,7 @@ impl Schedule {
             FrontRecord::Counted { .. }
             | FrontRecord::Steered { .. }
             | FrontRecord::Forgotten { .. }
+            | FrontRecord::Unsaid { .. }
             | FrontRecord::Part { .. } => {}
         }
         Ok(())
