@@ -38,6 +38,7 @@ use fantail_rules::schedule::off_peak_from;
 use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tracing::{info, warn};
@@ -304,11 +305,13 @@ async fn step(
     if is_contended(core, row.delivery.channels) {
         return Ok(CONTENDED_MS);
     }
-    if !choosers.contains_key(&(tenant, arrival)) {
-        let filter = understood(row.walk.filter.as_deref())?;
-        choosers.insert((tenant, arrival), Chooser::new(core, tenant, filter, row.walk.list)?);
-    }
-    let chooser = &choosers[&(tenant, arrival)];
+    let chooser = match choosers.entry((tenant, arrival)) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(free) => {
+            let filter = understood(row.walk.filter.as_deref())?;
+            free.insert(Chooser::new(core, tenant, filter, row.walk.list)?)
+        }
+    };
     let chosen = chooser.look(core, shard, stretch_of(row, core.layout.shards), now)?;
     let bytes = chosen.members.len() * 8 + 128;
     let pass = Pass {

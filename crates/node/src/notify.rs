@@ -15,7 +15,7 @@ use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::front::{Options, Personal};
 use fantail_machine::tables::idempotency;
 use fantail_machine::tables::user::{self, UserRow};
-use fantail_ports::keyring::Context;
+use fantail_ports::keyring::{Context, KeyringError};
 use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::channel_kind::ChannelKind;
@@ -155,7 +155,7 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
     for (recipient, own) in &ask.recipients {
         members.entry(recipient.shard).or_default().push(recipient.user);
         if let Some(own) = own {
-            let content = keyring.seal(tenant, recipient.key, Context::Content, own).map_err(locked)?;
+            let content = keyring.seal(tenant, recipient.key, Context::Content, own).map_err(gone)?;
             personal.push(Personal { shard: recipient.shard, user: recipient.user, content });
         }
     }
@@ -163,7 +163,12 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
         users.sort_unstable();
         users.dedup();
     }
-    let content = keyring.seal(tenant, KeyNo::TENANT, Context::Content, &ask.content).map_err(locked)?;
+    // What is told to one user alone goes with that user's key; what several are told belongs to the tenant.
+    let key_of_content = match &ask.recipients[..] {
+        [(only, _)] => only.key,
+        _ => KeyNo::TENANT,
+    };
+    let content = keyring.seal(tenant, key_of_content, Context::Content, &ask.content).map_err(gone)?;
     let now = core.ports.clock.wall();
     let options = options_of(core, tenant, &ask.options, now)?;
     // Its time begins when it is due.
@@ -183,6 +188,14 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
         audience: AskAudience::Members(members.into_iter().collect()),
         tier_up: u32::MAX,
     })
+}
+
+/// A recipient who goes in this moment takes the key along: whoever asks again hears that it is gone.
+fn gone(failed: KeyringError) -> Refusal {
+    match failed {
+        KeyringError::NoKey { .. } => Refusal::Busy { retry_after_ms: 100 },
+        other => locked(other),
+    }
 }
 
 /// What was asked for beside the content, hashed and sealed. What is due already is not scheduled.

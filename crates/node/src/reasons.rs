@@ -19,13 +19,23 @@ const NONE: &str = "none";
 const OTHER: &str = "other";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-pub const REASONS: [&str; 40] = [
+pub const REASONS: [&str; 50] = [
     "no_endpoint",
     "erased",
     "endpoint_gone",
     "cancelled",
     "retracted",
     "ttl_expired",
+    "no_consent",
+    "channel_blocked",
+    "global_off",
+    "category_off",
+    "category_channel_off",
+    "channel_off",
+    "quiet_hours",
+    "quiet_hours_no_zone",
+    "frequency_capped",
+    "profile_unresolved",
     "leader_lost",
     "no_answer",
     "not_started",
@@ -151,7 +161,9 @@ fn known(code: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fantail_machine::records::delivery::Counted;
     use fantail_machine::tables::ledger::ParcelId;
+    use fantail_rules::gates::Reason;
     use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
 
     fn standing(state: State, code: &str) -> Standing {
@@ -168,7 +180,16 @@ mod tests {
             first: UserNo(0),
         };
         let positions = (0..).take(standings.len()).collect();
-        ShardRecord::Wake(Wake { parcel, round: 2, due: Millis(1), positions, verdicts: words })
+        let counted = Counted::nothing();
+        ShardRecord::Wake(Wake { parcel, round: 2, due: Millis(1), positions, verdicts: words, counted })
+    }
+
+    // proves: OBS-03, PRF-04
+    #[test]
+    fn every_gate_is_told_apart() {
+        for reason in Reason::ALL {
+            assert_eq!(known(reason.word()), reason.word());
+        }
     }
 
     // proves: DED-01, OBS-03

@@ -36,6 +36,52 @@ pub struct Pace {
     pub refill_seconds: u32,
 }
 
+/// What somebody wants to get at most on one channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limit {
+    pub caps: Caps,
+    pub pace: Option<Pace>,
+}
+
+impl Limit {
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
+    /// This, and where it says nothing, the other.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let or = |own: u16, usual: u16| if own == 0 { usual } else { own };
+        let caps = Caps {
+            per_hour: or(self.caps.per_hour, other.caps.per_hour),
+            per_day: or(self.caps.per_day, other.caps.per_day),
+        };
+        Self { caps, pace: self.pace.or(other.pace) }
+    }
+
+    /// Frozen: caps of the hour and of the day, burst, and seconds; each little-endian. No burst is no pace.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 10] {
+        let Self { caps, pace } = self;
+        let (burst, seconds) = pace.map_or((0, 0), |pace| (pace.burst, pace.refill_seconds));
+        let mut bytes = [0; 10];
+        bytes[..2].copy_from_slice(&caps.per_hour.to_le_bytes());
+        bytes[2..4].copy_from_slice(&caps.per_day.to_le_bytes());
+        bytes[4..6].copy_from_slice(&burst.to_le_bytes());
+        bytes[6..].copy_from_slice(&seconds.to_le_bytes());
+        bytes
+    }
+
+    #[must_use]
+    pub fn from_stored(bytes: [u8; 10]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j] = bytes;
+        let caps = Caps { per_hour: u16::from_le_bytes([a, b]), per_day: u16::from_le_bytes([c, d]) };
+        let (burst, refill_seconds) = (u16::from_le_bytes([e, f]), u32::from_le_bytes([g, h, i, j]));
+        Self { caps, pace: (burst > 0).then_some(Pace { burst, refill_seconds }) }
+    }
+}
+
 /// The hour and the day that something counts for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct When {
@@ -261,6 +307,23 @@ mod tests {
         assert!(used.would_exceed(caps, None, at_minute(1)));
         let widest = Caps { per_hour: CAP_PER_HOUR_MAX, per_day: 0 };
         assert!(used.would_exceed(widest, None, at_minute(1)), "counting goes beyond every cap");
+    }
+
+    // proves: RL-01, RL-03
+    #[test]
+    fn limits_are_filled_up_and_frozen() {
+        let caps = |per_hour, per_day| Caps { per_hour, per_day };
+        let pace = |burst| Some(Pace { burst, refill_seconds: 0x0102_0304 });
+        let own = Limit { caps: caps(3, 0), pace: None };
+        let usual = Limit { caps: caps(9, 513), pace: pace(5) };
+        let both = Limit { caps: caps(3, 513), pace: pace(5) };
+        assert_eq!((own.or(usual), Limit::default().or(usual)), (both, usual));
+        assert_eq!((usual.or(own), own.or(Limit::default())), (usual, own));
+        assert!(Limit::default().is_none() && !own.is_none());
+        assert_eq!(both.to_bytes(), [3, 0, 1, 2, 5, 0, 4, 3, 2, 1]);
+        for limit in [own, usual, both, Limit::default()] {
+            assert_eq!(Limit::from_stored(limit.to_bytes()), limit);
+        }
     }
 
     #[test]

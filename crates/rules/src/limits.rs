@@ -50,6 +50,9 @@ pub const SNOOZED_MAX: usize = 100;
 /// What a user may ask to get at most in an hour and in a day on one channel. More is no cap.
 pub const CAP_PER_HOUR_MAX: u16 = 1_000;
 pub const CAP_PER_DAY_MAX: u16 = 10_000;
+/// What may come at once, and how long one more takes at most: longer is a cap of a day.
+pub const BURST_MAX: u16 = 1_000;
+pub const REFILL_SECONDS_MAX: u32 = 86_400;
 /// Items that one digest tells: each is a row until then. A window of so many closes before its end.
 pub const DIGEST_ITEMS_MAX: u16 = 1_000;
 /// People that a digest names; the others are counted.

@@ -1,9 +1,10 @@
-//! What people say about being told: switches, quiet hours, and consent.
+//! What people say about being told: switches, quiet hours, how much at most, and consent.
 //!
 //! Comes from: the preference and consent APIs, validated. Decides: what kind of change it is, for the history. Goes to:
 //! the user's row, and from there, a few bits of it, to the column that gates read. What nobody said anything about is
 //! left to the tenant. What must never happen: silence that counts as consent to push.
 
+use crate::caps::Limit;
 use crate::channel_kind::{ChannelKind, ChannelSet};
 use crate::quiet::Window;
 use crate::zone::ZoneNo;
@@ -50,6 +51,8 @@ pub struct Preferences {
     pub everything: Switch,
     pub quiet: Option<Quiet>,
     pub channels: Switches,
+    /// How much at most, where that was said.
+    pub limits: BTreeMap<ChannelKind, Limit>,
     /// By the name of the category.
     pub categories: BTreeMap<String, CategoryChoice>,
 }
@@ -197,7 +200,7 @@ mod tests {
             channels: channels.map(|kinds| kinds.iter().copied().collect()),
         };
         let categories = categories.iter().map(|(name, channels)| ((*name).to_owned(), choice(*channels)));
-        Preferences { everything, quiet: None, channels, categories: categories.collect() }
+        Preferences { everything, channels, categories: categories.collect(), ..Preferences::default() }
     }
 
     // proves: PRF-06

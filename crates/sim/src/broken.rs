@@ -11,6 +11,8 @@ pub enum Invariant {
     Survives = 2,
     /// 3: nothing is pushed to whoever has not agreed, or not any more.
     Consent = 3,
+    /// 4: nobody gets more than wanted, except what is critical, which counts.
+    Limits = 4,
     /// 5: no more copies than were counted, and one at most of what nobody waits for.
     Copies = 5,
     /// 6: what is told as accepted was taken in, what is told as not sent was not.

@@ -258,6 +258,11 @@ pub enum Call {
         who: Who,
         is_granted: bool,
     },
+    /// A user wants at most so many pushes in an hour.
+    Limit {
+        who: Who,
+        per_hour: u16,
+    },
     Register {
         who: Who,
         device: DeviceNo,

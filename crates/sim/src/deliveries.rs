@@ -101,6 +101,12 @@ struct Shard {
     endpoints: BTreeMap<(TenantId, UserNo, DeviceNo), Endpoint>,
     /// Who has agreed to push.
     agreed: BTreeSet<(TenantId, UserNo)>,
+    /// Who wants at most so many pushes in an hour.
+    limits: BTreeMap<(TenantId, UserNo), u16>,
+    /// What may have been pushed to whom.
+    authorised: BTreeSet<(TenantId, UserNo, Arrival)>,
+    /// How many of them counted, in which hour since 1970.
+    got: BTreeMap<(TenantId, UserNo, u64), u16>,
     /// Work that is open, and where its next parcel begins.
     works: BTreeMap<WorkId, UserNo>,
     /// Work that was closed before everybody was looked at.

@@ -12,13 +12,15 @@ use fantail_node::ask::{
     self, Accepted, DeviceAsk, EdgeAsk, EventAsk, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget,
     NotificationView, NotifyAsk, ProfileAsk, ReceiptAsk, Refusal, SuppressionAsk, UserAsk,
 };
-use fantail_node::respect::ConsentAsk;
+use fantail_node::respect::{ConsentAsk, Prefer};
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
+use fantail_rules::caps::{Caps, Limit};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::TenantId;
 use fantail_rules::marks::State;
+use fantail_rules::preference::Preferences;
 use fantail_rules::suppression::Reason;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -66,6 +68,7 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             let ask = ConsentAsk { is_granted, ..agreed() };
             Answer::Consented(node.consent(who.tenant, &who.name(), ChannelKind::Push, ask).await)
         }
+        Call::Limit { who, per_hour } => Answer::Consented(limit(&node, who, per_hour).await),
         Call::Enrol { who, address } => Answer::Enrolled(enrol(&node, who, address, (tasks, clock)).await),
         Call::Mark { who, mark, target } => {
             let target = match target {
@@ -148,6 +151,20 @@ fn device_ask(who: Who, device: DeviceNo, token: Token) -> DeviceAsk {
 }
 
 /// Whoever has a device was asked.
+/// Over whatever was said before.
+async fn limit(node: &Node, who: Who, per_hour: u16) -> Result<u32, Refusal> {
+    let limit = Limit { caps: Caps { per_hour, per_day: 0 }, pace: None };
+    let limits = [(ChannelKind::Push, limit)].into_iter().collect();
+    let preferences = Preferences { limits, ..Preferences::default() };
+    let instead_of = node.respect(who.tenant, &who.name())?.revision;
+    let prefer = Prefer { instead_of, source: "sim".to_owned(), preferences };
+    match node.prefer(who.tenant, &who.name(), prefer).await {
+        // Somebody was faster, which is as good as a full queue.
+        Err(Refusal::RespectConflict { .. }) => Err(Refusal::Busy { retry_after_ms: 1 }),
+        other => other,
+    }
+}
+
 fn agreed() -> ConsentAsk {
     ConsentAsk { is_granted: true, given: None, version: "1".to_owned(), source: "sim".to_owned() }
 }

@@ -38,6 +38,8 @@ pub struct Swarm {
     pub receipts: bool,
     /// Users agree to push and change their minds.
     pub consents: bool,
+    /// Users want only so many pushes.
+    pub limits: bool,
     /// Addresses that are nobody's are sent to.
     pub strangers: bool,
     /// Events are rendered from a template, in the language of each reader.
@@ -78,6 +80,7 @@ impl Swarm {
             cancellation_keys: chance.percent(60),
             receipts: chance.percent(70),
             consents: chance.percent(60),
+            limits: chance.percent(60),
             strangers: chance.percent(60),
             templates: chance.percent(60),
         }

@@ -144,6 +144,7 @@ impl Workload {
             on(swarm.deliveries && swarm.strangers, 6),
             on(swarm.deliveries && swarm.strangers && swarm.deletions, 1),
             on(swarm.deliveries && swarm.consents, 8),
+            on(swarm.deliveries && swarm.limits, 4),
         ];
         match self.chance.weighted(&weights) {
             0 => self.post(oracle),
@@ -174,6 +175,7 @@ impl Workload {
             19 => self.receipt(oracle),
             20 => self.notify(oracle),
             21 => Call::Forget { stranger: self.stranger() },
+            23 => Call::Limit { who: self.anybody_at_all(), per_hour: self.chance.index(3) as u16 + 1 },
             _ => Call::Consent { who: self.anybody_at_all(), is_granted: self.chance.percent(50) },
         }
     }

@@ -6,8 +6,8 @@ use fantail_wire::erasure::{Erasure, ErasureAsk, ErasureState};
 use fantail_wire::event::Channel;
 use fantail_wire::link::{LinkPurpose, PreferenceLink, PreferenceLinkAsk, UnsubscribeHeaders};
 use fantail_wire::preference::{
-    CategoryPreference, ChangeKind, ChannelPreference, Consent, ConsentPut, Consents, Day, PreferenceChange,
-    PreferenceHistory, Preferences, QuietHours, UserPreferences,
+    Burst, CategoryPreference, ChangeKind, ChannelPreference, Consent, ConsentPut, Consents, Day, Frequency,
+    PreferenceChange, PreferenceHistory, Preferences, QuietHours, UserPreferences,
 };
 
 const TIME: &str = "2026-01-31T12:00:00.000Z";
@@ -24,9 +24,16 @@ fn preferences() -> Preferences {
             timezone: Some(text("Europe/Vienna")),
             days: Some(vec![Day::Mon, Day::Tue, Day::Wed, Day::Thu, Day::Sun]),
         }),
-        channels: [(Channel::Email, ChannelPreference { enabled: false })].into_iter().collect(),
+        channels: [(Channel::Email, ChannelPreference { enabled: Some(true), frequency: Some(frequency()) })]
+            .into_iter()
+            .collect(),
         categories: [(text("likes"), likes)].into_iter().collect(),
     }
+}
+
+fn frequency() -> Frequency {
+    let burst = Some(Burst { size: 3, refill_seconds: 600 });
+    Frequency { max_per_hour: Some(5), max_per_day: Some(20), burst }
 }
 
 fn consent() -> Consent {

@@ -18,9 +18,13 @@ use crate::v1::notifications;
 use fantail_node::ask::Refusal;
 use fantail_node::ask::templates::Expect;
 use fantail_node::respect::{Changed, Prefer, What};
+use fantail_rules::caps::{Caps, Limit, Pace};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
-use fantail_rules::limits::{CATEGORY_BYTES_MAX, CATEGORY_CHOICES_MAX, SOURCE_BYTES_MAX};
+use fantail_rules::limits::{
+    BURST_MAX, CAP_PER_DAY_MAX, CAP_PER_HOUR_MAX, CATEGORY_BYTES_MAX, CATEGORY_CHOICES_MAX,
+    REFILL_SECONDS_MAX, SOURCE_BYTES_MAX,
+};
 use fantail_rules::preference::{self, CategoryChoice, Quiet, Switch, Switches};
 use fantail_rules::quiet::{Days, Times, Window};
 use fantail_rules::wall::{parse_minute, show_minute};
@@ -28,10 +32,11 @@ use fantail_rules::zone::ZoneNo;
 use fantail_wire::code::Code;
 use fantail_wire::event::Channel;
 use fantail_wire::preference::{
-    CategoryPreference, ChangeKind, ChannelPreference, Day, PreferenceChange, PreferenceHistory, Preferences,
-    QuietHours, UserPreferences,
+    Burst, CategoryPreference, ChangeKind, ChannelPreference, Day, Frequency, PreferenceChange,
+    PreferenceHistory, Preferences, QuietHours, UserPreferences,
 };
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Attempts to merge a patch while others change the same preferences.
 pub const MERGES_MAX: usize = 16;
@@ -135,19 +140,23 @@ fn merge(target: &mut Value, patch: &Value) {
 fn read(wanted: &Preferences, faults: &mut Faults) -> preference::Preferences {
     let root = Pointer::ROOT;
     let mut channels = Switches::default();
-    for (channel, ChannelPreference { enabled }) in &wanted.channels {
+    let mut limits = BTreeMap::new();
+    for (channel, ChannelPreference { enabled, frequency }) in &wanted.channels {
         let kind = channel_of(*channel);
+        let (all, kind_name) = (root.key("channels"), kind.name());
+        let at = all.key(kind_name);
         if kind == ChannelKind::InApp {
-            let at = root.key("channels");
-            faults.add(at.key(kind.name()), "the inbox has no switch: it interrupts nobody");
+            faults.add(at, "the inbox has no switch: it interrupts nobody");
         }
-        channels = channels.with(kind, Switch::of(Some(*enabled)));
+        channels = channels.with(kind, Switch::of(*enabled));
+        let limit = frequency.as_ref().map(|frequency| read_limit(frequency, at.key("frequency"), faults));
+        limits.extend(limit.filter(|limit| !limit.is_none()).map(|limit| (kind, limit)));
     }
     let at = root.key("categories");
     if wanted.categories.len() > CATEGORY_CHOICES_MAX {
         faults.add(at, format!("must have at most {CATEGORY_CHOICES_MAX} categories"));
     }
-    let mut categories = std::collections::BTreeMap::new();
+    let mut categories = BTreeMap::new();
     for (name, CategoryPreference { enabled, channels }) in &wanted.categories {
         faults.text(at.key(name), name, CATEGORY_BYTES_MAX);
         let channels = channels.as_ref().map(|list| list.iter().map(|one| channel_of(*one)).collect());
@@ -157,8 +166,31 @@ fn read(wanted: &Preferences, faults: &mut Faults) -> preference::Preferences {
         everything: Switch::of(wanted.global_enabled),
         quiet: wanted.quiet_hours.as_ref().and_then(|quiet| read_quiet(quiet, faults)),
         channels,
+        limits,
         categories,
     }
+}
+
+fn read_limit(frequency: &Frequency, at: Pointer<'_>, faults: &mut Faults) -> Limit {
+    let Frequency { max_per_hour, max_per_day, burst } = frequency;
+    let mut within = |number: u32, max: u32, at: Pointer<'_>| {
+        if !(1..=max).contains(&number) {
+            faults.add(at, format!("must be 1 to {max}"));
+        }
+    };
+    for (said, max, name) in
+        [(max_per_hour, CAP_PER_HOUR_MAX, "maxPerHour"), (max_per_day, CAP_PER_DAY_MAX, "maxPerDay")]
+    {
+        said.iter().for_each(|said| within((*said).into(), max.into(), at.key(name)));
+    }
+    let pace = burst.map(|Burst { size, refill_seconds }| {
+        let at = at.key("burst");
+        within(size.into(), BURST_MAX.into(), at.key("size"));
+        within(refill_seconds, REFILL_SECONDS_MAX, at.key("refillSeconds"));
+        Pace { burst: size, refill_seconds }
+    });
+    let caps = Caps { per_hour: max_per_hour.unwrap_or(0), per_day: max_per_day.unwrap_or(0) };
+    Limit { caps, pace }
 }
 
 fn read_quiet(quiet: &QuietHours, faults: &mut Faults) -> Option<Quiet> {
@@ -191,7 +223,9 @@ fn read_quiet(quiet: &QuietHours, faults: &mut Faults) -> Option<Quiet> {
 pub fn shown(preferences: &preference::Preferences) -> Preferences {
     let kinds = Channel::ALL.iter().map(|channel| (*channel, preferences.channels.of(channel_of(*channel))));
     let channels = kinds.filter_map(|(channel, switch)| {
-        switch.said().map(|enabled| (channel, ChannelPreference { enabled }))
+        let frequency = preferences.limits.get(&channel_of(channel)).map(shown_limit);
+        let said = ChannelPreference { enabled: switch.said(), frequency };
+        (said.enabled.is_some() || said.frequency.is_some()).then_some((channel, said))
     });
     let categories = preferences.categories.iter().map(|(name, choice)| {
         let chosen = |set: fantail_rules::channel_kind::ChannelSet| {
@@ -205,6 +239,15 @@ pub fn shown(preferences: &preference::Preferences) -> Preferences {
         quiet_hours: preferences.quiet.as_ref().map(shown_quiet),
         channels: channels.collect(),
         categories: categories.collect(),
+    }
+}
+
+fn shown_limit(limit: &Limit) -> Frequency {
+    let said = |cap: u16| (cap > 0).then_some(cap);
+    Frequency {
+        max_per_hour: said(limit.caps.per_hour),
+        max_per_day: said(limit.caps.per_day),
+        burst: limit.pace.map(|pace| Burst { size: pace.burst, refill_seconds: pace.refill_seconds }),
     }
 }
 
@@ -283,7 +326,8 @@ mod tests {
                 "globalEnabled": true,
                 "quietHours": {"enabled": true, "start": "22:00", "end": "07:00", "timezone": "Europe/Vienna",
                     "days": ["mon", "sun"]},
-                "channels": {"push": {"enabled": false}, "email": {"enabled": true}},
+                "channels": {"push": {"enabled": false}, "email": {"enabled": true},
+                    "sms": {"frequency": {"maxPerHour": 2, "maxPerDay": 9, "burst": {"size": 3, "refillSeconds": 60}}}},
                 "categories": {"likes": {"enabled": false}, "news": {"channels": ["inApp", "email"]}},
             })
         };
@@ -306,7 +350,7 @@ mod tests {
             json!({"channels": {"push": null}, "categories": {"likes": null}}),
             Ok({
                 let mut left = full();
-                left["channels"] = json!({"email": {"enabled": true}});
+                left["channels"] = json!({"email": {"enabled": true}, "sms": full()["channels"]["sms"]});
                 left["categories"] = json!({"news": {"channels": ["inApp", "email"]}});
                 left
             }),
@@ -320,11 +364,23 @@ mod tests {
         );
         check(json!({}), json!({"channels": {"inApp": {"enabled": false}}}), Err(&["/channels/inApp"]));
         check(json!({}), json!({"categories": {"": {"enabled": false}}}), Err(&["/categories/"]));
+        let limit = |frequency: Value| json!({"channels": {"sms": {"frequency": frequency}}});
+        check(limit(json!({"maxPerHour": 2})), limit(json!({"maxPerHour": null})), Ok(json!({})));
+        check(
+            json!({}),
+            limit(json!({"maxPerHour": 0, "maxPerDay": 10_001, "burst": {"size": 0, "refillSeconds": 0}})),
+            Err(&[
+                "/channels/sms/frequency/maxPerHour",
+                "/channels/sms/frequency/maxPerDay",
+                "/channels/sms/frequency/burst/size",
+                "/channels/sms/frequency/burst/refillSeconds",
+            ]),
+        );
         for strange in [
             json!({"unknown": 1}),
             json!({"channels": {"fax": {"enabled": true}}}),
             json!({"channels": {"push": {"enabled": "no"}}}),
-            json!({"channels": {"push": {"frequency": {"maxPerHour": 1}}}}),
+            json!({"channels": {"push": {"frequency": {"maxPerWeek": 1}}}}),
             quiet(json!({"enabled": true})),
         ] {
             check(json!({}), strange, Err(&[]));

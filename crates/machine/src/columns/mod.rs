@@ -7,6 +7,7 @@
 //! What must never happen: a column that disagrees with the endpoint pages and with what the user wants. Every apply
 //! that writes one writes the other; a property test compares them.
 
+pub mod counts;
 pub mod reach;
 pub mod respect;
 

@@ -48,7 +48,7 @@ impl Respect {
             quiet: quiet.map(|quiet| quiet.window),
             zone: own_zone.unwrap_or(profile_zone),
             has_choices: !preferences.categories.is_empty(),
-            has_caps: false,
+            has_caps: !preferences.limits.is_empty(),
         };
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         Self {
@@ -169,7 +169,13 @@ mod tests {
         };
         RespectRow {
             revision: 0x0102_0304,
-            preferences: Preferences { everything: Switch::Off, quiet, channels, categories },
+            preferences: Preferences {
+                everything: Switch::Off,
+                quiet,
+                channels,
+                categories,
+                ..Preferences::default()
+            },
             consents: vec![consent(ChannelKind::Push, true), consent(ChannelKind::Sms, false)],
         }
     }

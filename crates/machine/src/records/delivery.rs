@@ -1,8 +1,8 @@
 //! Facts about deliveries: what may be sent, what came of it, what an operator or a provider said later.
 //!
 //! ```text
-//! 20 Intend   work, next: option user, unreached: varint, members, words of verdict      the first round of a parcel
-//! 21 Wake     parcel, round: varint, due, positions, words of verdict                    a later one
+//! 20 Intend   work, next: option user, unreached: varint, members, words of verdict, counted   the first round
+//! 21 Wake     parcel, round: varint, due, positions, words of verdict, counted           a later one
 //! 22 Outcome  parcel, round: varint, positions, words of standing, notes                 what came of it
 //! 23 Receipt  parcel, position: varint, standing, note                                   what was heard later
 //! 24 Redrive  parcel, positions, words of standing                                       what an operator wants
@@ -11,15 +11,18 @@
 //!
 //! work = tenant, arrival, channel: u8      parcel = work, first: user      positions = ascending
 //! verdict = standing = state: u8, retries: u8, resends: u8, due, code: text
+//! counted = positions, and if there are any words of (day: varint, pace: option (burst: varint, seconds: varint))
 //! ```
 //! A verdict is the standing that a member has from then on. All members of a parcel that went the same way cost one
 //! word, so an Intend takes the bytes of its members and little else.
 
 use crate::codec::{Malformed, Reader, Writer};
+use crate::columns::counts::Count;
 use crate::parcel::{Members, Words};
 use crate::tables::ledger::{ParcelId, Standing};
 use crate::tables::track::Note;
 use crate::tables::work::WorkId;
+use fantail_rules::caps::Pace;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
 
@@ -32,6 +35,7 @@ pub struct Intend {
     pub unreached: u64,
     pub members: Members,
     pub verdicts: Words<Standing>,
+    pub counted: Counted,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +46,57 @@ pub struct Wake {
     pub due: Millis,
     pub positions: Vec<u16>,
     pub verdicts: Words<Standing>,
+    pub counted: Counted,
+}
+
+/// What counts towards the limits of users: of each user who has one the first member that may be sent, if nothing of the
+/// notification was counted before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counted {
+    /// In the parcel.
+    pub positions: Vec<u16>,
+    pub how: Words<Count>,
+}
+
+impl Counted {
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { positions: Vec::new(), how: Words::empty() }
+    }
+
+    pub(crate) fn push(&mut self, position: u16, count: Count) {
+        self.positions.push(position);
+        self.how.push(count);
+    }
+
+    fn write(&self, w: &mut Writer) {
+        write_positions(w, &self.positions);
+        if self.positions.is_empty() {
+            return;
+        }
+        self.how.write(w, |w, Count { day, pace }| {
+            w.varint((*day).into()).option(*pace, |w, pace| {
+                w.varint(pace.burst.into()).varint(pace.refill_seconds.into());
+            });
+        });
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let positions = read_positions(r)?;
+        if positions.is_empty() {
+            return Ok(Self::nothing());
+        }
+        let how = Words::read(r, |r| {
+            let day = r.u16()?;
+            let pace = r.option(|r| Ok(Pace { burst: r.u16()?, refill_seconds: r.u32()? }))?;
+            Ok(Count { day, pace })
+        })?;
+        if how.codes.len() == positions.len() {
+            Ok(Self { positions, how })
+        } else {
+            Err(Malformed::Value("counted"))
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -145,13 +200,14 @@ impl Intend {
         w.varint(self.unreached);
         self.members.write(w);
         write_words(w, &self.verdicts);
+        self.counted.write(w);
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (work, next, unreached) = (read_work(r)?, r.option(Reader::user)?, r.varint()?);
         let members = Members::read(r)?;
         let verdicts = read_words(r, members.count())?;
-        Ok(Self { work, next, unreached, members, verdicts })
+        Ok(Self { work, next, unreached, members, verdicts, counted: Counted::read(r)? })
     }
 }
 
@@ -161,12 +217,13 @@ impl Wake {
         w.varint(self.round.into()).millis(self.due);
         write_positions(w, &self.positions);
         write_words(w, &self.verdicts);
+        self.counted.write(w);
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (parcel, round, due, positions) = (read_parcel(r)?, r.u16()?, r.millis()?, read_positions(r)?);
         let verdicts = read_words(r, positions.len())?;
-        Ok(Self { parcel, round, due, positions, verdicts })
+        Ok(Self { parcel, round, due, positions, verdicts, counted: Counted::read(r)? })
     }
 }
 

@@ -6,11 +6,13 @@
 //! 32 Replanned  tenant, user
 //!
 //! preferences = everything: u8, quiet: option (enabled: flag, window: varint, zone: varint), on: u8, off: u8,
-//!               list of (category: text, switch: u8, channels: option u8)
+//!               list of (category: text, switch: u8, channels: option u8),
+//!               list of (channel: u8, limit: 10), ascending
 //! consent     = granted: flag, given: millis, version: text, source: text
 //! ```
 
 use crate::codec::{Malformed, Reader, Writer};
+use fantail_rules::caps::Limit;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{Millis, TenantId, UserNo};
 use fantail_rules::preference::{CategoryChoice, ChangeKind, Preferences, Quiet, Switch, Switches};
@@ -95,7 +97,7 @@ impl Consent {
 }
 
 pub(crate) fn write_preferences(w: &mut Writer, preferences: &Preferences) {
-    let Preferences { everything, quiet, channels, categories } = preferences;
+    let Preferences { everything, quiet, channels, limits, categories } = preferences;
     w.u8(*everything as u8).option(quiet.as_ref(), |w, quiet| {
         let (window, zone) = (quiet.window.bits(), quiet.zone.number());
         w.flag(quiet.is_enabled).varint(window.into()).varint(zone.into());
@@ -105,6 +107,9 @@ pub(crate) fn write_preferences(w: &mut Writer, preferences: &Preferences) {
         w.text(name).u8(choice.switch as u8).option(choice.channels, |w, channels| {
             w.u8(channels.bits());
         });
+    });
+    w.list(limits.iter(), |w, (channel, limit)| {
+        w.u8(*channel as u8).fixed(&limit.to_bytes());
     });
 }
 
@@ -125,7 +130,9 @@ pub(crate) fn read_preferences(r: &mut Reader<'_>) -> Result<Preferences, Malfor
         let channels = r.option(|r| r.u8().map(ChannelSet::from_stored))?;
         Ok((name, CategoryChoice { switch, channels }))
     })?;
-    Ok(Preferences { everything, quiet, channels, categories: categories.into_iter().collect() })
+    let limits = r.list(|r| Ok((read_channel(r)?, Limit::from_stored(r.array()?))))?;
+    let (limits, categories) = (limits.into_iter().collect(), categories.into_iter().collect());
+    Ok(Preferences { everything, quiet, channels, limits, categories })
 }
 
 /// The number of a later version's zone is kept as none: whose clock that is, is not known here.

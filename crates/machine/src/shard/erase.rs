@@ -12,7 +12,7 @@ use super::intend::ERASED;
 use super::{Plan, ShardAnswer, users};
 use crate::Planned;
 use crate::parcel::{Member, Words};
-use crate::records::delivery::{Redrive, Wake};
+use crate::records::delivery::{Counted, Redrive, Wake};
 use crate::records::erasure::{Attempts, Erasure, Step, Store};
 use crate::records::shard::ShardRecord;
 use crate::tables::erasure::{self, ErasureRow};
@@ -148,7 +148,8 @@ impl Own {
         let ((positions, verdicts), due, round) = (self.pending, self.due, row.round.saturating_add(1));
         let mut records = Vec::new();
         if !positions.is_empty() {
-            records.push(ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts }));
+            let counted = Counted::nothing();
+            records.push(ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted }));
         }
         let (positions, standings) = self.dead;
         if !positions.is_empty() {

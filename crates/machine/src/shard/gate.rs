@@ -8,12 +8,14 @@
 
 use super::intend;
 use super::serve::Known;
+use crate::columns::counts::{self, Count, Counts};
 use crate::columns::{self, Column};
 use crate::tables::work::{Terms, WorkId};
 use crate::tables::{respect, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::Step;
+use fantail_rules::caps::{Limit, When};
 use fantail_rules::category::CategoryId;
 use fantail_rules::gates::{self, Ask, Choice, Frequency, Person, Profile, Reason, Verdict};
 use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
@@ -31,6 +33,8 @@ pub(super) struct Asked {
     /// Where the user can be reached by the channel, ascending.
     pub devices: Vec<DeviceNo>,
     pub decision: Decision,
+    /// For what was authorised before: it was counted then, and is not too much now.
+    pub again: Decision,
 }
 
 /// What the gates come to.
@@ -40,12 +44,18 @@ pub(super) struct Decision {
     pub code: &'static str,
     /// When to ask again; 0 if that is not needed.
     pub due: Millis,
+    /// How it counts towards the user's limit, if it may be sent and there is one.
+    pub count: Option<Count>,
 }
 
 impl Decision {
-    pub(super) const ALLOWED: Self = Self { step: Step::Authorise, code: "", due: Millis(0) };
+    const ALLOWED: Self = Self::plain(Step::Authorise, "");
     /// The user is not there any more.
-    pub(super) const GONE: Self = Self { step: Step::Suppress, code: intend::ERASED, due: Millis(0) };
+    pub(super) const GONE: Self = Self::plain(Step::Suppress, intend::ERASED);
+
+    pub(super) const fn plain(step: Step, code: &'static str) -> Self {
+        Self { step, code, due: Millis(0), count: None }
+    }
 }
 
 /// Asks for one parcel.
@@ -78,34 +88,54 @@ impl<'a, 'v> Gate<'a, 'v> {
         Ok(Self { view, work, terms, ask, defaults, clocks: Clocks::at(now), ignores_quiet_hours })
     }
 
-    /// Each of these users, who ascend: a row for every 64 of them, one more for each who has many devices, and one for
-    /// each who may have said something about the category.
+    /// Each of these users, who ascend: a row for every 64 of them, one for every 32 of those who have a limit, one more for
+    /// each who has many devices, and one for each who may have said something about the category.
     pub(super) fn ask(&mut self, users: &[UserNo]) -> Result<Vec<Asked>, TablesError> {
         let WorkId { tenant, channel, .. } = self.work;
         let mut columns = vec![Column::default(); users.len()];
         columns::visit(self.view, tenant, users, &mut |place, column| columns[place] = column)?;
+        let counts = self.counts(users, &columns)?;
         users
             .iter()
             .zip(columns)
-            .map(|(user, column)| {
+            .zip(counts)
+            .map(|((user, column), counts)| {
                 let devices = if column.reach.has_more() {
                     intend::listed_devices(self.view, tenant, *user, channel)?
                 } else {
                     intend::devices(&column.reach, channel)
                 };
-                let decision = if !column.reach.exists() {
-                    Decision::GONE
-                } else if devices.is_empty() {
-                    Decision::ALLOWED
-                } else {
-                    self.decide(*user, &column)?
-                };
-                Ok(Asked { devices, decision })
+                if !column.reach.exists() || devices.is_empty() {
+                    let decision = if column.reach.exists() { Decision::ALLOWED } else { Decision::GONE };
+                    return Ok(Asked { devices, decision, again: decision });
+                }
+                let again = self.decide(*user, &column, Counts::default())?;
+                let is_limited = !counts.limit.is_none();
+                let decision = if is_limited { self.decide(*user, &column, counts)? } else { again };
+                Ok(Asked { devices, decision, again })
             })
             .collect()
     }
 
-    fn decide(&mut self, user: UserNo, column: &Column) -> Result<Decision, TablesError> {
+    /// What each wants at most, with what is usual, and what each got; nothing of those who have no limit.
+    fn counts(&self, users: &[UserNo], columns: &[Column]) -> Result<Vec<Counts>, TablesError> {
+        let WorkId { tenant, channel, .. } = self.work;
+        let usual = self.defaults.limit(channel, Limit::default());
+        let is_limited = |column: &Column| {
+            !usual.is_none() || column.respect.profile().is_some_and(|profile| profile.has_caps)
+        };
+        let limited = users.iter().zip(columns).filter(|(_, column)| is_limited(column));
+        let limited: Vec<UserNo> = limited.map(|(user, _)| *user).collect();
+        let mut found = counts::read(self.view, (tenant, channel), &limited)?.into_iter();
+        let of = |column: &Column| match is_limited(column) {
+            true => found.next().unwrap_or_default(),
+            false => Counts::default(),
+        };
+        let all = columns.iter().map(of);
+        Ok(all.map(|own| Counts { limit: self.defaults.limit(channel, own.limit), ..own }).collect())
+    }
+
+    fn decide(&mut self, user: UserNo, column: &Column, counts: Counts) -> Result<Decision, TablesError> {
         let category = self.terms.category;
         let choice = if column.respect.may_speak_of(category) {
             let own = choice(self.view, self.work.tenant, user, category)?;
@@ -119,21 +149,28 @@ impl<'a, 'v> Gate<'a, 'v> {
             true => Profile { quiet: None, ..profile },
             false => profile,
         });
-        let person = Person { profile, choice, ..Person::default() };
-        Ok(match gates::decide(&self.ask, &person, &mut self.clocks) {
-            Verdict::Allow => Decision::ALLOWED,
-            Verdict::Suppress(reason) => {
-                Decision { step: Step::Suppress, code: reason.word(), due: Millis(0) }
-            }
+        let Counts { limit, used } = counts;
+        let person = Person { profile, choice, caps: limit.caps, used };
+        let ask = Ask { pace: limit.pace, ..self.ask };
+        Ok(match gates::decide(&ask, &person, &mut self.clocks) {
+            Verdict::Allow => Decision { count: self.count(profile, limit), ..Decision::ALLOWED },
+            Verdict::Suppress(reason) => Decision::plain(Step::Suppress, reason.word()),
             Verdict::Defer { until, reason } => self.deferred(until, reason),
-            Verdict::Fold(fold) => Decision { step: Step::Suppress, code: fold.word(), due: Millis(0) },
+            Verdict::Fold(fold) => Decision::plain(Step::Suppress, fold.word()),
         })
+    }
+
+    /// What is critical passes its user's limit and is counted all the same.
+    fn count(&mut self, profile: Option<Profile>, limit: Limit) -> Option<Count> {
+        let zone = profile.filter(|_| !limit.is_none())?.zone;
+        let now = self.clocks.now();
+        Some(Count { day: When::new(now, self.clocks.local(zone)).day(), pace: limit.pace })
     }
 
     /// The time to live may end first: then it is looked at then.
     fn deferred(&self, until: Option<Millis>, reason: Reason) -> Decision {
         let until = until.unwrap_or(self.clocks.now().plus(LOOK_AGAIN_MS));
-        Decision { step: Step::Defer, code: reason.word(), due: until.min(self.terms.expires_at) }
+        Decision { due: until.min(self.terms.expires_at), ..Decision::plain(Step::Defer, reason.word()) }
     }
 }
 

@@ -11,8 +11,9 @@ use super::gate::{Asked, Decision, Gate};
 use super::serve::{Decided, Known, Served};
 use super::{Derived, Offer, dispatch, ledgers, replan};
 use crate::columns::Reach;
+use crate::columns::counts::{self, Count};
 use crate::parcel::{Collector, Member, Members, Words};
-use crate::records::delivery::Intend;
+use crate::records::delivery::{Counted, Intend};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
 use crate::tables::work::{self, Halt, Terms, To, WorkId, WorkRow};
@@ -80,7 +81,7 @@ pub(super) fn plan(
         // The walk has found nobody else yet; it offers the work again when it has.
         return Ok(Decided { looked_at: found.scanned, ..Decided::nothing() });
     }
-    let verdicts = judge(&found, stop);
+    let (verdicts, counted) = judge(&found, stop);
     let parcel = ParcelId::of(work, row.next);
     let sends = sends(&found.members, &verdicts, |_| 1);
     let decided = u32::try_from(found.members.count()).unwrap_or(u32::MAX);
@@ -92,6 +93,7 @@ pub(super) fn plan(
         unreached: found.unreached,
         members: found.members,
         verdicts,
+        counted,
     });
     let served = Served { allowed: Some(allowed), more };
     Ok(Decided { record: Some(record), served, looked_at: found.scanned })
@@ -150,7 +152,7 @@ fn gather(
         scanned += users.len().max(1);
         has_caught_up = is_walking && after.is_none();
         next = if has_caught_up { users.last().map(|last| UserNo(last.0 + 1)).or(next) } else { after };
-        for (user, Asked { mut devices, decision }) in users.iter().zip(gate.ask(&users)?) {
+        for (user, Asked { mut devices, decision, .. }) in users.iter().zip(gate.ask(&users)?) {
             if devices.is_empty() && row.to == To::Given {
                 // Whoever was named and has none is still told about.
                 devices.push(DeviceNo(0));
@@ -220,20 +222,25 @@ pub(super) fn listed_devices(
     Ok(devices)
 }
 
-fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> Words<Standing> {
-    let mut verdicts = Words::empty();
-    for (member, decision) in found.members.iter().zip(&found.decisions) {
-        let Decision { step, code, due } = match stop {
-            Some((step, code)) => Decision { step, code, due: Millis(0) },
+fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> (Words<Standing>, Counted) {
+    let (mut verdicts, mut counted) = (Words::empty(), Counted::nothing());
+    let mut last = None;
+    for ((member, decision), position) in found.members.iter().zip(&found.decisions).zip(0u16..) {
+        let Decision { step, code, due, count } = match stop {
+            Some((step, code)) => Decision::plain(step, code),
             None if member.device == DeviceNo(0) && *decision != Decision::GONE => {
-                Decision { step: Step::Suppress, code: NO_ENDPOINT, due: Millis(0) }
+                Decision::plain(Step::Suppress, NO_ENDPOINT)
             }
             None => *decision,
         };
+        // A notification counts once, however many devices it goes to.
+        if let Some(count) = count.filter(|_| last.replace(member.user) != Some(member.user)) {
+            counted.push(position, count);
+        }
         let state = next(State::Planned, step).expect("a member that was just planned can be decided about");
         verdicts.push(Standing { state, retries: 0, resends: 0, due, code: code.to_owned() });
     }
-    verdicts
+    (verdicts, counted)
 }
 
 /// What is marked as Intent.
@@ -245,6 +252,24 @@ pub(super) fn sends(
     let all = members.iter().zip(verdicts.iter()).zip(0..);
     let marked = all.filter(|((_, verdict), _)| verdict.state == State::Intent);
     marked.map(|((member, verdict), position)| Send { position, member, attempt: attempt(verdict) }).collect()
+}
+
+/// Writes down what counts towards the limits of users.
+pub(super) fn count(
+    view: &mut View<'_>,
+    parcel: ParcelId,
+    members: &Members,
+    counted: &Counted,
+    at: Millis,
+) -> Result<(), TablesError> {
+    if counted.positions.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<UserNo> = members.iter().map(|member| member.user).collect();
+    let counts = counted.positions.iter().zip(counted.how.iter());
+    let counts: Vec<(UserNo, Count)> =
+        counts.filter_map(|(place, how)| Some((*all.get(usize::from(*place))?, *how))).collect();
+    counts::count(view, (parcel.tenant, parcel.channel), at, &counts)
 }
 
 pub(super) fn apply(
@@ -268,6 +293,7 @@ pub(super) fn apply(
         ledgers::open(view, parcel, ledger, derived)?;
         let standings = (0u16..).zip(intend.verdicts.iter());
         replan::remember(view, parcel.tenant, &intend.members, standings)?;
+        count(view, parcel, &intend.members, &intend.counted, at)?;
     }
     if intend.unreached > 0 {
         let key = tally::key(parcel.tenant, parcel.arrival, parcel.channel);

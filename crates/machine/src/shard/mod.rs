@@ -374,7 +374,7 @@ pub fn apply(
             Ok(())
         }
         ShardRecord::Intend(intend) => intend::apply(view, intend, at, derived),
-        ShardRecord::Wake(wake) => wake::apply(view, wake, derived),
+        ShardRecord::Wake(wake) => wake::apply(view, wake, at, derived),
         ShardRecord::Outcome(outcome) => outcome::apply(view, outcome, derived),
         ShardRecord::Receipt(receipt) => redrive::apply_receipt(view, receipt, derived),
         ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),

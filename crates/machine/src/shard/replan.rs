@@ -11,7 +11,7 @@ use super::{Plan, ShardAnswer};
 use crate::Planned;
 use crate::columns;
 use crate::parcel::{Members, Words};
-use crate::records::delivery::Wake;
+use crate::records::delivery::{Counted, Wake};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, Standing, Timer, TimersFrom};
 use crate::tables::todo::Todo;
@@ -58,10 +58,17 @@ fn hurried(timer: Timer, row: &LedgerRow, user: UserNo, now: Millis) -> Option<W
     }
     let round = row.round.saturating_add(1);
     let Timer { parcel, due, .. } = timer;
-    (!positions.is_empty()).then_some(Wake { parcel, round, due, positions, verdicts })
+    (!positions.is_empty()).then_some(Wake {
+        parcel,
+        round,
+        due,
+        positions,
+        verdicts,
+        counted: Counted::nothing(),
+    })
 }
 
-fn waits_at_gate(standing: &Standing) -> bool {
+pub(super) fn waits_at_gate(standing: &Standing) -> bool {
     standing.state == State::Deferred && Reason::parse(&standing.code).is_some()
 }
 

@@ -8,7 +8,7 @@
 
 use super::{Plan, ShardAnswer, replan, users};
 use crate::Planned;
-use crate::columns;
+use crate::columns::{self, counts};
 use crate::records::respect::{Consent, Consented, Preferred};
 use crate::records::shard::ShardRecord;
 use crate::tables::respect::{self, Changed, Consenting, RespectRow, What};
@@ -96,6 +96,10 @@ pub(super) fn apply_preferred(
     let Preferred { tenant, user, revision, kind, source, preferences } = preferred;
     let mut row = respect::find(view, *tenant, *user)?;
     let before = std::mem::replace(&mut row.preferences, preferences.clone());
+    for channel in before.limits.keys().chain(preferences.limits.keys()) {
+        let limit = preferences.limits.get(channel).copied().unwrap_or_default();
+        counts::set_limit(view, (*tenant, *channel), *user, limit)?;
+    }
     let (kind, source, after) = (*kind, source.clone(), preferences.clone());
     let what = What::Preferences { kind, source, before, after };
     fold(view, (*tenant, *user), RespectRow { revision: *revision, ..row }, Changed { at, what })
@@ -154,5 +158,6 @@ pub(super) fn apply_gone(view: &mut View<'_>, tenant: TenantId, user: UserNo) ->
         view.delete(respect::history_key(tenant, user, revision));
     }
     view.delete(respect::key(tenant, user));
+    ChannelKind::ALL.into_iter().try_for_each(|channel| counts::forget(view, (tenant, channel), user))?;
     Ok(())
 }

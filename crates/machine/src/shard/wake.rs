@@ -9,7 +9,7 @@ use super::intend::{self, Allowed, ENDPOINT_GONE};
 use super::serve::{Decided, Known, Served};
 use super::{Derived, ledgers, replan};
 use crate::parcel::Words;
-use crate::records::delivery::Wake;
+use crate::records::delivery::{Counted, Wake};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::work;
@@ -37,6 +37,7 @@ pub(super) fn plan(
     let stop = intend::stopped(work::halted(view, parcel.tenant, parcel.arrival)?, ledger.terms, now);
     let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
     let (mut sends, mut more) = (Vec::new(), false);
+    let (mut counted, mut last, mut last_counted) = (Counted::nothing(), None, None);
     let all = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
     let is_due = |standing: &Standing| standing.due > Millis(0) && standing.due <= now;
     let due_now: Vec<_> = all.filter(|((_, standing), _)| is_due(standing)).collect();
@@ -44,16 +45,23 @@ pub(super) fn plan(
     users.dedup();
     let asked = Gate::new(view, parcel.work(), ledger.terms, known)?.ask(&users)?;
     for ((member, standing), position) in due_now {
-        if sends.len() >= deliveries_max as usize {
+        // The devices of a user stay together, so that they count as one.
+        if sends.len() >= deliveries_max as usize && last != Some(member.user) {
             more = true;
             break;
         }
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
-        let Asked { devices, decision } = &asked[at];
+        let Asked { devices, decision, again } = &asked[at];
         let is_reachable = devices.contains(&member.device);
-        let asked = (is_reachable || *decision == Decision::GONE).then_some(*decision);
-        let verdict = decide(&ledger, parcel.channel, standing, stop, asked);
+        let wanted = if was_authorised(standing) { *again } else { *decision };
+        let wanted = (is_reachable || wanted == Decision::GONE).then_some(wanted);
+        let verdict = decide(&ledger, parcel.channel, standing, stop, wanted);
+        last = Some(member.user);
         if verdict.state == State::Intent {
+            if let Some(count) = wanted.and_then(|wanted| wanted.count).filter(|_| last_counted != last) {
+                counted.push(position, count);
+                last_counted = last;
+            }
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
         }
@@ -66,7 +74,7 @@ pub(super) fn plan(
     let round = ledger.round.saturating_add(1);
     let decided = u32::try_from(positions.len()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: ledger.event, terms: ledger.terms, round, sends, decided };
-    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts });
+    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted });
     let served = Served { allowed: Some(allowed), more };
     Ok(Decided { record: Some(record), served, looked_at })
 }
@@ -80,10 +88,12 @@ fn decide(
     wanted: Option<Decision>,
 ) -> Standing {
     let is_unknown = standing.state == State::Unknown;
-    let plain = |step, code| Decision { step, code, due: Millis(0) };
-    let Decision { step, code, due } = match (stop, wanted) {
+    let plain = Decision::plain;
+    let Decision { step, code, due, .. } = match (stop, wanted) {
         // Another copy needs everything that the first one needed, now.
-        (None, Some(Decision::ALLOWED)) if is_unknown => resolve(ledger, channel, standing),
+        (None, Some(Decision { step: Step::Authorise, .. })) if is_unknown => {
+            resolve(ledger, channel, standing)
+        }
         // It stays unknown until its user may be told again.
         (None, Some(decision)) if is_unknown && decision.step == Step::Defer => decision,
         (_, _) if is_unknown => plain(Step::GiveUp, UNCONFIRMED),
@@ -108,13 +118,24 @@ fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> Dec
         Resolution::Resend => (Step::Resend, RESENT),
         Resolution::GiveUp | Resolution::LookUp => (Step::GiveUp, UNCONFIRMED),
     };
-    Decision { step, code, due: Millis(0) }
+    Decision::plain(step, code)
 }
 
-pub(super) fn apply(view: &mut View<'_>, wake: &Wake, derived: &mut Derived) -> Result<(), TablesError> {
+/// Whether it may have been counted: what waits at a gate and never failed was not.
+fn was_authorised(standing: &Standing) -> bool {
+    standing.retries > 0 || standing.resends > 0 || !replan::waits_at_gate(standing)
+}
+
+pub(super) fn apply(
+    view: &mut View<'_>,
+    wake: &Wake,
+    at: Millis,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
     let Some(mut ledger) = ledger::find(view, wake.parcel)? else { return Ok(()) };
     ledger.round = wake.round;
     let changes = || wake.positions.iter().copied().zip(wake.verdicts.iter());
     replan::remember(view, wake.parcel.tenant, &ledger.members, changes())?;
+    intend::count(view, wake.parcel, &ledger.members, &wake.counted, at)?;
     ledgers::change(view, wake.parcel, ledger, changes(), derived)
 }

@@ -12,10 +12,11 @@ use crate::respect;
 use crate::templates;
 use crate::walks;
 use crate::webhooks;
+use fantail_machine::columns::counts::Count;
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::parcel::{Collector, Words};
-use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Swept, Wake};
+use fantail_machine::records::delivery::{Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
@@ -39,6 +40,7 @@ use fantail_ports::tables::{KeyRange, Order};
 use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::attempt::State;
+use fantail_rules::caps::Pace;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{News, Platform, Status};
 use fantail_rules::ids::{
@@ -111,8 +113,13 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected =
-        (1..=12).chain(16..=24).chain(32..=60).chain(62..=63).chain(80..=84).chain([87, 92, 96, 97]);
+    let expected = (1..=12)
+        .chain(16..=24)
+        .chain(32..=60)
+        .chain(62..=63)
+        .chain([65])
+        .chain(80..=84)
+        .chain([87, 92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -285,6 +292,13 @@ fn root_examples() -> Vec<RootRecord> {
     all
 }
 
+fn counted() -> Counted {
+    let pace = Some(Pace { burst: 5, refill_seconds: 600 });
+    let mut how = Words::all(Count { day: 20_254, pace }, 1);
+    how.push(Count { day: 20_255, pace: None });
+    Counted { positions: vec![0, 2], how }
+}
+
 fn admitted(audience: Audience, options: Options) -> FrontRecord {
     FrontRecord::Admitted(Admitted {
         tenant: TenantId(300),
@@ -441,6 +455,7 @@ fn delivery_examples() -> Vec<ShardRecord> {
             unreached: 12,
             members: collector.finish(),
             verdicts: words,
+            counted: counted(),
         }),
         ShardRecord::Wake(Wake {
             parcel,
@@ -448,6 +463,7 @@ fn delivery_examples() -> Vec<ShardRecord> {
             due: Millis(1_750_000_060_000),
             positions: positions.clone(),
             verdicts: standings.clone(),
+            counted: Counted::nothing(),
         }),
         ShardRecord::Outcome(Outcome {
             parcel,

@@ -33,6 +33,7 @@ mod users;
 mod walks;
 mod webhooks;
 
+mod caps;
 mod cost;
 mod random;
 mod replay;

@@ -13,6 +13,7 @@ use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::user as users;
 use fantail_machine::tables::work::Terms;
 use fantail_rules::attempt::{Class, State};
+use fantail_rules::caps::{Caps, Limit, Pace};
 use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{TenantId, UserNo};
@@ -52,11 +53,13 @@ pub fn preferences() -> impl Strategy<Value = Preferences> {
         channels: channels.map(ChannelSet::from_stored),
     });
     let categories = proptest::collection::btree_map("[a-z]{0,8}", choice, 0..4);
-    (switch(), option::of(quiet()), vec((channel(), switch()), 0..6), categories).prop_map(
-        |(everything, quiet, channels, categories)| {
+    let limit = any::<[u8; 10]>().prop_map(Limit::from_stored);
+    let limits = proptest::collection::btree_map(channel(), limit, 0..3);
+    (switch(), option::of(quiet()), vec((channel(), switch()), 0..6), limits, categories).prop_map(
+        |(everything, quiet, channels, limits, categories)| {
             let channels =
                 channels.into_iter().fold(Switches::default(), |all, (kind, said)| all.with(kind, said));
-            Preferences { everything, quiet, channels, categories }
+            Preferences { everything, quiet, channels, limits, categories }
         },
     )
 }
@@ -96,6 +99,7 @@ pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
         everything: Switch::On,
         quiet: Some(night("Europe/Vienna")),
         channels: Switches::default().with(ChannelKind::Email, Switch::Off).with(PUSH, Switch::On),
+        limits: [(PUSH, capped(5, 20))].into_iter().collect(),
         categories: [("likes".to_owned(), likes)].into_iter().collect(),
     };
     let (kind, source) = (ChangeKind::OptOut, "page".to_owned());
@@ -112,7 +116,12 @@ pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
 /// What leaves a row of each family, with everything in it.
 pub fn history(node: &mut Node, name: u64) {
     agree(node, name, ChannelKind::Email, false);
-    want(node, name, quiet_at("Europe/Vienna"));
+    let limits = [(PUSH, capped(300, 5))].into_iter().collect();
+    want(node, name, Preferences { limits, ..quiet_at("Europe/Vienna") });
+}
+
+pub fn capped(per_hour: u16, per_day: u16) -> Limit {
+    Limit { caps: Caps { per_hour, per_day }, pace: Some(Pace { burst: 400, refill_seconds: 60 }) }
 }
 
 pub fn respect_row() -> impl Strategy<Value = RespectRow> {

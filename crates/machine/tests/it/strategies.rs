@@ -3,8 +3,9 @@
 use crate::erasures::erasure_record;
 use crate::policies::policy_record;
 use crate::respect::{respect_record, zone};
+use fantail_machine::columns::counts::Count;
 use fantail_machine::parcel::{Collector, Members, Words};
-use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Swept, Wake};
+use fantail_machine::records::delivery::{Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
@@ -24,6 +25,7 @@ use fantail_ports::keyring::Sealed;
 use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::attempt::{Class, State};
+use fantail_rules::caps::Pace;
 use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::channel_kind::ChannelSet;
@@ -536,11 +538,21 @@ pub fn ledger_row() -> impl Strategy<Value = LedgerRow> {
     )
 }
 
+fn counted() -> impl Strategy<Value = Counted> {
+    let pace = any::<(u16, u32)>().prop_map(|(burst, refill_seconds)| Pace { burst, refill_seconds });
+    let count = (any::<u16>(), option::of(pace)).prop_map(|(day, pace)| Count { day, pace });
+    btree_map(any::<u16>(), count, 0..6).prop_map(|all| {
+        let mut how = Words::empty();
+        all.values().for_each(|count| how.push(*count));
+        Counted { positions: all.into_keys().collect(), how }
+    })
+}
+
 fn intend() -> impl Strategy<Value = ShardRecord> {
     let members = ledger_row().prop_map(|row| (row.members, row.standings));
-    (work_id(), option::of(user()), any::<u64>(), members).prop_map(
-        |(work, next, unreached, (members, verdicts))| {
-            ShardRecord::Intend(Intend { work, next, unreached, members, verdicts })
+    (work_id(), option::of(user()), any::<u64>(), members, counted()).prop_map(
+        |(work, next, unreached, (members, verdicts), counted)| {
+            ShardRecord::Intend(Intend { work, next, unreached, members, verdicts, counted })
         },
     )
 }
@@ -558,13 +570,14 @@ fn delivery_record() -> impl Strategy<Value = ShardRecord> {
     prop_oneof![
         intend(),
         outcome(),
-        (parcel_id(), any::<u16>(), millis(), told()).prop_map(
-            |(parcel, round, due, (positions, verdicts))| ShardRecord::Wake(Wake {
+        (parcel_id(), any::<u16>(), millis(), told(), counted()).prop_map(
+            |(parcel, round, due, (positions, verdicts), counted)| ShardRecord::Wake(Wake {
                 parcel,
                 round,
                 due,
                 positions,
-                verdicts
+                verdicts,
+                counted
             })
         ),
         (parcel_id(), any::<u16>(), standing(), note()).prop_map(|(parcel, position, standing, note)| {

@@ -188,7 +188,9 @@ fn everybody_is_passed_once_whatever_is_asked_twice() {
 #[test]
 fn whoever_wants_none_of_it_is_counted_by_reason() {
     let mut node = Node::new();
-    (0..4).for_each(|name| drop(user_with(&mut node, name, u64::from(name != 2))));
+    for name in 0..4 {
+        user_with(&mut node, name, u64::from(name != 2));
+    }
     let (_, work) = begin(&mut node, plain());
     assert_eq!(pass(&mut node, work, 10), Answer::Passed { is_end: true });
     assert_eq!(row(&node, work).skipped, [("no_endpoint".to_owned(), 1)]);
@@ -199,7 +201,9 @@ fn whoever_wants_none_of_it_is_counted_by_reason() {
 #[test]
 fn a_walk_keeps_its_pace() {
     let mut node = Node::new();
-    (0..20).for_each(|name| drop(user_with(&mut node, name, 1)));
+    for name in 0..20 {
+        user_with(&mut node, name, 1);
+    }
     let (event, work) = begin(&mut node, Walk { pace: Pace::PerSecond(5), ..plain() });
     assert_eq!(pass(&mut node, work, 5), Answer::Passed { is_end: false });
     let until = node.now.plus(1_000);
@@ -218,7 +222,9 @@ fn a_walk_keeps_its_pace() {
 #[test]
 fn what_is_called_off_or_paused_passes_nobody() {
     let mut node = Node::new();
-    (0..9).for_each(|name| drop(user_with(&mut node, name, 1)));
+    for name in 0..9 {
+        user_with(&mut node, name, 1);
+    }
     let (event, work) = begin(&mut node, plain());
     assert_eq!(pass(&mut node, work, 3), Answer::Passed { is_end: false });
     for (steer, held) in [(Steer::Pause, true), (Steer::Resume, false)] {

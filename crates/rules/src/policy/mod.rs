@@ -12,8 +12,9 @@ mod key;
 pub use fallback::{Condition, Step};
 pub use key::{KeyFault, KeyTemplate};
 
+use crate::caps::Limit;
 use crate::category::CategoryId;
-use crate::channel_kind::ChannelSet;
+use crate::channel_kind::{ChannelKind, ChannelSet};
 use crate::digest::{Calendar, StormTerms, Terms};
 use crate::gates::{self, Choice, Overflow, Profile};
 use crate::ids::TenantId;
@@ -132,6 +133,12 @@ impl Defaults {
             merged.zone = if quiet.zone == ZoneNo::NONE { profile.zone } else { quiet.zone };
         }
         merged
+    }
+
+    /// How much a user gets at most on a channel, with these for what the user left open.
+    #[must_use]
+    pub fn limit(&self, channel: ChannelKind, own: Limit) -> Limit {
+        own.or(self.preferences.limits.get(&channel).copied().unwrap_or_default())
     }
 
     /// What a user chose for a category, with these for what the user left open.

@@ -1,7 +1,7 @@
 //! Policies against what they say.
 
 use super::*;
-use crate::channel_kind::ChannelKind;
+use crate::caps::Caps;
 use crate::preference::{Quiet, Switches};
 use crate::quiet::{Times, Window};
 
@@ -23,6 +23,7 @@ fn defaults(zone: &str) -> Defaults {
             everything: Switch::Off,
             quiet: Some(Quiet { is_enabled: true, window, zone }),
             channels,
+            limits: [(ChannelKind::Push, limit(5))].into_iter().collect(),
             categories: [("news".to_owned(), choice)].into_iter().collect(),
         },
     }
@@ -48,6 +49,19 @@ fn defaults_are_for_what_was_left_open() {
     let merged = defaults("nowhere").under(no_push, said);
     assert_eq!(merged.channels_off, set(&[ChannelKind::Push, ChannelKind::Sms]));
     assert_eq!(Defaults::default().under(no_push, Said::default()), no_push);
+}
+
+fn limit(per_day: u16) -> Limit {
+    Limit { caps: Caps { per_hour: 0, per_day }, pace: None }
+}
+
+// proves: PRF-02
+#[test]
+fn limits_are_the_users_own_if_there_are_any() {
+    let usual = defaults("nowhere");
+    assert_eq!(usual.limit(ChannelKind::Push, Limit::default()), limit(5));
+    assert_eq!(usual.limit(ChannelKind::Push, limit(9)), limit(9));
+    assert_eq!(usual.limit(ChannelKind::Sms, Limit::default()), Limit::default());
 }
 
 // proves: PRF-01

@@ -11,6 +11,7 @@ mod auth;
 mod books;
 mod bulk;
 #[cfg(target_os = "linux")]
+mod caps;
 mod categories;
 mod clock;
 mod config;

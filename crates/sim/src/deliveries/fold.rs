@@ -7,6 +7,7 @@ use crate::executor::at_once;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Swept, Wake};
 use fantail_machine::records::front::{Audience, Delivery as Leaving, FrontRecord};
+use fantail_machine::records::respect::Preferred;
 use fantail_machine::records::shard::{Given, ShardRecord};
 use fantail_machine::tables::ledger::{ParcelId, Standing};
 use fantail_machine::tables::work::Terms;
@@ -18,7 +19,10 @@ use fantail_rules::ids::{
     Arrival, DeviceNo, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId, UserNo,
 };
 use fantail_rules::limits::GUARD_MS;
+use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
+
+const HOUR_MS: u64 = 3_600_000;
 
 impl Deliveries {
     /// Folds everything that became durable since the last time.
@@ -142,6 +146,7 @@ impl Deliveries {
             };
             if standing.state == State::Intent {
                 shard.may_leave(key, at)?;
+                shard.count(key, leaving.terms.lane, at)?;
             }
             let mut delivery = Delivery::new(standing.state, leaving.terms);
             delivery.intents = u64::from(standing.state == State::Intent);
@@ -164,6 +169,7 @@ impl Deliveries {
             Invariant::OneLife.holds(is_waiting, || format!("{key:?} is woken but was {before:?}"))?;
             if standing.state == State::Intent {
                 self.shard(no).may_leave(key, at)?;
+                self.shard(no).count(key, before.terms.lane, at)?;
                 let is_copy = before.state == State::Unknown;
                 let right = standing.resends == before.resends + u8::from(is_copy)
                     && !(is_copy && before.terms.class == Class::Bulk);
@@ -299,6 +305,7 @@ impl Shard {
             ShardRecord::UserGone { tenant, user, lookup, .. } => {
                 self.users.remove(&(tenant, lookup));
                 self.agreed.remove(&(tenant, user));
+                self.limits.remove(&(tenant, user));
                 self.endpoints.retain(|(of, owner, _), _| (*of, *owner) != (tenant, user));
             }
             ShardRecord::EndpointPut { tenant, endpoints } => {
@@ -325,6 +332,13 @@ impl Shard {
                     }
                 }
             }
+            ShardRecord::Preferred(preferred) => {
+                let Preferred { tenant, user, preferences, .. } = preferred;
+                match preferences.limits.get(&ChannelKind::Push) {
+                    Some(limit) => self.limits.insert((tenant, user), limit.caps.per_hour),
+                    None => self.limits.remove(&(tenant, user)),
+                };
+            }
             ShardRecord::EndpointGone { tenant, endpoints } => {
                 for (user, device) in endpoints {
                     self.endpoints.remove(&(tenant, user, device));
@@ -332,6 +346,18 @@ impl Shard {
             }
             _ => {}
         }
+    }
+
+    /// A notification counts for the hour in which it may first be sent, to whichever device.
+    fn count(&mut self, key: Key, lane: Priority, at: Millis) -> Result<(), Broken> {
+        let Key { tenant, arrival, user, .. } = key;
+        let is_new = key.channel == ChannelKind::Push && self.authorised.insert((tenant, user, arrival));
+        let Some(limit) = self.limits.get(&(tenant, user)).filter(|_| is_new) else { return Ok(()) };
+        let got = self.got.entry((tenant, user, at.0 / HOUR_MS)).or_default();
+        let is_fine = *got < *limit || lane == Priority::Critical;
+        Invariant::Limits.holds(is_fine, || format!("{key:?} is intended after {got} of {limit}"))?;
+        *got += 1;
+        Ok(())
     }
 
     /// Whether anything may be sent at this place of the journal.

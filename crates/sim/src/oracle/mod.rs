@@ -160,7 +160,7 @@ impl Oracle {
             Call::Suppress { tenant, token, .. } => {
                 self.suppressed.insert((*tenant, *token), None);
             }
-            Call::ReadUser { .. } | Call::Audit { .. } | Call::Consent { .. } => {}
+            Call::ReadUser { .. } | Call::Audit { .. } | Call::Consent { .. } | Call::Limit { .. } => {}
         }
         self.calls.insert(id, open);
     }
@@ -207,7 +207,7 @@ impl Oracle {
             (Call::Receipt { reference, outcome, is_own, .. }, Answer::Receipt(answer)) => {
                 self.heard_receipt(reference, outcome, is_own, sort(answer, failing)?)
             }
-            (Call::Consent { .. }, Answer::Consented(answer)) => heard_consent(sort(answer, failing)?),
+            (_, Answer::Consented(answer)) => heard_consent(sort(answer, failing)?),
             (Call::Enrol { who, address }, Answer::Enrolled(answer)) => {
                 self.heard_enrol(who, address, sort(answer, failing)?, now.step)
             }
@@ -264,6 +264,7 @@ impl Oracle {
                     self.lose_device(who, device);
                 }
                 Call::Consent { .. }
+                | Call::Limit { .. }
                 | Call::Cancel { .. }
                 | Call::CancelKey { .. }
                 | Call::Forget { .. }

@@ -54,10 +54,12 @@ pub enum Bug {
     ForgetsSchedule,
     /// What was accepted under a cancellation key is not remembered.
     ForgetsCancellationKeys,
+    /// What users got is not remembered, nor how much they want.
+    ForgetsCounts,
 }
 
 impl Bug {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -75,6 +77,7 @@ impl Bug {
         Self::RepeatsWork,
         Self::ForgetsSchedule,
         Self::ForgetsCancellationKeys,
+        Self::ForgetsCounts,
     ];
 
     pub(crate) fn journal(bug: Option<Self>, journal: MemoryJournal) -> Arc<dyn Journal> {

@@ -46,6 +46,7 @@ impl Forgetful {
             Bug::ForgetsOwners => &[Family::Address],
             Bug::ForgetsSchedule => &[Family::Scheduled],
             Bug::ForgetsCancellationKeys => &[Family::CancellationKey],
+            Bug::ForgetsCounts => &[Family::Counts],
             Bug::AcksBeforeDurable
             | Bug::TearsBatches
             | Bug::LosesListEdits

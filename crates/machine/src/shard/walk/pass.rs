@@ -24,6 +24,11 @@ use fantail_rules::policy::Policies;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 
+/// How many, by reason.
+type Skipped = Vec<(String, u64)>;
+/// How many can be told by a channel, and why the others cannot.
+pub type Surveyed = (ChannelKind, u64, BTreeMap<&'static str, u64>);
+
 /// Why a walk does not go on now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Held {
@@ -99,7 +104,7 @@ fn wanted(
     row: &WalkRow,
     users: &[UserNo],
     known: Known<'_>,
-) -> Result<(Vec<UserNo>, Vec<(String, u64)>), TablesError> {
+) -> Result<(Vec<UserNo>, Skipped), TablesError> {
     let mut reasons: Vec<Option<&'static str>> = vec![Some(intend::NO_ENDPOINT); users.len()];
     for work in row.works(tenant, arrival) {
         let asked = Gate::new(view, work, row.delivery.terms, known)?.ask(users)?;
@@ -125,7 +130,7 @@ pub fn survey(
     users: &[UserNo],
     policies: &Policies,
     now: Millis,
-) -> Result<Vec<(ChannelKind, u64, BTreeMap<&'static str, u64>)>, TablesError> {
+) -> Result<Vec<Surveyed>, TablesError> {
     let mut found = Vec::new();
     for work in row.works(tenant, Arrival(u64::MAX - 1)) {
         let (mut told, mut reasons) = (0, BTreeMap::new());

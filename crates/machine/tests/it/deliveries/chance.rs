@@ -6,10 +6,15 @@ use crate::endpoints::device;
 use crate::harness::{list, lookup};
 use fantail_machine::front::FrontAsk;
 use fantail_machine::shard::redrive::{Heard, Wish};
+use fantail_machine::shard::respect::Prefer;
+use fantail_machine::tables::respect;
 use fantail_machine::tables::work as works;
+use fantail_rules::caps::{Caps, Limit};
+use fantail_rules::preference::Preferences;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
 pub enum Act {
@@ -17,6 +22,8 @@ pub enum Act {
     Unregister(u64, u64),
     /// How posts leave from now on: channels as bits, lane, class.
     Leave(u8, u8, u8),
+    /// A user wants at most so many in an hour.
+    Limit(u64, u16),
     Intend(Index, u32),
     /// Some members of a parcel are answered.
     Answer(Index, u8, u64),
@@ -35,6 +42,7 @@ pub fn act() -> impl Strategy<Value = Act> {
         3 => (user.clone(), 1u64..8).prop_map(|(user, name)| Act::Register(user, name)),
         1 => (user.clone(), 1u64..8).prop_map(|(user, name)| Act::Unregister(user, name)),
         3 => (0u8..32, 0u8..4, 0u8..3).prop_map(|(channels, lane, class)| Act::Leave(channels, lane, class)),
+        1 => (user.clone(), 0u16..4).prop_map(|(user, per_hour)| Act::Limit(user, per_hour)),
         8 => (any::<Index>(), 1u32..6).prop_map(|(pick, most)| Act::Intend(pick, most)),
         10 => (any::<Index>(), 0u8..8, any::<u64>()).prop_map(|(pick, said, bits)| Act::Answer(pick, said, bits)),
         6 => (any::<Index>(), 1u32..6).prop_map(|(pick, most)| Act::Wake(pick, most)),
@@ -82,6 +90,7 @@ pub fn drive(node: &mut Node, act: &Act) {
             let terms = Terms { lane, class, category, expires_at };
             node.delivery = (!channels.is_empty()).then_some(Delivery { channels, terms });
         }
+        Act::Limit(name, per_hour) => limit(node, *name, *per_hour),
         Act::Intend(at, most) => {
             let works = node.read_shard(|state| works::all(state.tables(), None, 50).unwrap());
             let Some((first, _)) = pick(at, &works) else { return };
@@ -124,6 +133,17 @@ pub fn drive(node: &mut Node, act: &Act) {
             node.front(FrontAsk::Cancel { tenant: parcel.tenant, event: row.event });
         }
     }
+}
+
+fn limit(node: &mut Node, name: u64, per_hour: u16) {
+    let Some(user) = node.number(name) else { return };
+    let tenant = node.tenant;
+    let instead_of = node.read_shard(|state| respect::find(state.tables(), tenant, user).unwrap().revision);
+    let limit = Limit { caps: Caps { per_hour, per_day: 0 }, pace: None };
+    let limits = if per_hour == 0 { BTreeMap::new() } else { [(PUSH, limit)].into_iter().collect() };
+    let preferences = Preferences { limits, ..Preferences::default() };
+    let prefer = Box::new(Prefer { instead_of, source: "chance".into(), preferences });
+    node.shard(ShardAsk::Prefer { tenant, user: lookup(name), prefer });
 }
 
 /// Registers a device and has its claim granted.
