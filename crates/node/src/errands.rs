@@ -86,11 +86,12 @@ impl ErrandLoop {
         for (tenant, user) in todos.iter().filter_map(|todo| replan_of(*todo)) {
             self.replan(tenant, user).await?;
         }
+        claims::release(&self.core, self.shard, releases).await?;
+        claims::claim(&self.core, self.shard, wanted).await?;
+        // Last: they look at everything that is kept, and nobody else is to wait for that.
         for (tenant, erasure) in todos.iter().filter_map(|todo| erasure_of(*todo)) {
             erasures::go_on(&self.core, self.shard, tenant, erasure).await?;
         }
-        claims::release(&self.core, self.shard, releases).await?;
-        claims::claim(&self.core, self.shard, wanted).await?;
         Ok(true)
     }
 
