@@ -5,7 +5,7 @@ use crate::auth::Caller;
 use crate::body;
 use crate::check;
 use crate::problem::Problem;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName};
 use fantail_node::Node;
 use fantail_node::ask::Refusal;
@@ -13,9 +13,10 @@ use fantail_rules::ids::TenantId;
 use fantail_rules::limits::LIST_PAGE_MAX;
 use fantail_rules::trace;
 use fantail_rules::ulid::Ulid;
+use fantail_wire::code::Code;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -28,6 +29,8 @@ pub struct Call {
     pub params: Vec<(String, String)>,
     pub query: Query,
     pub body: Bytes,
+    /// For routes that read it themselves.
+    pub stream: Mutex<Option<Body>>,
 }
 
 impl Call {
@@ -74,6 +77,12 @@ impl Call {
     /// A path parameter that is an id of ours; `None` if it cannot be one.
     pub fn ulid(&self, name: &str) -> Option<Ulid> {
         Ulid::parse(self.param(name))
+    }
+
+    /// The body as it arrives. Only for routes that take lines, and once.
+    pub fn stream(&self) -> Result<Body, Problem> {
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        stream.ok_or_else(|| Problem::new(Code::Internal, "the body was read already"))
     }
 
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {

@@ -10,7 +10,7 @@ use crate::call::{Call, Query};
 use crate::hosted::{self, Visit};
 use crate::problem::Problem;
 use crate::reply::Reply;
-use crate::route::{Handle, Handling, Route};
+use crate::route::{Body as RouteBody, Handle, Handling, Route};
 use crate::routes::ROUTES;
 use axum::Router;
 use axum::body::Bytes;
@@ -22,7 +22,7 @@ use axum::routing::on;
 use fantail_rules::ids::{FrontNo, TenantId};
 use fantail_rules::ulid::Ulid;
 use fantail_wire::code::Code;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::{debug, info};
 
@@ -100,10 +100,15 @@ async fn dispatch(
         params,
         query: Query::default(),
         body: Bytes::new(),
+        stream: Mutex::new(None),
     };
     let authorised = authorise(route, &call)?;
     call.query = Query::read(parts.uri.query(), route.query)?;
-    call.body = body::read(body, app.settings.body_timeout).await?;
+    if matches!(route.body, RouteBody::Lines) {
+        call.stream = Mutex::new(Some(body));
+    } else {
+        call.body = body::read(body, app.settings.body_timeout).await?;
+    }
     match authorised {
         Authorised::Tenant(tenant, handler) => handler(tenant, call).await,
         Authorised::Server(handler) => handler(call).await,

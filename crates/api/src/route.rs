@@ -71,6 +71,8 @@ pub enum Body {
     Json(Shape),
     /// CloudEvents in their three forms.
     Events,
+    /// Lines of any number, read as they arrive.
+    Lines,
     /// A form of a hosted page, in both encodings.
     Form,
 }
@@ -139,6 +141,10 @@ impl Route {
         Self { body: Body::Events, ..self }
     }
 
+    pub const fn takes_lines(self) -> Self {
+        Self { body: Body::Lines, ..self }
+    }
+
     pub const fn takes_form(self) -> Self {
         Self { body: Body::Form, ..self }
     }
@@ -191,6 +197,9 @@ impl Route {
         }
         match self.body {
             Body::None => {}
+            Body::Lines => {
+                codes.extend([Code::InvalidRequest, Code::UnsupportedMediaType, Code::RequestTimeout])
+            }
             Body::Form => codes.extend([Code::BodyTooLarge, Code::RequestTimeout]),
             Body::Json(_) | Body::Events => codes.extend([
                 Code::InvalidJson,

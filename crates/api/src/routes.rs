@@ -1,12 +1,14 @@
 //! The table of all routes. Whatever is not here does not exist.
 
 mod audit;
+mod bulk;
 mod categories;
 mod endpoints;
 mod erasures;
 mod hosted;
 mod inbox;
 mod respect;
+mod segments;
 mod sent;
 mod templates;
 mod webhooks;
@@ -66,6 +68,8 @@ static ALL: [Route;
         + ENDPOINTS.len()
         + inbox::ROUTES.len()
         + respect::ROUTES.len()
+        + segments::ROUTES.len()
+        + bulk::ROUTES.len()
         + hosted::ROUTES.len()
         + erasures::ROUTES.len()
         + categories::ROUTES.len()
@@ -77,6 +81,8 @@ static ALL: [Route;
     &ENDPOINTS,
     inbox::ROUTES,
     respect::ROUTES,
+    segments::ROUTES,
+    bulk::ROUTES,
     hosted::ROUTES,
     erasures::ROUTES,
     categories::ROUTES,

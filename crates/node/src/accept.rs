@@ -103,6 +103,8 @@ fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted,
         FrontAnswer::OtherBody => Err(Refusal::OtherBody),
         FrontAnswer::TooManyScheduled { limit } => Err(Refusal::TooManyScheduled { limit }),
         FrontAnswer::Retracted
+        | FrontAnswer::Steered
+        | FrontAnswer::TooLate
         | FrontAnswer::Cancelled
         | FrontAnswer::UnknownEvent
         | FrontAnswer::Counted
@@ -183,7 +185,9 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
     let front = match (&event.actor, &audience) {
         (Some(actor), _) => core.front_of(core.list_id(tenant, &ListAsk::FollowersOf(actor.clone()))?),
         (None, Ok(AskAudience::List(list))) => core.front_of(*list),
-        (None, Ok(AskAudience::Members(_)) | Err(_)) => FrontNo(spread(&key, core.layout.fronts)),
+        (None, Ok(AskAudience::Members(_) | AskAudience::Walk(_)) | Err(_)) => {
+            FrontNo(spread(&key, core.layout.fronts))
+        }
     };
     let audience = match audience {
         Ok(audience) => audience,

@@ -297,6 +297,10 @@ pub enum Refusal {
     BadCursor,
     #[error("no such webhook: {webhook}")]
     UnknownWebhook { webhook: String },
+    #[error("bulk send {event} was called off")]
+    BulkEnded { event: Ulid },
+    #[error("no such segment: {segment}")]
+    UnknownSegment { segment: String },
     #[error("no such event: {event}")]
     UnknownEvent { event: Ulid },
     /// Also if somebody made the reference up.

@@ -80,6 +80,8 @@ pub struct ShardHandle {
     pub todos: Arc<Todos>,
     /// Rings when a window was opened.
     pub windows: Arc<Bell>,
+    /// Rings when a walk over its users may go on.
+    pub walks: Arc<Bell>,
 }
 
 impl Core {

@@ -85,8 +85,8 @@ impl Dispatch {
             match *offer {
                 Offer::Work { work, lane } => state.offer_work(shard, work, lane),
                 Offer::Timer(timer) => state.shards.entry(shard).or_default().is_due(timer.due),
-                // `todos` and `digests` have them.
-                Offer::Todo(_) | Offer::Window { .. } => {}
+                // `todos`, `digests` and `bulk` have them.
+                Offer::Todo(_) | Offer::Window { .. } | Offer::Walk => {}
             }
         }
         drop(state);

@@ -44,6 +44,7 @@ impl EndpointTally {
             | ShardRecord::Swept(_)
             | ShardRecord::Digest(_)
             | ShardRecord::Told(_)
+            | ShardRecord::Walk(_)
             | ShardRecord::Untold { .. } => {}
         }
     }

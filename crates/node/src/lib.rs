@@ -2,9 +2,10 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`,
-//! `dispatch`, `deliver`, `digests`, `groups`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
-//! (`people`, `devices`, `links`, `templates`, `tenants`, `errands`, `erasures`, `exports`, `todos`, `claims`, `housekeeping`, `books`).
+//! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`, `bulk`,
+//! `dispatch`, `deliver`, `digests`, `groups`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its
+//! producer (`webhooks`), everything else (`people`, `devices`, `segments`, `chosen`, `links`, `templates`, `tenants`, `errands`,
+//! `erasures`, `exports`, `todos`, `claims`, `housekeeping`, `books`).
 
 pub mod ask;
 pub mod node;
@@ -16,6 +17,7 @@ mod recover;
 
 mod accept;
 mod addressed;
+mod chosen;
 mod lead;
 mod machines;
 mod queue;
@@ -25,6 +27,7 @@ mod todos;
 
 pub mod backlog;
 mod bell;
+pub mod bulk;
 pub mod content;
 pub mod dead_letters;
 mod deliver;
@@ -49,6 +52,7 @@ pub mod links;
 mod people;
 pub mod policies;
 pub mod respect;
+pub mod segments;
 mod templates;
 mod tenants;
 

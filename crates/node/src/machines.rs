@@ -188,6 +188,7 @@ impl Machine for Front {
             FrontAsk::Recall { .. }
             | FrontAsk::Retract { .. }
             | FrontAsk::Cancel { .. }
+            | FrontAsk::Steer { .. }
             | FrontAsk::Counted { .. }
             | FrontAsk::Release
             | FrontAsk::Unsay { .. }
@@ -292,6 +293,7 @@ impl Machine for Shard {
             | ShardAsk::Mark { .. }
             | ShardAsk::Reported { .. }
             | ShardAsk::Shredded { .. }
+            | ShardAsk::Walk(_)
             | ShardAsk::Told { .. }
             | ShardAsk::Untell { .. }
             | ShardAsk::Expire { .. }
@@ -360,6 +362,7 @@ impl Machine for Shard {
             | ShardRecord::Closed { .. }
             | ShardRecord::Swept(_)
             | ShardRecord::Digest(_)
+            | ShardRecord::Walk(_)
             | ShardRecord::Told(_)
             | ShardRecord::Untold { .. }
             | ShardRecord::EndpointPut { .. }

@@ -103,6 +103,8 @@ pub async fn notify(core: &Core, by: &Actor, tenant: TenantId, ask: NotifyAsk) -
         FrontAnswer::OtherBody => Err(Refusal::OtherBody),
         FrontAnswer::TooManyScheduled { limit } => Err(Refusal::TooManyScheduled { limit }),
         FrontAnswer::Unheard
+        | FrontAnswer::Steered
+        | FrontAnswer::TooLate
         | FrontAnswer::Retracted
         | FrontAnswer::Cancelled
         | FrontAnswer::UnknownEvent
@@ -143,7 +145,7 @@ pub fn find(core: &Core, tenant: TenantId, id: &str) -> Result<Option<Ulid>, Ref
     Ok(found.map(|known| known.event))
 }
 
-fn request_key(core: &Core, tenant: TenantId, id: &str) -> Result<[u8; 16], Refusal> {
+pub fn request_key(core: &Core, tenant: TenantId, id: &str) -> Result<[u8; 16], Refusal> {
     core.ports.keyring.digest(tenant, format!("notification\0{id}").as_bytes()).map_err(locked)
 }
 

@@ -125,6 +125,7 @@ impl Stood {
                 DigestRecord::Collected(_) | DigestRecord::Closed(_) | DigestRecord::Digested(_),
             )
             | ShardRecord::Told(_)
+            | ShardRecord::Walk(_)
             | ShardRecord::Untold { .. } => {}
         }
     }

@@ -5,6 +5,7 @@ use crate::ask::Refusal;
 use crate::audit;
 use crate::bell;
 use crate::books;
+use crate::bulk;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
@@ -215,6 +216,7 @@ fn start_loops(core: &Arc<Core>) {
         let errands = ErrandLoop { core: core.clone(), shard: *shard };
         tasks.spawn("errands", Box::pin(errands.run()));
         tasks.spawn("windows", Box::pin(digests::close_windows(core.clone(), *shard)));
+        tasks.spawn("bulk", Box::pin(bulk::run(core.clone(), *shard)));
     }
     for front in core.fronts.keys() {
         tasks.spawn("schedule", Box::pin(schedule::run(core.clone(), *front)));
@@ -269,8 +271,13 @@ impl Starter {
             let remembered = todos.clone();
             let windows: Arc<bell::Bell> = Arc::default();
             let opened = windows.clone();
+            let walks: Arc<bell::Bell> = Arc::default();
+            let further = walks.clone();
             let settled: Settled = Box::new(move |_, found| {
                 offers.offer(shard, found);
+                if found.contains(&Offer::Walk) {
+                    further.ring();
+                }
                 if remembered.offer(found) {
                     bell.ring();
                 }
@@ -280,7 +287,7 @@ impl Starter {
             });
             let machine = Shard { no: shard, control: plane.clone() };
             let (queue, _) = self.lead(machine, tails, settled).await?;
-            shards.insert(shard, ShardHandle { queue, bell: heard, todos, windows });
+            shards.insert(shard, ShardHandle { queue, bell: heard, todos, windows, walks });
         }
         Ok(shards)
     }

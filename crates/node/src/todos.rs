@@ -42,7 +42,7 @@ impl Todos {
     pub fn offer(&self, offers: &[Offer]) -> bool {
         let mut todos = offers.iter().filter_map(|offer| match offer {
             Offer::Todo(todo) => Some(*todo),
-            Offer::Work { .. } | Offer::Timer(_) | Offer::Window { .. } => None,
+            Offer::Walk | Offer::Work { .. } | Offer::Timer(_) | Offer::Window { .. } => None,
         });
         let Some(first) = todos.next() else { return false };
         let mut state = self.state();

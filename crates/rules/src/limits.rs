@@ -203,5 +203,33 @@ pub const AUDIT_FINDINGS_MAX: usize = 1_000;
 pub const RESPECT_HISTORY_MAX: u32 = 1_000;
 /// Categories that a user says something about.
 pub const CATEGORY_CHOICES_MAX: usize = 64;
+/// Segments are kinds of users, not users.
+pub const SEGMENTS_PER_TENANT_MAX: usize = 1_000;
+/// A condition that chooses users: what it costs for each user is bounded by its size.
+pub const SEGMENT_FILTER_BYTES_MAX: usize = 4_096;
+pub const SEGMENT_DEPTH_MAX: usize = 32;
+pub const SEGMENT_TESTS_MAX: usize = 128;
+pub const SEGMENT_VALUES_MAX: usize = 256;
+/// Each is a list that is read beside the users.
+pub const SEGMENT_TOPICS_MAX: usize = 16;
+pub const SEGMENT_NOTE_BYTES_MAX: usize = 512;
+/// Users that one record adds to an uploaded list: each sets a bit on some page.
+pub const ENLISTED_PER_RECORD_MAX: usize = 256;
+/// Lines of an upload that are resolved together, and the longest of them.
+pub const UPLOAD_LINES_AT_ONCE: usize = 1_024;
+pub const UPLOAD_LINE_BYTES_MAX: usize = 4 << 10;
+/// Users that a walk looks at in one step, and those of them that it takes along: as many as a parcel has.
+pub const WALK_LOOKED_AT_MAX: usize = 5_000;
+pub const WALK_MEMBERS_MAX: usize = 1_000;
+/// Parts of a walk that may wait for their deliveries: enough to keep every channel busy, and no more to call off.
+pub const WALK_PARTS_AHEAD_MAX: u32 = 8;
+/// Bulk sends of a tenant that are under way, and the longest time over which one is spread.
+pub const WALKS_PER_TENANT_MAX: usize = 100;
+pub const SPREAD_MINUTES_MAX: u32 = 30 * 24 * 60;
+/// Faster than this is no limit.
+pub const WALK_RATE_MAX: u32 = 1_000_000;
+/// Users that an estimate looks at: below it is a count.
+pub const ESTIMATE_USERS_MAX: u64 = 100_000;
+
 /// Who said so, and the version of the text that was agreed to.
 pub const SOURCE_BYTES_MAX: usize = 64;

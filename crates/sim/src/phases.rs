@@ -239,7 +239,7 @@ impl Sim {
             match admitted.audience {
                 Audience::Listed { tier: Tier::Pointer, .. } => self.report.pointers += 1,
                 Audience::Listed { tier: Tier::Written, .. } => self.report.written += 1,
-                Audience::Addressed(_) => {}
+                Audience::Addressed(_) | Audience::Walked(_) => {}
             }
         }
     }

@@ -55,6 +55,9 @@ codes! {
     DeliveryNotFound "DELIVERY_NOT_FOUND" 404 "There is no such delivery";
     DeviceNotFound "DEVICE_NOT_FOUND" 404 "The user has no such device";
     SuppressionNotFound "SUPPRESSION_NOT_FOUND" 404 "The address is not suppressed";
+    BulkEnded "BULK_ENDED" 409 "The bulk send was called off";
+    SegmentNotFound "SEGMENT_NOT_FOUND" 404 "There is no such segment";
+    InvalidFilter "INVALID_FILTER" 422 "The filter cannot be understood";
     WebhookNotFound "WEBHOOK_NOT_FOUND" 404 "There is no such webhook";
     KeyNotFound "KEY_NOT_FOUND" 404 "There is no such key";
     ErasureNotFound "ERASURE_NOT_FOUND" 404 "There is no such erasure";

@@ -4,6 +4,7 @@
 //! Shapes only: what a value may be is decided where it is accepted. Requests refuse unknown fields, so that a
 //! misspelt option is an error and not a silent default. Names are camelCase and frozen once released.
 
+pub mod bulk;
 pub mod category;
 pub mod code;
 pub mod problem;
@@ -18,6 +19,7 @@ pub mod link;
 pub mod list;
 pub mod notification;
 pub mod preference;
+pub mod segment;
 pub mod template;
 pub mod template_resource;
 pub mod user;

@@ -3,8 +3,10 @@
 
 mod examples;
 mod examples_audit;
+mod examples_bulk;
 mod examples_categories;
 mod examples_respect;
+mod examples_segments;
 mod examples_sent;
 mod examples_templates;
 mod examples_webhooks;
@@ -156,6 +158,15 @@ fn request_body(route: &Route, generator: &mut SchemaGenerator) -> Option<Value>
         Body::Json(shape) => Some(json!({
             "required": route.id != "putUser",
             "content": {JSON: content(shape, generator)},
+        })),
+        Body::Lines => Some(json!({
+            "required": true,
+            "description": "One user on each line: a name in quotes, or `{\"userId\": …}`; or CSV with the user in the \
+                first column",
+            "content": {
+                "application/x-ndjson": {"schema": {"type": "string"}, "example": "\"ann\"\n{\"userId\": \"bob\"}\n"},
+                "text/csv": {"schema": {"type": "string"}, "example": "userId\nann\nbob\n"},
+            },
         })),
         Body::Form => {
             let schema = json!({"type": "object", "additionalProperties": true});

@@ -158,14 +158,14 @@ fn told(call: &Call, tenant: TenantId, results: &[Result<Accepted, Refusal>], be
 }
 
 /// What an event does not say itself.
-struct LeftOut {
+pub struct LeftOut {
     template: Option<TemplateUse>,
     /// The tenant's policy for the category has one.
     priority: bool,
 }
 
 impl LeftOut {
-    fn of(event: &CloudEvent) -> Self {
+    pub fn of(event: &CloudEvent) -> Self {
         Self { template: TemplateUse::of(event), priority: event.data.priority.is_none() }
     }
 }
@@ -192,7 +192,7 @@ impl TemplateUse {
 }
 
 /// An event with what it left out, after it was hashed: a repeat says the same, whatever the policies are by then.
-async fn filled(
+pub async fn filled(
     tenant: TenantId,
     call: &Call,
     mut ask: EventAsk,

@@ -5,6 +5,7 @@ pub mod events;
 mod option_ask;
 
 pub mod addresses;
+pub mod bulk;
 pub mod categories;
 pub mod consents;
 pub mod deadletters;
@@ -24,7 +25,9 @@ mod trace;
 
 pub mod edges;
 pub mod follows;
+pub mod segments;
 pub mod topics;
+pub mod upload;
 pub mod users;
 
 pub mod inbox;

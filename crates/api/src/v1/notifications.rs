@@ -109,18 +109,21 @@ fn event_of(tenant: TenantId, call: &Call) -> Result<Ulid, Problem> {
     found.ok_or_else(|| Problem::new(Code::EventNotFound, "no such notification"))
 }
 
-pub async fn status(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let event = event_of(tenant, &call)?;
-    let found = call.node.status(tenant, event)?;
-    let counts = |(state, count): &(fantail_node::ask::DeliveryState, u64)| {
+pub fn channel_status(one: &ask::ChannelStatus) -> ChannelStatus {
+    let counts = |(state, count): &(ask::DeliveryState, u64)| {
         (*count > 0).then(|| (state.public_word().to_owned(), *count))
     };
-    let channel = |one: &fantail_node::ask::ChannelStatus| ChannelStatus {
+    ChannelStatus {
         channel: shown(one.channel),
         counts: one.counts.iter().filter_map(counts).collect(),
         unreached: one.unreached,
         done: one.is_done,
-    };
+    }
+}
+
+pub async fn status(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let event = event_of(tenant, &call)?;
+    let found = call.node.status(tenant, event)?;
     let mut answer = NotificationStatus {
         event_id: event.to_string(),
         status: match found.phase {
@@ -134,7 +137,7 @@ pub async fn status(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         cancelled: found.is_cancelled,
         retracted: found.is_retracted,
         recipient_count: found.recipients,
-        channels: found.channels.iter().map(channel).collect(),
+        channels: found.channels.iter().map(channel_status).collect(),
         deliveries: Vec::new(),
         next_cursor: None,
     };

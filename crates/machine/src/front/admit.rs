@@ -7,8 +7,10 @@
 use super::{FrontAnswer, Moment, Plan};
 use crate::Planned;
 use crate::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Personal};
+use crate::records::walk::Walk;
 use crate::tables::event::{self, EventRow, FrontState, PersonalRow};
 use crate::tables::scheduled::{self, Held};
+use crate::tables::walk::{self, BulkRow};
 use crate::tables::{idempotency, put, size};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
@@ -44,6 +46,7 @@ pub enum AskAudience {
     List(ListId),
     /// Members by shard, both ascending.
     Members(Vec<(ShardNo, Vec<UserNo>)>),
+    Walk(Box<Walk>),
 }
 
 /// The answer to a request that was heard before; `None` if it is new.
@@ -71,6 +74,7 @@ pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) ->
     }
     let audience = match ask.audience {
         AskAudience::Members(shards) => Audience::Addressed(shards),
+        AskAudience::Walk(walk) => Audience::Walked(walk),
         AskAudience::List(list) => {
             let known = size::find(view, ask.tenant, list)?;
             let tier = tier::decide(known.tier, known.total(), ask.tier_up);
@@ -139,7 +143,7 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
         delivery: admitted.delivery,
         personal: admitted.personal,
         recipients: match &admitted.audience {
-            Audience::Listed { .. } => 0,
+            Audience::Listed { .. } | Audience::Walked(_) => 0,
             Audience::Addressed(shards) => shards.iter().map(|(_, members)| members.len() as u64).sum(),
         },
         at,
@@ -151,6 +155,10 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
         options: admitted.options.clone(),
     };
     put(view, event::key(tenant, admitted.event), &row);
+    if let Audience::Walked(walk) = &admitted.audience {
+        let row = BulkRow { walk: (**walk).clone(), is_paused: false };
+        put(view, walk::bulk_key(tenant, admitted.event), &row);
+    }
     if let Some(cancellation) = &admitted.options.cancellation {
         view.put(scheduled::cancellation_key(tenant, cancellation, admitted.event), Vec::new());
     }

@@ -5,7 +5,8 @@
 
 use crate::codec::Malformed;
 use crate::records::Stamped;
-use crate::records::front::{Audience, Delivery, FrontRecord};
+use crate::records::front::{Audience, Delivery, FrontRecord, Steer};
+use crate::records::walk::Walk;
 use fantail_rules::ids::{ListId, Millis, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
@@ -34,6 +35,19 @@ pub enum Said {
         members: Members,
         delivery: Option<Delivery>,
         is_late: bool,
+    },
+    /// For whoever a segment chooses.
+    Walked {
+        tenant: TenantId,
+        event: Ulid,
+        walk: Arc<Walk>,
+        delivery: Option<Delivery>,
+        is_late: bool,
+    },
+    Steered {
+        tenant: TenantId,
+        event: Ulid,
+        steer: Steer,
     },
     Retracted {
         tenant: TenantId,
@@ -66,6 +80,10 @@ impl Said {
                 let members = Members(Arc::new(shards.clone()));
                 Self::Addressed { tenant, event, members, delivery, is_late }
             }
+            Audience::Walked(walk) => {
+                let walk = Arc::new((**walk).clone());
+                Self::Walked { tenant, event, walk, delivery, is_late }
+            }
         }
     }
 }
@@ -96,6 +114,9 @@ impl FrontFact {
             },
             FrontRecord::Released(released) => {
                 Said::of((released.tenant, released.event), released.delivery, &released.audience, true)
+            }
+            FrontRecord::Steered { tenant, event, steer } => {
+                Said::Steered { tenant: *tenant, event: *event, steer: *steer }
             }
             FrontRecord::Retracted { tenant, event } => Said::Retracted { tenant: *tenant, event: *event },
             FrontRecord::Cancelled { tenant, event } => Said::Cancelled { tenant: *tenant, event: *event },

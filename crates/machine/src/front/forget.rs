@@ -7,7 +7,7 @@
 use super::{FrontAnswer, Plan};
 use crate::Planned;
 use crate::records::front::FrontRecord;
-use crate::tables::{event, idempotency, scheduled};
+use crate::tables::{event, idempotency, scheduled, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::Bucket;
@@ -71,6 +71,7 @@ pub(super) fn apply(
         if let Some(cancellation) = &row.options.cancellation {
             view.delete(scheduled::cancellation_key(tenant, cancellation, *event));
         }
+        view.delete(walk::bulk_key(tenant, *event));
         view.delete(event::key(tenant, *event));
     }
     Ok(())

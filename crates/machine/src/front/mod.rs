@@ -10,9 +10,9 @@ mod release;
 mod unsay;
 
 use crate::Planned;
-use crate::records::front::{FrontRecord, Size};
+use crate::records::front::{FrontRecord, Size, Steer};
 use crate::tables::event::{self, EventRow, PersonalPlace};
-use crate::tables::{get, put, size};
+use crate::tables::{get, put, size, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::Bucket;
@@ -36,6 +36,12 @@ pub enum FrontAsk {
     Cancel {
         tenant: TenantId,
         event: Ulid,
+    },
+    /// A walk is to pause, to go on, or to have another pace.
+    Steer {
+        tenant: TenantId,
+        event: Ulid,
+        steer: Steer,
     },
     Counted {
         shard: ShardNo,
@@ -70,6 +76,9 @@ pub enum FrontAnswer {
     Unheard,
     Retracted,
     Cancelled,
+    Steered,
+    /// It was called off or taken back.
+    TooLate,
     UnknownEvent,
     Counted,
     Released {
@@ -122,6 +131,7 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> R
             Some(row) if row.cancelled => Planned::nothing(FrontAnswer::Cancelled),
             Some(_) => Planned::one(FrontRecord::Cancelled { tenant, event }, FrontAnswer::Cancelled),
         }),
+        FrontAsk::Steer { tenant, event, steer } => plan_steer(view, tenant, event, steer),
         FrontAsk::Counted { shard, sizes } => {
             Ok(Planned::one(FrontRecord::Counted { shard, sizes }, FrontAnswer::Counted))
         }
@@ -129,6 +139,42 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> R
         FrontAsk::Forget { tenant, retention_days } => forget::plan(view, tenant, retention_days, moment.now),
         FrontAsk::Unsay { tenant, shard, user, behind } => unsay::plan(view, tenant, (shard, user), behind),
     }
+}
+
+fn plan_steer(view: &View<'_>, tenant: TenantId, event: Ulid, steer: Steer) -> Result<Plan, TablesError> {
+    let (row, bulk) = (event::find(view, tenant, event)?, walk::bulk(view, tenant, event)?);
+    let (Some(row), Some(bulk)) = (row, bulk) else {
+        return Ok(Planned::nothing(FrontAnswer::UnknownEvent));
+    };
+    if row.cancelled || row.retracted {
+        return Ok(Planned::nothing(FrontAnswer::TooLate));
+    }
+    let is_so = match steer {
+        Steer::Pause => bulk.is_paused,
+        Steer::Resume => !bulk.is_paused,
+        Steer::Pace(pace) => bulk.walk.pace == pace,
+    };
+    if is_so {
+        return Ok(Planned::nothing(FrontAnswer::Steered));
+    }
+    Ok(Planned::one(FrontRecord::Steered { tenant, event, steer }, FrontAnswer::Steered))
+}
+
+fn apply_steered(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    event: Ulid,
+    steer: Steer,
+) -> Result<(), TablesError> {
+    if let Some(mut bulk) = walk::bulk(view, tenant, event)? {
+        match steer {
+            Steer::Pause => bulk.is_paused = true,
+            Steer::Resume => bulk.is_paused = false,
+            Steer::Pace(pace) => bulk.walk.pace = pace,
+        }
+        put(view, walk::bulk_key(tenant, event), &bulk);
+    }
+    Ok(())
 }
 
 pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<(), TablesError> {
@@ -157,6 +203,7 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
             Ok(())
         }
         FrontRecord::Released(released) => release::apply(view, released),
+        FrontRecord::Steered { tenant, event, steer } => apply_steered(view, *tenant, *event, *steer),
         FrontRecord::Counted { shard, sizes } => {
             for reported in sizes {
                 let mut row = size::find(view, reported.tenant, reported.list)?;

@@ -4,13 +4,14 @@
 //! 1 Admitted   tenant, event: ulid, key: 16, body: 16, kind: text, category: text, priority: u8,
 //!              actor: option sealed, content: sealed, delivery: option (channels: u8, terms),
 //!              personal: varint, options, audience
-//!              audience = 0 list: 16, tier: u8, turned: flag | 1 list of (shard: varint, members: ascending)
+//!              audience = 0 list: 16, tier: u8, turned: flag | 1 list of (shard: varint, members: ascending) | 2 walk
 //! 2 Retracted  tenant, event: ulid
 //! 3 Counted    shard, list of (tenant, list: 16, members: varint)
 //! 4 Forgotten  tenant, bucket: varint, keys: list of 16, events: list of ulid
 //! 5 Cancelled  tenant, event: ulid
 //! 6 Part       tenant, event: ulid, list of (shard: varint, user, content: sealed); its Admitted follows
 //! 7 Released   tenant, event: ulid, due, delivery: option, audience
+//! 8 Steered    tenant, event: ulid, steer = 0 pause | 1 resume | 2 pace      for walks, see `walk`
 //! 17 Unsaid    tenant, shard: varint, user, events: list of ulid
 //!
 //! options = flags: u8 (1 due, 2 cancellation, 4 collapse, 8 sensitive), due: millis, cancellation: 16, collapse: sealed;
@@ -18,6 +19,7 @@
 //! ```
 
 use super::Fact;
+use super::walk::{Pace, Walk};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::work::Terms;
 use fantail_ports::keyring::Sealed;
@@ -60,6 +62,12 @@ pub enum FrontRecord {
     },
     /// The time of what was scheduled has come.
     Released(Released),
+    /// A walk is paused, goes on, or has another pace.
+    Steered {
+        tenant: TenantId,
+        event: Ulid,
+        steer: Steer,
+    },
     /// What this recipient alone was told of these events is gone.
     Unsaid {
         tenant: TenantId,
@@ -67,6 +75,13 @@ pub enum FrontRecord {
         user: UserNo,
         events: Vec<Ulid>,
     },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Steer {
+    Pause,
+    Resume,
+    Pace(Pace),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,6 +149,8 @@ pub enum Audience {
     Listed { list: ListId, tier: Tier, turned: bool },
     /// Members by shard, both ascending.
     Addressed(Vec<(ShardNo, Vec<UserNo>)>),
+    /// Whoever a segment chooses, found user by user.
+    Walked(Box<Walk>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,11 +181,13 @@ impl Audience {
                     w.varint(shard.0.into()).ascending(members.iter().map(|member| member.0));
                 });
             }
+            Self::Walked(walk) => walk.write(w.u8(2)),
         }
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match r.u8()? {
+            2 => Self::Walked(Box::new(Walk::read(r)?)),
             0 => Self::Listed { list: r.list_id()?, tier: read_tier(r)?, turned: r.flag()? },
             1 => Self::Addressed(
                 r.list(|r| Ok((r.shard()?, r.ascending()?.into_iter().map(UserNo).collect())))?,
@@ -289,6 +308,7 @@ impl Fact for FrontRecord {
             Self::Cancelled { .. } => 5,
             Self::Part { .. } => 6,
             Self::Released(_) => 7,
+            Self::Steered { .. } => 8,
             Self::Unsaid { .. } => 17,
         }
     }
@@ -297,6 +317,14 @@ impl Fact for FrontRecord {
         match self {
             Self::Admitted(admitted) => admitted.write(w),
             Self::Released(released) => released.write(w),
+            Self::Steered { tenant, event, steer } => {
+                w.tenant(*tenant).ulid(*event);
+                match steer {
+                    Steer::Pause => drop(w.u8(0)),
+                    Steer::Resume => drop(w.u8(1)),
+                    Steer::Pace(pace) => pace.write(w.u8(2)),
+                }
+            }
             Self::Unsaid { tenant, shard, user, events } => {
                 w.tenant(*tenant).varint(shard.0.into()).user(*user).list(events.iter(), |w, event| {
                     w.ulid(*event);
@@ -344,6 +372,16 @@ impl Fact for FrontRecord {
                     .list(|r| Ok(Personal { shard: r.shard()?, user: r.user()?, content: r.sealed()? }))?,
             },
             7 => Self::Released(Released::read(r)?),
+            8 => Self::Steered {
+                tenant: r.tenant()?,
+                event: r.ulid()?,
+                steer: match r.u8()? {
+                    0 => Steer::Pause,
+                    1 => Steer::Resume,
+                    2 => Steer::Pace(Pace::read(r)?),
+                    other => return Err(Malformed::Tag(other)),
+                },
+            },
             17 => Self::Unsaid {
                 tenant: r.tenant()?,
                 shard: ShardNo(r.u16()?),

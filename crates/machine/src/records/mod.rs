@@ -24,8 +24,10 @@ mod mark;
 pub mod policy;
 pub mod respect;
 pub mod root;
+pub mod segment;
 pub mod shard;
 pub mod template;
+pub mod walk;
 pub mod webhook;
 
 /// The version that every record family has so far.

@@ -9,6 +9,7 @@
 //! 4 KeyRevoked tenant, id: text, difference
 //! 5 to 7       templates: see `template`
 //! 10 to 12     policies: see `policy`
+//! 20 to 22     segments: see `segment`
 //! 40 to 43     webhooks to the producer: see `webhook`
 //!
 //! rate = perSecond: varint (0: no limit), burst: varint      difference: see there
@@ -17,6 +18,7 @@
 use super::Fact;
 use super::difference::Difference;
 use super::policy::{CategoryPut, DefaultsPut};
+use super::segment::{SegmentListed, SegmentPut};
 use super::template::{TemplateActivated, TemplatePut};
 use super::webhook::{WebhookPut, WebhookSwitched};
 use crate::codec::{Malformed, Reader, Writer};
@@ -48,6 +50,14 @@ pub enum RootRecord {
         difference: Difference,
     },
     DefaultsPut(Box<DefaultsPut>),
+    SegmentPut(SegmentPut, Difference),
+    SegmentListed(SegmentListed),
+    /// `id` is its name.
+    SegmentGone {
+        tenant: TenantId,
+        id: String,
+        difference: Difference,
+    },
     WebhookPut(WebhookPut, Difference),
     WebhookGone {
         tenant: TenantId,
@@ -172,6 +182,9 @@ impl Fact for RootRecord {
             Self::CategoryPut(_) => 10,
             Self::CategoryGone { .. } => 11,
             Self::DefaultsPut(_) => 12,
+            Self::SegmentPut(..) => 20,
+            Self::SegmentListed(_) => 21,
+            Self::SegmentGone { .. } => 22,
             Self::WebhookPut(..) => 40,
             Self::WebhookGone { .. } => 41,
             Self::WebhookSwitched(_) => 42,
@@ -194,6 +207,11 @@ impl Fact for RootRecord {
             }
             Self::TemplatePut(put) => put.write(w),
             Self::TemplateActivated(activated) => activated.write(w),
+            Self::SegmentPut(put, difference) => {
+                put.write(w);
+                difference.write(w);
+            }
+            Self::SegmentListed(listed) => listed.write(w),
             Self::WebhookPut(put, difference) => {
                 put.write(w);
                 difference.write(w);
@@ -207,6 +225,7 @@ impl Fact for RootRecord {
             Self::KeyRevoked { tenant, id, difference }
             | Self::CategoryGone { tenant, name: id, difference }
             | Self::TemplateGone { tenant, id, difference }
+            | Self::SegmentGone { tenant, id, difference }
             | Self::WebhookGone { tenant, id, difference } => {
                 w.tenant(*tenant).text(id);
                 difference.write(w);
@@ -235,6 +254,12 @@ impl Fact for RootRecord {
                 Self::CategoryGone { tenant, name, difference }
             }
             12 => Self::DefaultsPut(Box::new(DefaultsPut::read(r)?)),
+            20 => Self::SegmentPut(SegmentPut::read(r)?, Difference::read(r)?),
+            21 => Self::SegmentListed(SegmentListed::read(r)?),
+            22 => {
+                let (tenant, id, difference) = read_named(r)?;
+                Self::SegmentGone { tenant, id, difference }
+            }
             40 => Self::WebhookPut(WebhookPut::read(r)?, Difference::read(r)?),
             41 => {
                 let (tenant, id, difference) = read_named(r)?;

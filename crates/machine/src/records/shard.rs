@@ -16,6 +16,7 @@
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
 //! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`; 42 to 45: see `digest`;
+//! 50 to 59: see `walk`;
 //! 60 Erasure: see `erasure`
 //! ```
 
@@ -28,6 +29,7 @@ use super::front::Size;
 pub use super::given::Given;
 use super::mark;
 use super::respect::{Consented, Preferred, read_zone};
+use super::walk::WalkRecord;
 use super::webhook::Told;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::work::WorkId;
@@ -126,6 +128,8 @@ pub enum ShardRecord {
         tenant: TenantId,
         user: UserNo,
     },
+    /// About those who are chosen, not named.
+    Walk(WalkRecord),
     Intend(Intend),
     Wake(Wake),
     Outcome(Outcome),
@@ -240,6 +244,7 @@ impl Fact for ShardRecord {
             Self::Told(_) => 40,
             Self::Untold { .. } => 41,
             Self::Digest(record) => record.tag(),
+            Self::Walk(walk) => walk.tag(),
             Self::Erasure(_) => 60,
         }
     }
@@ -309,6 +314,7 @@ impl Fact for ShardRecord {
             }
             Self::Replanned { tenant, user } => drop(w.tenant(*tenant).user(*user)),
             Self::Digest(record) => record.write(w),
+            Self::Walk(walk) => walk.write(w),
             Self::Told(told) => told.write(w),
             Self::Untold { tenant, webhook } => drop(w.tenant(*tenant).text(webhook)),
             Self::Erasure(erasure) => erasure.write(w),
@@ -374,6 +380,7 @@ impl Fact for ShardRecord {
             40 => Self::Told(Told::read(r)?),
             41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
             42..=45 => Self::Digest(DigestRecord::read(tag, r)?),
+            50..=59 => Self::Walk(WalkRecord::read(tag, r)?),
             60 => Self::Erasure(Erasure::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })

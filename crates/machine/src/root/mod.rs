@@ -4,6 +4,7 @@
 //! Goes to: every other machine's asks, which carry what they need of it.
 
 pub mod policy;
+pub mod segment;
 pub mod template;
 pub mod webhook;
 
@@ -48,6 +49,7 @@ pub enum RootAsk {
         id: String,
     },
     Template(Box<template::Ask>),
+    Segment(segment::Ask),
     Webhook(webhook::Ask),
     Policy(Box<policy::Ask>),
 }
@@ -63,6 +65,7 @@ pub enum RootAnswer {
     UnknownKey,
     TooMany { limit: usize },
     Template(template::Answer),
+    Segment(segment::Answer),
     Webhook(webhook::Answer),
     Policy(policy::Answer),
 }
@@ -103,6 +106,10 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
         RootAsk::Template(ask) => {
             let Planned { records, answer } = template::plan(view, *ask, now)?;
             Ok(Planned { records, answer: RootAnswer::Template(answer) })
+        }
+        RootAsk::Segment(ask) => {
+            let Planned { records, answer } = segment::plan(view, ask, now)?;
+            Ok(Planned { records, answer: RootAnswer::Segment(answer) })
         }
         RootAsk::Webhook(ask) => {
             let Planned { records, answer } = webhook::plan(view, ask, now)?;
@@ -171,6 +178,9 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::TemplatePut(record) => template::apply_put(view, record, at)?,
         RootRecord::TemplateActivated(record) => template::apply_activated(view, record, at)?,
         RootRecord::TemplateGone { tenant, id, .. } => template::apply_gone(view, *tenant, id)?,
+        RootRecord::SegmentPut(record, _) => segment::apply_put(view, record, at)?,
+        RootRecord::SegmentListed(record) => segment::apply_listed(view, record, at)?,
+        RootRecord::SegmentGone { tenant, id, .. } => segment::apply_gone(view, *tenant, id),
         RootRecord::WebhookPut(record, _) => webhook::apply_put(view, record, at),
         RootRecord::WebhookSwitched(record) => webhook::apply_switched(view, record, at)?,
         RootRecord::WebhookGone { tenant, id, .. } => webhook::apply_gone(view, *tenant, id),

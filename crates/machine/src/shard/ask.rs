@@ -3,7 +3,7 @@
 //! Comes from: the node, for callers and for the house itself. Decides: nothing, these are words. Goes to: `plan`, and
 //! back to whoever asked.
 
-use super::{edges, endpoints, expire, mark, outcome, redrive, respect, serve, users};
+use super::{edges, endpoints, expire, mark, outcome, redrive, respect, serve, users, walk};
 use crate::front::fact::FrontFact;
 use crate::records::erasure::Store;
 use crate::records::front::Size;
@@ -70,6 +70,7 @@ pub enum ShardAsk {
     Shredded {
         keys: Vec<(TenantId, KeyNo)>,
     },
+    Walk(walk::Ask),
     /// See `told`.
     Told {
         told: Told,
@@ -227,6 +228,7 @@ pub enum ShardAnswer {
     Served(Vec<serve::Served>),
     /// So many dead letters.
     Redriven(u64),
+    Walk(walk::Answer),
     UnknownDelivery,
     /// A receipt that says nothing new.
     Known,

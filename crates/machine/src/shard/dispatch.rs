@@ -4,12 +4,13 @@
 //! the dispatcher will walk parcel by parcel; explicit recipients get their in-app delivery at once, because being taken
 //! is being visible. Goes to: tables, and to the dispatcher as an offer.
 
+use super::walk::pass;
 use super::{Derived, Offer, ledgers};
 use crate::parcel::{Collector, Words};
 use crate::records::front::Delivery;
 use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
 use crate::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
-use crate::tables::{put, taken, tally};
+use crate::tables::{put, taken, tally, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::State;
@@ -47,6 +48,14 @@ pub(super) fn begin_listed(
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     begun.work(view, To::List(list), derived)
+}
+
+pub(super) fn begin_walked(
+    view: &mut View<'_>,
+    begun: &Begun,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    begun.work(view, To::Walked, derived)
 }
 
 pub(super) fn begin_given(
@@ -88,6 +97,7 @@ pub(super) fn halt(view: &mut View<'_>, tenant: TenantId, event: Ulid, why: Halt
     let Some((arrival, _)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
     if work::leaves(view, tenant, arrival)? && work::halted(view, tenant, arrival)?.is_none() {
         put(view, work::halt_key(tenant, arrival), &why);
+        pass::stop(view, tenant, arrival)?;
     }
     Ok(())
 }
@@ -96,5 +106,8 @@ pub(super) fn halt(view: &mut View<'_>, tenant: TenantId, event: Ulid, why: Halt
 pub(super) fn close(view: &mut View<'_>, work: WorkId) -> Result<(), TablesError> {
     let Some(row) = work::find(view, work)? else { return Ok(()) };
     view.delete(work.key());
+    if row.to == To::Walked {
+        walk::let_go(view, work.tenant, work.arrival)?;
+    }
     tally::close_work(view, work.tenant, row.terms.lane)
 }

@@ -10,8 +10,8 @@ use super::intend;
 use super::serve::Known;
 use crate::columns::counts::{self, Count, Counts};
 use crate::columns::{self, Column};
-use crate::tables::respect;
 use crate::tables::work::{Terms, WorkId};
+use crate::tables::{respect, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::Step;
@@ -77,17 +77,26 @@ pub(super) struct Gate<'a, 'v> {
     ask: Ask,
     defaults: &'a Defaults,
     clocks: Clocks,
+    /// A bulk send may be told to.
+    ignores_quiet_hours: bool,
 }
 
 impl<'a, 'v> Gate<'a, 'v> {
-    pub(super) fn new(view: &'a View<'v>, work: WorkId, terms: Terms, known: Known<'a>) -> Self {
+    pub(super) fn new(
+        view: &'a View<'v>,
+        work: WorkId,
+        terms: Terms,
+        known: Known<'a>,
+    ) -> Result<Self, TablesError> {
         let Known { policies, now } = known;
+        let walk = walk::find(view, work.tenant, work.arrival)?;
+        let ignores_quiet_hours = walk.is_some_and(|row| row.walk.ignores_quiet_hours);
         let is_marketing = terms.category == CategoryId::of(MARKETING);
         let defaults = policies.defaults(work.tenant);
         let usual = chosen(defaults.choice(terms.category, CategoryChoice::default()));
         let policy = policies.of(work.tenant, terms.category).gates(usual);
         let ask = Ask { lane: terms.lane, is_marketing, policy, ..Ask::new(work.channel) };
-        Self { view, work, terms, ask, defaults, clocks: Clocks::at(now) }
+        Ok(Self { view, work, terms, ask, defaults, clocks: Clocks::at(now), ignores_quiet_hours })
     }
 
     /// Each of these users, who ascend: a row for every 64 of them, one for every 32 of those who have a limit, one more for
@@ -156,6 +165,10 @@ impl<'a, 'v> Gate<'a, 'v> {
         };
         let profile = column.respect.profile();
         let profile = profile.map(|profile| self.defaults.under(profile, column.respect.said()));
+        let profile = profile.map(|profile| match self.ignores_quiet_hours {
+            true => Profile { quiet: None, ..profile },
+            false => profile,
+        });
         let Counts { limit, used } = counts;
         let person = Person { profile, choice, caps: limit.caps, used };
         let ask = Ask { pace: limit.pace, ..self.ask };

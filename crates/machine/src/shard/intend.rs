@@ -10,7 +10,7 @@
 use super::collect::Collecting;
 use super::gate::{Asked, Decision, Gate, Wish};
 use super::serve::{Decided, Known, Served};
-use super::{Derived, dispatch, ledgers, replan};
+use super::{Derived, Offer, dispatch, ledgers, replan};
 use crate::columns::Reach;
 use crate::columns::counts::{self, Count};
 use crate::parcel::{Collector, Member, Members, Words};
@@ -18,7 +18,7 @@ use crate::records::delivery::{Counted, Intend};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
 use crate::tables::work::{self, Halt, Terms, To, WorkId, WorkRow};
-use crate::tables::{endpoint, put, tally};
+use crate::tables::{endpoint, put, tally, walk};
 use crate::view::View;
 use fantail_ports::lists::ListKey;
 use fantail_ports::tables::TablesError;
@@ -72,12 +72,16 @@ pub(super) fn plan(
     let Some(row) = work::find(view, work)? else { return Ok(Decided::nothing()) };
     let halted = work::halted(view, work.tenant, work.arrival)?;
     let stop = stopped(halted, row.terms, now);
-    if let (Some(code), To::List(_)) = (stop, row.to) {
+    if let (Some(code), To::List(_) | To::Walked) = (stop, row.to) {
         // Who was never looked at was never promised anything.
         let record = ShardRecord::Closed { work, code: code.1.to_owned() };
         return Ok(Decided { records: vec![record], ..Decided::nothing() });
     }
     let mut found = gather(view, work, &row, deliveries_max, known)?;
+    if found.is_early() {
+        // The walk has found nobody else yet; it offers the work again when it has.
+        return Ok(Decided { looked_at: found.scanned, ..Decided::nothing() });
+    }
     let parcel = ParcelId::of(work, row.next);
     let named = if row.to == To::Given { found.members.users().len() } else { 0 };
     let mut collecting = Collecting::new(view, parcel, (row.event, row.terms, named), known);
@@ -88,7 +92,7 @@ pub(super) fn plan(
     let sends = sends(&found.members, &verdicts, |_| 1);
     let decided = u32::try_from(found.members.count()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: row.event, terms: row.terms, round: 1, sends, decided };
-    let more = found.next.is_some();
+    let more = found.next.is_some() && !found.has_caught_up;
     let record = ShardRecord::Intend(Intend {
         work,
         next: found.next,
@@ -120,6 +124,15 @@ struct Found {
     unreached: u64,
     /// Users that were looked at.
     scanned: usize,
+    /// The walk that finds them has found nobody else yet.
+    has_caught_up: bool,
+}
+
+impl Found {
+    /// There is nothing to decide about now.
+    fn is_early(&self) -> bool {
+        self.has_caught_up && self.members.count() == 0 && self.unreached == 0
+    }
 }
 
 impl Found {
@@ -153,14 +166,18 @@ fn gather(
     let (mut next, mut unreached, mut scanned) = (Some(row.next), 0, 0);
     let given = match row.to {
         To::Given => work::given(view, work.tenant, work.arrival)?,
-        To::List(_) => Vec::new(),
+        To::List(_) | To::Walked => Vec::new(),
     };
-    let mut gate = Gate::new(view, work, row.terms, known);
+    let is_walking = row.to == To::Walked
+        && walk::find(view, work.tenant, work.arrival)?.is_some_and(|walk| !walk.is_over());
+    let mut has_caught_up = false;
+    let mut gate = Gate::new(view, work, row.terms, known)?;
     'chunks: while let Some(from) = next.filter(|_| scanned < PARCEL_USERS_SCANNED_MAX) {
         let chunk = Chunk { view, work, given: &given };
         let (users, after) = chunk.users(row.to, from)?;
         scanned += users.len().max(1);
-        next = after;
+        has_caught_up = is_walking && after.is_none();
+        next = if has_caught_up { users.last().map(|last| UserNo(last.0 + 1)).or(next) } else { after };
         for (user, Asked { mut devices, decision, wish, .. }) in users.iter().zip(gate.ask(&users)?) {
             if devices.is_empty() && row.to == To::Given {
                 // Whoever was named and has none is still told about.
@@ -170,13 +187,16 @@ fn gather(
             // A user with more devices than there are permits would never get a turn.
             let room = (deliveries_max as usize).max(if collector.count() == 0 { devices.len() } else { 0 });
             if !collector.add(*user, &devices, room) {
-                next = Some(*user);
+                (next, has_caught_up) = (Some(*user), false);
                 break 'chunks;
             }
             decisions.extend(devices.iter().map(|_| (decision, wish)));
         }
+        if has_caught_up {
+            break;
+        }
     }
-    Ok(Found { members: collector.finish(), decisions, next, unreached, scanned })
+    Ok(Found { members: collector.finish(), decisions, next, unreached, scanned, has_caught_up })
 }
 
 struct Chunk<'a, 'v> {
@@ -195,6 +215,11 @@ impl Chunk<'_, '_> {
                 return Ok((users.iter().copied().take(CHUNK).collect(), users.get(CHUNK).copied()));
             }
             To::List(list) => ListKey { tenant: self.work.tenant, list },
+            To::Walked => {
+                let (users, more) = walk::members_from(self.view, self.work, from, CHUNK)?;
+                let next = users.last().filter(|_| more).map(|last| UserNo(last.0 + 1));
+                return Ok((users, next));
+            }
         };
         let after = from.0.checked_sub(1).map(UserNo);
         let members = self.view.lists()?.members(list, after, CHUNK)?;
@@ -307,7 +332,14 @@ pub(super) fn apply(
         Some(next) => {
             row.next = next;
             put(view, intend.work.key(), &row);
+            if row.to == To::Walked {
+                walk::let_go(view, parcel.tenant, parcel.arrival)?;
+            }
         }
+    }
+    if row.to == To::Walked {
+        // There may be room for those who come next.
+        derived.offers.push(Offer::Walk);
     }
     Ok(())
 }

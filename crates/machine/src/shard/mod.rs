@@ -30,6 +30,8 @@ mod sweep;
 pub mod wake;
 pub mod windows;
 
+pub mod walk;
+
 pub mod inbox;
 
 pub use ask::{ShardAnswer, ShardAsk};
@@ -76,6 +78,7 @@ pub fn plan(
         ShardAsk::Mark { tenant, user, mark } => mark::plan(view, tenant, user, mark, now),
         ShardAsk::Reported { sizes } => Ok(Planned::one(ShardRecord::Reported { sizes }, ShardAnswer::Noted)),
         ShardAsk::Shredded { keys } => Ok(Planned::one(ShardRecord::Shredded { keys }, ShardAnswer::Noted)),
+        ShardAsk::Walk(ask) => walk::plan(view, ask, serve::Known { policies, now }),
         ShardAsk::Told { told, from } => told::plan(view, told, from),
         ShardAsk::Untell { tenant, webhook } => told::plan_untell(view, tenant, webhook),
         ShardAsk::Expire { tenant, retention_days, swept } => {
@@ -126,6 +129,8 @@ pub struct Derived {
 /// Something to send or to do. Nothing is lost if nobody hears of it: its row tells a new leader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {
+    /// A walk may go on.
+    Walk,
     Work {
         work: WorkId,
         lane: Priority,
@@ -195,6 +200,7 @@ pub fn apply(
         ShardRecord::Digest(DigestRecord::Digested(digested)) => {
             windows::apply_digested(view, digested, at, derived)
         }
+        ShardRecord::Walk(record) => walk::apply(view, record, at, derived),
         ShardRecord::Told(told) => {
             told::apply(view, told);
             Ok(())

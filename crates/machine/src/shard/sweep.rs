@@ -12,7 +12,7 @@ use crate::Planned;
 use crate::records::delivery::Swept;
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId};
-use crate::tables::{digest, guard, put, taken, tally, track, work};
+use crate::tables::{digest, guard, put, taken, tally, track, walk, work};
 use crate::view::View;
 use fantail_ports::inbox::ArrivalRange;
 use fantail_ports::tables::TablesError;
@@ -108,6 +108,7 @@ pub(super) fn apply(view: &mut View<'_>, swept: &Swept) -> Result<(), TablesErro
         }
         view.delete(work::halt_key(swept.tenant, *arrival));
         view.delete(work::given_key(swept.tenant, *arrival));
+        view.delete(walk::key(swept.tenant, *arrival));
     }
     Ok(())
 }

@@ -5,12 +5,14 @@
 //! Goes to: pages of taken events, pointers, inbox windows, retractions. The watermark per front moves with it,
 //! so a crash between append and answer repeats nothing and loses nothing.
 
-use super::dispatch::{self, Begun};
+use super::dispatch::{self, Begun as Starting};
+use super::walk::pass;
 use super::{Derived, Plan, ShardAnswer};
 use crate::Planned;
 use crate::front::fact::{FrontFact, Said};
 use crate::records::front::Delivery;
 use crate::records::shard::{Given, ShardRecord};
+use crate::records::walk::{Begun, WalkRecord};
 use crate::tables::progress::{self, Progress};
 use crate::tables::taken::{self, First, Page, Reach, TakenEvent};
 use crate::tables::work::Halt;
@@ -18,7 +20,7 @@ use crate::tables::{pointer, put, retracted};
 use crate::view::View;
 use fantail_ports::inbox::{Audience, Window, WindowEvent};
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{Arrival, FrontNo, Millis, Position, ShardNo, TenantId};
+use fantail_rules::ids::{Arrival, FrontNo, Millis, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::TAKE_EVENTS_MAX;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
@@ -52,6 +54,23 @@ pub(super) fn plan(
                 delivery: *delivery,
                 members: members.to_vec(),
             }));
+            continue;
+        }
+        if let Said::Walked { tenant, event, walk, delivery: Some(delivery), is_late } = &fact.said {
+            close(&mut stretch, &mut records);
+            // Whoever is made after this record is not in it; those made by the same batch are.
+            let bound = UserNo(progress::find(view, *tenant)?.users);
+            let begun = Begun {
+                front,
+                position: fact.position,
+                tenant: *tenant,
+                event: *event,
+                is_late: *is_late,
+                delivery: *delivery,
+                walk: (**walk).clone(),
+                bound,
+            };
+            records.push(ShardRecord::Walk(WalkRecord::Begun(begun)));
             continue;
         }
         let (from, _, count) = stretch.unwrap_or((fact.position, fact.position, 0));
@@ -100,7 +119,14 @@ pub(super) fn apply(
         match fact.said {
             Said::Retracted { tenant, event } => retract(view, tenant, event)?,
             Said::Cancelled { tenant, event } => dispatch::halt(view, tenant, event, Halt::Cancelled)?,
-            Said::Listed { .. } | Said::Addressed { .. } | Said::Scheduled { .. } | Said::Other => {}
+            Said::Steered { tenant, event, steer } => {
+                pass::steer(view, tenant, event, steer, at, derived)?;
+            }
+            Said::Listed { .. }
+            | Said::Addressed { .. }
+            | Said::Walked { .. }
+            | Said::Scheduled { .. }
+            | Said::Other => {}
         }
     }
     progress::set_taken(view, front, to);
@@ -120,7 +146,7 @@ pub(super) fn apply_given(
     let events = vec![TakenEvent { event: given.event, reach: Reach::Given }];
     write_page(view, given.tenant, arrival, Page { at, events }, given.is_late);
     if let Some(delivery) = given.delivery {
-        let work = Begun { tenant: given.tenant, arrival, event: given.event, delivery };
+        let work = Starting { tenant: given.tenant, arrival, event: given.event, delivery };
         dispatch::begin_given(view, &work, &given.members, at, derived)?;
     }
     let audience = Audience::Members(given.members.clone());
@@ -154,7 +180,7 @@ fn arrive(
         if let (Some(delivery), Reach::Written(list) | Reach::Pointer(list)) = (*delivery, taken.reach) {
             dispatch::begin_listed(
                 view,
-                &Begun { tenant, arrival, event: taken.event, delivery },
+                &Starting { tenant, arrival, event: taken.event, delivery },
                 list,
                 derived,
             )?;

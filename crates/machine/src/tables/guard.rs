@@ -78,7 +78,7 @@ pub fn guarded(
 ) -> Result<Vec<Arrival>, TablesError> {
     let (mut arrivals, mut through) = (BTreeSet::new(), Arrival(u64::MAX));
     // Whatever has a ledger has a tally.
-    for family in [Family::Tally, Family::WorkMembers, Family::Halted] {
+    for family in [Family::Tally, Family::WorkMembers, Family::Halted, Family::Walk] {
         let from = Key::new(family, tenant).u64(behind.0.saturating_add(1)).finish();
         let range = KeyRange { from: &from, to: &Key::new(family, tenant).end() };
         let found = collect(tables, range, Order::Ascending, limit, |key, _| {

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 
 pub mod policy;
 pub mod root;
+pub mod segment;
 pub mod template;
 pub mod webhook;
 
@@ -42,6 +43,7 @@ pub mod guard;
 pub mod ledger;
 pub mod tally;
 pub mod track;
+pub mod walk;
 pub mod window;
 pub mod work;
 
@@ -60,6 +62,7 @@ pub enum Family {
     WebhookFailing = 9,
     Category = 10,
     Defaults = 11,
+    Segment = 12,
     FrontState = 16,
     Idempotency = 17,
     Event = 18,
@@ -68,6 +71,7 @@ pub enum Family {
     Scheduled = 21,
     CancellationKey = 22,
     ScheduledCount = 23,
+    Bulk = 24,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,
@@ -109,6 +113,11 @@ pub enum Family {
     WindowLatest = 77,
     Digest = 78,
     Storm = 79,
+    Walk = 80,
+    WalkPart = 81,
+    UploadPage = 82,
+    Upload = 83,
+    WalkOpen = 84,
     EndpointDetails = 92,
     Erasure = 87,
     Address = 96,

@@ -6,11 +6,11 @@
 //!                           zone: varint, before: option (changed: millis, locale: text)
 //! ```
 
-use super::{Family, Key, Row, get};
+use super::{Family, Key, Row, collect, get, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::respect::read_zone;
 use fantail_ports::keyring::Sealed;
-use fantail_ports::tables::{Tables, TablesError};
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{Lookup, Millis, TenantId, UserNo};
 use fantail_rules::zone::ZoneNo;
 
@@ -65,6 +65,18 @@ pub fn number(tables: &dyn Tables, tenant: TenantId, lookup: Lookup) -> Result<O
 
 pub fn find(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<Option<UserRow>, TablesError> {
     get(tables, &key(tenant, user))
+}
+
+/// Users at or above one number and below another, ascending.
+pub fn between(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    users: std::ops::Range<u64>,
+) -> Result<Vec<(UserNo, UserRow)>, TablesError> {
+    let (from, to) = (key(tenant, UserNo(users.start)), key(tenant, UserNo(users.end)));
+    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, usize::MAX, |key, row| {
+        Ok((UserNo(tail_u64(key, UserRow::NAME)?), UserRow::decode(row)?))
+    })
 }
 
 impl Row for UserRef {

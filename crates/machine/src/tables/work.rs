@@ -3,7 +3,7 @@
 //! ```text
 //! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, category: 8, expires, group: 8, next: user,
 //!                                       to
-//!                                       to = 0 list: 16 | 1 (the members of row 51)
+//!                                       to = 0 list: 16 | 1 (the members of row 51) | 2 (parts of a walk)
 //! 51 tenant arrival: u64             -> members: ascending      explicit recipients; stays as long as the ledgers
 //! 52 tenant arrival: u64             -> why: u8                 nothing more of it is sent
 //! ```
@@ -54,6 +54,8 @@ pub enum To {
     List(ListId),
     /// Named one by one.
     Given,
+    /// Chosen by a segment: the parts of `walk`.
+    Walked,
 }
 
 /// Why nothing more of an event is sent. Frozen numbers.
@@ -180,6 +182,7 @@ impl Row for WorkRow {
         match self.to {
             To::List(list) => w.u8(0).list_id(list),
             To::Given => w.u8(1),
+            To::Walked => w.u8(2),
         };
     }
 
@@ -191,6 +194,7 @@ impl Row for WorkRow {
             to: match r.u8()? {
                 0 => To::List(r.list_id()?),
                 1 => To::Given,
+                2 => To::Walked,
                 other => return Err(Malformed::Tag(other)),
             },
         })

@@ -124,7 +124,7 @@ fn tier(node: &Node) -> Tier {
     match Stamped::<FrontRecord>::decode(bytes).unwrap().record {
         FrontRecord::Admitted(admitted) => match admitted.audience {
             Audience::Listed { tier, .. } => tier,
-            Audience::Addressed(_) => panic!("not for a list"),
+            Audience::Addressed(_) | Audience::Walked(_) => panic!("not for a list"),
         },
         other => panic!("{other:?}"),
     }

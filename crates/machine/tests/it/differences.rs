@@ -8,9 +8,10 @@ use fantail_machine::records::Stamped;
 use fantail_machine::records::difference::{Difference, hash};
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::root::{RootRecord, Tenant};
+use fantail_machine::records::segment::{SegmentPut, UploadId};
 use fantail_machine::records::webhook::WebhookPut;
 use fantail_machine::root::template::Expect;
-use fantail_machine::root::{RootAsk, webhook};
+use fantail_machine::root::{RootAsk, segment, webhook};
 use fantail_machine::tables::policy::{CategoryRow, DefaultsRow};
 use fantail_machine::tables::root::{ApiKeyRow, api_key, tenant_key};
 use fantail_machine::tables::template;
@@ -36,6 +37,9 @@ fn of_root(node: &Node) -> BTreeMap<String, Vec<Difference>> {
             RootRecord::TemplatePut(put) => (format!("template {}", put.id), put.difference),
             RootRecord::TemplateActivated(set) => (format!("template {}", set.id), set.difference),
             RootRecord::TemplateGone { id, difference, .. } => (format!("template {id}"), difference),
+            RootRecord::SegmentPut(put, difference) => (format!("segment {}", put.name), difference),
+            RootRecord::SegmentListed(set) => (format!("segment {}", set.name), set.difference),
+            RootRecord::SegmentGone { id, difference, .. } => (format!("segment {id}"), difference),
             RootRecord::CategoryPut(put) => (format!("category {}", put.name), put.difference),
             RootRecord::CategoryGone { name, difference, .. } => (format!("category {name}"), difference),
             RootRecord::DefaultsPut(put) => ("defaults".to_owned(), put.difference),
@@ -85,6 +89,12 @@ fn changes_of_the_control_plane_link_up() {
     let put = WebhookPut { tenant: TENANT, id: "wh_2".into(), target, url, events: 7 };
     node.root(RootAsk::Webhook(webhook::Ask::Put(put)));
     node.root(RootAsk::Webhook(webhook::Ask::Delete { tenant: TENANT, id: "wh_2".into() }));
+    let put = SegmentPut { tenant: TENANT, name: "s".into(), filter: None, note: String::new() };
+    node.root(RootAsk::Segment(segment::Ask::Put(put.clone())));
+    node.root(RootAsk::Segment(segment::Ask::Put(put)));
+    let (name, list) = ("s".to_owned(), UploadId([7; 16]));
+    node.root(RootAsk::Segment(segment::Ask::List { tenant: TENANT, name, list, members: 3 }));
+    node.root(RootAsk::Segment(segment::Ask::Delete { tenant: TENANT, name: "s".into() }));
     for text in [1, 2] {
         node.now = node.now.plus(5);
         templates::put(&mut node, "order", Expect::Present, text);
@@ -111,6 +121,7 @@ fn changes_of_the_control_plane_link_up() {
     let key = webhook_table::key(TENANT, "wh_1");
     check_linked("webhook", &all["webhook wh_1"], 3, stored::<WebhookRow>(&node, &key));
     check_linked("webhook", &all["webhook wh_2"], 2, None);
+    check_linked("segment", &all["segment s"], 3, None);
     check_linked("category", &all["category gone"], 2, None);
     let key = policy::category_key(TENANT, "likes");
     check_linked("category", &all["category likes"], 2, stored::<CategoryRow>(&node, &key));

@@ -11,6 +11,7 @@ use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, lookup
 use crate::policies;
 use crate::respect;
 use crate::templates;
+use crate::walks;
 use crate::webhooks;
 use fantail_machine::columns::counts::Count;
 use fantail_machine::directory::DirectoryAsk;
@@ -83,12 +84,12 @@ fn released_records_are_still_read() {
 
 #[test]
 fn every_record_kind_has_a_fixture() {
-    assert_eq!(tags(&root_examples()), (1..=7).chain(10..=12).chain(40..=43).collect());
-    assert_eq!(tags(&front_examples()), (1..=7).chain([17]).collect());
+    assert_eq!(tags(&root_examples()), (1..=7).chain(10..=12).chain(20..=22).chain(40..=43).collect());
+    assert_eq!(tags(&front_examples()), (1..=8).chain([17]).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
     assert_eq!(
         tags(&shard_examples()),
-        (1..=15).chain(20..=26).chain(30..=32).chain(40..=45).chain([60]).collect()
+        (1..=15).chain(20..=26).chain(30..=32).chain(40..=45).chain(50..=53).chain([60]).collect()
     );
 }
 
@@ -114,7 +115,7 @@ fn row_bytes_are_the_released_ones() {
         });
     }
     let expected =
-        (1..=11).chain(16..=23).chain(32..=60).chain(62..=65).chain(73..=79).chain([87, 92, 96, 97]);
+        (1..=12).chain(16..=24).chain(32..=60).chain(62..=65).chain(73..=84).chain([87, 92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -175,6 +176,7 @@ fn history() -> Node {
     digests::history(&mut node, 20);
     node.shard(ShardAsk::Erase { tenant: TENANT, lookup: lookup(15), erasure: Ulid(9), entries: 2 });
     policies::history(&mut node);
+    walks::history(&mut node);
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");
@@ -283,6 +285,7 @@ fn root_examples() -> Vec<RootRecord> {
         RootRecord::WebhookFailing { tenant, id: "wh_1".into(), is_failing: true },
     ];
     all.extend(policies::examples(tenant));
+    all.extend(walks::root_examples(tenant, difference));
     all
 }
 
@@ -335,6 +338,8 @@ fn front_examples() -> Vec<FrontRecord> {
             event: Ulid(0x0102_0304),
             contents: vec![Personal { shard: ShardNo(3), user: UserNo(500), content: sealed(7) }],
         },
+        walks::steered(tenant),
+        admitted(Audience::Walked(Box::new(walks::walk())), Options::default()),
         FrontRecord::Retracted { tenant, event: Ulid(0x0102_0304) },
         FrontRecord::Cancelled { tenant, event: Ulid(0x0102_0304) },
         FrontRecord::Counted {
@@ -409,6 +414,7 @@ fn shard_examples() -> Vec<ShardRecord> {
     ]
     .into_iter()
     .chain(delivery_examples())
+    .chain(walks::examples(tenant))
     .chain(respect::examples(tenant, user))
     .chain(digests::examples(tenant, user))
     .chain(erasures::examples(tenant, user))

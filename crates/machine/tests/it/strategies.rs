@@ -12,8 +12,10 @@ use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Released, Size};
 use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
+use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
+use fantail_machine::records::walk::{Delisted, Enlisted, Passed, WalkRecord};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
 use fantail_machine::tables::directory::{AddressRow, Suppression};
 use fantail_machine::tables::ledger::{LedgerRow, ParcelId, Standing};
@@ -165,6 +167,28 @@ fn template_record() -> impl Strategy<Value = RootRecord> {
     ]
 }
 
+fn segment_record() -> impl Strategy<Value = RootRecord> {
+    let name = || (tenant(), any::<String>());
+    prop_oneof![
+        (name(), option::of(any::<String>()), any::<String>(), difference()).prop_map(
+            |((tenant, name), filter, note, difference)| {
+                RootRecord::SegmentPut(SegmentPut { tenant, name, filter, note }, difference)
+            }
+        ),
+        (name(), any::<[u8; 16]>(), any::<u64>(), difference()).prop_map(
+            |((tenant, name), list, members, difference)| {
+                let list = UploadId(list);
+                RootRecord::SegmentListed(SegmentListed { tenant, name, list, members, difference })
+            }
+        ),
+        (name(), difference()).prop_map(|((tenant, id), difference)| RootRecord::SegmentGone {
+            tenant,
+            id,
+            difference
+        }),
+    ]
+}
+
 fn webhook_record() -> impl Strategy<Value = RootRecord> {
     let name = || (tenant(), any::<String>());
     prop_oneof![
@@ -198,6 +222,7 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
             .prop_map(|(tenant, id, difference)| RootRecord::KeyRevoked { tenant, id, difference }),
         template_record(),
         webhook_record(),
+        segment_record(),
         policy_record(),
     ]
 }
@@ -576,9 +601,40 @@ pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
         6 => delivery_record(),
         3 => endpoint_record(),
         1 => told_record(),
+        1 => walk_record(),
         2 => respect_record(),
         2 => digest_record(),
     ]
+}
+
+fn walk_record() -> impl Strategy<Value = ShardRecord> {
+    let list = || any::<[u8; 16]>().prop_map(UploadId);
+    let users = btree_set(any::<u64>(), 0..8).prop_map(|users| users.into_iter().map(UserNo).collect());
+    let pages = btree_set(any::<u64>(), 0..8).prop_map(|pages| pages.into_iter().collect());
+    prop_oneof![
+        passed(),
+        (tenant(), list(), users).prop_map(|(tenant, list, users)| WalkRecord::Enlisted(Enlisted {
+            tenant,
+            list,
+            users
+        })),
+        (tenant(), list(), pages, any::<bool>()).prop_map(|(tenant, list, pages, is_last)| {
+            WalkRecord::Delisted(Delisted { tenant, list, pages, is_last })
+        }),
+    ]
+    .prop_map(ShardRecord::Walk)
+}
+
+fn passed() -> impl Strategy<Value = WalkRecord> {
+    let members = btree_set(any::<u64>(), 0..8).prop_map(|users| users.into_iter().map(UserNo).collect());
+    let skipped = vec((any::<String>(), any::<u64>()), 0..4);
+    (tenant(), arrival(), user(), any::<u64>(), members, skipped, any::<(u64, bool)>()).prop_map(
+        |(tenant, arrival, next, looked_at, members, skipped, (paced_until, is_end))| {
+            let paced_until = Millis(paced_until);
+            let passed = Passed { tenant, arrival, next, looked_at, members, skipped, paced_until, is_end };
+            WalkRecord::Passed(passed)
+        },
+    )
 }
 
 fn told_record() -> impl Strategy<Value = ShardRecord> {

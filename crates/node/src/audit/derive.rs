@@ -20,7 +20,7 @@ use fantail_machine::records::difference::Difference;
 use fantail_machine::records::digest::DigestRecord;
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::erasure::{Erasure, Step};
-use fantail_machine::records::front::FrontRecord;
+use fantail_machine::records::front::{FrontRecord, Steer};
 use fantail_machine::records::respect::{Consented, Preferred};
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::ShardRecord;
@@ -133,6 +133,15 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
             let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
             Said::changed(by, switched.tenant, action, switched.id, switched.difference)
         }
+        RootRecord::SegmentPut(put, difference) => {
+            Said::changed(by, put.tenant, "segment.put", put.name, difference)
+        }
+        RootRecord::SegmentListed(listed) => {
+            Said::changed(by, listed.tenant, "segment.upload", listed.name, listed.difference)
+        }
+        RootRecord::SegmentGone { tenant, id, difference } => {
+            Said::changed(by, tenant, "segment.delete", id, difference)
+        }
         // Nobody did that.
         RootRecord::WebhookFailing { .. } => return Vec::new(),
     };
@@ -154,6 +163,14 @@ fn of_front(by: &Actor, record: FrontRecord) -> Vec<Said> {
         }
         // It was accepted when it was asked for; from here on the shards tell.
         FrontRecord::Released(_) => Vec::new(),
+        FrontRecord::Steered { tenant, event, steer } => {
+            let action = match steer {
+                Steer::Pause => "bulk.pause",
+                Steer::Resume => "bulk.resume",
+                Steer::Pace(_) => "bulk.pace",
+            };
+            vec![Said::action(by, tenant, action, event.to_string())]
+        }
         FrontRecord::Counted { .. }
         | FrontRecord::Forgotten { .. }
         | FrontRecord::Unsaid { .. }
@@ -244,6 +261,7 @@ async fn of_shard(
             DigestRecord::Collected(_) | DigestRecord::Closed(_) | DigestRecord::Digested(_),
         )
         | ShardRecord::EndpointPut { .. }
+        | ShardRecord::Walk(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }

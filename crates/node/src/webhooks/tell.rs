@@ -85,6 +85,7 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         | ShardRecord::EndpointState { .. }
         | ShardRecord::EndpointGone { .. }
         | ShardRecord::Told(_)
+        | ShardRecord::Walk(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }

@@ -9,6 +9,7 @@ mod audit;
 mod audit_of_user;
 mod auth;
 mod books;
+mod bulk;
 #[cfg(target_os = "linux")]
 mod caps;
 mod categories;

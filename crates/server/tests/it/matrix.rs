@@ -23,6 +23,8 @@ fn path_of(route: &Route, event: &str, slug: &str) -> String {
         ("{slug}", slug),
         ("{key}", "000000000000"),
         ("{webhook}", "wh_0"),
+        ("{segment}", "vips"),
+        ("{bulk}", event),
         ("{page}", "forbidden"),
         ("{device}", "phone"),
         ("{channel}", "email"),

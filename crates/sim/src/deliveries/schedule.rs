@@ -71,6 +71,7 @@ impl Schedule {
                 self.news.push((place, News::CalledOff(*event)));
             }
             FrontRecord::Counted { .. }
+            | FrontRecord::Steered { .. }
             | FrontRecord::Forgotten { .. }
             | FrontRecord::Unsaid { .. }
             | FrontRecord::Part { .. } => {}

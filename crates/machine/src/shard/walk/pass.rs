@@ -1,0 +1,251 @@
+//! A walk goes over the users of a shard: whom it passes is decided once, and recorded.
+//!
+//! Comes from: `take`, with an event for a segment; then the node, which has asked the segment about the next users. Decides:
+//! whether the walk may go on, and who of those chosen wants none of it. Goes to: `Begun` and `Passed`; the members behind
+//! the cursor are a part, which the work of every channel passes like any other audience.
+//!
+//! What must never happen: a user who is passed twice, or not at all; somebody who came after the walk began.
+
+use super::super::dispatch::Begun as Starting;
+use super::super::gate::Gate;
+use super::super::serve::Known;
+use super::super::{Derived, Offer, dispatch, intend, take};
+use super::{Answer, Pass, Plan, planned};
+use crate::records::walk::{Begun, Pace, Passed, WalkRecord};
+use crate::tables::walk::{self, Part, WalkRow, WalkState};
+use crate::tables::{progress, put, taken, work};
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::attempt::Step;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
+use fantail_rules::limits::WALK_PARTS_AHEAD_MAX;
+use fantail_rules::policy::Policies;
+use fantail_rules::ulid::Ulid;
+use std::collections::BTreeMap;
+
+/// How many, by reason.
+type Skipped = Vec<(String, u64)>;
+/// How many can be told by a channel, and why the others cannot.
+pub type Surveyed = (ChannelKind, u64, BTreeMap<&'static str, u64>);
+
+/// Why a walk does not go on now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// It is over, or not here.
+    Over,
+    Paused,
+    /// Deliveries have to catch up.
+    Ahead,
+    /// Not before this.
+    Until(Millis),
+    /// Somebody else was faster.
+    Elsewhere,
+}
+
+#[must_use]
+pub fn held(row: &WalkRow, now: Millis) -> Option<Held> {
+    match row.state {
+        WalkState::Done | WalkState::Stopped => Some(Held::Over),
+        WalkState::Paused => Some(Held::Paused),
+        WalkState::Running if row.ahead >= WALK_PARTS_AHEAD_MAX => Some(Held::Ahead),
+        WalkState::Running if now < row.paced_until => Some(Held::Until(row.paced_until)),
+        WalkState::Running => None,
+    }
+}
+
+pub(super) fn plan(view: &View<'_>, pass: &Pass, known: Known<'_>) -> Result<Plan, TablesError> {
+    let now = known.now;
+    let Pass { tenant, arrival, .. } = *pass;
+    let Some(row) = walk::find(view, tenant, arrival)? else {
+        return Ok(planned(std::iter::empty(), Answer::Held(Held::Over)));
+    };
+    let held = held(&row, now).or((row.next != pass.from).then_some(Held::Elsewhere));
+    if let Some(held) = held {
+        return Ok(planned(std::iter::empty(), Answer::Held(held)));
+    }
+    let halted = work::halted(view, tenant, arrival)?;
+    if intend::stopped(halted, row.delivery.terms, now).is_some() {
+        let passed = Passed {
+            tenant,
+            arrival,
+            next: row.next,
+            looked_at: 0,
+            members: Vec::new(),
+            skipped: Vec::new(),
+            paced_until: row.paced_until,
+            is_end: true,
+        };
+        return Ok(planned(std::iter::once(WalkRecord::Passed(passed)), Answer::Passed { is_end: true }));
+    }
+    let (members, skipped) = if row.walk.excludes_opted_out {
+        wanted(view, (tenant, arrival), &row, &pass.members, known)?
+    } else {
+        (pass.members.clone(), Vec::new())
+    };
+    let (next, is_end) = (pass.next, pass.next >= row.bound);
+    let cost_ms = match row.walk.pace {
+        Pace::Free => 0,
+        Pace::PerSecond(rate) => {
+            members.len() as u64 * 1_000 * u64::from(pass.shards) / u64::from(rate.max(1))
+        }
+        Pace::Over(ms) => (next.0 - row.next.0).saturating_mul(ms) / row.bound.0.max(1),
+    };
+    let paced_until = row.paced_until.max(now).plus(cost_ms);
+    let looked_at = next.0 - row.next.0;
+    let passed = Passed { tenant, arrival, next, looked_at, members, skipped, paced_until, is_end };
+    Ok(planned(std::iter::once(WalkRecord::Passed(passed)), Answer::Passed { is_end }))
+}
+
+/// Who of these can be told by some channel, and why the others cannot.
+fn wanted(
+    view: &View<'_>,
+    (tenant, arrival): (TenantId, Arrival),
+    row: &WalkRow,
+    users: &[UserNo],
+    known: Known<'_>,
+) -> Result<(Vec<UserNo>, Skipped), TablesError> {
+    let mut reasons: Vec<Option<&'static str>> = vec![Some(intend::NO_ENDPOINT); users.len()];
+    for work in row.works(tenant, arrival) {
+        let asked = Gate::new(view, work, row.delivery.terms, known)?.ask(users)?;
+        for (reason, asked) in reasons.iter_mut().zip(asked) {
+            if asked.devices.is_empty() || reason.is_none() {
+                continue;
+            }
+            *reason = (asked.decision.step == Step::Suppress).then_some(asked.decision.code);
+        }
+    }
+    let mut skipped: BTreeMap<&'static str, u64> = BTreeMap::new();
+    reasons.iter().flatten().for_each(|reason| *skipped.entry(reason).or_default() += 1);
+    let members = users.iter().zip(&reasons).filter(|(_, reason)| reason.is_none()).map(|(user, _)| *user);
+    let skipped = skipped.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect();
+    Ok((members.collect(), skipped))
+}
+
+/// What the gates would say about these users, by channel: how many can be told, and why the others cannot.
+pub fn survey(
+    view: &View<'_>,
+    row: &WalkRow,
+    tenant: TenantId,
+    users: &[UserNo],
+    policies: &Policies,
+    now: Millis,
+) -> Result<Vec<Surveyed>, TablesError> {
+    let mut found = Vec::new();
+    for work in row.works(tenant, Arrival(u64::MAX - 1)) {
+        let (mut told, mut reasons) = (0, BTreeMap::new());
+        for asked in Gate::new(view, work, row.delivery.terms, Known { policies, now })?.ask(users)? {
+            let reason = match (asked.devices.is_empty(), asked.decision.step) {
+                (true, _) => intend::NO_ENDPOINT,
+                (false, Step::Suppress) => asked.decision.code,
+                (false, _) => {
+                    told += 1;
+                    continue;
+                }
+            };
+            *reasons.entry(reason).or_default() += 1;
+        }
+        found.push((work.channel, told, reasons));
+    }
+    Ok(found)
+}
+
+pub(in crate::shard) fn apply_begun(
+    view: &mut View<'_>,
+    begun: &Begun,
+    at: Millis,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    let Begun { tenant, event, delivery, .. } = *begun;
+    let mut state = progress::find(view, tenant)?;
+    let arrival = state.last.next();
+    state.last = arrival;
+    put(view, progress::key(tenant), &state);
+    let events = vec![taken::TakenEvent { event, reach: taken::Reach::Given }];
+    take::write_page(view, tenant, arrival, taken::Page { at, events }, begun.is_late);
+    let row = WalkRow {
+        event,
+        delivery,
+        walk: begun.walk.clone(),
+        bound: begun.bound,
+        next: UserNo(0),
+        state: WalkState::Running,
+        paced_until: at,
+        begun: at,
+        ahead: 0,
+        looked_at: 0,
+        members: 0,
+        skipped: Vec::new(),
+    };
+    put(view, walk::key(tenant, arrival), &row);
+    view.put(walk::open_key(tenant, arrival), Vec::new());
+    dispatch::begin_walked(view, &Starting { tenant, arrival, event, delivery }, derived)?;
+    derived.offers.push(Offer::Walk);
+    progress::set_taken(view, begun.front, begun.position);
+    Ok(())
+}
+
+pub(super) fn apply(view: &mut View<'_>, passed: &Passed, derived: &mut Derived) -> Result<(), TablesError> {
+    let Passed { tenant, arrival, .. } = *passed;
+    let Some(mut row) = walk::find(view, tenant, arrival)? else { return Ok(()) };
+    row.next = passed.next;
+    row.looked_at += passed.looked_at;
+    row.members += passed.members.len() as u64;
+    row.skip(&passed.skipped);
+    row.paced_until = passed.paced_until;
+    if passed.is_end {
+        row.state = if passed.next >= row.bound { WalkState::Done } else { WalkState::Stopped };
+        view.delete(walk::open_key(tenant, arrival));
+    }
+    if let Some(first) = passed.members.first() {
+        put(view, walk::part_key(tenant, arrival, *first), &Part(passed.members.clone()));
+        row.ahead += 1;
+    }
+    if passed.is_end || !passed.members.is_empty() {
+        let lane = row.delivery.terms.lane;
+        derived.offers.extend(row.works(tenant, arrival).map(|work| Offer::Work { work, lane }));
+    }
+    put(view, walk::key(tenant, arrival), &row);
+    derived.offers.push(Offer::Walk);
+    Ok(())
+}
+
+/// A producer paused it, lets it go on, or changes its pace.
+pub(in crate::shard) fn steer(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    event: Ulid,
+    steer: crate::records::front::Steer,
+    at: Millis,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    use crate::records::front::Steer;
+    let Some((arrival, _)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
+    let Some(mut row) = walk::find(view, tenant, arrival)? else { return Ok(()) };
+    match (steer, row.state) {
+        (Steer::Pause, WalkState::Running) => row.state = WalkState::Paused,
+        (Steer::Resume, WalkState::Paused) => row.state = WalkState::Running,
+        (Steer::Pace(pace), WalkState::Running | WalkState::Paused) => {
+            row.walk.pace = pace;
+            row.paced_until = row.paced_until.min(at);
+        }
+        (Steer::Pause | Steer::Resume | Steer::Pace(_), _) => return Ok(()),
+    }
+    put(view, walk::key(tenant, arrival), &row);
+    derived.offers.push(Offer::Walk);
+    Ok(())
+}
+
+/// Nothing more of its event is sent.
+pub(in crate::shard) fn stop(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    arrival: Arrival,
+) -> Result<(), TablesError> {
+    if let Some(mut row) = walk::find(view, tenant, arrival)?.filter(|row| !row.is_over()) {
+        row.state = WalkState::Stopped;
+        view.delete(walk::open_key(tenant, arrival));
+        put(view, walk::key(tenant, arrival), &row);
+    }
+    Ok(())
+}
