@@ -27,6 +27,7 @@ pub fn of(code: Code) -> &'static str {
         Code::EventNotFound => page!("event-not-found"),
         Code::DeliveryNotFound => page!("delivery-not-found"),
         Code::WebhookNotFound => page!("webhook-not-found"),
+        Code::CategoryNotFound => page!("category-not-found"),
         Code::DeviceNotFound => page!("device-not-found"),
         Code::SuppressionNotFound => page!("suppression-not-found"),
         Code::KeyNotFound => page!("key-not-found"),

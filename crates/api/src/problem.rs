@@ -122,6 +122,10 @@ impl From<Refusal> for Problem {
             Refusal::RespectConflict { current } => {
                 Self::new(Code::VersionConflict, detail).with_version(Some(current))
             }
+            Refusal::PolicyConflict { current } => {
+                Self::new(Code::VersionConflict, detail).with_version(current)
+            }
+            Refusal::UnknownCategory { .. } => Self::new(Code::CategoryNotFound, detail),
             Refusal::TemplateInactive { .. } => Self::new(Code::TemplateInactive, detail),
             Refusal::InvalidTemplate { problems } => template_problem::invalid(problems),
             Refusal::TooManyFollows { .. }
@@ -185,6 +189,8 @@ mod tests {
             (Refusal::UnknownTemplate { template: "t".into() }, "TEMPLATE_NOT_FOUND"),
             (Refusal::UnknownTemplateVersion { template: "t".into(), version: 2 }, "TEMPLATE_NOT_FOUND"),
             (Refusal::TemplateConflict { current: Some(3) }, "VERSION_CONFLICT"),
+            (Refusal::UnknownCategory { category: "c".into() }, "CATEGORY_NOT_FOUND"),
+            (Refusal::PolicyConflict { current: Some(3) }, "VERSION_CONFLICT"),
             (Refusal::TemplateInactive { template: "t".into() }, "TEMPLATE_INACTIVE"),
             (Refusal::InvalidTemplate { problems: vec![] }, "INVALID_TEMPLATE"),
             (Refusal::TooManyEndpoints { user: "u".into(), limit: 1 }, "LIMIT_REACHED"),

@@ -1,6 +1,7 @@
 //! The table of all routes. Whatever is not here does not exist.
 
 mod audit;
+mod categories;
 mod endpoints;
 mod inbox;
 mod respect;
@@ -63,6 +64,7 @@ static ALL: [Route;
         + ENDPOINTS.len()
         + inbox::ROUTES.len()
         + respect::ROUTES.len()
+        + categories::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
         + webhooks::ROUTES.len()] = joined(&[
@@ -71,6 +73,7 @@ static ALL: [Route;
     &ENDPOINTS,
     inbox::ROUTES,
     respect::ROUTES,
+    categories::ROUTES,
     templates::ROUTES,
     audit::ROUTES,
     webhooks::ROUTES,

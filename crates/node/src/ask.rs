@@ -312,6 +312,11 @@ pub enum Refusal {
     TemplateConflict { current: Option<u32> },
     #[error("revision {current} of it is in force")]
     RespectConflict { current: u32 },
+    #[error("no such category: {category}")]
+    UnknownCategory { category: String },
+    /// As of a template.
+    #[error("{}", conflict(*current))]
+    PolicyConflict { current: Option<u32> },
     #[error("{template} is switched off")]
     TemplateInactive { template: String },
     #[error("the template has {} problems", problems.len())]
@@ -345,6 +350,6 @@ pub enum Refusal {
 fn conflict(current: Option<u32>) -> String {
     match current {
         Some(version) => format!("version {version} is in force"),
-        None => "there is no such template".to_owned(),
+        None => "there is nothing yet".to_owned(),
     }
 }

@@ -6,6 +6,7 @@ use fantail_machine::root::Control;
 use fantail_machine::tables::root::ApiKeyRow;
 use fantail_machine::tables::webhook::WebhookRow;
 use fantail_rules::ids::TenantId;
+use fantail_rules::policy::Policies;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -20,6 +21,8 @@ pub struct Snapshot {
     keys: HashMap<String, Arc<KeyView>>,
     /// By tenant and id.
     pub webhooks: BTreeMap<(TenantId, String), Arc<WebhookRow>>,
+    /// What tenants say about categories and the silent.
+    pub policies: Arc<Policies>,
 }
 
 impl Snapshot {
@@ -54,7 +57,8 @@ impl ControlPlane {
         let keys = control.keys.iter().map(|row| (row.key.id.clone(), Arc::new(key_view(row)))).collect();
         let webhook = |row: &WebhookRow| ((row.put.tenant, row.put.id.clone()), Arc::new(row.clone()));
         let webhooks = control.webhooks.iter().map(webhook).collect();
-        let snapshot = Arc::new(Snapshot { tenants, slugs, keys, webhooks });
+        let policies = Arc::new(control.policies.clone());
+        let snapshot = Arc::new(Snapshot { tenants, slugs, keys, webhooks, policies });
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }

@@ -44,6 +44,7 @@ mod devices;
 mod inbox;
 mod known;
 mod people;
+pub mod policies;
 pub mod respect;
 mod templates;
 mod tenants;

@@ -3,6 +3,7 @@
 //! Comes from: `lead` (asks) and `recover` (records). Does: bridges typed asks and bytes.
 //! Goes to: `fantail_machine`, which has all the logic.
 
+use crate::control::ControlPlane;
 use crate::endpoint_tally::EndpointTally;
 use crate::reasons::Stood;
 use fantail_machine::Planned;
@@ -24,7 +25,7 @@ use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
 /// One machine of one partition.
@@ -258,14 +259,18 @@ impl Machine for Directory {
     }
 }
 
-pub struct Shard(pub ShardNo);
+pub struct Shard {
+    pub no: ShardNo,
+    /// Asked when something is planned, so that what a tenant was told is in force is.
+    pub control: Arc<ControlPlane>,
+}
 
 impl Machine for Shard {
     type Ask = ShardAsk;
     type Answer = ShardAnswer;
 
     fn partition(&self) -> PartitionId {
-        PartitionId::Shard(self.0)
+        PartitionId::Shard(self.no)
     }
 
     fn decide(
@@ -298,9 +303,10 @@ impl Machine for Shard {
             | ShardAsk::Prefer { .. }
             | ShardAsk::Consent { .. }
             | ShardAsk::Replan { .. }
-            | ShardAsk::Age { .. } => std::sync::Arc::default(),
+            | ShardAsk::Age { .. } => Arc::default(),
         };
-        let Planned { records, answer } = shard::plan(view, ask, self.0, moment)?;
+        let policies = self.control.now().policies.clone();
+        let Planned { records, answer } = shard::plan(view, ask, self.no, moment, &policies)?;
         for record in records {
             shard::apply(view, &record, moment.now, &facts, &mut batch.derived)?;
             batch.endpoints.count(&record);

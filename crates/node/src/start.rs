@@ -147,7 +147,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let directories = starter.lead_directories(layout, &bells).await?;
     let now = starter.ports.clock.monotonic();
     let dispatch = Arc::new(Dispatch::new((0..layout.shards).map(ShardNo), now));
-    let shards = starter.lead_shards(bells, &tails, &dispatch).await?;
+    let shards = starter.lead_shards(bells, &tails, &dispatch, &plane).await?;
     let Starter { ports, meter, replayed, newest, applied } = starter;
     let clock_behind_ms = compare_clock(newest, &ports, &meter);
     for tenant in plane.now().tenants.keys() {
@@ -253,6 +253,7 @@ impl Starter {
         bells: Bells,
         tails: &BTreeMap<FrontNo, Arc<Tail>>,
         dispatch: &Arc<Dispatch>,
+        plane: &Arc<ControlPlane>,
     ) -> Result<BTreeMap<ShardNo, ShardHandle>, StartError> {
         let mut shards = BTreeMap::new();
         for (shard, bell) in bells {
@@ -265,7 +266,8 @@ impl Starter {
                     bell.ring();
                 }
             });
-            let (queue, _) = self.lead(Shard(shard), tails, settled).await?;
+            let machine = Shard { no: shard, control: plane.clone() };
+            let (queue, _) = self.lead(machine, tails, settled).await?;
             shards.insert(shard, ShardHandle { queue, bell: heard, todos });
         }
         Ok(shards)

@@ -16,7 +16,7 @@ async fn ask(core: &Core, by: &Actor, ask: RootAsk) -> Result<RootAnswer, Refusa
         RootAnswer::UnknownTenant => Err(Refusal::UnknownTenant),
         RootAnswer::UnknownKey => Err(Refusal::UnknownKey),
         RootAnswer::TooMany { limit } => Err(Refusal::TooMany { limit }),
-        RootAnswer::Template(_) | RootAnswer::Webhook(_) => Err(other()),
+        RootAnswer::Template(_) | RootAnswer::Webhook(_) | RootAnswer::Policy(_) => Err(other()),
         done @ (RootAnswer::Layout(_)
         | RootAnswer::Tenant(_)
         | RootAnswer::Key(_)

@@ -56,6 +56,17 @@ pub const DIGEST_ITEMS_MAX: u16 = 1_000;
 pub const DIGEST_ACTORS_MAX: usize = 3;
 /// Longer than a day is a calendar digest.
 pub const DIGEST_WINDOW_SECONDS_MAX: u32 = 86_400;
+/// A key of a category, as it is written; what it comes to is hashed.
+pub const KEY_TEMPLATE_BYTES_MAX: usize = 256;
+/// Categories that a tenant says something about: they are read whole.
+pub const CATEGORIES_PER_TENANT_MAX: usize = 256;
+/// Steps of a fallback chain: there are four ways out.
+pub const FALLBACK_STEPS_MAX: usize = 4;
+/// How long a channel may be waited for. Longer is another notification.
+pub const FALLBACK_SECONDS_MAX: u32 = 86_400;
+pub const THROTTLE_SECONDS_MAX: u32 = 7 * 86_400;
+/// A storm is something of minutes.
+pub const STORM_SECONDS_MAX: u32 = 3_600;
 /// A recurring schedule, written out: every minute of an hour as a list fits.
 pub const CRON_BYTES_MAX: usize = 256;
 /// How far ahead a notification can be scheduled.

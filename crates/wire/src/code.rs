@@ -58,6 +58,7 @@ codes! {
     WebhookNotFound "WEBHOOK_NOT_FOUND" 404 "There is no such webhook";
     KeyNotFound "KEY_NOT_FOUND" 404 "There is no such key";
     TemplateNotFound "TEMPLATE_NOT_FOUND" 404 "There is no such template or version";
+    CategoryNotFound "CATEGORY_NOT_FOUND" 404 "The tenant says nothing about this category";
     TemplateInactive "TEMPLATE_INACTIVE" 409 "The template is switched off";
     VersionConflict "VERSION_CONFLICT" 412 "Another version is in force";
     RouteNotFound "ROUTE_NOT_FOUND" 404 "There is nothing at this path";

@@ -4,6 +4,7 @@
 //! Shapes only: what a value may be is decided where it is accepted. Requests refuse unknown fields, so that a
 //! misspelt option is an error and not a silent default. Names are camelCase and frozen once released.
 
+pub mod category;
 pub mod code;
 pub mod problem;
 pub mod receipt;

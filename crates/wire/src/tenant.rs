@@ -95,6 +95,11 @@ pub enum Scope {
     TemplatesRead,
     #[serde(rename = "templates:write")]
     TemplatesWrite,
+    /// Read what holds for categories and for users who say nothing.
+    #[serde(rename = "categories:read")]
+    CategoriesRead,
+    #[serde(rename = "categories:write")]
+    CategoriesWrite,
     /// Register devices, and nothing else: for keys that apps carry.
     #[serde(rename = "devices:write")]
     DevicesWrite,
@@ -122,6 +127,8 @@ impl Scope {
         Self::UsersWrite,
         Self::TemplatesRead,
         Self::TemplatesWrite,
+        Self::CategoriesRead,
+        Self::CategoriesWrite,
         Self::DevicesWrite,
         Self::WebhooksWrite,
         Self::AuditRead,
@@ -143,6 +150,8 @@ impl Scope {
             Self::UsersWrite => "users:write",
             Self::TemplatesRead => "templates:read",
             Self::TemplatesWrite => "templates:write",
+            Self::CategoriesRead => "categories:read",
+            Self::CategoriesWrite => "categories:write",
             Self::DevicesWrite => "devices:write",
             Self::WebhooksWrite => "webhooks:write",
             Self::AuditRead => "audit:read",

@@ -3,6 +3,7 @@
 
 mod examples;
 mod examples_audit;
+mod examples_categories;
 mod examples_respect;
 mod examples_sent;
 mod examples_templates;

@@ -15,7 +15,7 @@ use crate::v1::batch;
 use crate::v1::event_ask::ask_of;
 use crate::v1::rendering::{self, Scene};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use fantail_node::ask::{Accepted, AudienceAsk, ChannelKind, ChannelSet, EventAsk, Priority, Refusal};
+use fantail_node::ask::{Accepted, AudienceAsk, ChannelKind, ChannelSet, EventAsk, Refusal};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::EVENTS_PER_REQUEST_MAX;
 use fantail_wire::code::Code;
@@ -105,10 +105,10 @@ fn attribute(headers: &HeaderMap, name: &str) -> Result<Option<String>, &'static
 
 async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, Problem> {
     let mut faults = Faults::default();
-    let template = TemplateUse::of(&event);
+    let left_out = LeftOut::of(&event);
     let ask = ask_of(event, Pointer::ROOT, call.node.wall(), &mut faults);
     faults.into_result()?;
-    let ask = filled(tenant, call, ask, template).await?;
+    let ask = filled(tenant, call, ask, left_out).await?;
     auth::require_priority(&call.caller, ask.priority)?;
     call.spend(tenant, cost_of(&ask))?;
     let began = call.node.wall();
@@ -130,12 +130,11 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
 }
 
 async fn many(tenant: TenantId, call: &Call, events: Vec<CloudEvent>) -> Result<Reply, Problem> {
-    let templates: Vec<Option<TemplateUse>> = events.iter().map(TemplateUse::of).collect();
+    let left_out: Vec<LeftOut> = events.iter().map(LeftOut::of).collect();
     let mut asks = Vec::with_capacity(events.len());
-    for (index, (ask, template)) in
-        check_all(events, call.node.wall())?.into_iter().zip(templates).enumerate()
+    for (index, (ask, left_out)) in check_all(events, call.node.wall())?.into_iter().zip(left_out).enumerate()
     {
-        let filled = filled(tenant, call, ask, template).await;
+        let filled = filled(tenant, call, ask, left_out).await;
         asks.push(filled.map_err(|problem| problem.below(&format!("/{index}")))?);
     }
     asks.iter().try_for_each(|ask| auth::require_priority(&call.caller, ask.priority))?;
@@ -158,6 +157,19 @@ fn told(call: &Call, tenant: TenantId, results: &[Result<Accepted, Refusal>], be
     }
 }
 
+/// What an event does not say itself.
+struct LeftOut {
+    template: Option<TemplateUse>,
+    /// The tenant's policy for the category has one.
+    priority: bool,
+}
+
+impl LeftOut {
+    fn of(event: &CloudEvent) -> Self {
+        Self { template: TemplateUse::of(event), priority: event.data.priority.is_none() }
+    }
+}
+
 /// How an event says what is told, other than by saying it.
 struct TemplateUse {
     id: String,
@@ -165,7 +177,6 @@ struct TemplateUse {
     variables: Map<String, Value>,
     /// What the event says itself goes before what the template says.
     has_category: bool,
-    has_priority: bool,
 }
 
 impl TemplateUse {
@@ -176,25 +187,36 @@ impl TemplateUse {
             version: data.template_version,
             variables: data.variables.clone(),
             has_category: data.category.is_some(),
-            has_priority: data.priority.is_some(),
         })
     }
 }
 
-/// An event with what is told: rendered in every locale and variant, here, and frozen.
+/// An event with what it left out, after it was hashed: a repeat says the same, whatever the policies are by then.
 async fn filled(
     tenant: TenantId,
     call: &Call,
     mut ask: EventAsk,
-    template: Option<TemplateUse>,
+    left_out: LeftOut,
 ) -> Result<EventAsk, Problem> {
-    let Some(template) = template else { return Ok(ask) };
+    if let Some(template) = left_out.template {
+        ask = rendered(tenant, call, ask, template).await?;
+    }
+    if left_out.priority {
+        ask.priority = call.node.usual_priority(tenant, &ask.category);
+    }
+    Ok(ask)
+}
+
+/// With what is told: rendered in every locale and variant, here, and frozen.
+async fn rendered(
+    tenant: TenantId,
+    call: &Call,
+    mut ask: EventAsk,
+    template: TemplateUse,
+) -> Result<EventAsk, Problem> {
     let (compiled, version) = call.node.compiled(tenant, &template.id, template.version)?;
     if !template.has_category && !compiled.category().is_empty() {
         ask.category = compiled.category().to_owned();
-    }
-    if !template.has_priority {
-        ask.priority = Priority::of_category(&ask.category);
     }
     ask.channels = rendering::channels_of(&compiled, ask.channels)?;
     // Inboxes show it in any case.

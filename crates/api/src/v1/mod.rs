@@ -5,8 +5,10 @@ pub mod events;
 mod option_ask;
 
 pub mod addresses;
+pub mod categories;
 pub mod consents;
 pub mod deadletters;
+pub mod defaults;
 pub mod devices;
 pub mod notification_ask;
 pub mod notifications;

@@ -129,7 +129,8 @@ impl Draft {
         let of_template = found.as_ref().map(|(_, (compiled, _))| compiled.category().to_owned());
         let category = self.category.take().or(of_template.filter(|category| !category.is_empty()));
         self.ask.category = category.unwrap_or_else(|| "general".to_owned());
-        let priority = self.priority.unwrap_or_else(|| Priority::of_category(&self.ask.category));
+        let usual = || call.node.usual_priority(tenant, &self.ask.category);
+        let priority = self.priority.unwrap_or_else(usual);
         self.ask.priority = priority;
         let kinds: ChannelSet = self.who.iter().filter_map(kind_of).collect();
         let Some((id, (compiled, version))) = found else {

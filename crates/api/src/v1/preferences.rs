@@ -34,7 +34,7 @@ use fantail_wire::preference::{
 use serde_json::{Map, Value};
 
 /// Attempts to merge a patch while others change the same preferences.
-const MERGES_MAX: usize = 16;
+pub const MERGES_MAX: usize = 16;
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     show(tenant, &call)
@@ -102,7 +102,7 @@ fn check_version(expect: Expect, revision: u32) -> Result<(), Problem> {
     if holds { Ok(()) } else { Err(Refusal::RespectConflict { current: revision }.into()) }
 }
 
-fn merged(current: &Preferences, patch: &Map<String, Value>) -> Result<preference::Preferences, Problem> {
+pub fn merged(current: &Preferences, patch: &Map<String, Value>) -> Result<preference::Preferences, Problem> {
     let mut document = serde_json::to_value(current).expect("our shapes are JSON");
     merge(&mut document, &Value::Object(patch.clone()));
     let wanted: Preferences = serde_json::from_value(document)
@@ -188,7 +188,7 @@ fn read_quiet(quiet: &QuietHours, faults: &mut Faults) -> Option<Quiet> {
     Some(Quiet { is_enabled: quiet.enabled, window: Window::new(times, days?)?, zone: zone? })
 }
 
-fn shown(preferences: &preference::Preferences) -> Preferences {
+pub fn shown(preferences: &preference::Preferences) -> Preferences {
     let kinds = Channel::ALL.iter().map(|channel| (*channel, preferences.channels.of(channel_of(*channel))));
     let channels = kinds.filter_map(|(channel, switch)| {
         switch.said().map(|enabled| (channel, ChannelPreference { enabled }))

@@ -4,19 +4,25 @@
 //! profile: u64 little-endian (see `rules::gates::Profile`); revision: u32; categories: u16; flags: u16
 //! categories = the bits of those about which something was said; what it was is in the user's row
 //! flags      = bit 0: the zone was said with the window, and is not that of the profile;
-//!              bit 1: something may wait at a gate until the user wants something else
+//!              bit 1: something may wait at a gate until the user wants something else;
+//!              bits 2 to 6: channels that the user switched on; bit 7: said whether anything at all is wanted;
+//!              bit 8: said something about quiet hours
 //! ```
 
 use crate::tables::respect::RespectRow;
 use fantail_rules::category::CategoryId;
-use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::gates::{Consent, Consents, Profile};
+use fantail_rules::policy::Said;
 use fantail_rules::preference::Switch;
 use fantail_rules::zone::ZoneNo;
 
 pub const WIDTH: usize = 16;
 const OWN_ZONE: u16 = 1;
 const WAITS: u16 = 2;
+const ON_AT: u32 = 2;
+const SAID_EVERYTHING: u16 = 1 << 7;
+const SAID_QUIET: u16 = 1 << 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Respect {
@@ -44,11 +50,15 @@ impl Respect {
             has_choices: !preferences.categories.is_empty(),
             has_caps: false,
         };
+        let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         Self {
             word: profile.to_word(),
             revision: row.revision,
             categories: preferences.categories.keys().fold(0, |all, name| all | CategoryId::of(name).bit()),
-            flags: if own_zone.is_some() { OWN_ZONE } else { 0 },
+            flags: flag(own_zone.is_some(), OWN_ZONE)
+                | u16::from(preferences.channels.on().bits()) << ON_AT
+                | flag(preferences.everything != Switch::NotSaid, SAID_EVERYTHING)
+                | flag(preferences.quiet.is_some(), SAID_QUIET),
         }
     }
 
@@ -67,6 +77,18 @@ impl Respect {
     #[must_use]
     pub fn profile(&self) -> Option<Profile> {
         Profile::from_stored(self.word)
+    }
+
+    /// Of what the user has spoken: the tenant's defaults are for the rest.
+    #[must_use]
+    pub fn said(&self) -> Said {
+        let on = ChannelSet::from_stored((self.flags >> ON_AT & 0x1F) as u8);
+        let off = self.profile().map_or(ChannelSet::EMPTY, |profile| profile.channels_off);
+        Said {
+            everything: self.flags & SAID_EVERYTHING != 0,
+            quiet: self.flags & SAID_QUIET != 0,
+            channels: off.iter().fold(on, ChannelSet::with),
+        }
     }
 
     /// Something may have been said about this category. If not, nothing was.
@@ -181,9 +203,12 @@ mod tests {
             use Consent::{Granted, NotSaid, Withdrawn};
             assert_eq!(consents, [NotSaid, Granted, NotSaid, Withdrawn, NotSaid]);
             assert!(read.may_speak_of(CategoryId::of("likes")));
+            let channels = [ChannelKind::Email, ChannelKind::Sms].into_iter().collect();
+            assert_eq!(read.said(), Said { everything: true, quiet: quiet.is_some(), channels });
         }
         let nothing = Respect::of(&RespectRow::default(), ZoneNo::NONE);
         assert_eq!(nothing, Respect::default());
+        assert_eq!(nothing.said(), Said::default());
         assert!(!nothing.may_speak_of(CategoryId::of("likes")));
     }
 }

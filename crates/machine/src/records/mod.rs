@@ -19,6 +19,7 @@ pub mod endpoint;
 pub mod front;
 mod given;
 mod mark;
+pub mod policy;
 pub mod respect;
 pub mod root;
 pub mod shard;

@@ -8,6 +8,7 @@
 //!              rate: option rate, difference
 //! 4 KeyRevoked tenant, id: text, difference
 //! 5 to 7       templates: see `template`
+//! 10 to 12     policies: see `policy`
 //! 40 to 43     webhooks to the producer: see `webhook`
 //!
 //! rate = perSecond: varint (0: no limit), burst: varint      difference: see there
@@ -15,6 +16,7 @@
 
 use super::Fact;
 use super::difference::Difference;
+use super::policy::{CategoryPut, DefaultsPut};
 use super::template::{TemplateActivated, TemplatePut};
 use super::webhook::{WebhookPut, WebhookSwitched};
 use crate::codec::{Malformed, Reader, Writer};
@@ -39,6 +41,13 @@ pub enum RootRecord {
         id: String,
         difference: Difference,
     },
+    CategoryPut(Box<CategoryPut>),
+    CategoryGone {
+        tenant: TenantId,
+        name: String,
+        difference: Difference,
+    },
+    DefaultsPut(Box<DefaultsPut>),
     WebhookPut(WebhookPut, Difference),
     WebhookGone {
         tenant: TenantId,
@@ -160,6 +169,9 @@ impl Fact for RootRecord {
             Self::TemplatePut(_) => 5,
             Self::TemplateActivated(_) => 6,
             Self::TemplateGone { .. } => 7,
+            Self::CategoryPut(_) => 10,
+            Self::CategoryGone { .. } => 11,
+            Self::DefaultsPut(_) => 12,
             Self::WebhookPut(..) => 40,
             Self::WebhookGone { .. } => 41,
             Self::WebhookSwitched(_) => 42,
@@ -190,7 +202,10 @@ impl Fact for RootRecord {
             Self::WebhookFailing { tenant, id, is_failing } => {
                 w.tenant(*tenant).text(id).flag(*is_failing);
             }
+            Self::CategoryPut(put) => put.write(w),
+            Self::DefaultsPut(put) => put.write(w),
             Self::KeyRevoked { tenant, id, difference }
+            | Self::CategoryGone { tenant, name: id, difference }
             | Self::TemplateGone { tenant, id, difference }
             | Self::WebhookGone { tenant, id, difference } => {
                 w.tenant(*tenant).text(id);
@@ -214,6 +229,12 @@ impl Fact for RootRecord {
                 let (tenant, id, difference) = read_named(r)?;
                 Self::TemplateGone { tenant, id, difference }
             }
+            10 => Self::CategoryPut(Box::new(CategoryPut::read(r)?)),
+            11 => {
+                let (tenant, name, difference) = read_named(r)?;
+                Self::CategoryGone { tenant, name, difference }
+            }
+            12 => Self::DefaultsPut(Box::new(DefaultsPut::read(r)?)),
             40 => Self::WebhookPut(WebhookPut::read(r)?, Difference::read(r)?),
             41 => {
                 let (tenant, id, difference) = read_named(r)?;

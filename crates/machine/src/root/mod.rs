@@ -1,8 +1,9 @@
-//! The control plane: layout, tenants, keys, and templates (in `template`). Small, read by all.
+//! The control plane: layout, tenants, keys, templates (in `template`), and policies (in `policy`). Small, read by all.
 //!
 //! Comes from: the admin API. Decides: who exists, under which number and with which policy.
 //! Goes to: every other machine's asks, which carry what they need of it.
 
+pub mod policy;
 pub mod template;
 pub mod webhook;
 
@@ -17,6 +18,7 @@ use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{KEYS_PER_TENANT_MAX, RETENTION_DAYS_DEFAULT, TENANTS_MAX, TIER_UP_DEFAULT};
 use fantail_rules::pacing::Rate;
+use fantail_rules::policy::Policies;
 
 #[derive(Clone, Debug)]
 pub enum RootAsk {
@@ -47,6 +49,7 @@ pub enum RootAsk {
     },
     Template(Box<template::Ask>),
     Webhook(webhook::Ask),
+    Policy(Box<policy::Ask>),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,6 +64,7 @@ pub enum RootAnswer {
     TooMany { limit: usize },
     Template(template::Answer),
     Webhook(webhook::Answer),
+    Policy(policy::Answer),
 }
 
 type Plan = Planned<RootRecord, RootAnswer>;
@@ -103,6 +107,10 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
         RootAsk::Webhook(ask) => {
             let Planned { records, answer } = webhook::plan(view, ask, now)?;
             Ok(Planned { records, answer: RootAnswer::Webhook(answer) })
+        }
+        RootAsk::Policy(ask) => {
+            let Planned { records, answer } = policy::plan(view, *ask, now)?;
+            Ok(Planned { records, answer: RootAnswer::Policy(answer) })
         }
     }
 }
@@ -169,6 +177,9 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::WebhookFailing { tenant, id, is_failing } => {
             webhook::apply_failing(view, (*tenant, id), *is_failing, at);
         }
+        RootRecord::CategoryPut(record) => policy::apply_category(view, record, at)?,
+        RootRecord::CategoryGone { tenant, name, .. } => policy::apply_category_gone(view, *tenant, name),
+        RootRecord::DefaultsPut(record) => policy::apply_defaults(view, record, at),
     }
     Ok(())
 }
@@ -180,6 +191,7 @@ pub struct Control {
     pub tenants: Vec<Tenant>,
     pub keys: Vec<ApiKeyRow>,
     pub webhooks: Vec<WebhookRow>,
+    pub policies: Policies,
 }
 
 pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
@@ -188,5 +200,6 @@ pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
         tenants: root::tenants(tables)?,
         keys: root::api_keys(tables)?,
         webhooks: crate::tables::webhook::all(tables)?,
+        policies: crate::tables::policy::policies(tables)?,
     })
 }

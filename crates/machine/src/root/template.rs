@@ -36,6 +36,19 @@ pub enum Expect {
     Version(u32),
 }
 
+impl Expect {
+    /// `current`: the version in force, if there is anything.
+    #[must_use]
+    pub fn holds(self, current: Option<u32>) -> bool {
+        match self {
+            Self::Unsaid => true,
+            Self::Absent => current.is_none(),
+            Self::Present => current.is_some(),
+            Self::Version(version) => current == Some(version),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum Change {
     Put {
@@ -89,7 +102,7 @@ pub fn plan(view: &View<'_>, ask: Ask, now: Millis) -> Result<Plan, TablesError>
         }
         Change::Set { version, active } => {
             let Some(row) = row else { return Ok(Planned::nothing(Answer::Unknown)) };
-            if !is_as_expected(&row, expect) {
+            if !expect.holds(Some(row.version)) {
                 return Ok(Planned::nothing(Answer::Conflict { current: Some(row.version) }));
             }
             let activated = TemplateActivated {
@@ -103,7 +116,7 @@ pub fn plan(view: &View<'_>, ask: Ask, now: Millis) -> Result<Plan, TablesError>
         }
         Change::Delete => Ok(match row {
             None => Planned::nothing(Answer::Unknown),
-            Some(row) if !is_as_expected(&row, expect) => {
+            Some(row) if !expect.holds(Some(row.version)) => {
                 Planned::nothing(Answer::Conflict { current: Some(row.version) })
             }
             Some(row) => {
@@ -111,14 +124,6 @@ pub fn plan(view: &View<'_>, ask: Ask, now: Millis) -> Result<Plan, TablesError>
                 Planned::one(RootRecord::TemplateGone { tenant, id, difference }, Answer::Gone)
             }
         }),
-    }
-}
-
-fn is_as_expected(row: &TemplateRow, expect: Expect) -> bool {
-    match expect {
-        Expect::Unsaid | Expect::Present => true,
-        Expect::Absent => false,
-        Expect::Version(version) => version == row.version,
     }
 }
 
@@ -138,11 +143,8 @@ fn hash(row: &TemplateRow, in_force: &About) -> Digest {
 }
 
 fn create(view: &View<'_>, expect: Expect, put: TemplatePut, now: Millis) -> Result<Plan, TablesError> {
-    match expect {
-        Expect::Unsaid | Expect::Absent => {}
-        Expect::Present | Expect::Version(_) => {
-            return Ok(Planned::nothing(Answer::Conflict { current: None }));
-        }
+    if !expect.holds(None) {
+        return Ok(Planned::nothing(Answer::Conflict { current: None }));
     }
     let limit = TEMPLATES_PER_TENANT_MAX;
     if template::page(view, put.tenant, None, limit)?.len() >= limit {
@@ -169,7 +171,7 @@ fn replace(
     if is_repeat && expect != Expect::Absent {
         return Ok(Planned::nothing(Answer::Done { row, created: false }));
     }
-    if expect == Expect::Unsaid || !is_as_expected(&row, expect) {
+    if expect == Expect::Unsaid || !expect.holds(Some(row.version)) {
         return Ok(Planned::nothing(Answer::Conflict { current: Some(row.version) }));
     }
     let version = row.newest + 1;

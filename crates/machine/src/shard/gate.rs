@@ -1,12 +1,13 @@
 //! What the users of a parcel want, asked right before anything of it is authorised.
 //!
-//! Comes from: `intend` and `wake`, with users who ascend. Decides: nothing itself; it brings columns, and for those who
-//! said something about the category their rows, to `rules::gates`. Goes to: a verdict for each user, which the caller
+//! Comes from: `intend` and `wake`, with users who ascend. Decides: nothing itself; it brings columns, for those who said
+//! something about the category their rows, and what the tenant says about the category and the silent, to `rules::gates`. Goes to: a verdict for each user, which the caller
 //! writes into the record. A change of what a user wants lies before or behind that record in the same journal.
 //!
 //! What must never happen: a send for somebody whose profile cannot be read.
 
 use super::intend;
+use super::serve::Known;
 use crate::columns::{self, Column};
 use crate::tables::respect;
 use crate::tables::work::{Terms, WorkId};
@@ -16,6 +17,7 @@ use fantail_rules::attempt::Step;
 use fantail_rules::category::CategoryId;
 use fantail_rules::gates::{self, Ask, Choice, Frequency, Person, Reason, Verdict};
 use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
+use fantail_rules::policy::Defaults;
 use fantail_rules::preference::{CategoryChoice, Switch};
 use fantail_rules::wall::Clocks;
 
@@ -50,14 +52,19 @@ pub(super) struct Gate<'a, 'v> {
     work: WorkId,
     terms: Terms,
     ask: Ask,
+    defaults: &'a Defaults,
     clocks: Clocks,
 }
 
 impl<'a, 'v> Gate<'a, 'v> {
-    pub(super) fn new(view: &'a View<'v>, work: WorkId, terms: Terms, now: Millis) -> Self {
+    pub(super) fn new(view: &'a View<'v>, work: WorkId, terms: Terms, known: Known<'a>) -> Self {
+        let Known { policies, now } = known;
         let is_marketing = terms.category == CategoryId::of(MARKETING);
-        let ask = Ask { lane: terms.lane, is_marketing, ..Ask::new(work.channel) };
-        Self { view, work, terms, ask, clocks: Clocks::at(now) }
+        let defaults = policies.defaults(work.tenant);
+        let usual = chosen(defaults.choice(terms.category, CategoryChoice::default()));
+        let policy = policies.of(work.tenant, terms.category).gates(usual);
+        let ask = Ask { lane: terms.lane, is_marketing, policy, ..Ask::new(work.channel) };
+        Self { view, work, terms, ask, defaults, clocks: Clocks::at(now) }
     }
 
     /// Each of these users, who ascend: a row for every 64 of them, one more for each who has many devices, and one for
@@ -85,11 +92,14 @@ impl<'a, 'v> Gate<'a, 'v> {
     fn decide(&mut self, user: UserNo, column: &Column) -> Result<Decision, TablesError> {
         let category = self.terms.category;
         let choice = if column.respect.may_speak_of(category) {
-            choice(self.view, self.work.tenant, user, category)?
+            let own = choice(self.view, self.work.tenant, user, category)?;
+            own.map(|own| chosen(self.defaults.choice(category, own)))
         } else {
             None
         };
-        let person = Person { profile: column.respect.profile(), choice, ..Person::default() };
+        let profile = column.respect.profile();
+        let profile = profile.map(|profile| self.defaults.under(profile, column.respect.said()));
+        let person = Person { profile, choice, ..Person::default() };
         Ok(match gates::decide(&self.ask, &person, &mut self.clocks) {
             Verdict::Allow => Decision::ALLOWED,
             Verdict::Suppress(reason) => {
@@ -113,13 +123,15 @@ fn choice(
     tenant: TenantId,
     user: UserNo,
     category: CategoryId,
-) -> Result<Option<Choice>, TablesError> {
+) -> Result<Option<CategoryChoice>, TablesError> {
     let row = respect::find(view, tenant, user)?;
     let mut chosen = row.preferences.categories.iter();
     let chosen = chosen.find(|(name, _)| CategoryId::of(name) == category);
-    Ok(chosen.map(|(_, CategoryChoice { switch, channels })| Choice {
-        is_off: *switch == Switch::Off,
-        channels: *channels,
-        frequency: Frequency::Immediate,
-    }))
+    Ok(chosen.map(|(_, choice)| *choice))
+}
+
+/// As the gates ask for it.
+fn chosen(choice: CategoryChoice) -> Choice {
+    let CategoryChoice { switch, channels } = choice;
+    Choice { is_off: switch == Switch::Off, channels, frequency: Frequency::Immediate }
 }

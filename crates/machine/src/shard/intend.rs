@@ -8,7 +8,7 @@
 //! What must never happen: a member that is in two parcels of one work, or a send that no durable Intend allows.
 
 use super::gate::{Asked, Decision, Gate};
-use super::serve::{Decided, Served};
+use super::serve::{Decided, Known, Served};
 use super::{Derived, dispatch, ledgers, replan};
 use crate::columns::Reach;
 use crate::parcel::{Collector, Member, Members, Words};
@@ -62,8 +62,9 @@ pub(super) fn plan(
     view: &View<'_>,
     work: WorkId,
     deliveries_max: u32,
-    now: Millis,
+    known: Known<'_>,
 ) -> Result<Decided, TablesError> {
+    let now = known.now;
     let Some(row) = work::find(view, work)? else { return Ok(Decided::nothing()) };
     let halted = work::halted(view, work.tenant, work.arrival)?;
     let stop = stopped(halted, row.terms, now);
@@ -72,7 +73,7 @@ pub(super) fn plan(
         let record = ShardRecord::Closed { work, code: code.1.to_owned() };
         return Ok(Decided { record: Some(record), ..Decided::nothing() });
     }
-    let found = gather(view, work, &row, deliveries_max, now)?;
+    let found = gather(view, work, &row, deliveries_max, known)?;
     let verdicts = judge(&found, stop);
     let parcel = ParcelId::of(work, row.next);
     let sends = sends(&found.members, &verdicts, |_| 1);
@@ -116,7 +117,7 @@ fn gather(
     work: WorkId,
     row: &WorkRow,
     deliveries_max: u32,
-    now: Millis,
+    known: Known<'_>,
 ) -> Result<Found, TablesError> {
     let (mut collector, mut decisions) = (Collector::default(), Vec::new());
     let (mut next, mut unreached, mut scanned) = (Some(row.next), 0, 0);
@@ -124,7 +125,7 @@ fn gather(
         To::Given => work::given(view, work.tenant, work.arrival)?,
         To::List(_) => Vec::new(),
     };
-    let mut gate = Gate::new(view, work, row.terms, now);
+    let mut gate = Gate::new(view, work, row.terms, known);
     'chunks: while let Some(from) = next.filter(|_| scanned < PARCEL_USERS_SCANNED_MAX) {
         let chunk = Chunk { view, work, given: &given };
         let (users, after) = chunk.users(row.to, from)?;

@@ -47,6 +47,7 @@ use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{
     Arrival, DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, Position, ShardNo, TenantId, UserNo,
 };
+use fantail_rules::policy::Policies;
 use fantail_rules::priority::Priority;
 use std::sync::Arc;
 
@@ -216,7 +217,14 @@ pub enum ShardAnswer {
 
 pub type Plan = Planned<ShardRecord, ShardAnswer>;
 
-pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) -> Result<Plan, TablesError> {
+/// `policies`: what the tenants say. It is asked here and never when a record is folded.
+pub fn plan(
+    view: &mut View<'_>,
+    ask: ShardAsk,
+    shard: ShardNo,
+    moment: Moment,
+    policies: &Policies,
+) -> Result<Plan, TablesError> {
     let now = moment.now;
     match ask {
         ShardAsk::PutUsers { tenant, users } => users::plan_put(view, tenant, users),
@@ -245,7 +253,9 @@ pub fn plan(view: &mut View<'_>, ask: ShardAsk, shard: ShardNo, moment: Moment) 
         ShardAsk::Replan { tenant, user, behind } => replan::plan(view, tenant, user, behind, now),
         ShardAsk::Hear { tenant, heard } => endpoints::plan_hear(view, tenant, &heard),
         ShardAsk::Age { tenant, page } => endpoints::plan_age(view, tenant, page, now),
-        ShardAsk::Serve { jobs, deliveries_max } => serve::plan(view, &jobs, deliveries_max, now),
+        ShardAsk::Serve { jobs, deliveries_max } => {
+            serve::plan(view, &jobs, deliveries_max, serve::Known { policies, now })
+        }
         ShardAsk::Outcome { parcel, told } => outcome::plan(view, parcel, &told, now, moment.random),
         ShardAsk::Orphans { parcel } => outcome::plan_orphans(view, parcel, now),
         ShardAsk::Redrive { parcel, wish, users } => redrive::plan(view, parcel, wish, users.as_deref(), now),

@@ -16,6 +16,7 @@ use crate::view::View;
 use fantail_ports::tables::{Changes, TablesError};
 use fantail_rules::ids::Millis;
 use fantail_rules::limits::PARCEL_USERS_SCANNED_MAX;
+use fantail_rules::policy::Policies;
 
 /// Something that can be planned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -24,6 +25,13 @@ pub enum Job {
     Work(WorkId),
     /// The members of a parcel that are due.
     Wake { parcel: ParcelId, due: Millis },
+}
+
+/// What planning may use beside the tables.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub policies: &'a Policies,
+    pub now: Millis,
 }
 
 /// What came of a job.
@@ -54,7 +62,7 @@ pub(super) fn plan(
     view: &View<'_>,
     jobs: &[Job],
     deliveries_max: u32,
-    now: Millis,
+    known: Known<'_>,
 ) -> Result<Plan, TablesError> {
     let mut changes = Changes::new();
     let mut seen = view.under(&mut changes);
@@ -63,8 +71,8 @@ pub(super) fn plan(
     for job in jobs {
         let most = u32::try_from(left).unwrap_or(u32::MAX);
         let Decided { record, served, looked_at: users } = match *job {
-            Job::Work(work) => intend::plan(&seen, work, most, now)?,
-            Job::Wake { parcel, due } => wake::plan(&seen, parcel, due, most, now)?,
+            Job::Work(work) => intend::plan(&seen, work, most, known)?,
+            Job::Wake { parcel, due } => wake::plan(&seen, parcel, due, most, known)?,
         };
         left = left.saturating_sub(served.allowed.as_ref().map_or(0, |allowed| allowed.sends.len()));
         looked_at += users;
@@ -74,7 +82,7 @@ pub(super) fn plan(
         let is_last = is_over || answers.len() == jobs.len();
         if let Some(record) = record {
             if !is_last {
-                super::apply(&mut seen, &record, now, &[], &mut Derived::default())?;
+                super::apply(&mut seen, &record, known.now, &[], &mut Derived::default())?;
             }
             records.push(record);
         }

@@ -6,7 +6,7 @@
 
 use super::gate::{Asked, Decision, Gate};
 use super::intend::{self, Allowed, ENDPOINT_GONE};
-use super::serve::{Decided, Served};
+use super::serve::{Decided, Known, Served};
 use super::{Derived, ledgers, replan};
 use crate::parcel::Words;
 use crate::records::delivery::Wake;
@@ -29,8 +29,9 @@ pub(super) fn plan(
     parcel: ParcelId,
     due: Millis,
     deliveries_max: u32,
-    now: Millis,
+    known: Known<'_>,
 ) -> Result<Decided, TablesError> {
+    let now = known.now;
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Decided::nothing()) };
     let looked_at = ledger.members.count();
     let stop = intend::stopped(work::halted(view, parcel.tenant, parcel.arrival)?, ledger.terms, now);
@@ -41,7 +42,7 @@ pub(super) fn plan(
     let due_now: Vec<_> = all.filter(|((_, standing), _)| is_due(standing)).collect();
     let mut users: Vec<UserNo> = due_now.iter().map(|((member, _), _)| member.user).collect();
     users.dedup();
-    let asked = Gate::new(view, parcel.work(), ledger.terms, now).ask(&users)?;
+    let asked = Gate::new(view, parcel.work(), ledger.terms, known).ask(&users)?;
     for ((member, standing), position) in due_now {
         if sends.len() >= deliveries_max as usize {
             more = true;

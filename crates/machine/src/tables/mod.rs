@@ -12,6 +12,7 @@ use fantail_ports::tables::{COLUMNS, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::TenantId;
 use std::ops::ControlFlow;
 
+pub mod policy;
 pub mod root;
 pub mod template;
 pub mod webhook;
@@ -54,6 +55,8 @@ pub enum Family {
     TemplateFloor = 7,
     Webhook = 8,
     WebhookFailing = 9,
+    Category = 10,
+    Defaults = 11,
     FrontState = 16,
     Idempotency = 17,
     Event = 18,

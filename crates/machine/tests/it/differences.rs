@@ -2,7 +2,7 @@
 //! that of what the tables hold.
 
 use crate::harness::{Node, TENANT, sealed};
-use crate::{templates, webhooks};
+use crate::{policies, templates, webhooks};
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::difference::{Difference, hash};
@@ -11,12 +11,16 @@ use fantail_machine::records::root::{RootRecord, Tenant};
 use fantail_machine::records::webhook::WebhookPut;
 use fantail_machine::root::template::Expect;
 use fantail_machine::root::{RootAsk, webhook};
+use fantail_machine::tables::policy::{CategoryRow, DefaultsRow};
 use fantail_machine::tables::root::{ApiKeyRow, api_key, tenant_key};
 use fantail_machine::tables::template;
 use fantail_machine::tables::webhook::WebhookRow;
-use fantail_machine::tables::{Row, get, webhook as webhook_table};
+use fantail_machine::tables::{Row, get, policy, webhook as webhook_table};
 use fantail_ports::audit::Digest;
+use fantail_rules::digest::StormTerms;
 use fantail_rules::ids::{AddressHash, PartitionId};
+use fantail_rules::policy::{CategoryPolicy, Defaults};
+use fantail_rules::preference::{Preferences, Switch};
 use fantail_rules::suppression::Reason;
 use std::collections::BTreeMap;
 
@@ -32,6 +36,9 @@ fn of_root(node: &Node) -> BTreeMap<String, Vec<Difference>> {
             RootRecord::TemplatePut(put) => (format!("template {}", put.id), put.difference),
             RootRecord::TemplateActivated(set) => (format!("template {}", set.id), set.difference),
             RootRecord::TemplateGone { id, difference, .. } => (format!("template {id}"), difference),
+            RootRecord::CategoryPut(put) => (format!("category {}", put.name), put.difference),
+            RootRecord::CategoryGone { name, difference, .. } => (format!("category {name}"), difference),
+            RootRecord::DefaultsPut(put) => ("defaults".to_owned(), put.difference),
             RootRecord::WebhookPut(put, difference) => (format!("webhook {}", put.id), difference),
             RootRecord::WebhookSwitched(set) => (format!("webhook {}", set.id), set.difference),
             RootRecord::WebhookGone { id, difference, .. } => (format!("webhook {id}"), difference),
@@ -87,6 +94,16 @@ fn changes_of_the_control_plane_link_up() {
     templates::set(&mut node, "order", Some(1), None);
     templates::set(&mut node, "order", None, Some(false));
     templates::delete(&mut node, "gone");
+    for storm in [None, Some(StormTerms::USUAL)] {
+        let policy = CategoryPolicy { storm, ..CategoryPolicy::default() };
+        policies::put(&mut node, "gone", Expect::Unsaid, policy.clone());
+        policies::put(&mut node, "likes", Expect::Unsaid, policy.clone());
+        policies::put(&mut node, "likes", Expect::Present, policy);
+        let everything = if storm.is_none() { Switch::Off } else { Switch::On };
+        let preferences = Preferences { everything, ..Preferences::default() };
+        policies::set_defaults(&mut node, Expect::Unsaid, Defaults { preferences });
+    }
+    policies::delete(&mut node, "gone", Expect::Unsaid);
 
     let all = of_root(&node);
     check_linked("tenant", &all["tenant a"], 2, stored::<Tenant>(&node, &tenant_key(TENANT)));
@@ -94,6 +111,15 @@ fn changes_of_the_control_plane_link_up() {
     let key = webhook_table::key(TENANT, "wh_1");
     check_linked("webhook", &all["webhook wh_1"], 3, stored::<WebhookRow>(&node, &key));
     check_linked("webhook", &all["webhook wh_2"], 2, None);
+    check_linked("category", &all["category gone"], 2, None);
+    let key = policy::category_key(TENANT, "likes");
+    check_linked("category", &all["category likes"], 2, stored::<CategoryRow>(&node, &key));
+    check_linked(
+        "defaults",
+        &all["defaults"],
+        2,
+        stored::<DefaultsRow>(&node, &policy::defaults_key(TENANT)),
+    );
     check_linked("template", &all["template gone"], 2, None);
     let row = node
         .read(PartitionId::Root, |state| template::find(state.tables(), TENANT, "order").unwrap().unwrap());

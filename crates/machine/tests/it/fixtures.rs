@@ -6,6 +6,7 @@ use crate::courier::Courier;
 use crate::deliveries::{by, one, told};
 use crate::endpoints::{address, hear, register, registration};
 use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, put_of, sealed};
+use crate::policies;
 use crate::respect;
 use crate::templates;
 use crate::webhooks;
@@ -78,7 +79,7 @@ fn released_records_are_still_read() {
 
 #[test]
 fn every_record_kind_has_a_fixture() {
-    assert_eq!(tags(&root_examples()), (1..=7).chain(40..=43).collect());
+    assert_eq!(tags(&root_examples()), (1..=7).chain(10..=12).chain(40..=43).collect());
     assert_eq!(tags(&front_examples()), (1..=7).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
     assert_eq!(tags(&shard_examples()), (1..=15).chain(20..=26).chain(30..=32).chain(40..=41).collect());
@@ -105,7 +106,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected = (1..=9).chain(16..=23).chain(32..=60).chain(62..=63).chain([92, 96, 97]);
+    let expected = (1..=11).chain(16..=23).chain(32..=60).chain(62..=63).chain([92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -163,6 +164,7 @@ fn history() -> Node {
     node.delete_user(16);
     leave_the_house(&mut node, &users);
     respect::history(&mut node, 0);
+    policies::history(&mut node);
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");
@@ -207,7 +209,7 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
 fn root_examples() -> Vec<RootRecord> {
     let tenant = TenantId(300);
     let difference = Difference { before: Some(Digest([0x5b; 32])), after: Some(Digest([0x5c; 32])) };
-    vec![
+    let mut all = vec![
         RootRecord::Layout(Layout { shards: 4, fronts: 1, directories: 1 }),
         RootRecord::TenantPut(
             Tenant {
@@ -269,7 +271,9 @@ fn root_examples() -> Vec<RootRecord> {
             difference,
         }),
         RootRecord::WebhookFailing { tenant, id: "wh_1".into(), is_failing: true },
-    ]
+    ];
+    all.extend(policies::examples(tenant));
+    all
 }
 
 fn admitted(audience: Audience, options: Options) -> FrontRecord {

@@ -18,6 +18,7 @@ use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
 use fantail_machine::shard::inbox::{Counts, Entry, FromTables, UserInbox};
 use fantail_machine::shard::users::Put;
 use fantail_machine::shard::{self, Derived, Offer, ShardAnswer, ShardAsk, expire, mark, report};
+use fantail_machine::tables::policy;
 use fantail_machine::tables::progress::{self, Progress};
 use fantail_machine::tables::todo::{self, Todo};
 use fantail_machine::tables::user;
@@ -33,6 +34,7 @@ use fantail_rules::ids::{
 };
 use fantail_rules::marks::{Mark, State as Filter};
 use fantail_rules::merge::Direction;
+use fantail_rules::policy::Policies;
 use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
 use std::cell::Cell;
@@ -129,12 +131,17 @@ impl Node {
     pub fn shard(&mut self, ask: ShardAsk) -> ShardAnswer {
         let facts = if let ShardAsk::Take { facts, .. } = &ask { facts.to_vec() } else { Vec::new() };
         let (now, no) = (self.now, self.at);
-        let moment = self.moment();
+        let (moment, policies) = (self.moment(), self.policies());
         self.decide(
             PartitionId::Shard(no),
-            |view| shard::plan(view, ask, no, moment).map(|plan| (plan.records, plan.answer)),
+            |view| shard::plan(view, ask, no, moment, &policies).map(|plan| (plan.records, plan.answer)),
             |view, record: &ShardRecord, derived| shard::apply(view, record, now, &facts, derived),
         )
+    }
+
+    /// What the tenants say, as the root has it.
+    fn policies(&self) -> Policies {
+        self.read(PartitionId::Root, |state| policy::policies(state.tables()).unwrap())
     }
 
     /// How many rows are read when the shard decides about this.

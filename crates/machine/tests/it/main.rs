@@ -21,6 +21,7 @@ mod expire;
 mod follow;
 mod marks;
 mod paging;
+mod policies;
 mod respect;
 mod retract;
 mod root;

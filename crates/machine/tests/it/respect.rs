@@ -142,7 +142,7 @@ fn prefer(node: &mut Node, name: u64, instead_of: u32, preferences: Preferences)
 }
 
 /// The newest said counts, whatever was said before.
-fn want(node: &mut Node, name: u64, preferences: Preferences) {
+pub fn want(node: &mut Node, name: u64, preferences: Preferences) {
     let revision = row(node, UserNo(name)).revision;
     assert!(matches!(prefer(node, name, revision, preferences), ShardAnswer::Respected { .. }));
 }

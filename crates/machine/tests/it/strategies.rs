@@ -1,5 +1,6 @@
 //! Any record that a writer of ours could write, small enough to be shrunk by hand.
 
+use crate::policies::policy_record;
 use crate::respect::{respect_record, zone};
 use fantail_machine::parcel::{Collector, Members, Words};
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Swept, Wake};
@@ -136,7 +137,7 @@ pub fn actor() -> impl Strategy<Value = Actor> {
     prop_oneof![Just(Actor::System), Just(Actor::Admin), key]
 }
 
-fn difference() -> impl Strategy<Value = Difference> {
+pub fn difference() -> impl Strategy<Value = Difference> {
     let digest = || option::of(any::<[u8; 32]>().prop_map(Digest));
     (digest(), digest()).prop_map(|(before, after)| Difference { before, after })
 }
@@ -193,6 +194,7 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
             .prop_map(|(tenant, id, difference)| RootRecord::KeyRevoked { tenant, id, difference }),
         template_record(),
         webhook_record(),
+        policy_record(),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Rows as bytes, and the order of their keys: tenant first, then owner, then what ascends with time.
 //! Rows that only their own file can name are tested there.
 
+use crate::policies;
 use crate::respect::{changed, respect_row, zone};
 use crate::strategies::{
     about, address_row, api_key, arrival, delivery, endpoint_put, ledger_row, list, millis, note, options,
@@ -181,6 +182,12 @@ proptest! {
         check(&Layout { shards: numbers.0, fronts: numbers.1, directories: numbers.2 })?;
         check(&tenant)?;
         check(&ApiKeyRow { key, revoked })?;
+    }
+
+    #[test]
+    fn policy_rows_round_trip(rows in policies::rows()) {
+        check(&rows.0)?;
+        check(&rows.1)?;
     }
 
     #[test]

@@ -112,6 +112,15 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
         RootRecord::TemplateGone { tenant, id, difference } => {
             Said::changed(by, tenant, "template.delete", id, difference)
         }
+        RootRecord::CategoryPut(put) => {
+            Said::changed(by, put.tenant, "category.put", put.name, put.difference)
+        }
+        RootRecord::CategoryGone { tenant, name, difference } => {
+            Said::changed(by, tenant, "category.delete", name, difference)
+        }
+        RootRecord::DefaultsPut(put) => {
+            Said::changed(by, put.tenant, "defaults.put", String::new(), put.difference)
+        }
         RootRecord::WebhookPut(put, difference) => {
             Said::changed(by, put.tenant, "webhook.put", put.id, difference)
         }

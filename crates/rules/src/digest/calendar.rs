@@ -21,6 +21,17 @@ impl Calendar {
         (minute < DAY_MINUTES).then_some(Self { minute, days })
     }
 
+    /// Of the day.
+    #[must_use]
+    pub fn minute(self) -> u16 {
+        self.minute
+    }
+
+    #[must_use]
+    pub fn days(self) -> Days {
+        self.days
+    }
+
     /// The first time after `now`. Who has no zone has UTC: a digest that comes at an odd hour is better than none.
     #[must_use]
     pub fn next_after(self, zone: ZoneNo, now: Millis) -> Millis {

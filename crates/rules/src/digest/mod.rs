@@ -41,6 +41,9 @@ impl Terms {
     pub const USUAL: Self =
         Self { window_seconds: 300, min_count: 2, max_count: DIGEST_ITEMS_MAX, leading: 1 };
 
+    /// The categories that are collected though the tenant has not set them up.
+    pub const COLLECTED: [&'static str; 3] = ["like", "follow", "reply"];
+
     /// What a category has that the tenant has not set up; `None` if it is not collected.
     #[must_use]
     pub fn of_category(category: &str) -> Option<Self> {
@@ -246,6 +249,7 @@ mod tests {
         ] {
             assert_eq!(Terms::of_category(category).map(|terms| terms.window_seconds), seconds, "{category}");
             assert_eq!(Terms::of_category(category).and_then(|terms| terms.fault()), None);
+            assert_eq!(Terms::COLLECTED.contains(&category), seconds.is_some());
         }
     }
 

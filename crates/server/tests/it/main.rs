@@ -10,6 +10,7 @@ mod audit_of_user;
 mod auth;
 mod books;
 #[cfg(target_os = "linux")]
+mod categories;
 mod clock;
 mod config;
 mod crash;

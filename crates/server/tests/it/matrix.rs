@@ -140,6 +140,8 @@ fn ids_of_another_tenant_do_not_exist() {
             "subscribeMany",
             "unsubscribeMany",
             "putTemplate",
+            "putCategory",
+            "deleteCategory",
         ];
         let names_something = matches!(route.handle, Handle::Scoped(..)) && route.path.contains('{');
         let administers = matches!(route.handle, Handle::TenantAdmin(_));

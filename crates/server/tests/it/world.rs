@@ -126,5 +126,7 @@ pub const ALL_SCOPES: &[&str] = &[
     "receipts:write",
     "templates:read",
     "templates:write",
+    "categories:read",
+    "categories:write",
     "admin",
 ];
