@@ -1,4 +1,4 @@
-# Everything is done through these targets; they need cargo, make and a C compiler, and install the rest.
+# Everything is done through these targets; they need cargo, make, a C compiler and Node, and install the rest.
 #
 # One profile (dev, with optimised dependencies) serves run and test, so that after one of them the other starts at
 # once. Only what measures time is built with the release profile.
@@ -15,7 +15,7 @@ SUDO ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check fmt-check clippy tidy contract bench bench-peers bench-instructions \
-	nightly deny tools
+	nightly deny tools browser-tools
 
 help:
 	@echo "make run      build and start the server on http://127.0.0.1:7070, data in ./fantail-data"
@@ -32,7 +32,7 @@ run:
 	$(CARGO) run --locked --profile $(PROFILE) -p fantail-server --bin fantail -- serve $(ARGS)
 
 # The cheap answers first. tidy and contract are tests of xtask and so part of the last line.
-test: fmt-check clippy
+test: fmt-check clippy browser-tools
 	$(CARGO) test --workspace --locked
 
 check: fmt-check clippy tidy contract
@@ -74,3 +74,9 @@ deny:
 tools:
 	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy
+
+# Hosted pages are looked at with a real browser: that of the system, driven from Node.
+BROWSER := crates/server/tests/browser
+browser-tools:
+	@command -v chromium >/dev/null 2>&1 || $(SUDO) apt-get install -y --no-install-recommends chromium
+	@[ -d $(BROWSER)/node_modules ] || npm ci --prefix $(BROWSER) --no-audit --no-fund --silent

@@ -37,6 +37,8 @@ pub struct Settings {
     pub body_timeout: Duration,
     /// Slower requests are logged at info.
     pub slow_request: Duration,
+    /// Where recipients find the hosted pages, without a slash at its end; empty: where the server listens.
+    pub public_url: String,
     pub version: &'static str,
 }
 
@@ -47,6 +49,8 @@ pub struct App {
     pub telemetry: Telemetry,
     /// Places for work beside the requests.
     pub aside: Semaphore,
+    /// Where the server listens.
+    listening: OnceLock<String>,
     serving: OnceLock<Serving>,
     stopping: AtomicBool,
 }
@@ -65,9 +69,23 @@ impl App {
             entropy,
             telemetry: Telemetry::default(),
             aside: Semaphore::new(aside::PLACES),
+            listening: OnceLock::new(),
             serving: OnceLock::new(),
             stopping: AtomicBool::new(false),
         })
+    }
+
+    /// Says where the server listens. Called once.
+    pub fn listen(&self, url: String) {
+        assert!(self.listening.set(url).is_ok(), "there is one listener");
+    }
+
+    /// What links to hosted pages begin with.
+    pub fn public_url(&self) -> &str {
+        match self.settings.public_url.as_str() {
+            "" => self.listening.get().map_or("", String::as_str),
+            given => given,
+        }
     }
 
     /// From here on requests are answered. Called once.

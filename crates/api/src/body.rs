@@ -14,20 +14,24 @@ use std::time::Duration;
 
 /// Reads a whole body, at most `BODY_BYTES_MAX`, within `timeout`.
 pub async fn read(body: Body, timeout: Duration) -> Result<Bytes, Problem> {
+    read_at_most(body, BODY_BYTES_MAX, timeout).await
+}
+
+pub async fn read_at_most(body: Body, bytes_max: usize, timeout: Duration) -> Result<Bytes, Problem> {
     let announced = body.size_hint().lower();
-    if announced > BODY_BYTES_MAX as u64 {
-        return Err(too_large());
+    if announced > bytes_max as u64 {
+        return Err(too_large(bytes_max));
     }
-    match tokio::time::timeout(timeout, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+    match tokio::time::timeout(timeout, Limited::new(body, bytes_max).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(bytes_max)),
         Ok(Err(_)) => Err(Problem::new(Code::RequestTimeout, "the body ended before it was complete")),
         Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
     }
 }
 
-fn too_large() -> Problem {
-    Problem::new(Code::BodyTooLarge, format!("bodies have at most {BODY_BYTES_MAX} bytes"))
+fn too_large(bytes_max: usize) -> Problem {
+    Problem::new(Code::BodyTooLarge, format!("bodies have at most {bytes_max} bytes here"))
 }
 
 /// `type/subtype` in lower case, without parameters.

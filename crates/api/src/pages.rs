@@ -31,6 +31,7 @@ pub fn of(code: Code) -> &'static str {
         Code::DeviceNotFound => page!("device-not-found"),
         Code::SuppressionNotFound => page!("suppression-not-found"),
         Code::KeyNotFound => page!("key-not-found"),
+        Code::ErasureNotFound => page!("erasure-not-found"),
         Code::TemplateNotFound => page!("template-not-found"),
         Code::TemplateInactive => page!("template-inactive"),
         Code::VersionConflict => page!("version-conflict"),

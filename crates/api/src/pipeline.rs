@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::auth;
 use crate::body;
 use crate::call::{Call, Query};
+use crate::hosted::{self, Visit};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Handle, Handling, Route};
@@ -80,6 +81,13 @@ async fn dispatch(
         return handler(app, &query, &path_params(&mut parts, route).await?);
     }
     let node = app.node()?;
+    if let Handle::Hosted(handler) = route.handle {
+        let params = path_params(&mut parts, route).await?;
+        let token = params.into_iter().next().map(|(_, token)| token).unwrap_or_default();
+        let body = body::read_at_most(body, hosted::BYTES_MAX, app.settings.body_timeout).await?;
+        let (node, headers) = (node.clone(), parts.headers);
+        return handler(Visit { node, token, headers, body }).await;
+    }
     let caller = auth::authenticate(app, node, &parts.headers)?;
     let node = node.acting_as(caller.actor());
     let params = path_params(&mut parts, route).await?;
@@ -123,7 +131,9 @@ fn authorise(route: &Route, call: &Call) -> Result<Authorised, Problem> {
             auth::require_server(caller)?;
             Ok(Authorised::Server(handler))
         }
-        Handle::Open(_) => unreachable!("open routes were answered before anyone was authenticated"),
+        Handle::Open(_) | Handle::Hosted(_) => {
+            unreachable!("open routes and pages were answered before anyone was authenticated")
+        }
     }
 }
 

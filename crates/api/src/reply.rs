@@ -10,6 +10,8 @@ pub const JSON: &str = "application/json";
 pub struct Reply {
     pub status: StatusCode,
     pub body: Bytes,
+    /// Written while it is read, instead of `body`.
+    stream: Option<Body>,
     headers: HeaderMap,
 }
 
@@ -22,11 +24,16 @@ impl Reply {
     pub fn bytes(status: u16, media_type: &'static str, body: impl Into<Bytes>) -> Self {
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-        Self { status: status_of(status), body: body.into(), headers }
+        Self { status: status_of(status), body: body.into(), stream: None, headers }
+    }
+
+    pub fn stream(status: u16, media_type: &'static str, stream: Body) -> Self {
+        Self { stream: Some(stream), ..Self::bytes(status, media_type, Bytes::new()) }
     }
 
     pub fn no_content() -> Self {
-        Self { status: StatusCode::NO_CONTENT, body: Bytes::new(), headers: HeaderMap::new() }
+        let (body, headers) = (Bytes::new(), HeaderMap::new());
+        Self { status: StatusCode::NO_CONTENT, body, stream: None, headers }
     }
 
     #[must_use]
@@ -54,7 +61,7 @@ impl Reply {
     }
 
     pub fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(self.body));
+        let mut response = Response::new(self.stream.unwrap_or_else(|| Body::from(self.body)));
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
         response

@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::call::{Call, Query};
+use crate::hosted::Visit;
 use crate::openapi::Shape;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -26,6 +27,8 @@ pub enum Handle {
     TenantAdmin(fn(TenantId, Call) -> Handling),
     /// The server's admin key.
     ServerAdmin(fn(Call) -> Handling),
+    /// Whoever has the link in the path.
+    Hosted(fn(Visit) -> Handling),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +71,8 @@ pub enum Body {
     Json(Shape),
     /// CloudEvents in their three forms.
     Events,
+    /// A form of a hosted page, in both encodings.
+    Form,
 }
 
 /// What a route gives when all went well.
@@ -134,6 +139,10 @@ impl Route {
         Self { body: Body::Events, ..self }
     }
 
+    pub const fn takes_form(self) -> Self {
+        Self { body: Body::Form, ..self }
+    }
+
     pub const fn gives(self, status: u16, shape: Shape) -> Self {
         self.answers_with(Answer { status, media_type: crate::reply::JSON, shape: Some(shape) })
     }
@@ -169,6 +178,7 @@ impl Route {
         let mut codes = self.codes.to_vec();
         match self.handle {
             Handle::Open(_) => {}
+            Handle::Hosted(_) => codes.extend([Code::NotReady, Code::Internal]),
             Handle::Scoped(..) | Handle::TenantAdmin(_) | Handle::ServerAdmin(_) => {
                 codes.extend([Code::Unauthenticated, Code::Forbidden, Code::NotReady, Code::Internal]);
             }
@@ -177,10 +187,11 @@ impl Route {
             Handle::Scoped(..) | Handle::TenantAdmin(_) => {
                 codes.extend([Code::UnknownTenant, Code::InvalidRequest]);
             }
-            Handle::Open(_) | Handle::ServerAdmin(_) => {}
+            Handle::Open(_) | Handle::ServerAdmin(_) | Handle::Hosted(_) => {}
         }
         match self.body {
             Body::None => {}
+            Body::Form => codes.extend([Code::BodyTooLarge, Code::RequestTimeout]),
             Body::Json(_) | Body::Events => codes.extend([
                 Code::InvalidJson,
                 Code::InvalidRequest,

@@ -3,6 +3,8 @@
 mod audit;
 mod categories;
 mod endpoints;
+mod erasures;
+mod hosted;
 mod inbox;
 mod respect;
 mod sent;
@@ -64,6 +66,8 @@ static ALL: [Route;
         + ENDPOINTS.len()
         + inbox::ROUTES.len()
         + respect::ROUTES.len()
+        + hosted::ROUTES.len()
+        + erasures::ROUTES.len()
         + categories::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
@@ -73,6 +77,8 @@ static ALL: [Route;
     &ENDPOINTS,
     inbox::ROUTES,
     respect::ROUTES,
+    hosted::ROUTES,
+    erasures::ROUTES,
     categories::ROUTES,
     templates::ROUTES,
     audit::ROUTES,

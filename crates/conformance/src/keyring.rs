@@ -124,6 +124,7 @@ fn nothing_else_opens_it(rig: &mut dyn Rig) {
         Context::Address,
         Context::DeviceMeta,
         Context::CollapseKey,
+        Context::Link,
     ];
     for context in others {
         assert_eq!(rig.keyring().open(TENANT, context, &sealed), closed, "{context:?}");

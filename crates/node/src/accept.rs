@@ -106,6 +106,7 @@ fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted,
         | FrontAnswer::UnknownEvent
         | FrontAnswer::Counted
         | FrontAnswer::Released { .. }
+        | FrontAnswer::Unsaid { .. }
         | FrontAnswer::Forgot { .. } => Err(stopped("the front answered something else")),
     }
 }

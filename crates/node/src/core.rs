@@ -45,6 +45,8 @@ pub struct Core {
     pub crowds: Crowds,
     /// Events of a tenant that may wait in one lane.
     pub queue_max: u64,
+    /// How long what is kept about deliveries outlives their event.
+    pub guard_ms: u64,
     /// Fan-out has so much before it that no more events are accepted; told by the sync loop.
     pub is_crowded: AtomicBool,
     pub control: Arc<ControlPlane>,

@@ -22,7 +22,6 @@ use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, PartitionId, ShardNo, TenantId, UserNo};
-use fantail_rules::limits::GUARD_MS;
 use fantail_rules::nameless;
 use fantail_rules::priority::Priority;
 use fantail_rules::retry::{Tries, attempts};
@@ -99,7 +98,7 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
 fn is_forgotten(core: &Core, tenant: TenantId, event: Ulid, is_anywhere: bool) -> bool {
     let age_ms = core.ports.clock.wall().since(event.millis());
     let days = core.control.now().tenants.get(&tenant).map_or(0, |tenant| tenant.retention_days);
-    age_ms >= GUARD_MS || (!is_anywhere && age_ms > u64::from(days) * DAY_MS)
+    age_ms >= core.guard_ms || (!is_anywhere && age_ms > u64::from(days) * DAY_MS)
 }
 
 pub fn row_of(core: &Core, tenant: TenantId, event: Ulid) -> Result<EventRow, Refusal> {
@@ -298,7 +297,8 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<
     })
 }
 
-fn deliveries_of(
+/// What became of deliveries of an event to one user by a channel.
+pub(crate) fn deliveries_of(
     tables: &dyn Tables,
     tenant: TenantId,
     arrival: Arrival,

@@ -23,6 +23,7 @@ impl EndpointTally {
             | ShardRecord::Preferred(_)
             | ShardRecord::Consented { .. }
             | ShardRecord::Replanned { .. }
+            | ShardRecord::Erasure(_)
             | ShardRecord::Edges { .. }
             | ShardRecord::Take { .. }
             | ShardRecord::Given(_)

@@ -1,5 +1,5 @@
 //! Errands: effects that to-do rows remember. List sizes are told to the fronts, keys of gone users destroyed,
-//! addresses claimed and given up, what waits for a user asked about again.
+//! addresses claimed and given up, what waits for a user asked about again, erasures brought to their end.
 //!
 //! Comes from: a shard's to-do rows and those of the directories that concern it, whenever one of them moves.
 //! Does: the effect, durably, then records that it is done; a crash in between does it again, which changes nothing.
@@ -8,6 +8,7 @@
 use crate::ask::Refusal;
 use crate::claims;
 use crate::core::{Core, answer, locked, stopped};
+use crate::erasures;
 use crate::take::HOUSE;
 use crate::todos::{Found, REMEMBERED_MAX};
 use fantail_machine::front::FrontAsk;
@@ -17,6 +18,7 @@ use fantail_machine::tables::todo::{self, Release, Todo};
 use fantail_ports::store::View;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
 use tracing::warn;
 
@@ -84,6 +86,9 @@ impl ErrandLoop {
         for (tenant, user) in todos.iter().filter_map(|todo| replan_of(*todo)) {
             self.replan(tenant, user).await?;
         }
+        for (tenant, erasure) in todos.iter().filter_map(|todo| erasure_of(*todo)) {
+            erasures::go_on(&self.core, self.shard, tenant, erasure).await?;
+        }
         claims::release(&self.core, self.shard, releases).await?;
         claims::claim(&self.core, self.shard, wanted).await?;
         Ok(true)
@@ -129,20 +134,43 @@ impl ErrandLoop {
 fn release_of(todo: Todo) -> Option<Release> {
     match todo {
         Todo::Release(release) => Some(release),
-        Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } | Todo::Replan { .. } => None,
+        Todo::Report { .. }
+        | Todo::Shred { .. }
+        | Todo::Claim { .. }
+        | Todo::Replan { .. }
+        | Todo::Erase { .. } => None,
     }
 }
 
 fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
     match todo {
         Todo::Shred { tenant, key } => Some((tenant, key)),
-        Todo::Report { .. } | Todo::Claim { .. } | Todo::Release(_) | Todo::Replan { .. } => None,
+        Todo::Report { .. }
+        | Todo::Claim { .. }
+        | Todo::Release(_)
+        | Todo::Replan { .. }
+        | Todo::Erase { .. } => None,
     }
 }
 
 fn replan_of(todo: Todo) -> Option<(TenantId, UserNo)> {
     match todo {
         Todo::Replan { tenant, user } => Some((tenant, user)),
-        Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } | Todo::Release(_) => None,
+        Todo::Report { .. }
+        | Todo::Shred { .. }
+        | Todo::Claim { .. }
+        | Todo::Release(_)
+        | Todo::Erase { .. } => None,
+    }
+}
+
+fn erasure_of(todo: Todo) -> Option<(TenantId, Ulid)> {
+    match todo {
+        Todo::Erase { tenant, erasure } => Some((tenant, erasure)),
+        Todo::Report { .. }
+        | Todo::Shred { .. }
+        | Todo::Claim { .. }
+        | Todo::Release(_)
+        | Todo::Replan { .. } => None,
     }
 }

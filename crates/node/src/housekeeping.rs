@@ -146,7 +146,7 @@ async fn age(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps)
 async fn sweep(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps) -> Result<(), Refusal> {
     let mut behind = sweeps.guard.remove(&(tenant, shard)).unwrap_or_default();
     for _ in 0..SWEPT_SLICES {
-        let ask = ShardAsk::Sweep { tenant, behind };
+        let ask = ShardAsk::Sweep { tenant, behind, guard_ms: core.guard_ms };
         match answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
             ShardAnswer::Swept { next: Some(next) } => behind = next,
             ShardAnswer::Swept { next: None } => return Ok(()),

@@ -20,6 +20,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Arrival, FrontNo, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::SNOOZED_MAX;
+use fantail_rules::marks::State;
 use fantail_rules::merge::Direction;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
@@ -53,6 +54,24 @@ pub fn page(core: &Core, tenant: TenantId, ask: &InboxAsk) -> Result<InboxPage, 
         horizon,
         unread: counts.unread,
         unseen: counts.unseen,
+    })
+}
+
+/// How many entries there are from a place on, in any state, and where to go on counting.
+pub fn count(
+    core: &Core,
+    tenant: TenantId,
+    (shard, user): (ShardNo, UserNo),
+    from: InboxFrom,
+    limit: usize,
+) -> Result<(u64, Option<InboxFrom>), Refusal> {
+    let from = match from {
+        InboxFrom::Newest => None,
+        InboxFrom::Before(arrival) | InboxFrom::Since(arrival) => Some(arrival),
+    };
+    with_inbox(core, tenant, shard, user, |inbox| {
+        let found = inbox.page(Direction::NewestFirst, from, State::All, limit)?;
+        Ok((found.entries.len() as u64, found.resume.map(InboxFrom::Before)))
     })
 }
 

@@ -4,7 +4,7 @@
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
 //! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`,
 //! `dispatch`, `deliver`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its producer (`webhooks`), everything else
-//! (`people`, `devices`, `templates`, `tenants`, `errands`, `todos`, `claims`, `housekeeping`, `books`).
+//! (`people`, `devices`, `links`, `templates`, `tenants`, `errands`, `erasures`, `exports`, `todos`, `claims`, `housekeeping`, `books`).
 
 pub mod ask;
 pub mod node;
@@ -43,6 +43,7 @@ pub mod webhooks;
 mod devices;
 mod inbox;
 mod known;
+pub mod links;
 mod people;
 pub mod policies;
 pub mod respect;
@@ -52,7 +53,9 @@ mod tenants;
 pub mod books;
 mod claims;
 mod endpoint_tally;
+pub mod erasures;
 mod errands;
+pub mod exports;
 pub mod housekeeping;
 
 mod clock;

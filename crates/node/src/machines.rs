@@ -190,6 +190,7 @@ impl Machine for Front {
             | FrontAsk::Cancel { .. }
             | FrontAsk::Counted { .. }
             | FrontAsk::Release
+            | FrontAsk::Unsay { .. }
             | FrontAsk::Forget { .. } => false,
         };
         let moment = Moment { quiet_before, ..moment };
@@ -284,6 +285,9 @@ impl Machine for Shard {
             ShardAsk::Take { facts, .. } => facts.clone(),
             ShardAsk::PutUsers { .. }
             | ShardAsk::DeleteUser { .. }
+            | ShardAsk::Erase { .. }
+            | ShardAsk::Purge { .. }
+            | ShardAsk::Removed { .. }
             | ShardAsk::Edit { .. }
             | ShardAsk::Mark { .. }
             | ShardAsk::Reported { .. }
@@ -335,6 +339,7 @@ impl Machine for Shard {
             | ShardRecord::Preferred(_)
             | ShardRecord::Consented { .. }
             | ShardRecord::Replanned { .. }
+            | ShardRecord::Erasure(_)
             | ShardRecord::Edges { .. }
             | ShardRecord::Given(_)
             | ShardRecord::Marked { .. }

@@ -107,6 +107,7 @@ pub async fn notify(core: &Core, by: &Actor, tenant: TenantId, ask: NotifyAsk) -
         | FrontAnswer::UnknownEvent
         | FrontAnswer::Counted
         | FrontAnswer::Released { .. }
+        | FrontAnswer::Unsaid { .. }
         | FrontAnswer::Forgot { .. } => Err(stopped("the front answered something else")),
     }
 }

@@ -321,7 +321,7 @@ pub fn name_of(core: &Core, tenant: TenantId, shard: ShardNo, user: UserNo) -> R
 }
 
 /// Opens a name; `None` if its key was destroyed.
-fn open_name(core: &Core, tenant: TenantId, context: Context, sealed: &Sealed) -> Option<String> {
+pub(crate) fn open_name(core: &Core, tenant: TenantId, context: Context, sealed: &Sealed) -> Option<String> {
     // That it is hidden then is the purpose of destroying a key.
     let bytes = core.ports.keyring.open(tenant, context, sealed).ok()?;
     String::from_utf8(bytes).ok()

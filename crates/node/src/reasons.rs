@@ -19,8 +19,9 @@ const NONE: &str = "none";
 const OTHER: &str = "other";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-pub const REASONS: [&str; 39] = [
+pub const REASONS: [&str; 40] = [
     "no_endpoint",
+    "erased",
     "endpoint_gone",
     "cancelled",
     "retracted",
@@ -82,6 +83,7 @@ impl Stood {
             | ShardRecord::Preferred(_)
             | ShardRecord::Consented { .. }
             | ShardRecord::Replanned { .. }
+            | ShardRecord::Erasure(_)
             | ShardRecord::Edges { .. }
             | ShardRecord::Take { .. }
             | ShardRecord::Given(_)

@@ -19,7 +19,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, PartitionId, TenantId};
 
 /// What a consent or a few preferences take in a queue.
-const ASK_BYTES: usize = 1_024;
+pub(crate) const ASK_BYTES: usize = 1_024;
 
 /// What is said about a channel.
 #[derive(Clone, Debug)]

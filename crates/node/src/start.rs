@@ -35,7 +35,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::actor::Actor;
 use fantail_rules::believed_time::behind_ms;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
-use fantail_rules::limits::LANE_EVENTS_MAX;
+use fantail_rules::limits::{GUARD_MS, LANE_EVENTS_MAX};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -53,6 +53,8 @@ pub struct Options {
     pub producers: Defaults,
     /// Events of a tenant that may wait in one lane, counted once for each channel and shard.
     pub queue_max: u64,
+    /// How long what is kept about deliveries outlives their event.
+    pub guard_ms: u64,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             directories: 1,
             producers: Defaults::default(),
             queue_max: LANE_EVENTS_MAX,
+            guard_ms: GUARD_MS,
         }
     }
 }
@@ -133,7 +136,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let plane = Arc::new(ControlPlane::default());
     let settled = refresh(starter.ports.clone(), plane.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
-    let Options { shards, fronts, directories, producers, queue_max } = options;
+    let Options { shards, fronts, directories, producers, queue_max, guard_ms } = options;
     let wanted = Layout { shards, fronts, directories };
     let layout = match answer(root.push(HOUSE, &Actor::System, vec![RootAsk::Layout(wanted)], 64)).await {
         Ok(RootAnswer::Layout(layout)) => layout,
@@ -163,6 +166,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         producers: Producers::new(producers),
         crowds: Crowds::default(),
         queue_max,
+        guard_ms,
         is_crowded: AtomicBool::new(false),
         control: plane,
         layout,

@@ -70,6 +70,7 @@ pub enum Context {
     Address = 7,
     DeviceMeta = 8,
     CollapseKey = 9,
+    Link = 10,
 }
 
 /// Personal bytes as they travel through journal and tables.

@@ -13,16 +13,19 @@ pub enum Actor {
     Admin,
     /// Whoever holds the API key with this id.
     Key(Arc<str>),
+    /// Whoever follows a link that was made for a recipient: the recipient, or whom it was passed on to.
+    Recipient,
 }
 
 impl Actor {
-    /// As the audit log shows it. Ids of keys are longer than the other two words.
+    /// As the audit log shows it. Ids of keys have twelve digits and capitals, unlike the words.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::System => "system",
             Self::Admin => "admin",
             Self::Key(id) => id,
+            Self::Recipient => "recipient",
         }
     }
 }
@@ -38,6 +41,7 @@ mod tests {
             (Actor::default(), "system"),
             (Actor::Admin, "admin"),
             (Actor::Key("0123456789AB".into()), "0123456789AB"),
+            (Actor::Recipient, "recipient"),
         ] {
             assert_eq!(actor.name(), name);
         }

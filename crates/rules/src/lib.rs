@@ -4,7 +4,7 @@
 //! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
 //! decisions in the order an event meets them: `believed_time`, `admit`, `tier` (and `cost`),
 //! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `address`, `endpoint`, `suppression`);
-//! time as people have it (`zone`, `wall`, `schedule`), and what they say about being told (`category`, `preference`); and
+//! time as people have it (`zone`, `wall`, `schedule`), and what they say about being told (`category`, `preference`, and without logging in by a `link`); and
 //! those that a delivery meets on its way out: `gates` with `quiet` and `caps` (whether and when it may interrupt somebody),
 //! `digest` (many told as one), `policy` (what a tenant says about all of that), `lanes` (whose turn it is), `pacing` (how much may be sent now), `attempt` (what became of
 //! it), `retry` (when again). `trace` names what is told about all of it.
@@ -37,6 +37,7 @@ pub mod wall;
 pub mod zone;
 
 pub mod category;
+pub mod link;
 pub mod preference;
 
 pub mod caps;

@@ -66,7 +66,7 @@ impl Reference {
     }
 }
 
-fn put(bytes: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -74,7 +74,7 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-fn take(bytes: &mut &[u8]) -> Option<u64> {
+pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..63).step_by(7) {
         let (first, rest) = bytes.split_first()?;
@@ -87,7 +87,7 @@ fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-fn base32(bytes: &[u8]) -> String {
+pub(crate) fn base32(bytes: &[u8]) -> String {
     let (mut text, mut open, mut width) = (String::with_capacity(bytes.len() * 8 / 5 + 1), 0u32, 0);
     for byte in bytes {
         open = open << 8 | u32::from(*byte);
@@ -103,7 +103,7 @@ fn base32(bytes: &[u8]) -> String {
     text
 }
 
-fn unbase32(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unbase32(text: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut open, mut width) = (Vec::with_capacity(text.len() * 5 / 8), 0u32, 0);
     for digit in text.bytes() {
         let value = DIGITS.iter().position(|known| *known == digit)?;

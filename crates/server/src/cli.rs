@@ -2,7 +2,8 @@
 
 use crate::config::Flags;
 use crate::{
-    audit_command, backup, check_command, config_command, explain, journal_command, plan, seed, serve,
+    audit_command, backup, check_command, config_command, explain, journal_command, plan, scan_command, seed,
+    serve,
 };
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
@@ -37,6 +38,8 @@ enum Command {
     },
     /// Recount all deliveries of a data directory whose server is stopped, and name every tally that differs
     Check(CheckArgs),
+    /// Look for texts in every file of a data directory: whether somebody who was erased can still be found
+    Scan(ScanArgs),
     /// Copy all data of a running server into a new directory
     Backup(BackupArgs),
     /// Make a data directory from a backup
@@ -162,6 +165,19 @@ pub struct AuditExportArgs {
 }
 
 #[derive(Args, Debug)]
+pub struct ScanArgs {
+    /// Data directory, or a backup
+    #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
+    pub data: PathBuf,
+    /// File with a text in each line: so that they are not in the list of processes
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Texts to look for, of at least four bytes
+    #[arg(value_name = "TEXT")]
+    pub texts: Vec<String>,
+}
+
+#[derive(Args, Debug)]
 pub struct CheckArgs {
     /// Data directory
     #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
@@ -251,6 +267,7 @@ pub fn run() -> ExitCode {
         Command::Journal { command } => journal_command::run(command),
         Command::Audit { command } => audit_command::run(&command),
         Command::Check(args) => check_command::run(&args),
+        Command::Scan(args) => scan_command::run(&args),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Explain(args) => explain::run(&args),

@@ -1,5 +1,5 @@
 //! A small blocking HTTP/1.1 client for the command line and the tests: one connection, kept alive, any stream.
-//! It speaks to our own server only, so it knows what that sends: bodies with a length, no redirects.
+//! It speaks to our own server only, so it knows what that sends: bodies with a length or in chunks, no redirects.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -158,6 +158,10 @@ fn exchange(
     stream.get_mut().flush()?;
     let (status, headers) = read_head(stream)?;
     let mut response = Response { status, headers, body: Vec::new() };
+    if response.header("transfer-encoding") == Some("chunked") {
+        response.body = read_chunks(stream)?;
+        return Ok(response);
+    }
     let length = response.header("content-length").map_or(Ok(0), str::parse::<u64>);
     let length = length.map_err(|_| invalid("content-length is not a number"))?;
     if length > BODY_BYTES_MAX {
@@ -170,6 +174,25 @@ fn exchange(
         }
     }
     Ok(response)
+}
+
+/// A body whose length its sender did not know. One that breaks off is an error.
+fn read_chunks(stream: &mut BufReader<Box<dyn Stream>>) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.by_ref().take(HEAD_BYTES_MAX).read_line(&mut line)?;
+        let length = u64::from_str_radix(line.trim_end(), 16).map_err(|_| invalid("not a chunk"))?;
+        if body.len() as u64 + length > BODY_BYTES_MAX {
+            return Err(invalid("the answer is too large"));
+        }
+        let mut chunk = vec![0; usize::try_from(length).map_err(|_| invalid("not a chunk"))? + 2];
+        stream.read_exact(&mut chunk)?;
+        if length == 0 {
+            return Ok(body);
+        }
+        body.extend_from_slice(&chunk[..chunk.len() - 2]);
+    }
 }
 
 type Head = (u16, Vec<(String, String)>);

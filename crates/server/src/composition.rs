@@ -145,6 +145,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         shards: config.shards,
         producers: config.producers,
         queue_max: config.delivery.queue_max,
+        guard_ms: config.delivery.guard_ms,
         ..Options::default()
     };
     let (node, report) = Node::start(ports, options).await.context("cannot recover")?;

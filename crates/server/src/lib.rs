@@ -33,6 +33,7 @@ mod config_command;
 mod explain;
 mod journal_command;
 mod plan;
+mod scan_command;
 
 pub mod channels;
 pub mod client;

@@ -53,6 +53,7 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
     let connections = Arc::new(Connections::default());
     let (stop, stopped) = watch::channel(false);
     let (address, listening) = listen(&config, &app, &connections, stopped)?;
+    app.listen(format!("{}://{address}", if config.tls.is_some() { "https" } else { "http" }));
 
     let exporter = config.collector.clone().map(Exporter::start).transpose();
     let exporter = exporter.context("cannot export traces")?;
@@ -111,6 +112,7 @@ fn settings(config: &Config, admin: &AdminKey) -> Settings {
         admin_key_hash: key::hash(admin.key.0.as_bytes()),
         body_timeout: config.http.body_timeout,
         slow_request: config.http.slow,
+        public_url: config.public_url.clone(),
         version: env!("CARGO_PKG_VERSION"),
     }
 }

@@ -57,6 +57,7 @@ codes! {
     SuppressionNotFound "SUPPRESSION_NOT_FOUND" 404 "The address is not suppressed";
     WebhookNotFound "WEBHOOK_NOT_FOUND" 404 "There is no such webhook";
     KeyNotFound "KEY_NOT_FOUND" 404 "There is no such key";
+    ErasureNotFound "ERASURE_NOT_FOUND" 404 "There is no such erasure";
     TemplateNotFound "TEMPLATE_NOT_FOUND" 404 "There is no such template or version";
     CategoryNotFound "CATEGORY_NOT_FOUND" 404 "The tenant says nothing about this category";
     TemplateInactive "TEMPLATE_INACTIVE" 409 "The template is switched off";

@@ -11,8 +11,10 @@ pub mod receipt;
 
 pub mod audit;
 pub mod device;
+pub mod erasure;
 pub mod event;
 pub mod inbox;
+pub mod link;
 pub mod list;
 pub mod notification;
 pub mod preference;

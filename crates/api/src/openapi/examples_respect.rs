@@ -2,7 +2,9 @@
 
 use super::Example;
 use super::examples::{examples, text};
+use fantail_wire::erasure::{Erasure, ErasureAsk, ErasureState};
 use fantail_wire::event::Channel;
+use fantail_wire::link::{LinkPurpose, PreferenceLink, PreferenceLinkAsk, UnsubscribeHeaders};
 use fantail_wire::preference::{
     CategoryPreference, ChangeKind, ChannelPreference, Consent, ConsentPut, Consents, Day, PreferenceChange,
     PreferenceHistory, Preferences, QuietHours, UserPreferences,
@@ -31,7 +33,32 @@ fn consent() -> Consent {
     Consent { granted: true, version: text("2026-01"), source: text("ios-app"), granted_at: text(TIME) }
 }
 
+const LINK: &str = "https://notify.example.com/u/04g5w7r0kd2vd3xq8hcy0a9mzp";
+
 examples! {
+    ErasureAsk => ErasureAsk { user_id: text("ann") };
+    Erasure => Erasure {
+        erasure_id: text("01KG9V7W0R0000000000000001"),
+        state: ErasureState::Completed,
+        requested_at: text(TIME),
+        completed_at: Some(text("2026-01-31T12:00:02.000Z")),
+        removed: [("profile", 1), ("devicesAndAddresses", 2), ("pendingDeliveries", 3), ("key", 1)]
+            .map(|(store, count)| (text(store), count))
+            .into(),
+    };
+    PreferenceLinkAsk => PreferenceLinkAsk {
+        purpose: LinkPurpose::Unsubscribe,
+        channel: Some(Channel::Email),
+        category: Some(text("newsletter")),
+        expires_at: Some(text("2027-01-31T12:00:00Z")),
+    };
+    PreferenceLink => PreferenceLink {
+        url: text(LINK),
+        mail_headers: Some(UnsubscribeHeaders {
+            list_unsubscribe: format!("<{LINK}>"),
+            list_unsubscribe_post: text("List-Unsubscribe=One-Click"),
+        }),
+    };
     Preferences => preferences();
     UserPreferences => UserPreferences { user_id: text("ann"), version: 4, preferences: preferences() };
     ConsentPut => ConsentPut {

@@ -90,7 +90,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         operation.insert("parameters".to_owned(), Value::Array(parameters));
     }
     match route.handle {
-        Handle::Open(_) => {}
+        Handle::Open(_) | Handle::Hosted(_) => {}
         Handle::Scoped(scope, _) => {
             operation.insert("security".to_owned(), json!([{"key": [scope.text()]}]));
         }
@@ -157,6 +157,16 @@ fn request_body(route: &Route, generator: &mut SchemaGenerator) -> Option<Value>
             "required": route.id != "putUser",
             "content": {JSON: content(shape, generator)},
         })),
+        Body::Form => {
+            let schema = json!({"type": "object", "additionalProperties": true});
+            let example = json!({"List-Unsubscribe": "One-Click"});
+            let form = json!({"schema": schema, "example": example});
+            let description = "`List-Unsubscribe=One-Click` as RFC 8058 has it, or the form of the page";
+            Some(json!({
+                "required": true, "description": description,
+                "content": {"application/x-www-form-urlencoded": form, "multipart/form-data": form},
+            }))
+        }
         Body::Events => {
             let one = content(Shape::of::<CloudEvent>(), generator);
             let example = json!([one["example"]]);

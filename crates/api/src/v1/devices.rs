@@ -148,7 +148,7 @@ pub fn status_of(status: Status) -> EndpointStatus {
     }
 }
 
-fn shown(device: DeviceView) -> Device {
+pub fn shown(device: DeviceView) -> Device {
     let meta: Map<String, Value> = serde_json::from_slice(&device.meta).unwrap_or_default();
     Device {
         device_id: device.device,

@@ -89,7 +89,7 @@ fn show_page(owner: Owner<'_>, page: &InboxPage) -> Result<Reply, Problem> {
     Ok(Reply::json(200, &inbox))
 }
 
-fn shown(view: &NotificationView) -> Result<Notification<'_>, Problem> {
+pub fn shown(view: &NotificationView) -> Result<Notification<'_>, Problem> {
     let content = view.content.as_deref().unwrap_or(&view.post.content);
     let content = match pick(content, ChannelKind::InApp) {
         [] => None,

@@ -220,7 +220,7 @@ fn shown_quiet(quiet: &Quiet) -> QuietHours {
     }
 }
 
-fn change(version: u32, changed: Changed) -> PreferenceChange {
+pub fn change(version: u32, changed: Changed) -> PreferenceChange {
     let nothing = PreferenceChange {
         version,
         at: time::text(changed.at),

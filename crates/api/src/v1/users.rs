@@ -136,10 +136,14 @@ fn channel_of(channel: &Channel) -> UserChannel {
 }
 
 fn show(status: u16, user: &UserView) -> Result<Reply, Problem> {
+    Ok(Reply::json(status, &shown(user)?))
+}
+
+pub fn shown(user: &UserView) -> Result<User<'_>, Problem> {
     let stored = if user.attributes.is_empty() { b"{}" } else { user.attributes.as_slice() };
     let attributes: &RawValue = serde_json::from_slice(stored)
         .map_err(|_| Problem::new(Code::Internal, "the attributes cannot be read"))?;
-    let shown = User {
+    Ok(User {
         user_id: &user.user,
         attributes,
         email: address_of(user, ChannelKind::Email),
@@ -149,6 +153,5 @@ fn show(status: u16, user: &UserView) -> Result<Reply, Problem> {
         channels: user.channels.iter().map(channel_of).collect(),
         created_at: time::text(user.created_at),
         updated_at: time::text(user.updated_at),
-    };
-    Ok(Reply::json(status, &shown))
+    })
 }

@@ -99,9 +99,10 @@ impl FrontFact {
             }
             FrontRecord::Retracted { tenant, event } => Said::Retracted { tenant: *tenant, event: *event },
             FrontRecord::Cancelled { tenant, event } => Said::Cancelled { tenant: *tenant, event: *event },
-            FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } | FrontRecord::Part { .. } => {
-                Said::Other
-            }
+            FrontRecord::Counted { .. }
+            | FrontRecord::Forgotten { .. }
+            | FrontRecord::Unsaid { .. }
+            | FrontRecord::Part { .. } => Said::Other,
         };
         Self { position, said }
     }

@@ -1,21 +1,22 @@
 //! A front orders what authors say: repeats are found, ids minted, tiers decided, in one order per front.
 //!
 //! `admit` takes events in, `retract` takes them back, `count` keeps the sizes of large lists, `forget` drops
-//! what is past its time, `release` lets go of what was scheduled. Shards read the result as [`fact::FrontFact`]s.
+//! what is past its time, `release` lets go of what was scheduled, `unsay` drops what an erased recipient was told. Shards read the result as [`fact::FrontFact`]s.
 
 pub mod admit;
 pub mod fact;
 pub mod forget;
 mod release;
+mod unsay;
 
 use crate::Planned;
 use crate::records::front::{FrontRecord, Size};
-use crate::tables::event::{self, EventRow};
+use crate::tables::event::{self, EventRow, PersonalPlace};
 use crate::tables::{get, put, size};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::Bucket;
-use fantail_rules::ids::{FrontNo, Millis, ShardNo, TenantId};
+use fantail_rules::ids::{FrontNo, Millis, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
 #[derive(Clone, Debug)]
@@ -47,6 +48,13 @@ pub enum FrontAsk {
         tenant: TenantId,
         retention_days: u32,
     },
+    /// Drop what this recipient alone was told, some rows behind this one.
+    Unsay {
+        tenant: TenantId,
+        shard: ShardNo,
+        user: UserNo,
+        behind: Option<PersonalPlace>,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +77,11 @@ pub enum FrontAnswer {
     },
     Forgot {
         more: bool,
+    },
+    /// Where to go on, if there may be more.
+    Unsaid {
+        removed: u64,
+        next: Option<PersonalPlace>,
     },
 }
 
@@ -114,6 +127,7 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> R
         }
         FrontAsk::Release => release::plan(view, moment.now),
         FrontAsk::Forget { tenant, retention_days } => forget::plan(view, tenant, retention_days, moment.now),
+        FrontAsk::Unsay { tenant, shard, user, behind } => unsay::plan(view, tenant, (shard, user), behind),
     }
 }
 
@@ -153,6 +167,10 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
         }
         FrontRecord::Forgotten { tenant, bucket, keys, events } => {
             forget::apply(view, *tenant, *bucket, keys, events)
+        }
+        FrontRecord::Unsaid { tenant, shard, user, events } => {
+            unsay::apply(view, *tenant, (*shard, *user), events);
+            Ok(())
         }
     }
 }

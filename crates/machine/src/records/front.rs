@@ -11,6 +11,7 @@
 //! 5 Cancelled  tenant, event: ulid
 //! 6 Part       tenant, event: ulid, list of (shard: varint, user, content: sealed); its Admitted follows
 //! 7 Released   tenant, event: ulid, due, delivery: option, audience
+//! 17 Unsaid    tenant, shard: varint, user, events: list of ulid
 //!
 //! options = flags: u8 (1 due, 2 cancellation, 4 collapse, 8 sensitive), due: millis, cancellation: 16, collapse: sealed;
 //!           those that are there
@@ -59,6 +60,13 @@ pub enum FrontRecord {
     },
     /// The time of what was scheduled has come.
     Released(Released),
+    /// What this recipient alone was told of these events is gone.
+    Unsaid {
+        tenant: TenantId,
+        shard: ShardNo,
+        user: UserNo,
+        events: Vec<Ulid>,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -281,6 +289,7 @@ impl Fact for FrontRecord {
             Self::Cancelled { .. } => 5,
             Self::Part { .. } => 6,
             Self::Released(_) => 7,
+            Self::Unsaid { .. } => 17,
         }
     }
 
@@ -288,6 +297,11 @@ impl Fact for FrontRecord {
         match self {
             Self::Admitted(admitted) => admitted.write(w),
             Self::Released(released) => released.write(w),
+            Self::Unsaid { tenant, shard, user, events } => {
+                w.tenant(*tenant).varint(shard.0.into()).user(*user).list(events.iter(), |w, event| {
+                    w.ulid(*event);
+                });
+            }
             Self::Retracted { tenant, event } | Self::Cancelled { tenant, event } => {
                 w.tenant(*tenant).ulid(*event);
             }
@@ -330,6 +344,12 @@ impl Fact for FrontRecord {
                     .list(|r| Ok(Personal { shard: r.shard()?, user: r.user()?, content: r.sealed()? }))?,
             },
             7 => Self::Released(Released::read(r)?),
+            17 => Self::Unsaid {
+                tenant: r.tenant()?,
+                shard: ShardNo(r.u16()?),
+                user: r.user()?,
+                events: r.list(Reader::ulid)?,
+            },
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -16,6 +16,7 @@ pub mod delivery;
 pub mod difference;
 pub mod directory;
 pub mod endpoint;
+pub mod erasure;
 pub mod front;
 mod given;
 mod mark;
@@ -73,6 +74,7 @@ fn write_actor(w: &mut Writer, by: &Actor) {
         Actor::System => w.u8(0),
         Actor::Admin => w.u8(1),
         Actor::Key(id) => w.u8(2).text(id),
+        Actor::Recipient => w.u8(3),
     };
 }
 
@@ -81,6 +83,7 @@ fn read_actor(r: &mut Reader<'_>) -> Result<Actor, Malformed> {
         0 => Ok(Actor::System),
         1 => Ok(Actor::Admin),
         2 => r.text().map(|id| Actor::Key(id.into())),
+        3 => Ok(Actor::Recipient),
         _ => Err(Malformed::Value("actor")),
     }
 }

@@ -15,12 +15,13 @@
 //! 11 Expired   tenant, through: arrival
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
-//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`
+//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`; 60 Erasure: see `erasure`
 //! ```
 
 use super::Fact;
 use super::delivery::{self, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use super::endpoint::{EndpointPut, EndpointState};
+use super::erasure::Erasure;
 use super::front::Size;
 pub use super::given::Given;
 use super::mark;
@@ -45,6 +46,8 @@ pub enum ShardRecord {
         lookup: Lookup,
         key: KeyNo,
     },
+    /// See `erasure`.
+    Erasure(Erasure),
     Edges {
         tenant: TenantId,
         change: Change,
@@ -232,6 +235,7 @@ impl Fact for ShardRecord {
             Self::Replanned { .. } => 32,
             Self::Told(_) => 40,
             Self::Untold { .. } => 41,
+            Self::Erasure(_) => 60,
         }
     }
 
@@ -300,9 +304,8 @@ impl Fact for ShardRecord {
             }
             Self::Replanned { tenant, user } => drop(w.tenant(*tenant).user(*user)),
             Self::Told(told) => told.write(w),
-            Self::Untold { tenant, webhook } => {
-                w.tenant(*tenant).text(webhook);
-            }
+            Self::Untold { tenant, webhook } => drop(w.tenant(*tenant).text(webhook)),
+            Self::Erasure(erasure) => erasure.write(w),
         }
     }
 
@@ -364,6 +367,7 @@ impl Fact for ShardRecord {
             32 => Self::Replanned { tenant: r.tenant()?, user: r.user()? },
             40 => Self::Told(Told::read(r)?),
             41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
+            60 => Self::Erasure(Erasure::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -44,6 +44,8 @@ pub(super) struct Decision {
 
 impl Decision {
     pub(super) const ALLOWED: Self = Self { step: Step::Authorise, code: "", due: Millis(0) };
+    /// The user is not there any more.
+    pub(super) const GONE: Self = Self { step: Step::Suppress, code: intend::ERASED, due: Millis(0) };
 }
 
 /// Asks for one parcel.
@@ -82,8 +84,13 @@ impl<'a, 'v> Gate<'a, 'v> {
                 } else {
                     intend::devices(&column.reach, channel)
                 };
-                let decision =
-                    if devices.is_empty() { Decision::ALLOWED } else { self.decide(*user, &column)? };
+                let decision = if !column.reach.exists() {
+                    Decision::GONE
+                } else if devices.is_empty() {
+                    Decision::ALLOWED
+                } else {
+                    self.decide(*user, &column)?
+                };
                 Ok(Asked { devices, decision })
             })
             .collect()

@@ -33,6 +33,8 @@ const CHUNK: usize = 256;
 /// Words for why a member stands where it does, as they are told to producers.
 pub const NO_ENDPOINT: &str = "no_endpoint";
 pub const ENDPOINT_GONE: &str = "endpoint_gone";
+/// Of a user who was deleted or erased.
+pub const ERASED: &str = "erased";
 pub const CANCELLED: &str = "cancelled";
 pub const RETRACTED: &str = "retracted";
 pub const EXPIRED: &str = "ttl_expired";
@@ -198,7 +200,7 @@ fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> Words<Standing> {
     for (member, decision) in found.members.iter().zip(&found.decisions) {
         let Decision { step, code, due } = match stop {
             Some((step, code)) => Decision { step, code, due: Millis(0) },
-            None if member.device == DeviceNo(0) => {
+            None if member.device == DeviceNo(0) && *decision != Decision::GONE => {
                 Decision { step: Step::Suppress, code: NO_ENDPOINT, due: Millis(0) }
             }
             None => *decision,

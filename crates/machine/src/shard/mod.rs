@@ -1,12 +1,13 @@
 //! A shard owns some users: who they are, what they follow, what they got and what they did with it.
 //!
-//! One file per record family, plan and apply side by side: `users`, `endpoints`, `respect`, `edges`, `take`, `mark`, `report`,
+//! One file per record family, plan and apply side by side: `users`, `erase`, `endpoints`, `respect`, `edges`, `take`, `mark`, `report`,
 //! `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake` behind their `gate`, `outcome`,
 //! `redrive`, folded by `ledgers` and dropped by `sweep`.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 pub mod edges;
 pub mod endpoints;
+pub mod erase;
 pub mod expire;
 pub mod mark;
 pub mod report;
@@ -31,6 +32,7 @@ pub mod inbox;
 use crate::Planned;
 use crate::front::Moment;
 use crate::front::fact::FrontFact;
+use crate::records::erasure::Store;
 use crate::records::front::Size;
 use crate::records::respect::Consent;
 use crate::records::shard::ShardRecord;
@@ -49,6 +51,7 @@ use fantail_rules::ids::{
 };
 use fantail_rules::policy::Policies;
 use fantail_rules::priority::Priority;
+use fantail_rules::ulid::Ulid;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -60,6 +63,26 @@ pub enum ShardAsk {
     DeleteUser {
         tenant: TenantId,
         lookup: Lookup,
+    },
+    /// Remove a user from everything; so many entries were in its inbox.
+    Erase {
+        tenant: TenantId,
+        lookup: Lookup,
+        erasure: Ulid,
+        entries: u64,
+    },
+    /// Go on with it, behind this event.
+    Purge {
+        tenant: TenantId,
+        erasure: Ulid,
+        behind: Arrival,
+    },
+    /// So much was removed elsewhere.
+    Removed {
+        tenant: TenantId,
+        erasure: Ulid,
+        removed: Vec<(Store, u64)>,
+        is_done: bool,
     },
     Edit {
         tenant: TenantId,
@@ -100,6 +123,7 @@ pub enum ShardAsk {
     Sweep {
         tenant: TenantId,
         behind: Arrival,
+        guard_ms: u64,
     },
     Register {
         tenant: TenantId,
@@ -193,6 +217,10 @@ pub enum ShardAnswer {
         revision: u32,
     },
     /// Where to go on, if there may be more.
+    Purged {
+        next: Option<Arrival>,
+    },
+    /// Where to go on, if there may be more.
     Replanned {
         behind: Option<Timer>,
     },
@@ -229,6 +257,13 @@ pub fn plan(
     match ask {
         ShardAsk::PutUsers { tenant, users } => users::plan_put(view, tenant, users),
         ShardAsk::DeleteUser { tenant, lookup } => users::plan_delete(view, tenant, lookup),
+        ShardAsk::Erase { tenant, lookup, erasure, entries } => {
+            erase::plan_begin(view, tenant, lookup, erasure, entries)
+        }
+        ShardAsk::Purge { tenant, erasure, behind } => erase::plan_purge(view, tenant, erasure, behind),
+        ShardAsk::Removed { tenant, erasure, removed, is_done } => {
+            erase::plan_note(view, tenant, erasure, removed, is_done)
+        }
         ShardAsk::Edit { tenant, edit } => edges::plan(view, tenant, edit),
         ShardAsk::Take { front, facts } => take::plan(view, front, &facts, shard),
         ShardAsk::Mark { tenant, user, mark } => mark::plan(view, tenant, user, mark, now),
@@ -239,7 +274,10 @@ pub fn plan(
         ShardAsk::Expire { tenant, retention_days, swept } => {
             expire::plan(view, tenant, retention_days, swept, now)
         }
-        ShardAsk::Sweep { tenant, behind } => sweep::plan(view, tenant, behind, now),
+        ShardAsk::Sweep { tenant, behind, guard_ms } => {
+            let oldest_kept = Millis(now.0.saturating_sub(guard_ms));
+            sweep::plan(view, tenant, behind, oldest_kept)
+        }
         ShardAsk::Register { tenant, user, registration } => {
             endpoints::plan_register(view, tenant, user, *registration, now)
         }
@@ -294,6 +332,7 @@ pub fn apply(
         ShardRecord::UserGone { tenant, user, lookup, key } => {
             users::apply_gone(view, *tenant, *user, *lookup, *key, derived)
         }
+        ShardRecord::Erasure(erasure) => erase::apply(view, erasure, at),
         ShardRecord::Edges { tenant, change, edges } => edges::apply(view, *tenant, *change, edges, derived),
         ShardRecord::Take { front, from, to } => take::apply(view, *front, *from, *to, facts, at, derived),
         ShardRecord::Given(given) => take::apply_given(view, given, at, derived),

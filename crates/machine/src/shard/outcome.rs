@@ -11,9 +11,9 @@ use crate::Planned;
 use crate::parcel::Words;
 use crate::records::delivery::Outcome;
 use crate::records::shard::ShardRecord;
+use crate::tables::endpoint;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::track::{self, Note};
-use crate::tables::{endpoint, put};
 use crate::view::View;
 use fantail_ports::channel::{Answer, Proof, Refusal, Scope};
 use fantail_ports::tables::TablesError;
@@ -272,9 +272,7 @@ pub(super) fn apply(
         let members: Vec<_> = ledger.members.iter().collect();
         for (position, note) in outcome.positions.iter().zip(&outcome.notes) {
             let Some(member) = members.get(usize::from(*position)) else { continue };
-            let mut row = track::find(view, outcome.parcel, *member)?;
-            row.add(note.clone());
-            put(view, track::key(outcome.parcel, *member), &row);
+            track::add(view, outcome.parcel, *member, note)?;
         }
     }
     let changes = outcome.positions.iter().copied().zip(outcome.standings.iter());

@@ -10,7 +10,6 @@ use crate::parcel::Words;
 use crate::records::delivery::{Receipt, Redrive};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, ParcelId, Standing};
-use crate::tables::put;
 use crate::tables::track::{self, Note};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
@@ -141,9 +140,7 @@ pub(super) fn apply_receipt(
     if ledger.is_tracked
         && let Some(member) = ledger.members.iter().nth(usize::from(receipt.position))
     {
-        let mut row = track::find(view, receipt.parcel, member)?;
-        row.add(receipt.note.clone());
-        put(view, track::key(receipt.parcel, member), &row);
+        track::add(view, receipt.parcel, member, &receipt.note)?;
     }
     let change = std::iter::once((receipt.position, &receipt.standing));
     ledgers::change(view, receipt.parcel, ledger, change, derived)

@@ -1,4 +1,4 @@
-//! The end of the guard: what is kept about deliveries goes 30 days after their event, a bounded number of rows at a time.
+//! The end of the guard: what is kept about deliveries goes some days after their event (30, if nobody says otherwise), a bounded number of rows at a time.
 //!
 //! Comes from: the leader's housekeeping. Decides: which events are past the guard and have nothing in flight, and which of
 //! their ledgers one record can drop. Goes to: `Swept`, which names them. What was swept stays counted: sums of lanes never
@@ -18,7 +18,6 @@ use fantail_ports::inbox::ArrivalRange;
 use fantail_ports::tables::TablesError;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
-use fantail_rules::limits::GUARD_MS;
 
 /// Events that one ask looks at, and ledgers of one of them.
 const EVENTS_MAX: usize = 64;
@@ -27,14 +26,13 @@ const LEDGERS_MAX: usize = 64;
 const COST_MAX: usize = 1_000;
 const LEDGER_COST: usize = 8;
 
-/// What is past the guard, above an arrival.
+/// What is past the guard, of events above an arrival.
 pub(super) fn plan(
     view: &View<'_>,
     tenant: TenantId,
     behind: Arrival,
-    now: Millis,
+    oldest_kept: Millis,
 ) -> Result<Plan, TablesError> {
-    let oldest_kept = Millis(now.0.saturating_sub(GUARD_MS));
     let mut swept = Swept { tenant, parcels: Vec::new(), arrivals: Vec::new() };
     let (mut at, mut cost, mut is_over) = (behind, 0, false);
     let arrivals = guard::guarded(view, tenant, behind, EVENTS_MAX)?;

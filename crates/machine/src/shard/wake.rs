@@ -51,7 +51,8 @@ pub(super) fn plan(
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
         let Asked { devices, decision } = &asked[at];
         let is_reachable = devices.contains(&member.device);
-        let verdict = decide(&ledger, parcel.channel, standing, stop, is_reachable.then_some(*decision));
+        let asked = (is_reachable || *decision == Decision::GONE).then_some(*decision);
+        let verdict = decide(&ledger, parcel.channel, standing, stop, asked);
         if verdict.state == State::Intent {
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });

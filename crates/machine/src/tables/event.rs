@@ -111,6 +111,42 @@ pub struct Limit {
     pub events: usize,
 }
 
+/// Names what one recipient alone is told of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PersonalPlace {
+    pub event: Ulid,
+    pub shard: ShardNo,
+    pub user: UserNo,
+}
+
+impl PersonalPlace {
+    fn parse(key: &[u8]) -> Option<Self> {
+        let (event, tail) = key.get(5..)?.split_first_chunk()?;
+        let (shard, user) = tail.split_first_chunk()?;
+        let (shard, user) = (u16::from_be_bytes(*shard), u64::from_be_bytes(user.try_into().ok()?));
+        Some(Self { event: Ulid::from_bytes(*event), shard: ShardNo(shard), user: UserNo(user) })
+    }
+}
+
+/// Rows of all recipients behind one, in order.
+pub fn personal_behind(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    behind: Option<PersonalPlace>,
+    limit: usize,
+) -> Result<Vec<PersonalPlace>, TablesError> {
+    let all = Key::new(Family::Personal, tenant);
+    let from = match behind {
+        None => all.clone().finish(),
+        Some(PersonalPlace { event, shard, user }) => {
+            [personal_key(tenant, event, shard, user), vec![0]].concat()
+        }
+    };
+    collect(tables, KeyRange { from: &from, to: &all.end() }, Order::Ascending, limit, |key, _| {
+        PersonalPlace::parse(key).ok_or_else(|| Malformed::Short.in_row(PersonalRow::NAME))
+    })
+}
+
 #[must_use]
 pub fn personal_key(tenant: TenantId, event: Ulid, shard: ShardNo, user: UserNo) -> Vec<u8> {
     let key = Key::new(Family::Personal, tenant).bytes(&event.bytes()).bytes(&shard.0.to_be_bytes());

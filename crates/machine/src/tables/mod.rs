@@ -25,6 +25,7 @@ pub mod size;
 pub mod directory;
 
 pub mod endpoint;
+pub mod erasure;
 pub mod follow;
 pub mod list;
 pub mod mark;
@@ -99,6 +100,7 @@ pub enum Family {
     RespectHistory = 63,
     TakenLate = 64,
     EndpointDetails = 92,
+    Erasure = 87,
     Address = 96,
     DirectoryTodo = 97,
 }

@@ -7,18 +7,21 @@
 //! 47 tenant 3 user: u64 device: u16 -> (empty)    the directory is to be asked for this endpoint's address
 //! 47 tenant 4 user: u64 device: u16 claim: u32 -> address: 16    the directory is to hear that this claim is over
 //! 47 tenant 5 user: u64 -> (empty)    what waits for this user is to be asked about again
+//! 47 tenant 15 erasure: ulid -> (empty)    more of somebody is to be removed
 //! ```
 
 use super::{Family, Key, collect};
 use crate::codec::Malformed;
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceNo, KeyNo, ListId, TenantId, UserNo};
+use fantail_rules::ulid::Ulid;
 
 const REPORT: u8 = 1;
 const SHRED: u8 = 2;
 const CLAIM: u8 = 3;
 const RELEASE: u8 = 4;
 const REPLAN: u8 = 5;
+const ERASE: u8 = 15;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Todo {
@@ -32,6 +35,8 @@ pub enum Todo {
     Release(Release),
     /// Ask the gates again about what waits for this user.
     Replan { tenant: TenantId, user: UserNo },
+    /// Remove what others keep about somebody.
+    Erase { tenant: TenantId, erasure: Ulid },
 }
 
 /// A claim that its endpoint has given up.
@@ -59,13 +64,20 @@ impl Todo {
             Self::Replan { tenant, user } => {
                 Key::new(Family::Todo, tenant).bytes(&[REPLAN]).u64(user.0).finish()
             }
+            Self::Erase { tenant, erasure } => {
+                Key::new(Family::Todo, tenant).bytes(&[ERASE]).bytes(&erasure.bytes()).finish()
+            }
         }
     }
 
     #[must_use]
     pub fn value(self) -> Vec<u8> {
         match self {
-            Self::Report { .. } | Self::Shred { .. } | Self::Claim { .. } | Self::Replan { .. } => Vec::new(),
+            Self::Report { .. }
+            | Self::Shred { .. }
+            | Self::Claim { .. }
+            | Self::Replan { .. }
+            | Self::Erase { .. } => Vec::new(),
             Self::Release(release) => release.address.0.to_vec(),
         }
     }
@@ -87,6 +99,7 @@ impl Todo {
                 Some(Self::Release(Release { tenant, user, device, claim, address }))
             }
             REPLAN => Some(Self::Replan { tenant, user: UserNo(u64::from_be_bytes(tail.try_into().ok()?)) }),
+            ERASE => Some(Self::Erase { tenant, erasure: Ulid::from_bytes(tail.try_into().ok()?) }),
             _ => None,
         }
     }
@@ -141,6 +154,8 @@ mod tests {
                 .prop_map(|(tenant, key)| Todo::Shred { tenant: TenantId(tenant), key: KeyNo(key) }),
             any::<(u32, u64)>()
                 .prop_map(|(tenant, user)| Todo::Replan { tenant: TenantId(tenant), user: UserNo(user) }),
+            any::<(u32, u128)>()
+                .prop_map(|(tenant, id)| Todo::Erase { tenant: TenantId(tenant), erasure: Ulid(id) }),
             any::<(u32, u64, u16)>().prop_map(|(tenant, user, device)| Todo::Claim {
                 tenant: TenantId(tenant),
                 user: UserNo(user),
@@ -156,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_waits(todos in vec(todo(), 0..20), kind in 0u8..6, bytes in vec(any::<u8>(), 0..40)) {
+        fn what_is_written_waits(todos in vec(todo(), 0..20), kind in 0u8..17, bytes in vec(any::<u8>(), 0..40)) {
             let (base, mut changes) = (Plain::default(), Changes::new());
             let mut view = View::new(&base, &[], &mut changes);
             todos.iter().for_each(|todo| view.put(todo.key(), todo.value()));

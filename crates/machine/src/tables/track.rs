@@ -6,10 +6,12 @@
 //!                                                             message: text, provider id: text)
 //! ```
 
-use super::{Family, Key, Row, get};
+use super::{Family, Key, Row, get, put};
 use crate::codec::{Malformed, Reader, Writer};
+use crate::columns;
 use crate::parcel::Member;
 use crate::tables::ledger::ParcelId;
+use crate::view::View;
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::ids::Millis;
@@ -37,6 +39,26 @@ pub struct Note {
 pub fn key(parcel: ParcelId, member: Member) -> Vec<u8> {
     let key = Key::new(Family::Track, parcel.tenant).u64(parcel.arrival.0).bytes(&[parcel.channel as u8]);
     key.u64(member.user.0).bytes(&member.device.0.to_be_bytes()).finish()
+}
+
+pub fn exists(tables: &dyn Tables, parcel: ParcelId, member: Member) -> Result<bool, TablesError> {
+    Ok(tables.get(&key(parcel, member))?.is_some())
+}
+
+/// Adds what is told about a member; nothing about one who has gone.
+pub(crate) fn add(
+    view: &mut View<'_>,
+    parcel: ParcelId,
+    member: Member,
+    note: &Note,
+) -> Result<(), TablesError> {
+    if !columns::find(view, parcel.tenant, member.user)?.reach.exists() {
+        return Ok(());
+    }
+    let mut row = find(view, parcel, member)?;
+    row.add(note.clone());
+    put(view, key(parcel, member), &row);
+    Ok(())
 }
 
 pub fn find(tables: &dyn Tables, parcel: ParcelId, member: Member) -> Result<TrackRow, TablesError> {

@@ -19,8 +19,8 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{Arrival, PartitionId, TenantId, UserNo};
 use fantail_rules::limits::{
-    BATCH_ITEMS_MAX, EDGES_PER_RECORD_MAX, EXPLICIT_USERS_MAX, MARK_ROWS_PER_RECORD_MAX, RECORD_BYTES_MAX,
-    TAKE_EVENTS_MAX, USERS_PER_RECORD_MAX,
+    BATCH_ITEMS_MAX, EDGES_PER_RECORD_MAX, EXPLICIT_USERS_MAX, GUARD_MS, MARK_ROWS_PER_RECORD_MAX,
+    RECORD_BYTES_MAX, TAKE_EVENTS_MAX, USERS_PER_RECORD_MAX,
 };
 use fantail_rules::marks::Mark;
 use fantail_rules::retry::Cause;
@@ -249,7 +249,7 @@ fn the_largest_parcel_of_names_costs_a_row_per_member_and_no_more() {
     node.shard(ShardAsk::Outcome { parcel, told });
     assert_eq!(node.rows_touched, [1_000 + 4]);
     node.now = node.now.plus(31 * DAY_MS);
-    let sweep = ShardAsk::Sweep { tenant: TENANT, behind: Arrival::START };
+    let sweep = ShardAsk::Sweep { tenant: TENANT, behind: Arrival::START, guard_ms: GUARD_MS };
     // The rows of the members, the ledger, its place among the dead letters, two tallies.
     node.shard(sweep.clone());
     assert_eq!(node.rows_touched, [1_000 + 4]);

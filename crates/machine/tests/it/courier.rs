@@ -86,7 +86,7 @@ fn look(node: &mut Node, shard: ShardNo) -> Vec<Message> {
     node.read(PartitionId::Shard(shard), |state| {
         let todos = todo::waiting(state.tables(), 256).unwrap();
         let messages = todos.into_iter().filter_map(|todo| match todo {
-            Todo::Report { .. } | Todo::Shred { .. } | Todo::Replan { .. } => None,
+            Todo::Report { .. } | Todo::Shred { .. } | Todo::Replan { .. } | Todo::Erase { .. } => None,
             Todo::Release(release) => Some(Message::GivenUp(shard, release)),
             Todo::Claim { tenant, user, device } => {
                 let found = endpoint::find(state.tables(), tenant, user, device).unwrap().unwrap();

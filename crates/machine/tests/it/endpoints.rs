@@ -276,7 +276,11 @@ fn a_user_who_goes_gives_everything_back() {
         .iter()
         .filter_map(|todo| match todo {
             Todo::Release(release) => Some(release.device.0),
-            Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } | Todo::Replan { .. } => None,
+            Todo::Report { .. }
+            | Todo::Shred { .. }
+            | Todo::Claim { .. }
+            | Todo::Replan { .. }
+            | Todo::Erase { .. } => None,
         })
         .collect();
     assert_eq!((released, waiting.len()), (vec![1, 3], 3), "and the key is to be destroyed");

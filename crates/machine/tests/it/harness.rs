@@ -32,6 +32,7 @@ use fantail_rules::ids::{
     Arrival, DirectoryNo, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId,
     UserNo,
 };
+use fantail_rules::limits::GUARD_MS;
 use fantail_rules::marks::{Mark, State as Filter};
 use fantail_rules::merge::Direction;
 use fantail_rules::policy::Policies;
@@ -332,7 +333,7 @@ impl Node {
     pub fn sweep(&mut self) {
         let mut behind = Arrival::START;
         loop {
-            match self.shard(ShardAsk::Sweep { tenant: self.tenant, behind }) {
+            match self.shard(ShardAsk::Sweep { tenant: self.tenant, behind, guard_ms: GUARD_MS }) {
                 ShardAnswer::Swept { next: Some(next) } => behind = next,
                 ShardAnswer::Swept { next: None } => return,
                 other => panic!("{other:?}"),
@@ -438,7 +439,11 @@ pub fn admitted(answer: FrontAnswer) -> Ulid {
 fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
     match todo {
         Todo::Shred { tenant, key } => Some((tenant, key)),
-        Todo::Report { .. } | Todo::Claim { .. } | Todo::Release(_) | Todo::Replan { .. } => None,
+        Todo::Report { .. }
+        | Todo::Claim { .. }
+        | Todo::Release(_)
+        | Todo::Replan { .. }
+        | Todo::Erase { .. } => None,
     }
 }
 

@@ -17,6 +17,7 @@ mod deliveries;
 mod differences;
 mod directory;
 mod endpoints;
+mod erasures;
 mod expire;
 mod follow;
 mod marks;

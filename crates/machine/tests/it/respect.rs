@@ -393,7 +393,11 @@ fn what_waits_is_asked_again() {
 fn replan(node: &mut Node) -> usize {
     let todos = node.todos().into_iter().filter_map(|todo| match todo {
         Todo::Replan { tenant, user } => Some((tenant, user)),
-        Todo::Report { .. } | Todo::Shred { .. } | Todo::Claim { .. } | Todo::Release(_) => None,
+        Todo::Report { .. }
+        | Todo::Shred { .. }
+        | Todo::Claim { .. }
+        | Todo::Release(_)
+        | Todo::Erase { .. } => None,
     });
     let todos: Vec<(TenantId, UserNo)> = todos.collect();
     for (tenant, user) in &todos {

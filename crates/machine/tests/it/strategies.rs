@@ -1,5 +1,6 @@
 //! Any record that a writer of ours could write, small enough to be shrunk by hand.
 
+use crate::erasures::erasure_record;
 use crate::policies::policy_record;
 use crate::respect::{respect_record, zone};
 use fantail_machine::parcel::{Collector, Members, Words};
@@ -134,7 +135,7 @@ pub fn about() -> impl Strategy<Value = About> {
 
 pub fn actor() -> impl Strategy<Value = Actor> {
     let key = any::<String>().prop_map(|id| Actor::Key(id.into()));
-    prop_oneof![Just(Actor::System), Just(Actor::Admin), key]
+    prop_oneof![Just(Actor::System), Just(Actor::Admin), Just(Actor::Recipient), key]
 }
 
 pub fn difference() -> impl Strategy<Value = Difference> {
@@ -280,6 +281,9 @@ pub fn front_record() -> impl Strategy<Value = FrontRecord> {
             bucket: Bucket(bucket),
             keys,
             events,
+        }),
+        (tenant(), any::<u16>(), user(), vec(ulid(), 0..4)).prop_map(|(tenant, shard, user, events)| {
+            FrontRecord::Unsaid { tenant, shard: ShardNo(shard), user, events }
         }),
     ]
 }
@@ -588,6 +592,7 @@ fn user_record() -> impl Strategy<Value = ShardRecord> {
             arrivals
         }),
         sizes().prop_map(|sizes| ShardRecord::Reported { sizes }),
+        erasure_record(),
         vec((tenant(), any::<u64>().prop_map(KeyNo)), 0..8).prop_map(|keys| ShardRecord::Shredded { keys }),
         (tenant(), arrival()).prop_map(|(tenant, through)| ShardRecord::Expired { tenant, through }),
         (tenant(), user(), vec(list(), 0..8)).prop_map(|(tenant, user, lists)| ShardRecord::Unlisted {

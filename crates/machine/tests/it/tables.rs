@@ -1,6 +1,7 @@
 //! Rows as bytes, and the order of their keys: tenant first, then owner, then what ascends with time.
 //! Rows that only their own file can name are tested there.
 
+use crate::erasures::erasure_row;
 use crate::policies;
 use crate::respect::{changed, respect_row, zone};
 use crate::strategies::{
@@ -31,8 +32,8 @@ use fantail_machine::tables::track::{self, TrackRow};
 use fantail_machine::tables::user::{UserRef, UserRow};
 use fantail_machine::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
 use fantail_machine::tables::{
-    Row, directory, endpoint, event, follow, idempotency, list as lists, mark, pointer, progress, respect,
-    root, scheduled, size, taken, template, user as users,
+    Row, directory, endpoint, erasure, event, follow, idempotency, list as lists, mark, pointer, progress,
+    respect, root, scheduled, size, taken, template, user as users,
 };
 use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
@@ -216,12 +217,13 @@ proptest! {
 
     #[test]
     fn shard_rows_round_trip(
-        user in user_row(), wants in respect_row(), changed in changed(), intervals in intervals(), page in page(), marks in marks(), name in sealed(),
+        user in user_row(), wants in respect_row(), erased in erasure_row(), changed in changed(), intervals in intervals(), page in page(), marks in marks(), name in sealed(),
         numbers: [u64; 5], flags: u8, puts in vec(endpoint_put(), 0..6), recent in btree_set(any::<u64>(), 1..16),
     ) {
         let [a, b, c, d, e] = numbers;
         check(&user)?;
         check(&wants)?;
+        check(&erased)?;
         check(&changed)?;
         let (destinations, details) = endpoint_rows(&puts);
         check(&destinations)?;
@@ -326,6 +328,8 @@ proptest! {
             pointer::list_key(tenant, list),
             mark::key(tenant, user),
             respect::key(tenant, user),
+            erasure::key(tenant, event),
+            Todo::Erase { tenant, erasure: event }.key(),
             respect::history_key(tenant, user, 7),
             endpoint::key(tenant, user.0),
             endpoint::details_key(tenant, user.0),

@@ -18,6 +18,7 @@ use fantail_machine::codec::Malformed;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::DirectoryRecord;
+use fantail_machine::records::erasure::{Erasure, Step};
 use fantail_machine::records::front::FrontRecord;
 use fantail_machine::records::respect::{Consented, Preferred};
 use fantail_machine::records::root::RootRecord;
@@ -152,7 +153,10 @@ fn of_front(by: &Actor, record: FrontRecord) -> Vec<Said> {
         }
         // It was accepted when it was asked for; from here on the shards tell.
         FrontRecord::Released(_) => Vec::new(),
-        FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } | FrontRecord::Part { .. } => Vec::new(),
+        FrontRecord::Counted { .. }
+        | FrontRecord::Forgotten { .. }
+        | FrontRecord::Unsaid { .. }
+        | FrontRecord::Part { .. } => Vec::new(),
     }
 }
 
@@ -200,6 +204,7 @@ async fn of_shard(
                 (Pseudonym(lookup.0), sha256(&record.bytes), by.name().to_owned());
             Ok(vec![Said::plain(tenant, Fact::Erased(Erased { pseudonym, key, receipt, actor }))])
         }
+        ShardRecord::Erasure(erasure) => Ok(vec![erased(by, &erasure)]),
         ShardRecord::Shredded { keys } => {
             speaker.recent.forget();
             let said = |(tenant, key)| Said::action(by, tenant, "key.destroy", format!("{key}"));
@@ -218,7 +223,7 @@ async fn of_shard(
         // On its own it goes on; somebody had it go back.
         ShardRecord::Told(told) => Ok(match by {
             Actor::System => Vec::new(),
-            Actor::Admin | Actor::Key(_) => {
+            Actor::Admin | Actor::Key(_) | Actor::Recipient => {
                 vec![Said::action(by, told.tenant, "webhook.replay", told.webhook)]
             }
         }),
@@ -236,6 +241,18 @@ async fn of_shard(
         | ShardRecord::EndpointPut { .. }
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
+}
+
+/// What an erasure removed, step by step: together they are its receipt.
+fn erased(by: &Actor, erasure: &Erasure) -> Said {
+    let action = match &erasure.step {
+        Step::Begun { .. } => "erasure.begin",
+        Step::Purged { .. } => "erasure.purge",
+        Step::Done => "erasure.complete",
+    };
+    let removed = erasure.removed.iter().map(|(store, count)| format!(" {}={count}", store.name()));
+    let target = std::iter::once(erasure.erasure.to_string()).chain(removed).collect();
+    Said::action(by, erasure.tenant, action, target)
 }
 
 /// What was said is in the history of the user, under the revision.

@@ -84,6 +84,7 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         | ShardRecord::Preferred(_)
         | ShardRecord::Consented { .. }
         | ShardRecord::Replanned { .. }
+        | ShardRecord::Erasure(_)
         | ShardRecord::Edges { .. }
         | ShardRecord::Take { .. }
         | ShardRecord::Marked { .. }

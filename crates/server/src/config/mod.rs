@@ -1,6 +1,7 @@
 //! Configuration in layers: flag over environment over file over default. Each value remembers where it came from, so
 //! that a wrong one can be found. Unknown keys in a file and dangerous pairs are refused before anything starts.
 
+mod public_url;
 mod settings;
 
 pub use settings::{SETTINGS, Setting};
@@ -32,6 +33,8 @@ pub struct Flags {
 pub struct Config {
     pub data: PathBuf,
     pub listen: SocketAddr,
+    /// Empty: the address that is listened on.
+    pub public_url: String,
     pub tls: Option<Tls>,
     pub admin_key: Option<Secret>,
     pub log: Log,
@@ -55,6 +58,8 @@ pub struct Delivery {
     pub stub_faults: Option<PathBuf>,
     /// Events of a tenant that may wait in one lane.
     pub queue_max: u64,
+    /// How long what is kept about deliveries outlives their event.
+    pub guard_ms: u64,
     /// For crash tests.
     pub die_at: Option<String>,
     pub webhook: webhook::Settings,
@@ -172,6 +177,8 @@ impl Layers {
         let config = Config {
             data: PathBuf::from(self.some_text("data")?),
             listen: self.parse("listen", "must be an address and a port, like 127.0.0.1:7070")?,
+            public_url: public_url::read(self.get("http.public_url").0)
+                .map_err(|rule| self.invalid("http.public_url", rule))?,
             tls: self.tls()?,
             admin_key: self.admin_key()?,
             log: Log { format: self.log_format()?, level: self.log_level()? },
@@ -219,7 +226,8 @@ impl Layers {
         let die_at = (!die_at.is_empty()).then(|| die_at.to_owned());
         let webhook_patience_ms = self.number::<u64>("webhook.disable_after_s", 1, 30 * 86_400)? * 1_000;
         let queue_max = self.number("delivery.queue_max", 1, 1_000_000_000)?;
-        Ok(Delivery { stub_arrivals, stub_faults, queue_max, die_at, webhook, webhook_patience_ms })
+        let guard_ms = self.number::<u64>("retention.guard_days", 30, 3_650)? * 86_400_000;
+        Ok(Delivery { stub_arrivals, stub_faults, queue_max, guard_ms, die_at, webhook, webhook_patience_ms })
     }
 
     fn collector(&self) -> Result<Option<otlp::Settings>, ConfigError> {

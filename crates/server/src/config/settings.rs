@@ -24,6 +24,12 @@ pub const SETTINGS: &[Setting] = &[
     ),
     text("log.format", "compact", "compact or json."),
     text("log.level", "info", "error, warn, info, debug or trace."),
+    text(
+        "http.public_url",
+        "",
+        "Where recipients reach this server, like https://notify.example.com: links to preferences and out of mailings \
+         begin with it. Empty: the address that is listened on.",
+    ),
     number("http.connections_max", "10000", "Connections at a time; further ones are closed at once."),
     number("http.header_timeout_s", "10", "Time for the TLS handshake and the head of the first request."),
     number("http.idle_timeout_s", "60", "Time a connection may wait for the head of its next request."),
@@ -82,6 +88,12 @@ pub const SETTINGS: &[Setting] = &[
          written in several steps.",
     ),
     number("inbox.hot_mib", "16", "Memory for the newest entries of users who read often."),
+    number(
+        "retention.guard_days",
+        "30",
+        "Days for which what became of deliveries is kept after their event: status, attempts, dead letters, and with them \
+         what keeps a delivery from being sent twice. At least 30, so that it outlasts everything that can still be sent.",
+    ),
     text(
         "webhook.private_networks",
         "",

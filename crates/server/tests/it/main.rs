@@ -18,9 +18,12 @@ mod crash_deliveries;
 mod deliveries;
 mod devices;
 mod editions;
+mod erasures;
 mod events;
+mod exports;
 #[cfg(target_os = "linux")]
 mod failing_sync;
+mod hosted;
 mod inbox;
 mod life;
 mod marks;
@@ -41,3 +44,4 @@ mod tenants;
 mod tls;
 mod traces;
 mod webhooks;
+mod withdrawal;

@@ -27,6 +27,8 @@ fn path_of(route: &Route, event: &str, slug: &str) -> String {
         ("{device}", "phone"),
         ("{channel}", "email"),
         ("{address}", "bob@example.com"),
+        ("{token}", "0123456789"),
+        ("{erasure}", NO_EVENT),
     ] {
         path = path.replace(param, value);
     }
@@ -69,6 +71,12 @@ fn routes_need_their_key_and_their_scope() {
             Handle::Scoped(scope, _) => Some(scope.text()),
             Handle::TenantAdmin(_) => Some("admin"),
             Handle::ServerAdmin(_) => None,
+            // Their key is the link; see `hosted`.
+            Handle::Hosted(_) => {
+                let response = bare(&mut server.anonymous(), route.method.text(), &path).expect("an answer");
+                assert_eq!(response.status, 404, "{}", route.id);
+                continue;
+            }
         };
         refused(bare(&mut server.anonymous(), route.method.text(), &path), "UNAUTHENTICATED");
         match needed {
@@ -108,7 +116,7 @@ fn routes_answer_as_the_document_says() {
         let described = &operation["responses"][response.status.to_string()];
         assert!(!described.is_null(), "{} answered {}: {}", route.id, response.status, response.text());
         assert!(response.status < 500, "{} answered {}", route.id, response.text());
-        if response.status >= 400 {
+        if response.status >= 400 && !matches!(route.handle, Handle::Hosted(_)) {
             let code = response.json()["code"].as_str().expect("a code").to_owned();
             let codes = described["description"].as_str().expect("codes");
             assert!(codes.contains(&code), "{} gave {code}, described: {codes}", route.id);

@@ -70,7 +70,10 @@ impl Schedule {
                 self.drop_held(place, *tenant, *event);
                 self.news.push((place, News::CalledOff(*event)));
             }
-            FrontRecord::Counted { .. } | FrontRecord::Forgotten { .. } | FrontRecord::Part { .. } => {}
+            FrontRecord::Counted { .. }
+            | FrontRecord::Forgotten { .. }
+            | FrontRecord::Unsaid { .. }
+            | FrontRecord::Part { .. } => {}
         }
         Ok(())
     }

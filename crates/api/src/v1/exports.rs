@@ -1,0 +1,192 @@
+//! Everything that is kept about one user, as lines of JSON, for the user.
+//!
+//! Pages are read and sent one after the other, so that an export of any size takes little memory. The last line says how many
+//! there were before it: without it the export is not whole. Tokens and URLs of devices are not in it: they let their holder
+//! send.
+
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::time;
+use crate::v1::{consents, devices, inbox, notifications, preferences, users};
+use axum::body::{Body, Bytes};
+use fantail_node::Node;
+use fantail_node::ask::{DeliveryView, InboxAsk, InboxFrom};
+use fantail_node::exports::Delivered;
+use fantail_rules::ids::{Arrival, TenantId};
+use fantail_rules::marks::State;
+use futures_core::Stream;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tracing::warn;
+
+pub const LINES: &str = "application/x-ndjson";
+/// Pages that wait for a slow reader.
+const WAITING_MAX: usize = 2;
+const PAGE: usize = 100;
+/// Events whose deliveries are looked at together.
+const EVENTS: usize = 64;
+
+pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let user = call.name("user")?.to_owned();
+    let view = call.node.user(tenant, &user).await?;
+    let profile = serde_json::to_value(users::shown(&view)?).expect("our shapes are JSON");
+    let (sender, receiver) = channel(WAITING_MAX);
+    let mut export = Export { node: call.node, tenant, user, sender, lines: 0 };
+    tokio::spawn(async move {
+        if let Err(Ended::Failed(problem)) = export.write(profile).await {
+            warn!(detail = %problem.detail, "export broken off");
+            // The reader sees that the answer has no end.
+            let broken = io::Error::other("the export could not be finished");
+            drop(export.sender.send(Err(broken)).await);
+        }
+    });
+    Ok(Reply::stream(200, LINES, Body::from_stream(Pages(receiver))))
+}
+
+/// Why an export stops before its end.
+enum Ended {
+    /// Nobody reads it any more.
+    Unread,
+    Failed(Problem),
+}
+
+impl<E: Into<Problem>> From<E> for Ended {
+    fn from(failed: E) -> Self {
+        Self::Failed(failed.into())
+    }
+}
+
+struct Export {
+    node: Node,
+    tenant: TenantId,
+    user: String,
+    sender: Sender<Result<Bytes, io::Error>>,
+    lines: u64,
+}
+
+impl Export {
+    async fn write(&mut self, profile: Value) -> Result<(), Ended> {
+        self.send("profile", vec![profile]).await?;
+        let devices = self.node.devices(self.tenant, &self.user).await?;
+        self.send("device", devices.into_iter().map(devices::shown).collect()).await?;
+        let row = self.node.respect(self.tenant, &self.user)?;
+        self.send("preferences", vec![preferences::shown(&row.preferences)]).await?;
+        let consented = row.consents.into_iter().map(|known| {
+            json!({"channel": notifications::shown(known.channel), "consent": consents::shown(known.consent)})
+        });
+        self.send("consent", consented.collect()).await?;
+        self.history().await?;
+        self.lists().await?;
+        self.inbox().await?;
+        self.deliveries().await?;
+        let lines = self.lines;
+        self.send("end", vec![json!({"lines": lines})]).await
+    }
+
+    async fn history(&mut self) -> Result<(), Ended> {
+        let mut below = u32::MAX;
+        loop {
+            let changes = self.node.respect_history(self.tenant, &self.user, below, PAGE)?;
+            let Some((last, _)) = changes.last() else { return Ok(()) };
+            below = *last;
+            let shown = changes.into_iter().map(|(version, changed)| preferences::change(version, changed));
+            self.send("preferenceChange", shown.collect()).await?;
+        }
+    }
+
+    async fn lists(&mut self) -> Result<(), Ended> {
+        let mut behind = None;
+        loop {
+            let (found, next) = self.node.lists_of(self.tenant, &self.user, behind, PAGE)?;
+            let shown = found.into_iter().map(|one| {
+                let of = if one.is_topic { "topic" } else { "actor" };
+                json!({of: one.name, "isOn": one.is_on})
+            });
+            self.send("follow", shown.collect()).await?;
+            match next {
+                Some(next) => behind = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn inbox(&mut self) -> Result<(), Ended> {
+        let mut from = InboxFrom::Newest;
+        loop {
+            let ask = InboxAsk { user: self.user.clone(), limit: PAGE, from, state: State::All };
+            let page = self.node.inbox(self.tenant, ask).await?;
+            let shown: Result<Vec<Value>, Problem> = page
+                .notifications
+                .iter()
+                .map(|one| Ok(serde_json::to_value(inbox::shown(one)?).expect("our shapes are JSON")))
+                .collect();
+            self.send("notification", shown?).await?;
+            match page.next {
+                Some(next) => from = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn deliveries(&mut self) -> Result<(), Ended> {
+        let mut behind = Arrival::START;
+        loop {
+            let (found, next) = self.node.deliveries_to(self.tenant, &self.user, behind, EVENTS)?;
+            let shown = found.iter().flat_map(|one| one.deliveries.iter().map(|view| delivery(one, view)));
+            self.send("delivery", shown.collect()).await?;
+            match next {
+                Some(next) => behind = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Sends some lines of a kind.
+    async fn send<T: Serialize>(&mut self, kind: &str, values: Vec<T>) -> Result<(), Ended> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        for value in &values {
+            let line = json!({"kind": kind, "data": value});
+            serde_json::to_writer(&mut bytes, &line).expect("our shapes are JSON, and memory takes it");
+            bytes.push(b'\n');
+        }
+        self.lines += values.len() as u64;
+        self.sender.send(Ok(bytes.into())).await.map_err(|_| Ended::Unread)
+    }
+}
+
+fn delivery(of: &Delivered, view: &DeliveryView) -> Value {
+    let attempts = view.notes.iter().map(|note| {
+        json!({
+            "at": time::text(note.at), "state": note.state.public_word(), "code": note.code,
+            "message": note.message, "providerId": note.provider_id,
+        })
+    });
+    json!({
+        "eventId": of.event.map(|event| event.to_string()),
+        "channel": notifications::shown(of.channel),
+        "endpoint": view.device,
+        "state": view.state.public_word(),
+        "code": view.code,
+        "beganAt": time::text(view.begun_at),
+        "attempts": attempts.collect::<Vec<_>>(),
+    })
+}
+
+/// What the task has written.
+struct Pages(Receiver<Result<Bytes, io::Error>>);
+
+impl Stream for Pages {
+    type Item = Result<Bytes, io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context)
+    }
+}

@@ -1,0 +1,40 @@
+//! What one recipient alone was told is taken back, because the recipient is erased.
+//!
+//! Comes from: the errands of the user's shard. Decides: which rows behind an event are the user's, some rows at a time.
+//! Goes to: an `Unsaid` record that names their events. The key under which they are sealed goes too; this makes room.
+
+use super::{FrontAnswer, Plan};
+use crate::Planned;
+use crate::records::front::FrontRecord;
+use crate::tables::event::{self, PersonalPlace};
+use crate::view::View;
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{ShardNo, TenantId, UserNo};
+use fantail_rules::ulid::Ulid;
+
+/// Rows of all recipients that one plan looks at.
+const ROWS_LOOKED_AT_MAX: usize = 1_000;
+
+pub(super) fn plan(
+    view: &View<'_>,
+    tenant: TenantId,
+    of: (ShardNo, UserNo),
+    behind: Option<PersonalPlace>,
+) -> Result<Plan, TablesError> {
+    let rows = event::personal_behind(view, tenant, behind, ROWS_LOOKED_AT_MAX)?;
+    let next = rows.last().copied().filter(|_| rows.len() == ROWS_LOOKED_AT_MAX);
+    let own = rows.iter().filter(|place| (place.shard, place.user) == of);
+    let events: Vec<Ulid> = own.map(|place| place.event).collect();
+    let answer = FrontAnswer::Unsaid { removed: events.len() as u64, next };
+    if events.is_empty() {
+        return Ok(Planned::nothing(answer));
+    }
+    let (shard, user) = of;
+    Ok(Planned::one(FrontRecord::Unsaid { tenant, shard, user, events }, answer))
+}
+
+pub(super) fn apply(view: &mut View<'_>, tenant: TenantId, of: (ShardNo, UserNo), events: &[Ulid]) {
+    for event in events {
+        view.delete(event::personal_key(tenant, *event, of.0, of.1));
+    }
+}

@@ -1,0 +1,205 @@
+//! A user is erased: not only gone, but removed from what is kept about deliveries, with a receipt.
+//!
+//! Comes from: the erasure API, then a to-do row until all is done. Decides: what of each store is the user's: everything
+//! that `users` removes, then, some events at a time, deliveries that were still to be sent (they end as suppressed),
+//! dead letters (dropped), and what was told about attempts. Goes to: the records of those families, and `Erasure`, which adds
+//! up what was removed. Numbers of users stay in ledgers: nobody can tell any more whose they were.
+//!
+//! What must never happen: a delivery to the user after `Begun`. The endpoints and the key are gone with the same batch, and
+//! whoever is planned later is not there (`gate`).
+
+use super::intend::ERASED;
+use super::{Plan, ShardAnswer, users};
+use crate::Planned;
+use crate::parcel::{Member, Words};
+use crate::records::delivery::{Redrive, Wake};
+use crate::records::erasure::{Attempts, Erasure, Step, Store};
+use crate::records::shard::ShardRecord;
+use crate::tables::erasure::{self, ErasureRow};
+use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
+use crate::tables::todo::Todo;
+use crate::tables::{endpoint, follow, guard, mark, put, respect, track};
+use crate::view::View;
+use fantail_ports::tables::{Order, TablesError};
+use fantail_rules::attempt::{self, State, next};
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Arrival, Lookup, Millis, TenantId, UserNo};
+use fantail_rules::ulid::Ulid;
+
+/// Events that one plan looks at: each has a ledger of the user for each channel at most.
+const EVENTS_MAX: usize = 16;
+
+/// Removes a user, and remembers that more is to be done.
+pub(super) fn plan_begin(
+    view: &View<'_>,
+    tenant: TenantId,
+    lookup: Lookup,
+    erasure: Ulid,
+    entries: u64,
+) -> Result<Plan, TablesError> {
+    let Some((user, key)) = users::existing(view, tenant, lookup)? else {
+        return Ok(Planned::nothing(ShardAnswer::UnknownUser));
+    };
+    let removed = counted(view, tenant, user, entries)?;
+    let mut records = users::plan_delete(view, tenant, lookup)?.records;
+    let step = Step::Begun { user, key };
+    records.push(ShardRecord::Erasure(Erasure { tenant, erasure, step, removed }));
+    Ok(Planned { records, answer: ShardAnswer::Noted })
+}
+
+/// What goes with the user itself.
+fn counted(
+    view: &View<'_>,
+    tenant: TenantId,
+    user: UserNo,
+    entries: u64,
+) -> Result<Vec<(Store, u64)>, TablesError> {
+    let wants = respect::find(view, tenant, user)?;
+    let everything = Arrival(u64::MAX - 1);
+    let marks = mark::flagged(view, tenant, user, Arrival::START, everything, Order::Ascending, usize::MAX)?;
+    let count = |rows: usize| rows as u64;
+    Ok(vec![
+        (Store::Profile, 1),
+        (Store::Endpoints, count(endpoint::of_user(view, tenant, user)?.len())),
+        (Store::Preferences, u64::from(wants.revision > 0)),
+        (Store::Consents, count(wants.consents.len())),
+        (Store::History, count(respect::history(view, tenant, user, u32::MAX, usize::MAX)?.len())),
+        (Store::Follows, count(follow::of_user(view, tenant, user, None, usize::MAX)?.len())),
+        (Store::Marks, count(marks.len())),
+        (Store::Inbox, entries),
+    ])
+}
+
+/// Some events behind an arrival: whatever of their deliveries is the user's.
+pub(super) fn plan_purge(
+    view: &View<'_>,
+    tenant: TenantId,
+    erasure: Ulid,
+    behind: Arrival,
+) -> Result<Plan, TablesError> {
+    let Some(ErasureRow { user, ended: None, .. }) = erasure::find(view, tenant, erasure)? else {
+        return Ok(Planned::nothing(ShardAnswer::Purged { next: None }));
+    };
+    let arrivals = guard::guarded(view, tenant, behind, EVENTS_MAX)?;
+    let (mut records, mut attempts) = (Vec::new(), Vec::new());
+    let (mut pending, mut dead) = (0, 0);
+    for arrival in &arrivals {
+        for channel in ChannelKind::ALL {
+            let would_hold = ParcelId { tenant, arrival: *arrival, channel, first: user };
+            let Some((parcel, row)) = ledger::holding(view, would_hold)? else { continue };
+            let own = Own::of(&row, user);
+            pending += own.pending.0.len() as u64;
+            dead += own.dead.0.len() as u64;
+            records.extend(own.records(parcel, &row));
+            for (_, device) in row.members.of_user(user) {
+                if row.is_tracked && track::exists(view, parcel, Member { user, device })? {
+                    attempts.push(Attempts { arrival: *arrival, channel, device });
+                }
+            }
+        }
+    }
+    let removed: Vec<(Store, u64)> =
+        [(Store::Deliveries, pending), (Store::DeadLetters, dead), (Store::Attempts, attempts.len() as u64)]
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .collect();
+    if !removed.is_empty() {
+        let step = Step::Purged { user, attempts };
+        records.push(ShardRecord::Erasure(Erasure { tenant, erasure, step, removed }));
+    }
+    Ok(Planned { records, answer: ShardAnswer::Purged { next: arrivals.last().copied() } })
+}
+
+type Moves = (Vec<u16>, Words<Standing>);
+
+/// What of a ledger is still to happen for one user.
+struct Own {
+    pending: Moves,
+    dead: Moves,
+    /// Of the first that is pending.
+    due: Millis,
+}
+
+impl Own {
+    fn of(row: &LedgerRow, user: UserNo) -> Self {
+        let nothing = || (Vec::new(), Words::empty());
+        let mut own = Self { pending: nothing(), dead: nothing(), due: Millis(0) };
+        for (at, _) in row.members.of_user(user) {
+            let Some(standing) = row.standings.of(at) else { continue };
+            // What may have been sent keeps its way: its answer is still to come, or will never be known.
+            let (step, moves) = match standing.state {
+                State::Planned | State::Deferred => (attempt::Step::Suppress, &mut own.pending),
+                State::Dead => (attempt::Step::Drop, &mut own.dead),
+                _ => continue,
+            };
+            let Ok(state) = next(standing.state, step) else { continue };
+            if own.due == Millis(0) && state == State::Suppressed {
+                own.due = standing.due;
+            }
+            let position = u16::try_from(at).expect("a parcel has at most 1,000 members");
+            moves.0.push(position);
+            let ended = Standing { state, due: Millis(0), code: ERASED.to_owned(), ..standing.clone() };
+            moves.1.push(ended);
+        }
+        own
+    }
+
+    fn records(self, parcel: ParcelId, row: &LedgerRow) -> Vec<ShardRecord> {
+        let ((positions, verdicts), due, round) = (self.pending, self.due, row.round.saturating_add(1));
+        let mut records = Vec::new();
+        if !positions.is_empty() {
+            records.push(ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts }));
+        }
+        let (positions, standings) = self.dead;
+        if !positions.is_empty() {
+            records.push(ShardRecord::Redrive(Redrive { parcel, positions, standings }));
+        }
+        records
+    }
+}
+
+/// Others removed something, or everything is done.
+pub(super) fn plan_note(
+    view: &View<'_>,
+    tenant: TenantId,
+    erasure: Ulid,
+    removed: Vec<(Store, u64)>,
+    is_done: bool,
+) -> Result<Plan, TablesError> {
+    let Some(ErasureRow { user, ended: None, .. }) = erasure::find(view, tenant, erasure)? else {
+        return Ok(Planned::nothing(ShardAnswer::Noted));
+    };
+    let step = if is_done { Step::Done } else { Step::Purged { user, attempts: Vec::new() } };
+    let record = ShardRecord::Erasure(Erasure { tenant, erasure, step, removed });
+    Ok(Planned::one(record, ShardAnswer::Noted))
+}
+
+pub(super) fn apply(view: &mut View<'_>, fact: &Erasure, at: Millis) -> Result<(), TablesError> {
+    let Erasure { tenant, erasure, step, removed } = fact;
+    let todo = Todo::Erase { tenant: *tenant, erasure: *erasure };
+    let key = erasure::key(*tenant, *erasure);
+    let mut row = match (step, erasure::find(view, *tenant, *erasure)?) {
+        (Step::Begun { user, key }, _) => {
+            view.put(todo.key(), todo.value());
+            ErasureRow { user: *user, key: *key, begun: at, ended: None, removed: Vec::new() }
+        }
+        (Step::Purged { .. } | Step::Done, Some(row)) => row,
+        (Step::Purged { .. } | Step::Done, None) => return Ok(()),
+    };
+    match step {
+        Step::Begun { .. } => {}
+        Step::Purged { user, attempts } => {
+            for Attempts { arrival, channel, device } in attempts {
+                let parcel = ParcelId { tenant: *tenant, arrival: *arrival, channel: *channel, first: *user };
+                view.delete(track::key(parcel, Member { user: *user, device: *device }));
+            }
+        }
+        Step::Done => {
+            row.ended = Some(at);
+            view.delete(todo.key());
+        }
+    }
+    row.add(removed);
+    put(view, key, &row);
+    Ok(())
+}

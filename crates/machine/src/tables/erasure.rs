@@ -1,0 +1,64 @@
+//! Erasures: what was removed, for the receipt. A row stays for good; it names nobody.
+//!
+//! ```text
+//! 87 tenant erasure: ulid -> user, key: varint, begun: millis, ended: option millis, list of (store: u8, count: varint)
+//! ```
+
+use super::{Family, Key, Row, get};
+use crate::codec::{Malformed, Reader, Writer};
+use crate::records::erasure::{Store, read_removed, write_removed};
+use fantail_ports::tables::{Tables, TablesError};
+use fantail_rules::ids::{KeyNo, Millis, TenantId, UserNo};
+use fantail_rules::ulid::Ulid;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ErasureRow {
+    pub user: UserNo,
+    pub key: KeyNo,
+    pub begun: Millis,
+    /// `None` while something is still to be removed.
+    pub ended: Option<Millis>,
+    /// Ascending by store.
+    pub removed: Vec<(Store, u64)>,
+}
+
+impl ErasureRow {
+    pub(crate) fn add(&mut self, removed: &[(Store, u64)]) {
+        for (store, count) in removed {
+            match self.removed.binary_search_by_key(store, |(known, _)| *known) {
+                Ok(place) => self.removed[place].1 += count,
+                Err(place) => self.removed.insert(place, (*store, *count)),
+            }
+        }
+    }
+}
+
+#[must_use]
+pub fn key(tenant: TenantId, erasure: Ulid) -> Vec<u8> {
+    Key::new(Family::Erasure, tenant).bytes(&erasure.bytes()).finish()
+}
+
+pub fn find(tables: &dyn Tables, tenant: TenantId, erasure: Ulid) -> Result<Option<ErasureRow>, TablesError> {
+    get(tables, &key(tenant, erasure))
+}
+
+impl Row for ErasureRow {
+    const NAME: &'static str = "erasure";
+
+    fn write(&self, w: &mut Writer) {
+        w.user(self.user).varint(self.key.0).millis(self.begun).option(self.ended, |w, ended| {
+            w.millis(ended);
+        });
+        write_removed(w, &self.removed);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            user: r.user()?,
+            key: KeyNo(r.varint()?),
+            begun: r.millis()?,
+            ended: r.option(Reader::millis)?,
+            removed: read_removed(r)?,
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! A user is erased: what is removed where, in which steps, and what is left.
+
+use crate::deliveries::{
+    by, dead_letters, intend, later, next_timer, one_under_way, settle, states, tally_of, timers, told,
+    user_with, wake, words, work,
+};
+use crate::harness::{FRONT, Node, SHARD, START, TENANT, list, lookup, sealed};
+use crate::strategies::{arrival, tenant, ulid, user};
+use fantail_machine::front::{FrontAnswer, FrontAsk};
+use fantail_machine::parcel::Member;
+use fantail_machine::records::erasure::{Attempts, Erasure, Step, Store};
+use fantail_machine::records::front::Personal;
+use fantail_machine::records::shard::ShardRecord;
+use fantail_machine::shard::outcome::Said;
+use fantail_machine::shard::{ShardAnswer, ShardAsk};
+use fantail_machine::tables::erasure::{self, ErasureRow};
+use fantail_machine::tables::todo::Todo;
+use fantail_machine::tables::{event, track};
+use fantail_rules::attempt::State;
+use fantail_rules::channel_kind::ChannelKind::{self, Push};
+use fantail_rules::ids::{Arrival, DeviceNo, KeyNo, PartitionId, TenantId, UserNo};
+use fantail_rules::marks::Mark;
+use fantail_rules::retry::Cause;
+use fantail_rules::ulid::Ulid;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const ERASURE: Ulid = Ulid(77);
+const ERASED: &str = "erased";
+
+pub fn erasure_record() -> impl Strategy<Value = ShardRecord> {
+    let attempts = (arrival(), 0usize..5, 0u16..8_192).prop_map(|(arrival, channel, device)| Attempts {
+        arrival,
+        channel: ChannelKind::ALL[channel],
+        device: DeviceNo(device),
+    });
+    let step = prop_oneof![
+        (user(), any::<u64>()).prop_map(|(user, key)| Step::Begun { user, key: KeyNo(key) }),
+        (user(), vec(attempts, 0..4)).prop_map(|(user, attempts)| Step::Purged { user, attempts }),
+        Just(Step::Done),
+    ];
+    (tenant(), ulid(), step, removed()).prop_map(|(tenant, erasure, step, removed)| {
+        ShardRecord::Erasure(Erasure { tenant, erasure, step, removed })
+    })
+}
+
+fn removed() -> impl Strategy<Value = Vec<(Store, u64)>> {
+    vec((0usize..Store::ALL.len(), any::<u64>()), 0..4)
+        .prop_map(|all| all.into_iter().map(|(store, count)| (Store::ALL[store], count)).collect())
+}
+
+pub fn erasure_row() -> impl Strategy<Value = ErasureRow> {
+    (user(), any::<u64>(), any::<bool>(), removed()).prop_map(|(user, key, is_over, removed)| ErasureRow {
+        user,
+        key: KeyNo(key),
+        begun: START,
+        ended: is_over.then_some(START),
+        removed,
+    })
+}
+
+/// One of each, as they are stored for good.
+pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
+    let one = Attempts { arrival: Arrival(300), channel: Push, device: DeviceNo(2) };
+    let fact = |step, removed: &[(Store, u64)]| {
+        ShardRecord::Erasure(Erasure { tenant, erasure: ERASURE, step, removed: removed.to_vec() })
+    };
+    vec![
+        fact(Step::Begun { user, key: KeyNo(500) }, &[(Store::Profile, 1), (Store::Follows, 300)]),
+        fact(Step::Purged { user, attempts: vec![one] }, &[(Store::Attempts, 1)]),
+        fact(Step::Done, &[(Store::Key, 1)]),
+    ]
+}
+
+fn erase(node: &mut Node, name: u64) -> ShardAnswer {
+    node.shard(ShardAsk::Erase { tenant: TENANT, lookup: lookup(name), erasure: ERASURE, entries: 4 })
+}
+
+fn purge(node: &mut Node) {
+    let mut behind = Some(Arrival::START);
+    while let Some(from) = behind {
+        behind = match node.shard(ShardAsk::Purge { tenant: TENANT, erasure: ERASURE, behind: from }) {
+            ShardAnswer::Purged { next } => next,
+            other => panic!("{other:?}"),
+        };
+    }
+}
+
+fn finish(node: &mut Node) {
+    let removed = vec![(Store::Key, 1)];
+    node.shard(ShardAsk::Removed { tenant: TENANT, erasure: ERASURE, removed, is_done: true });
+}
+
+fn receipt(node: &Node) -> ErasureRow {
+    node.read_shard(|state| erasure::find(state.tables(), TENANT, ERASURE)).unwrap().expect("it was begun")
+}
+
+fn count(node: &Node, store: Store) -> u64 {
+    receipt(node).removed.iter().find(|(known, _)| *known == store).map_or(0, |(_, count)| *count)
+}
+
+// proves: GDP-01
+#[test]
+fn what_was_to_be_sent_is_suppressed_and_what_was_told_goes() {
+    let (mut node, parcel) = one_under_way(by(&[Push]));
+    settle(&mut node, parcel, vec![told(0, later(Cause::Message), "busy")]);
+    let tracked = |node: &Node| {
+        let member = Member { user: UserNo(0), device: DeviceNo(1) };
+        node.read_shard(|state| track::exists(state.tables(), parcel, member)).unwrap()
+    };
+    assert!(tracked(&node) && timers(&node).len() == 1);
+    assert_eq!(erase(&mut node, 0), ShardAnswer::Noted);
+    assert_eq!(node.number(0), None, "gone for everybody");
+    assert!(node.todos().contains(&Todo::Erase { tenant: TENANT, erasure: ERASURE }));
+    purge(&mut node);
+    assert_eq!(words(&node, parcel), [(State::Suppressed, ERASED.to_owned())]);
+    assert!(!tracked(&node) && timers(&node).is_empty());
+    assert_eq!((count(&node, Store::Deliveries), count(&node, Store::Attempts)), (1, 1));
+    assert_eq!((count(&node, Store::Endpoints), count(&node, Store::Inbox)), (1, 4));
+    // Again, as after a crash: nothing more is found, and nothing is counted twice.
+    let before = receipt(&node);
+    purge(&mut node);
+    assert_eq!((receipt(&node), before.ended), (before, None));
+    finish(&mut node);
+    assert_eq!((receipt(&node).ended, count(&node, Store::Key)), (Some(node.now), 1));
+    assert!(!node.todos().iter().any(|todo| matches!(todo, Todo::Erase { .. })));
+    finish(&mut node);
+    assert_eq!(count(&node, Store::Key), 1, "what is done is done");
+    assert_eq!(erase(&mut node, 0), ShardAnswer::UnknownUser);
+}
+
+// proves: GDP-01, AUD-01
+#[test]
+fn what_may_have_been_sent_is_not_called_suppressed() {
+    let (mut node, parcel) = one_under_way(by(&[Push]));
+    erase(&mut node, 0);
+    purge(&mut node);
+    assert_eq!(words(&node, parcel), [(State::Intent, String::new())]);
+    // Its answer is heard, but nothing is kept of what the provider said.
+    settle(&mut node, parcel, vec![told(0, later(Cause::Message), "busy")]);
+    let member = Member { user: UserNo(0), device: DeviceNo(1) };
+    assert!(!node.read_shard(|state| track::exists(state.tables(), parcel, member)).unwrap());
+    let timer = next_timer(&mut node).unwrap();
+    assert!(wake(&mut node, timer, 10).0.unwrap().sends.is_empty());
+    assert_eq!(words(&node, parcel), [(State::Suppressed, ERASED.to_owned())]);
+}
+
+// proves: GDP-01
+#[test]
+fn what_is_looked_at_later_is_suppressed_too_and_dead_letters_go() {
+    let (mut node, parcel) = one_under_way(by(&[Push]));
+    settle(&mut node, parcel, vec![told(0, Said::Malformed, "bad")]);
+    assert_eq!(dead_letters(&node), [parcel]);
+    node.send(&[UserNo(0)]);
+    node.take_all();
+    erase(&mut node, 0);
+    purge(&mut node);
+    assert_eq!((dead_letters(&node), count(&node, Store::DeadLetters)), (vec![], 1));
+    let work = work(&node);
+    let (allowed, _) = intend(&mut node, work, 10);
+    let allowed = allowed.unwrap();
+    assert!(allowed.sends.is_empty());
+    assert_eq!(words(&node, allowed.parcel), [(State::Suppressed, ERASED.to_owned())]);
+    assert_eq!(tally_of(&node, work).of(State::Suppressed), 1);
+}
+
+#[test]
+fn others_keep_what_is_theirs() {
+    let mut node = Node::new();
+    let users = [user_with(&mut node, 0, 1), user_with(&mut node, 1, 1)];
+    node.delivery = Some(by(&[Push]));
+    let own = |user| Personal { shard: SHARD, user, content: sealed(4) };
+    node.personal = vec![own(users[0])];
+    let second = node.send(&users[..1]);
+    node.personal = users.map(own).to_vec();
+    let event = node.send(&users);
+    node.take_all();
+    node.join(0, list(3));
+    node.mark(users[0], Mark::Read, &[1]);
+    erase(&mut node, 0);
+    let unsay = |node: &mut Node| {
+        node.front(FrontAsk::Unsay { tenant: TENANT, shard: SHARD, user: users[0], behind: None })
+    };
+    assert_eq!(unsay(&mut node), FrontAnswer::Unsaid { removed: 2, next: None });
+    assert_eq!(unsay(&mut node), FrontAnswer::Unsaid { removed: 0, next: None });
+    let personal = |event, user| {
+        let front = PartitionId::Front(FRONT);
+        node.read(front, |state| event::personal(state.tables(), TENANT, event, SHARD, user)).unwrap()
+    };
+    assert_eq!(personal(event, users[0]).or(personal(second, users[0])), None);
+    assert!(personal(event, users[1]).is_some());
+    assert_eq!((count(&node, Store::Follows), count(&node, Store::Marks)), (1, 1));
+    purge(&mut node);
+    let works = work(&node);
+    let (allowed, _) = intend(&mut node, works, 10);
+    let allowed = allowed.unwrap();
+    assert_eq!(states(&node, allowed.parcel), [State::Suppressed, State::Intent]);
+}
