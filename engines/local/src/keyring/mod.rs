@@ -126,7 +126,8 @@ impl Keyring for LocalKeyring {
 
     fn open(&self, tenant: TenantId, context: Context, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
         let key = self.tenant(tenant)?.key(&self.vault, sealed.key)?;
-        opened(&key, tenant, context, sealed.clone()).ok_or(KeyringError::DoesNotOpen { tenant, key: sealed.key })
+        opened(&key, tenant, context, sealed.clone())
+            .ok_or(KeyringError::DoesNotOpen { tenant, key: sealed.key })
     }
 
     fn open_all(
