@@ -9,6 +9,7 @@ mod fsync;
 pub mod gates;
 mod lifecycle;
 mod notify;
+mod planned;
 mod reads;
 mod timers;
 

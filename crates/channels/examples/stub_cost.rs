@@ -45,7 +45,7 @@ fn main() -> io::Result<()> {
     let stub = Stub::open(&Settings::default(), Arc::new(Still), Arc::new(Still))?;
     let message = |number| Message {
         reference: format!("reference-{number}"),
-        endpoint: Arc::from(&b"stub:ok"[..]),
+        endpoint: b"stub:ok".to_vec(),
         content: None,
         attempt: 1,
     };

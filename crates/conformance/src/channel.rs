@@ -18,7 +18,7 @@ pub trait Rig {
     fn now(&self) -> Millis;
 
     /// An endpoint whose provider behaves like this.
-    fn endpoint(&self, behaviour: Behaviour) -> Arc<[u8]>;
+    fn endpoint(&self, behaviour: Behaviour) -> Vec<u8>;
 
     /// How many copies of a delivery the provider has taken.
     fn copies(&self, reference: &str) -> usize;
@@ -86,7 +86,7 @@ fn shipment(rig: &dyn Rig, messages: Vec<Message>) -> Shipment {
     }
 }
 
-fn message(endpoint: Arc<[u8]>, reference: impl Into<String>) -> Message {
+fn message(endpoint: Vec<u8>, reference: impl Into<String>) -> Message {
     Message { reference: reference.into(), endpoint, content: None, attempt: 1 }
 }
 
@@ -173,7 +173,7 @@ fn nothing_leaves_after_the_deadline(rig: &dyn Rig) {
 fn unreadable_endpoint_concerns_itself(rig: &dyn Rig) {
     let unreadable: [&[u8]; 4] = [b"", b"\0", b"no endpoint of any channel", &[0xff; 70_000]];
     let mut messages = vec![message(rig.endpoint(Behaviour::Takes), "first")];
-    messages.extend(unreadable.map(|bytes| message(Arc::from(bytes), "unreadable")));
+    messages.extend(unreadable.map(|bytes| message(bytes.to_vec(), "unreadable")));
     messages.push(message(rig.endpoint(Behaviour::Takes), "last"));
     let answers = send(rig, &shipment(rig, messages));
     check(rig, Behaviour::Takes, "first", &answers[0]);

@@ -65,7 +65,7 @@ fn unknown_tenant_has_nothing(rig: &mut dyn Rig) {
     assert_eq!(keyring.mint(TENANT), Err(unknown.clone()));
     assert_eq!(keyring.seal(TENANT, KeyNo::TENANT, Context::Content, b"x"), Err(unknown.clone()));
     assert_eq!(keyring.open(TENANT, Context::Content, &Sealed::default()), Err(unknown.clone()));
-    assert_eq!(keyring.open_all(TENANT, Context::Content, &[]), Err(unknown.clone()));
+    assert_eq!(keyring.open_all(TENANT, Context::Content, Vec::new()), Err(unknown.clone()));
     assert_eq!(keyring.lookup_user(TENANT, "u"), Err(unknown.clone()));
     assert_eq!(keyring.lookup_list(TENANT, ListName::Topic("t")), Err(unknown.clone()));
     assert_eq!(keyring.digest(TENANT, b"d"), Err(unknown.clone()));
@@ -200,7 +200,7 @@ fn many_are_opened(rig: &mut dyn Rig) {
     rig.keyring().destroy(TENANT, gone).expect("a healthy keyring destroys");
     let expected = [Some("1"), Some("2"), None, None, None, Some("5")];
     let expected: Vec<_> = expected.map(|plain| plain.map(|plain| plain.as_bytes().to_vec())).into();
-    let open_all = |context| rig.keyring().open_all(TENANT, context, &sealed);
+    let open_all = |context| rig.keyring().open_all(TENANT, context, sealed.to_vec());
     assert_eq!(open_all(Context::UserId), Ok(expected));
     assert_eq!(open_all(Context::Content), Ok(vec![None; 6]), "what it is said to be is part of it");
 }

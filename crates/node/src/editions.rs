@@ -96,7 +96,7 @@ fn readers(
     if editions.differ_by_name() {
         let (places, sealed): (Vec<usize>, Vec<Sealed>) =
             rows.into_iter().enumerate().filter_map(|(place, row)| Some((place, row?.id))).unzip();
-        let names = core.ports.keyring.open_all(tenant, Context::UserId, &sealed).map_err(locked)?;
+        let names = core.ports.keyring.open_all(tenant, Context::UserId, sealed).map_err(locked)?;
         for (place, name) in places.into_iter().zip(names) {
             readers[place].name = name.and_then(|name| String::from_utf8(name).ok()).unwrap_or_default();
         }

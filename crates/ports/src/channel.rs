@@ -50,7 +50,7 @@ pub struct Message {
     /// Names the delivery, the same for every attempt: idempotency keys and message ids derive from it.
     pub reference: String,
     /// Where it goes: a token, an address, a URL with its secret; what it looks like is the channel's business.
-    pub endpoint: Arc<[u8]>,
+    pub endpoint: Vec<u8>,
     /// Content of this recipient alone, instead of the shared one.
     pub content: Option<Arc<[u8]>>,
     /// 1 for the first attempt.

@@ -30,7 +30,7 @@ pub trait Keyring: Send + Sync {
         &self,
         tenant: TenantId,
         context: Context,
-        sealed: &[Sealed],
+        sealed: Vec<Sealed>,
     ) -> Result<Vec<Option<Vec<u8>>>, KeyringError>;
 
     /// The keyed hash of an external user id: equal ids of one tenant give equal lookups.

@@ -130,7 +130,7 @@ impl Keyring for MemoryKeyring {
         &self,
         tenant: TenantId,
         context: Context,
-        sealed: &[Sealed],
+        sealed: Vec<Sealed>,
     ) -> Result<Vec<Option<Vec<u8>>>, KeyringError> {
         self.lock().known(tenant)?;
         Ok(sealed.iter().map(|one| self.open(tenant, context, one).ok()).collect())

@@ -26,7 +26,7 @@ impl Rig for StubRig {
         self.time.monotonic()
     }
 
-    fn endpoint(&self, behaviour: Behaviour) -> Arc<[u8]> {
+    fn endpoint(&self, behaviour: Behaviour) -> Vec<u8> {
         let text: &[u8] = match behaviour {
             Behaviour::Takes => b"stub:ok",
             Behaviour::SaysLater => b"stub:429=1",
@@ -34,7 +34,7 @@ impl Rig for StubRig {
             Behaviour::IsUnreachable => b"stub:refused",
             Behaviour::TakesAndFallsSilent => b"stub:timeout",
         };
-        Arc::from(text)
+        text.to_vec()
     }
 
     fn copies(&self, reference: &str) -> usize {
@@ -67,7 +67,7 @@ impl Rig for WebhookRig {
         self.house.time.monotonic()
     }
 
-    fn endpoint(&self, behaviour: Behaviour) -> Arc<[u8]> {
+    fn endpoint(&self, behaviour: Behaviour) -> Vec<u8> {
         // Each on a host of its own: what one of them says is no other's rest.
         let host = format!("h{}.example.org", self.hosts.fetch_add(1, Ordering::Relaxed));
         let url = match behaviour {
@@ -80,7 +80,7 @@ impl Rig for WebhookRig {
             }
             Behaviour::TakesAndFallsSilent => self.house.url_at(&host, "/reset"),
         };
-        endpoint(&url).into()
+        endpoint(&url)
     }
 
     fn copies(&self, reference: &str) -> usize {

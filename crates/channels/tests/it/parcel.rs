@@ -23,7 +23,7 @@ pub fn shipment(messages: Vec<Message>) -> Shipment {
 }
 
 pub fn message(reference: &str, endpoint: &[u8]) -> Message {
-    Message { reference: reference.into(), endpoint: Arc::from(endpoint), content: None, attempt: 1 }
+    Message { reference: reference.into(), endpoint: endpoint.into(), content: None, attempt: 1 }
 }
 
 pub async fn send(channel: &dyn Channel, shipment: &Shipment) -> Vec<Answer> {

@@ -22,7 +22,6 @@ use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{ClaimNo, DeviceNo, Millis, PartitionId, TenantId, UserNo};
 use fantail_rules::reference::Reference;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A message whose first byte did not leave by then does not leave.
 const START_WITHIN_MS: u64 = 2_000;
@@ -35,7 +34,7 @@ pub struct Packed {
 }
 
 /// What is open of each endpoint, ascending.
-type Addresses = Vec<((UserNo, DeviceNo), ClaimNo, Arc<[u8]>)>;
+type Addresses = Vec<((UserNo, DeviceNo), ClaimNo, Vec<u8>)>;
 
 impl Parcel {
     /// Opens addresses and content.
@@ -47,7 +46,7 @@ impl Parcel {
             false => inbox::event(core, tenant, allowed.event)?,
         };
         let users = self.users();
-        let addresses = self.addresses(&users)?;
+        let mut addresses = self.addresses(&users)?;
         let editions = if event.is_sensitive {
             BTreeMap::new()
         } else {
@@ -62,7 +61,7 @@ impl Parcel {
                 unsendable.push(gone(*position));
                 continue;
             };
-            let (_, claim, endpoint) = &addresses[found];
+            let (_, claim, endpoint) = &mut addresses[found];
             let reference = Reference {
                 tenant,
                 shard: self.shard,
@@ -79,7 +78,8 @@ impl Parcel {
             positions.push((*position, *claim));
             messages.push(Message {
                 reference: reference.write(&key),
-                endpoint: endpoint.clone(),
+                // A member is there once, and so is its address.
+                endpoint: std::mem::take(endpoint),
                 content: match own {
                     Some(own) => Some(pick(&own, self.channel).into()),
                     None => editions.get(&member.user).cloned(),
@@ -120,10 +120,10 @@ impl Parcel {
                 }
             })
         })?;
-        let open = self.core.ports.keyring.open_all(tenant, Context::Address, &sealed).map_err(locked)?;
+        let open = self.core.ports.keyring.open_all(tenant, Context::Address, sealed).map_err(locked)?;
         // A key that is gone takes its address along.
         let open = whose.into_iter().zip(open);
-        Ok(open.filter_map(|((of, claim), address)| Some((of, claim, address?.into()))).collect())
+        Ok(open.filter_map(|((of, claim), address)| Some((of, claim, address?))).collect())
     }
 }
 

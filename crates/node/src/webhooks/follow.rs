@@ -287,7 +287,7 @@ impl Follower {
     async fn send(&self, messages: Vec<(String, Vec<u8>)>) -> Result<Option<Failure>, Refusal> {
         let core = &self.core;
         let target = core.ports.keyring.open(self.tenant, Context::Address, &self.row.put.target);
-        let target: Arc<[u8]> = target.map_err(locked)?.into();
+        let target = target.map_err(locked)?;
         let message = |(reference, content): (String, Vec<u8>)| Message {
             reference,
             endpoint: target.clone(),

@@ -34,7 +34,7 @@ impl Keyring for OnePepper {
         &self,
         tenant: TenantId,
         context: Context,
-        sealed: &[Sealed],
+        sealed: Vec<Sealed>,
     ) -> Result<Vec<Option<Vec<u8>>>, KeyringError> {
         self.0.open_all(tenant, context, sealed)
     }

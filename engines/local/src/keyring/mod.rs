@@ -126,14 +126,15 @@ impl Keyring for LocalKeyring {
 
     fn open(&self, tenant: TenantId, context: Context, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
         let key = self.tenant(tenant)?.key(&self.vault, sealed.key)?;
-        opened(&key, tenant, context, sealed).ok_or(KeyringError::DoesNotOpen { tenant, key: sealed.key })
+        opened(&key, tenant, context, sealed.clone())
+            .ok_or(KeyringError::DoesNotOpen { tenant, key: sealed.key })
     }
 
     fn open_all(
         &self,
         tenant: TenantId,
         context: Context,
-        sealed: &[Sealed],
+        sealed: Vec<Sealed>,
     ) -> Result<Vec<Option<Vec<u8>>>, KeyringError> {
         let keys = self.tenant(tenant)?;
         let mut at_hand: Option<(KeyNo, Option<Arc<SealKey>>)> = None;
@@ -147,8 +148,9 @@ impl Keyring for LocalKeyring {
                     Err(failed) => return Err(failed),
                 },
             };
+            let of = one.key;
             all.push(key.as_ref().and_then(|key| opened(key, tenant, context, one)));
-            at_hand = Some((one.key, key));
+            at_hand = Some((of, key));
         }
         Ok(all)
     }
@@ -179,8 +181,8 @@ impl Keyring for LocalKeyring {
     }
 }
 
-fn opened(key: &SealKey, tenant: TenantId, context: Context, sealed: &Sealed) -> Option<Vec<u8>> {
-    let mut bytes = sealed.bytes.clone();
+fn opened(key: &SealKey, tenant: TenantId, context: Context, sealed: Sealed) -> Option<Vec<u8>> {
+    let mut bytes = sealed.bytes;
     let length = key.open(&associated(tenant, context, sealed.key), sealed.nonce, &mut bytes)?.len();
     bytes.truncate(length);
     Some(bytes)
