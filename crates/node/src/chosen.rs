@@ -118,7 +118,7 @@ impl Chooser {
         let opened = if self.needs.attributes {
             let sealed: Vec<Sealed> =
                 candidates.iter().map(|candidate| candidate.row.attributes.clone()).collect();
-            core.ports.keyring.open_all(self.tenant, Context::UserAttributes, &sealed).map_err(locked)?
+            core.ports.keyring.open_all(self.tenant, Context::UserAttributes, sealed).map_err(locked)?
         } else {
             vec![Some(Vec::new()); candidates.len()]
         };
@@ -129,7 +129,7 @@ impl Chooser {
             }
         }
         let ids: Vec<Sealed> = chosen.iter().map(|candidate| candidate.row.id.clone()).collect();
-        let names = core.ports.keyring.open_all(self.tenant, Context::UserId, &ids).map_err(locked)?;
+        let names = core.ports.keyring.open_all(self.tenant, Context::UserId, ids).map_err(locked)?;
         let is_named = |name: &Vec<u8>| {
             str::from_utf8(name).is_ok_and(|name| !name.is_empty() && nameless::shown(name).is_none())
         };
