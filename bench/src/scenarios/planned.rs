@@ -125,6 +125,7 @@ impl Home {
             class: Class::Transactional,
             category: CategoryId::of(CATEGORY),
             expires_at: EVENING.plus(86_400_000),
+            group: 0,
         };
         let row = WorkRow {
             event: Ulid::new(EVENING, FrontNo(0), no.into()),
@@ -249,7 +250,7 @@ fn preferences(zone: ZoneNo, chance: &mut Chance) -> Preferences {
     }
     if chance.below(10) == 0 {
         let switch = if chance.below(2) == 0 { Switch::Off } else { Switch::On };
-        said.categories.insert(CATEGORY.into(), CategoryChoice { switch, channels: None });
+        said.categories.insert(CATEGORY.into(), CategoryChoice { switch, ..CategoryChoice::default() });
     }
     said
 }

@@ -71,7 +71,9 @@ pub(super) fn apply(
         if let Some(cancellation) = &row.options.cancellation {
             view.delete(scheduled::cancellation_key(tenant, cancellation, *event));
         }
-        view.delete(walk::bulk_key(tenant, *event));
+        if walk::bulk(view, tenant, *event)?.is_some() {
+            view.delete(walk::bulk_key(tenant, *event));
+        }
         view.delete(event::key(tenant, *event));
     }
     Ok(())

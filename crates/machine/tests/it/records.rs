@@ -119,7 +119,7 @@ proptest! {
 fn unknown_tags_and_versions_are_named() {
     let whole = |tag, version| [tag, version, 0, 0];
     assert_eq!(Stamped::<RootRecord>::decode(&whole(99, VERSION)), Err(Malformed::Tag(99)));
-    assert_eq!(Stamped::<FrontRecord>::decode(&whole(8, VERSION)), Err(Malformed::Tag(8)));
+    assert_eq!(Stamped::<FrontRecord>::decode(&whole(99, VERSION)), Err(Malformed::Tag(99)));
     assert_eq!(Stamped::<DirectoryRecord>::decode(&whole(6, VERSION)), Err(Malformed::Tag(6)));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(99, VERSION)), Err(Malformed::Tag(99)));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(1, 0)), Err(Malformed::Version(0)));
