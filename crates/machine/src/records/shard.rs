@@ -282,9 +282,7 @@ impl Fact for ShardRecord {
                     w.tenant(*tenant).varint(key.0);
                 });
             }
-            Self::Expired { tenant, through } => {
-                w.tenant(*tenant).arrival(*through);
-            }
+            Self::Expired { tenant, through } => drop(w.tenant(*tenant).arrival(*through)),
             Self::Unlisted { tenant, user, lists } => {
                 w.tenant(*tenant).user(*user).list(lists.iter(), |w, list| {
                     w.list_id(*list);
