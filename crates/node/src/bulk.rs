@@ -32,7 +32,7 @@ use fantail_ports::keyring::Context;
 use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::ids::{Arrival, FrontNo, KeyNo, Millis, PartitionId, ShardNo, TenantId, spread};
-use fantail_rules::limits::{WALK_LOOKED_AT_MAX, WALK_MEMBERS_MAX};
+use fantail_rules::limits::{WALK_LOOKED_AT_MAX, WALK_MEMBERS_MAX, WALKS_PER_TENANT_MAX};
 use fantail_rules::priority::Priority;
 use fantail_rules::quiet::Window;
 use fantail_rules::schedule::off_peak_from;
@@ -151,10 +151,16 @@ fn walk_of(core: &Core, tenant: TenantId, ask: &BulkAsk) -> Result<Walk, Refusal
     })
 }
 
+/// Every shard has every walk; the first one tells.
+fn under_way(core: &Core, tenant: TenantId) -> Result<usize, Refusal> {
+    let open = core.read(PartitionId::Shard(ShardNo(0)), |view| rows::open(view.tables()))?;
+    Ok(open.iter().filter(|(of, ..)| *of == tenant).count())
+}
+
 async fn create(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Result<Accepted, Refusal> {
     core.require_tenant(tenant)?;
-    // Bulk is refused first: while anything else has to wait to be stored, and with the lane half full.
-    if core.is_crowded.load(Ordering::Relaxed) {
+    // Bulk is refused first: while anything else has to wait to be stored, and while many of the tenant's are under way.
+    if core.is_crowded.load(Ordering::Relaxed) || under_way(core, tenant)? >= WALKS_PER_TENANT_MAX {
         core.meter.busy();
         return Err(Refusal::Busy { retry_after_ms: 5_000 });
     }

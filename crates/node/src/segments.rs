@@ -17,7 +17,7 @@ use fantail_machine::records::segment::UploadId;
 use fantail_machine::root::segment::{Answer, Ask};
 use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_machine::shard::{ShardAnswer, ShardAsk, walk};
-use fantail_machine::tables::{progress, segment};
+use fantail_machine::tables::{progress, segment, walk as rows};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Lookup, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::{ESTIMATE_USERS_MAX, SEGMENTS_PER_TENANT_MAX};
@@ -244,8 +244,11 @@ pub async fn tidy_uploads(core: &Core, tenant: TenantId, shard: ShardNo) -> Resu
     let kept = core.read(PartitionId::Root, |view| {
         segment::of_tenant(view.tables(), tenant, None, SEGMENTS_PER_TENANT_MAX)
     })?;
+    let open = core.read(PartitionId::Shard(shard), |view| rows::open(view.tables()))?;
     let is_kept = |list: &UploadId| kept.iter().any(|row| row.list.is_some_and(|kept| kept.id == *list));
-    for list in old.into_iter().filter(|list| !is_kept(list)) {
+    // A segment may have another list by now, and a walk still goes by the one it was asked for with.
+    let is_walked = |list: &UploadId| open.iter().any(|(_, _, row)| row.walk.list == Some(*list));
+    for list in old.into_iter().filter(|list| !is_kept(list) && !is_walked(list)) {
         let queue = &core.shard(shard).queue;
         loop {
             let ask = ShardAsk::Walk(walk::Ask::Delist { tenant, list });
