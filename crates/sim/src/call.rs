@@ -153,7 +153,7 @@ impl Post {
                 Audience::Strangers(_) => AudienceAsk::Users(Vec::new()),
             },
             // Some are collected and told together.
-            category: if self.key.is_multiple_of(4) && !self.by_template { "like" } else { "social" }
+            category: if self.key.is_multiple_of(3) && !self.by_template { "like" } else { "social" }
                 .to_owned(),
             priority: self.priority,
             channels: self.channels,

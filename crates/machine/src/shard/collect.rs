@@ -21,7 +21,7 @@ use crate::tables::window::{self, Ending, ItemRow, Kind, NoRow, WindowKey, Windo
 use crate::tables::work;
 use crate::view::View;
 use fantail_ports::tables::TablesError;
-use fantail_rules::attempt::Step;
+use fantail_rules::attempt::{State, Step};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::digest::{self, Arrived, Calendar, StormTerms, Terms, Window};
 use fantail_rules::gates::{Fold, Reason};
@@ -233,6 +233,11 @@ fn storm_terms(
 /// As many as there may be wait: enough for a digest.
 fn full(tenant: TenantId, no: WindowNo) -> ShardRecord {
     ShardRecord::Digest(DigestRecord::Closed(WindowClosed { tenant, no, is_singly: false }))
+}
+
+/// Whether it waits in a window, or did and is told singly.
+pub(super) fn waited(standing: &Standing) -> bool {
+    standing.state == State::Deferred && matches!(&*standing.code, COLLECTED | SINGLY)
 }
 
 /// Whether a delivery that waits was never authorised: a gate held it back, and no window has let it go.

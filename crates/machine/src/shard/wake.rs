@@ -148,9 +148,10 @@ fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> Dec
     Decision::plain(step, code)
 }
 
-/// Whether it may have been counted: what waits at a gate and never failed was not.
+/// Whether it may have been counted: what waits at a gate or in a window, and never failed, was not.
 fn was_authorised(standing: &Standing) -> bool {
-    standing.retries > 0 || standing.resends > 0 || !replan::waits_at_gate(standing)
+    let is_held = replan::waits_at_gate(standing) || collect::waited(standing);
+    standing.retries > 0 || standing.resends > 0 || !is_held
 }
 
 pub(super) fn apply(
