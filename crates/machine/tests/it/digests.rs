@@ -23,6 +23,7 @@ use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::window::{self, Ending, Kind, WindowKey, WindowNo, WindowRow};
 use fantail_machine::tables::work::{Terms, WorkId};
 use fantail_rules::attempt::State;
+use fantail_rules::caps::{Caps, Limit};
 use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::digest::{self as rules, Storm, Window};
@@ -136,6 +137,32 @@ fn too_few_are_told_singly_at_the_end() {
     let timer = next_timer(&mut node).expect("it is due");
     wake(&mut node, timer, 10);
     assert_eq!(states(&node, second), [State::Intent], "and is not collected again");
+}
+
+// proves: AGG-01, RL-03, DEL-21
+#[test]
+fn what_is_told_singly_meets_the_caps() {
+    let mut node = Node::new();
+    let user = user_with(&mut node, 0, 1);
+    let one_an_hour = Limit { caps: Caps { per_hour: 1, per_day: 0 }, pace: None };
+    let limits = [(PUSH, one_an_hour)].into_iter().collect();
+    want(&mut node, 0, Preferences { limits, ..Preferences::default() });
+    // So that the window closes within the hour.
+    node.now = Millis((node.now.0 / 3_600_000 + 1) * 3_600_000);
+    node.delivery = Some(of_category("like"));
+    let (first, second) = (comes(&mut node, user), comes(&mut node, user));
+    assert_eq!(states(&node, first), [State::Intent], "the one of this hour");
+    assert_eq!(standing_of(&node, second), (State::Suppressed, "frequency_capped".to_owned()));
+    want(&mut node, 0, Preferences::default());
+    let third = comes(&mut node, user);
+    assert_eq!(standing_of(&node, third), (State::Deferred, COLLECTED.to_owned()));
+    let limits = [(PUSH, one_an_hour)].into_iter().collect();
+    want(&mut node, 0, Preferences { limits, ..Preferences::default() });
+    node.now = node.now.plus(LIKES_MS);
+    assert!(close(&mut node).is_empty(), "one is no digest");
+    let timer = next_timer(&mut node).expect("it is due");
+    wake(&mut node, timer, 10);
+    assert_eq!(standing_of(&node, third), (State::Suppressed, "frequency_capped".to_owned()));
 }
 
 // proves: AGG-01
