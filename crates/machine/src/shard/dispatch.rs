@@ -93,11 +93,17 @@ pub(super) fn begin_given(
 }
 
 /// Nothing more of an event is sent from here on. The first reason stays.
-pub(super) fn halt(view: &mut View<'_>, tenant: TenantId, event: Ulid, why: Halt) -> Result<(), TablesError> {
+pub(super) fn halt(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    event: Ulid,
+    why: Halt,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
     let Some((arrival, _)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
     if work::leaves(view, tenant, arrival)? && work::halted(view, tenant, arrival)?.is_none() {
         put(view, work::halt_key(tenant, arrival), &why);
-        pass::stop(view, tenant, arrival)?;
+        pass::stop(view, tenant, arrival, derived)?;
     }
     Ok(())
 }

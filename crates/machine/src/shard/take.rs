@@ -117,8 +117,10 @@ pub(super) fn apply(
     // After the pages are written: an event may be retracted in the stretch that brings it.
     for fact in facts {
         match fact.said {
-            Said::Retracted { tenant, event } => retract(view, tenant, event)?,
-            Said::Cancelled { tenant, event } => dispatch::halt(view, tenant, event, Halt::Cancelled)?,
+            Said::Retracted { tenant, event } => retract(view, tenant, event, derived)?,
+            Said::Cancelled { tenant, event } => {
+                dispatch::halt(view, tenant, event, Halt::Cancelled, derived)?;
+            }
             Said::Steered { tenant, event, steer } => {
                 pass::steer(view, tenant, event, steer, at, derived)?;
             }
@@ -214,8 +216,13 @@ pub(super) fn write_page(view: &mut View<'_>, tenant: TenantId, first: Arrival, 
 }
 
 /// Hides an event that arrived here; one that never did, or has expired, is none of this shard's business.
-fn retract(view: &mut View<'_>, tenant: TenantId, event: Ulid) -> Result<(), TablesError> {
-    dispatch::halt(view, tenant, event, Halt::Retracted)?;
+fn retract(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    event: Ulid,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
+    dispatch::halt(view, tenant, event, Halt::Retracted, derived)?;
     let Some((arrival, taken)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
     let list = match taken.reach {
         Reach::Given => retracted::GIVEN,

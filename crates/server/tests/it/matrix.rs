@@ -151,6 +151,7 @@ fn ids_of_another_tenant_do_not_exist() {
             "unsubscribeMany",
             "putTemplate",
             "putCategory",
+            "putSegment",
             "deleteCategory",
         ];
         let names_something = matches!(route.handle, Handle::Scoped(..)) && route.path.contains('{');

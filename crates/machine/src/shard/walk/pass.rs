@@ -236,15 +236,18 @@ pub(in crate::shard) fn steer(
     Ok(())
 }
 
-/// Nothing more of its event is sent.
+/// Nothing more of its event is sent. Its work waits for members who do not come: it is offered once more, to be closed.
 pub(in crate::shard) fn stop(
     view: &mut View<'_>,
     tenant: TenantId,
     arrival: Arrival,
+    derived: &mut Derived,
 ) -> Result<(), TablesError> {
     if let Some(mut row) = walk::find(view, tenant, arrival)?.filter(|row| !row.is_over()) {
         row.state = WalkState::Stopped;
         view.delete(walk::open_key(tenant, arrival));
+        let lane = row.delivery.terms.lane;
+        derived.offers.extend(row.works(tenant, arrival).map(|work| Offer::Work { work, lane }));
         put(view, walk::key(tenant, arrival), &row);
     }
     Ok(())
