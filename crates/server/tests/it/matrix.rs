@@ -152,6 +152,7 @@ fn ids_of_another_tenant_do_not_exist() {
             "putTemplate",
             "putCategory",
             "putSegment",
+            "putSegmentMembers",
             "deleteCategory",
         ];
         let names_something = matches!(route.handle, Handle::Scoped(..)) && route.path.contains('{');
