@@ -183,7 +183,7 @@ fn windows_are_of_one_user_and_one_key() {
     assert_eq!(states(&node, parcel), [State::Intent], "what is critical is not collected");
 }
 
-// proves: AGG-05, EVT-05
+// proves: AGG-05, FAN-12
 #[test]
 fn what_was_called_off_or_read_is_not_in_the_digest() {
     let mut node = Node::new();
