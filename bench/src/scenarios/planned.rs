@@ -15,8 +15,8 @@ use fantail_machine::records::respect::{Consent, Consented, Preferred};
 use fantail_machine::records::shard::{Change, Edge, ShardRecord, UserPut};
 use fantail_machine::shard::serve::Job;
 use fantail_machine::shard::{self, Derived, ShardAnswer, ShardAsk};
-use fantail_machine::tables::put;
 use fantail_machine::tables::work::{Terms, To, WorkId, WorkRow};
+use fantail_machine::tables::{put, tally};
 use fantail_machine::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::store::{Commit, Store};
@@ -134,6 +134,10 @@ impl Home {
             to: To::List(LIST),
         };
         self.change(|view| {
+            let lane = tally::lane_key(TENANT, row.terms.lane);
+            let mut tally = tally::find(view, &lane)?;
+            tally.open += 1;
+            put(view, lane, &tally);
             put(view, work.key(), &row);
             Ok(())
         })?;
