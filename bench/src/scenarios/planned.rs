@@ -126,6 +126,7 @@ impl Home {
             category: CategoryId::of(CATEGORY),
             expires_at: EVENING.plus(86_400_000),
             group: 0,
+            appointment: None,
         };
         let row = WorkRow {
             event: Ulid::new(EVENING, FrontNo(0), no.into()),

@@ -22,6 +22,7 @@ use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
 use fantail_rules::priority::Priority;
+use fantail_rules::schedule::Appointment;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -159,7 +160,7 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
     let now = core.ports.clock.wall();
     let options = options_of(core, tenant, &event.options, now)?;
     // Its time begins when it is due.
-    let expires_at = options.due.unwrap_or(now).plus(event.ttl_ms);
+    let when = (event.options.appointment, event.options.begins(now).plus(event.ttl_ms));
     let facts = Facts {
         kind: &event.kind,
         category: &event.category,
@@ -169,7 +170,7 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         content: &event.content,
     };
     let group = groups::of(core, tenant, &facts)?;
-    let delivery = delivery_of(event.channels, event.priority, &event.category, group, expires_at);
+    let delivery = delivery_of(event.channels, event.priority, &event.category, group, when);
     let audience = match event.audience {
         AudienceAsk::FollowersOf(actor) => {
             Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?))
@@ -222,10 +223,10 @@ pub fn delivery_of(
     lane: Priority,
     category: &str,
     group: u64,
-    expires_at: Millis,
+    (appointment, expires_at): (Option<Appointment>, Millis),
 ) -> Option<Delivery> {
     let (class, category) = (Class::of(lane, category), CategoryId::of(category));
-    let terms = Terms { lane, class, category, expires_at, group };
+    let terms = Terms { lane, class, category, expires_at, group, appointment };
     (!channels.is_empty()).then_some(Delivery { channels, terms })
 }
 

@@ -44,7 +44,7 @@ pub(super) fn plan(
     let due_now: Vec<_> = all.filter(|((_, standing), _)| is_due(standing)).collect();
     let mut users: Vec<UserNo> = due_now.iter().map(|((member, _), _)| member.user).collect();
     users.dedup();
-    let asked = Gate::new(view, parcel.work(), ledger.terms, known)?.ask(&users)?;
+    let asked = Gate::new(view, parcel.work(), (ledger.event, ledger.terms), known)?.ask(&users)?;
     let named = if ledger.is_tracked { looked_at } else { 0 };
     let mut collecting = Collecting::new(view, parcel, (ledger.event, ledger.terms, named), known);
     let mut taken: Option<(UserNo, Decision)> = None;

@@ -260,7 +260,7 @@ pub(super) fn apply_digested(
     put(view, digests::key(tenant, event), &digest);
     put(view, work::given_key(tenant, arrival), &GivenMembers(vec![user]));
     let (work, lane) = (WorkId { tenant, arrival, channel }, row.sends.lane);
-    let terms = Terms { expires_at: *expires_at, ..row.sends };
+    let terms = Terms { expires_at: *expires_at, appointment: None, ..row.sends };
     put(view, work.key(), &WorkRow { event, terms, next: UserNo(0), to: To::Given });
     tally::open_work(view, tenant, lane)?;
     derived.offers.push(Offer::Work { work, lane });

@@ -1,8 +1,8 @@
 //! Work: an event that is to leave by one channel, and how far it has come.
 //!
 //! ```text
-//! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, category: 8, expires, group: 8, next: user,
-//!                                       to
+//! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, category: 8, expires, group: 8,
+//!                                       appointment: varint, next: user, to
 //!                                       to = 0 list: 16 | 1 (the members of row 51) | 2 (parts of a walk)
 //! 51 tenant arrival: u64             -> members: ascending      explicit recipients; stays as long as the ledgers
 //! 52 tenant arrival: u64             -> why: u8                 nothing more of it is sent
@@ -17,6 +17,7 @@ use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
 use fantail_rules::priority::Priority;
+use fantail_rules::schedule::Appointment;
 use fantail_rules::ulid::Ulid;
 
 /// Names some work of a shard.
@@ -47,6 +48,8 @@ pub struct Terms {
     pub expires_at: Millis,
     /// What belongs together in a digest has the same; see `rules::digest::group`.
     pub group: u64,
+    /// When its recipients are to be told, by their own clocks. What has one is in no inbox.
+    pub appointment: Option<Appointment>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,6 +150,7 @@ impl Terms {
     pub(crate) fn write(&self, w: &mut Writer) {
         w.u8(self.lane as u8).u8(class_code(self.class)).fixed(&self.category.0.to_le_bytes());
         w.millis(self.expires_at).fixed(&self.group.to_le_bytes());
+        w.varint(Appointment::to_word(self.appointment));
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -159,7 +163,9 @@ impl Terms {
         };
         let category = CategoryId(u64::from_le_bytes(r.array()?));
         let expires_at = r.millis()?;
-        Ok(Self { lane, class, category, expires_at, group: u64::from_le_bytes(r.array()?) })
+        let group = u64::from_le_bytes(r.array()?);
+        let appointment = Appointment::from_stored(r.varint()?).ok_or(Malformed::Value("appointment"))?;
+        Ok(Self { lane, class, category, expires_at, group, appointment })
     }
 }
 

@@ -42,6 +42,7 @@ use fantail_rules::ids::{
 use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::pacing::Rate;
 use fantail_rules::priority::Priority;
+use fantail_rules::schedule::Appointment;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
@@ -246,10 +247,17 @@ fn audience() -> impl Strategy<Value = Audience> {
 pub fn terms() -> impl Strategy<Value = Terms> {
     let lane = (0u8..4).prop_map(Priority::from_stored);
     let class = prop_oneof![Just(Class::Critical), Just(Class::Transactional), Just(Class::Bulk)];
-    (lane, class, any::<(u64, u64)>(), millis()).prop_map(|(lane, class, (category, group), expires_at)| {
+    let named = (any::<(u64, u64)>(), appointment());
+    (lane, class, named, millis()).prop_map(|(lane, class, ((category, group), appointment), expires_at)| {
         let category = CategoryId(category);
-        Terms { lane, class, category, expires_at, group }
+        Terms { lane, class, category, expires_at, group, appointment }
     })
+}
+
+/// Two bits that say what it is, and what would be read.
+fn appointment() -> impl Strategy<Value = Option<Appointment>> {
+    let word = (0u64..4, prop_oneof![0u64..1_440, (0u64..1 << 29)]);
+    word.prop_map(|(kind, value)| Appointment::from_stored(value << 2 | kind).flatten())
 }
 
 pub fn delivery() -> impl Strategy<Value = Delivery> {

@@ -26,7 +26,8 @@ pub fn estimate(core: &Core, tenant: TenantId, ask: &BulkAsk) -> Result<Estimate
     let channels = ask.event.channels.without(ChannelKind::InApp);
     // Nobody is told anything, so nothing belongs together.
     let (group, never) = (0, Millis(u64::MAX - 1));
-    let Some(delivery) = delivery_of(channels, ask.event.priority, &ask.event.category, group, never) else {
+    let Some(delivery) = delivery_of(channels, ask.event.priority, &ask.event.category, group, (None, never))
+    else {
         return Ok(Estimate { is_exact: true, ..Estimate::default() });
     };
     let row = WalkRow {

@@ -87,7 +87,7 @@ pub fn drive(node: &mut Node, act: &Act) {
             let channels = ChannelSet::from_stored(*channels);
             let expires_at = node.now.plus(DAY_MS / 2);
             let (lane, category) = (Priority::from_stored(*lane), CategoryId::default());
-            let terms = Terms { lane, class, category, expires_at, group: 0 };
+            let terms = Terms { lane, class, category, expires_at, group: 0, appointment: None };
             node.delivery = (!channels.is_empty()).then_some(Delivery { channels, terms });
         }
         Act::Limit(name, per_hour) => limit(node, *name, *per_hour),
