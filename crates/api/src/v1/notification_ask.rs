@@ -87,9 +87,7 @@ impl Draft {
             variables.push(recipient.variables);
         }
         check_channels(&options, &request.channels, root.key("channels"), &mut faults);
-        if request.channels.contains(&Channel::InApp) && who.iter().any(|one| kind_of(one).is_some()) {
-            faults.add(root.key("channels"), "an address has no inbox: leave out inApp");
-        }
+        check_inboxes(&request.channels, &who, root.key("channels"), &mut faults);
         faults.into_result()?;
         unreadable.into_result().map_err(|problem| problem.of(Code::InvalidRecipient))?;
         let (category, priority) = (request.category, request.priority.map(priority_of));
@@ -225,6 +223,12 @@ impl Draft {
         let mut head = [0; 16];
         head.copy_from_slice(&hash.finish().as_ref()[..16]);
         head
+    }
+}
+
+fn check_inboxes(channels: &[Channel], who: &[Who], at: Pointer<'_>, faults: &mut Faults) {
+    if channels.contains(&Channel::InApp) && who.iter().any(|one| kind_of(one).is_some()) {
+        faults.add(at, "an address has no inbox: leave out inApp");
     }
 }
 
