@@ -10,6 +10,7 @@ use crate::erasures;
 use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, lookup, put_of, sealed};
 use crate::policies;
 use crate::respect;
+use crate::schedules;
 use crate::templates;
 use crate::walks;
 use crate::webhooks;
@@ -61,7 +62,7 @@ use std::ops::ControlFlow;
 
 const RECORDS: &str = include_str!("fixtures/records.txt");
 /// Layout, the front's last id, what is scheduled, what was taken of each front, and timers of both kinds belong to the partition itself.
-const OF_NO_TENANT: [u8; 6] = [1, 16, 21, 33, 54, 76];
+const OF_NO_TENANT: [u8; 7] = [1, 16, 21, 28, 33, 54, 76];
 const ROWS: &str = include_str!("fixtures/rows.txt");
 
 #[test]
@@ -177,6 +178,7 @@ fn history() -> Node {
     node.shard(ShardAsk::Erase { tenant: TENANT, lookup: lookup(15), erasure: Ulid(9), entries: 2 });
     policies::history(&mut node);
     walks::history(&mut node);
+    schedules::history(&mut node);
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");
@@ -286,6 +288,7 @@ fn root_examples() -> Vec<RootRecord> {
     ];
     all.extend(policies::examples(tenant));
     all.extend(walks::root_examples(tenant, difference));
+    all.extend(schedules::examples(tenant, difference));
     all
 }
 
