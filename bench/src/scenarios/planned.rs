@@ -125,8 +125,8 @@ impl Home {
             class: Class::Transactional,
             category: CategoryId::of(CATEGORY),
             expires_at: EVENING.plus(86_400_000),
+            chain: Default::default(),
             group: 0,
-            appointment: None,
         };
         let row = WorkRow {
             event: Ulid::new(EVENING, FrontNo(0), no.into()),

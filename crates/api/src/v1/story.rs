@@ -3,6 +3,8 @@
 //! Comes from: what the node knows about one recipient. Decides: only the words. Goes to: the explain API and the
 //! command line.
 
+mod chain;
+
 use crate::time;
 use crate::v1::notifications::shown;
 use fantail_node::ask::{
@@ -10,8 +12,6 @@ use fantail_node::ask::{
 };
 use fantail_rules::gates::Reason;
 use fantail_rules::retry::retries_max;
-use fantail_rules::schedule::Appointment;
-use fantail_rules::wall::show_minute;
 use fantail_wire::notification::{Explanation as Told, Step};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -24,6 +24,7 @@ pub fn tell(found: &Explanation) -> Told {
     steps.extend(wishes(found));
     steps.extend(taken(found));
     for (channel, deliveries) in &found.deliveries {
+        steps.extend(chain::awaits(found, *channel));
         if deliveries.is_empty() {
             steps.push(not_reached(found, *channel));
         }
@@ -96,10 +97,9 @@ fn rendered(made: &RenderedView) -> Step {
 fn wishes(found: &Explanation) -> Vec<Step> {
     let mut steps = Vec::new();
     if let Some(due) = found.due {
-        let text = format!("scheduled for {}: not sent, and in no inbox, before", time::text(due));
+        let text = format!("scheduled for {}: in no inbox and not sent before", time::text(due));
         steps.push(step("scheduled", None, None, text, json!({"scheduledAt": time::text(due)})));
     }
-    steps.extend(found.appointment.map(appointed));
     if let Some(key) = &found.collapse_key {
         let text = format!("collapse key {key}: on a device it takes the place of an earlier one");
         steps.push(step("collapse", None, None, text, json!({"collapseKey": key})));
@@ -109,23 +109,6 @@ fn wishes(found: &Explanation) -> Vec<Step> {
         steps.push(step("sensitive", None, None, text.to_owned(), json!({"sensitive": true})));
     }
     steps
-}
-
-/// When recipients are told by their own clocks.
-fn appointed(appointment: Appointment) -> Step {
-    let (text, inputs) = match appointment {
-        Appointment::At(local) => {
-            let text = format!("told when the recipient's clock shows {local}, and in no inbox");
-            (text, json!({"sendAtLocal": local.to_string()}))
-        }
-        Appointment::OffPeak(window) => {
-            let (start, end) = (window.times().start_minute, window.times().end_minute);
-            let (start, end) = (show_minute(start), show_minute(end));
-            let text = format!("told from {start} to {end} on the recipient's clock, and in no inbox");
-            (text, json!({"offPeak": {"start": start, "end": end}}))
-        }
-    };
-    step("appointment", None, None, text, inputs)
 }
 
 fn taken(found: &Explanation) -> Vec<Step> {
@@ -155,9 +138,6 @@ fn taken(found: &Explanation) -> Vec<Step> {
 fn not_reached(found: &Explanation, channel: ChannelKind) -> Step {
     let text = if found.is_in_inbox || found.arrival.is_none() {
         format!("{}: no delivery yet, or {} has no endpoint there", channel.name(), found.user)
-    } else if found.appointment.is_some() {
-        // No inbox tells who it was for.
-        format!("{}: no delivery yet, or {} is not to be told there", channel.name(), found.user)
     } else {
         format!("{}: {} is not in the audience", channel.name(), found.user)
     };
@@ -175,6 +155,10 @@ fn delivery(found: &Explanation, channel: ChannelKind, one: &DeliveryView, steps
     let inputs = json!({"parcel": one.parcel_first.0, "position": one.position, "round": one.round});
     steps.push(step("parcel", Some(channel), Some(time::text(one.begun_at)), text, inputs));
     for note in &one.notes {
+        if let Some(tried) = chain::tried(found, channel, note) {
+            steps.push(tried);
+            continue;
+        }
         let mut text = format!("{name}, {endpoint}: {}", answered(note.state));
         if !note.code.is_empty() {
             text.push_str(&format!(" ({})", note.code));
@@ -193,7 +177,8 @@ fn delivery(found: &Explanation, channel: ChannelKind, one: &DeliveryView, steps
         "resends": one.resends,
         "dueAt": (one.due.0 > 0).then(|| time::text(one.due)),
     });
-    let text = format!("{name}, {endpoint}: {}", stands(found, one));
+    let stands = chain::stands(found, channel, one).unwrap_or_else(|| stands(found, one));
+    let text = format!("{name}, {endpoint}: {stands}");
     steps.push(step("state", Some(channel), None, text, inputs));
 }
 
@@ -277,8 +262,6 @@ fn wish(reason: Reason) -> &'static str {
         Reason::QuietHoursNoZone => "the user has quiet hours, and nobody knows in which time zone",
         Reason::FrequencyCapped => "the user had enough on this channel for now",
         Reason::ProfileUnresolved => "what the user wants cannot be read",
-        Reason::LocalTime => "the user's clock does not show the time yet",
-        Reason::OffPeak => "these are not the hours at which it is told",
     }
 }
 

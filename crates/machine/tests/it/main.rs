@@ -13,7 +13,6 @@ mod records;
 mod tables;
 
 mod admit;
-mod appointments;
 mod deliveries;
 mod differences;
 mod digests;
@@ -21,6 +20,7 @@ mod directory;
 mod endpoints;
 mod erasures;
 mod expire;
+mod fallbacks;
 mod follow;
 mod marks;
 mod paging;

@@ -5,7 +5,6 @@ mod world;
 
 mod actors;
 mod alerts;
-mod appointments;
 mod audit;
 mod audit_of_user;
 mod auth;
@@ -28,6 +27,7 @@ mod events;
 mod exports;
 #[cfg(target_os = "linux")]
 mod failing_sync;
+mod fallbacks;
 mod hosted;
 mod inbox;
 mod life;
