@@ -21,6 +21,7 @@ mod directory;
 mod endpoints;
 mod erasures;
 mod expire;
+mod fallbacks;
 mod follow;
 mod marks;
 mod paging;
