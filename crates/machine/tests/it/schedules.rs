@@ -156,6 +156,12 @@ fn next(node: &Node) -> Option<Millis> {
     found
 }
 
+fn begun() -> Node {
+    let mut node = Node::new();
+    node.root(RootAsk::CreateTenant { slug: "a".into(), name: "A".into() });
+    node
+}
+
 /// Eight o'clock in Vienna of so many days after 2025-06-15.
 fn eight(days: u64) -> Millis {
     Millis(1_749_967_200_000 + days * 24 * HOUR_MS)
@@ -164,7 +170,7 @@ fn eight(days: u64) -> Millis {
 // proves: SCH-02
 #[test]
 fn a_run_is_dealt_with_once_and_the_next_one_waited_for() {
-    let mut node = Node::new();
+    let mut node = begun();
     put(&mut node, daily("Europe/Vienna"), Expect::Absent);
     assert_eq!(next(&node), Some(eight(1)), "today's has passed");
     node.now = eight(1);
@@ -185,7 +191,7 @@ fn a_run_is_dealt_with_once_and_the_next_one_waited_for() {
 // proves: SCH-02
 #[test]
 fn changes_of_what_is_sent_lose_no_run_and_changes_of_when_begin_anew() {
-    let mut node = Node::new();
+    let mut node = begun();
     put(&mut node, daily("Europe/Vienna"), Expect::Unsaid);
     node.now = eight(1).plus(500);
     put(&mut node, Definition { body: sealed(6), ..daily("Europe/Vienna") }, Expect::Version(1));
@@ -208,7 +214,7 @@ fn changes_of_what_is_sent_lose_no_run_and_changes_of_when_begin_anew() {
 // proves: API-04
 #[test]
 fn a_change_is_made_to_what_its_author_saw() {
-    let mut node = Node::new();
+    let mut node = begun();
     let stale = |current| Answer::Conflict { current };
     assert_eq!(put(&mut node, daily("UTC"), Expect::Present), stale(None));
     let Answer::Schedule { row, is_new: true } = put(&mut node, daily("UTC"), Expect::Absent) else {
@@ -232,7 +238,7 @@ fn a_change_is_made_to_what_its_author_saw() {
 
 #[test]
 fn a_tenant_has_so_many_and_the_earliest_is_first() {
-    let mut node = Node::new();
+    let mut node = begun();
     for no in 0..SCHEDULES_PER_TENANT_MAX {
         let definition =
             Definition { id: format!("s{no:03}"), cron: format!("{} 8 * * *", no % 60), ..daily("UTC") };

@@ -50,7 +50,7 @@ fn a_schedule_runs_at_its_local_hour_across_a_change_of_clocks() {
         (&made["version"], &made["notification"]["content"]["title"]),
         (&json!(1), &json!("Good morning"))
     );
-    clock.move_to("2026-10-25T07:29:59Z");
+    clock.move_to("2026-10-25T07:29:00Z");
     assert_eq!(expect(client.get(MORNING), 200)["lastRun"], Value::Null);
     clock.move_to("2026-10-25T07:30:00Z");
     let first = issued(&mut client, MORNING, "2026-10-25T07:30:00.000Z");
