@@ -37,7 +37,12 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             let asks = users.iter().map(|(user, attribute)| user_ask(*user, *attribute)).collect();
             Answer::Users(node.put_users(tenant, asks).await)
         }
-        Call::DeleteUser { who } => Answer::Deleted(node.delete_user(who.tenant, &who.name()).await),
+        Call::DeleteUser { who, erases: false } => {
+            Answer::Deleted(node.delete_user(who.tenant, &who.name()).await)
+        }
+        Call::DeleteUser { who, erases: true } => {
+            Answer::Deleted(node.erase(who.tenant, &who.name()).await.map(drop))
+        }
         Call::Duel { who, attribute, delete_first } => duel(&node, who, attribute, delete_first).await,
         Call::Edit { tenant, change, edges } => {
             let ask = |(user, list): &(u16, List)| EdgeAsk { user: user_name(*user), list: list.ask() };

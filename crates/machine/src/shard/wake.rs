@@ -10,7 +10,7 @@ use super::intend::{self, Allowed, ENDPOINT_GONE};
 use super::serve::{Decided, Known, Served};
 use super::{Derived, ledgers, replan};
 use crate::parcel::Words;
-use crate::records::delivery::{Counted, Wake};
+use crate::records::delivery::{Consents, Counted, Wake};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::work;
@@ -36,7 +36,7 @@ pub(super) fn plan(
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Decided::nothing()) };
     let looked_at = ledger.members.count();
     let stop = intend::stopped(work::halted(view, parcel.tenant, parcel.arrival)?, ledger.terms, now);
-    let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
+    let (mut positions, mut verdicts, mut consents) = (Vec::new(), Words::empty(), Vec::new());
     let (mut sends, mut more) = (Vec::new(), false);
     let (mut counted, mut last, mut last_counted) = (Counted::nothing(), None, None);
     let all = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
@@ -73,6 +73,8 @@ pub(super) fn plan(
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
         }
+        let is_sent = verdict.state == State::Intent;
+        consents.push(wanted.filter(|_| is_sent).map_or(0, |wanted| wanted.consent));
         positions.push(position);
         verdicts.push(verdict);
     }
@@ -82,7 +84,8 @@ pub(super) fn plan(
     let round = ledger.round.saturating_add(1);
     let decided = u32::try_from(positions.len()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: ledger.event, terms: ledger.terms, round, sends, decided };
-    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted });
+    let consents = Consents::of(consents);
+    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted, consents });
     let served = Served { allowed: Some(allowed), more };
     Ok(Decided { records: collecting.records(record), served, looked_at })
 }

@@ -31,6 +31,7 @@ mod scheduled;
 mod take;
 mod templates;
 mod users;
+mod visibility;
 mod walks;
 mod webhooks;
 

@@ -46,5 +46,6 @@ mod templates;
 mod tenants;
 mod tls;
 mod traces;
+mod visibility;
 mod webhooks;
 mod withdrawal;
