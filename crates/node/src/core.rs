@@ -25,8 +25,8 @@ use fantail_rules::ids::{
     AddressHash, DirectoryNo, FrontNo, ListId, Lookup, PartitionId, Position, ShardNo, TenantId,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, RwLock};
 use tokio::sync::{oneshot, watch};
 
 pub type RootQueue = Queue<RootAsk, RootAnswer>;
@@ -49,6 +49,9 @@ pub struct Core {
     pub guard_ms: u64,
     /// Fan-out has so much before it that no more events are accepted; told by the sync loop.
     pub is_crowded: AtomicBool,
+    /// Held while somebody reads which list a segment has and puts what goes by it into a front's queue. Whoever drops lists
+    /// takes it once, and knows that nobody is in between; never held across an await.
+    pub naming: RwLock<()>,
     pub control: Arc<ControlPlane>,
     pub layout: Layout,
     pub root: Arc<RootQueue>,

@@ -2,6 +2,7 @@
 
 use crate::ask::{ChannelKind, DeliveryState, Priority};
 use crate::backlog::{self, Backlog};
+use crate::bulk::{self, Jobs};
 use crate::latency::Waited;
 use crate::meter::Reading;
 use crate::node::Node;
@@ -35,6 +36,7 @@ pub struct Health {
     /// What deliveries came to since the start, and why.
     pub outcomes: Stood,
     pub backlog: Backlog,
+    pub bulk: Jobs,
     /// From acceptance to the provider's answer, in the order of the lanes.
     pub waited: [Waited; Priority::ALL.len()],
 }
@@ -58,6 +60,7 @@ impl Node {
             dead_letters: deliveries::dead_letters(core),
             outcomes: core.meter.outcomes(),
             backlog: backlog::look(core),
+            bulk: bulk::jobs(core),
             waited: core.meter.waited(),
         }
     }

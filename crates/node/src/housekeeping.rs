@@ -6,8 +6,8 @@
 use crate::ask::Refusal;
 use crate::audit::feed::derived;
 use crate::core::{Core, answer, broken, stopped};
-use crate::segments;
 use crate::take::{HOUSE, taken};
+use crate::uploads;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::shard::expire::Place;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
@@ -91,7 +91,7 @@ pub async fn retain(core: &Core, sweeps: &mut Sweeps) -> Result<(), Refusal> {
             }
         }
         for shard in core.shards.keys() {
-            segments::tidy_uploads(core, tenant.id, *shard).await?;
+            uploads::tidy(core, tenant.id, *shard).await?;
             sweep(core, tenant.id, *shard, sweeps).await?;
         }
         for front in core.fronts.keys() {

@@ -4,7 +4,7 @@
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
 //! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`, `bulk`,
 //! `dispatch`, `deliver`, `digests`, `groups`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its
-//! producer (`webhooks`), everything else (`people`, `devices`, `segments`, `chosen`, `links`, `templates`, `tenants`, `errands`,
+//! producer (`webhooks`), everything else (`people`, `devices`, `segments`, `uploads`, `chosen`, `links`, `templates`, `tenants`, `errands`,
 //! `erasures`, `exports`, `todos`, `claims`, `housekeeping`, `books`).
 
 pub mod ask;
@@ -55,6 +55,7 @@ pub mod respect;
 pub mod segments;
 mod templates;
 mod tenants;
+mod uploads;
 
 pub mod books;
 mod claims;

@@ -27,6 +27,9 @@ pub struct Meter {
     busy: AtomicU64,
     digests: AtomicU64,
     digest_items: AtomicU64,
+    bulk_looked_at: AtomicU64,
+    bulk_members: AtomicU64,
+    bulk_skipped: AtomicU64,
     audit_entries: AtomicU64,
     audit_micros: AtomicU64,
     /// Milliseconds; 0 if there is none.
@@ -64,6 +67,10 @@ pub struct Reading {
     /// Digests that were written, and what they tell of.
     pub digests: u64,
     pub digest_items: u64,
+    /// Users whom bulk sends looked at, took along, and left out although they were chosen.
+    pub bulk_looked_at: u64,
+    pub bulk_members: u64,
+    pub bulk_skipped: u64,
     /// Entries appended to the audit log.
     pub audit_entries: u64,
     /// Time that deriving them took, with the pauses in which others went first.
@@ -117,6 +124,13 @@ impl Meter {
     pub fn digest_written(&self, items: u64) {
         self.digests.fetch_add(1, Relaxed);
         self.digest_items.fetch_add(items, Relaxed);
+    }
+
+    /// A bulk send went one step on.
+    pub fn passed(&self, looked_at: u64, members: u64, skipped: u64) {
+        self.bulk_looked_at.fetch_add(looked_at, Relaxed);
+        self.bulk_members.fetch_add(members, Relaxed);
+        self.bulk_skipped.fetch_add(skipped, Relaxed);
     }
 
     pub fn audited(&self, entries: u64) {
@@ -197,6 +211,9 @@ impl Meter {
             busy: self.busy.load(Relaxed),
             digests: self.digests.load(Relaxed),
             digest_items: self.digest_items.load(Relaxed),
+            bulk_looked_at: self.bulk_looked_at.load(Relaxed),
+            bulk_members: self.bulk_members.load(Relaxed),
+            bulk_skipped: self.bulk_skipped.load(Relaxed),
             audit_entries: self.audit_entries.load(Relaxed),
             audit_micros: self.audit_micros.load(Relaxed),
             checkpoint_at: Some(Millis(self.checkpoint_at.load(Relaxed))).filter(|at| at.0 > 0),

@@ -1,7 +1,8 @@
 //! Segments: who is chosen by a condition or an uploaded list.
 //!
 //! Comes from: the segment API. Does: checks that a condition can be understood, brings uploads to the shards in portions and
-//! names the list once all of them have it, and counts. Goes to: `machine::root::segment` and `machine::shard::walk`.
+//! names the list once all of them have it, and counts. Goes to: `machine::root::segment` and `machine::shard::walk`. Lists that
+//! nobody needs any more go in `uploads`.
 //!
 //! What must never happen: half an upload that somebody is chosen by.
 
@@ -17,17 +18,14 @@ use fantail_machine::records::segment::UploadId;
 use fantail_machine::root::segment::{Answer, Ask};
 use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_machine::shard::{ShardAnswer, ShardAsk, walk};
-use fantail_machine::tables::{progress, segment, walk as rows};
+use fantail_machine::tables::{progress, segment};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Lookup, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::{ESTIMATE_USERS_MAX, SEGMENTS_PER_TENANT_MAX};
 use fantail_rules::segment::Filter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tracing::info;
 
-/// An upload that was not finished by then never will be.
-const UPLOAD_MS_MAX: u64 = 24 * 3_600_000;
 /// Parts of a shard that a sample is taken from, spread evenly.
 const SAMPLES: u64 = 16;
 
@@ -230,37 +228,6 @@ impl Sample {
         let all = u128::from(found) * u128::from(self.users) / u128::from(looked_at);
         u64::try_from(all).unwrap_or(u64::MAX)
     }
-}
-
-/// Drops lists that belong to nothing any more: replaced, of a segment that is gone, or of an upload that never ended.
-pub async fn tidy_uploads(core: &Core, tenant: TenantId, shard: ShardNo) -> Result<(), Refusal> {
-    let now = core.ports.clock.wall();
-    let uploads = core.read(PartitionId::Shard(shard), |view| segment::uploads(view.tables(), tenant))?;
-    let old = uploads.into_iter().filter(|(_, row)| now.since(row.touched) >= UPLOAD_MS_MAX);
-    let old: Vec<UploadId> = old.map(|(list, _)| list).collect();
-    if old.is_empty() {
-        return Ok(());
-    }
-    let kept = core.read(PartitionId::Root, |view| {
-        segment::of_tenant(view.tables(), tenant, None, SEGMENTS_PER_TENANT_MAX)
-    })?;
-    let open = core.read(PartitionId::Shard(shard), |view| rows::open(view.tables()))?;
-    let is_kept = |list: &UploadId| kept.iter().any(|row| row.list.is_some_and(|kept| kept.id == *list));
-    // A segment may have another list by now, and a walk still goes by the one it was asked for with.
-    let is_walked = |list: &UploadId| open.iter().any(|(_, _, row)| row.walk.list == Some(*list));
-    for list in old.into_iter().filter(|list| !is_kept(list) && !is_walked(list)) {
-        let queue = &core.shard(shard).queue;
-        loop {
-            let ask = ShardAsk::Walk(walk::Ask::Delist { tenant, list });
-            match answer(queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
-                ShardAnswer::Walk(walk::Answer::Delisted { more: true }) => {}
-                ShardAnswer::Walk(_) => break,
-                _ => return Err(stopped("the shard answered something else")),
-            }
-        }
-        info!(%shard, "an uploaded list that nothing needs was dropped");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

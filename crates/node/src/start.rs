@@ -40,8 +40,8 @@ use fantail_rules::believed_time::behind_ms;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::limits::{GUARD_MS, LANE_EVENTS_MAX};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, RwLock};
 use thiserror::Error;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -171,6 +171,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         queue_max,
         guard_ms,
         is_crowded: AtomicBool::new(false),
+        naming: RwLock::default(),
         control: plane,
         layout,
         root,

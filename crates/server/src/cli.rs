@@ -1,5 +1,6 @@
 //! What can be asked of the binary.
 
+use crate::bulk_command::{self, BulkCommand};
 use crate::config::Flags;
 use crate::{
     audit_command, backup, check_command, config_command, explain, journal_command, plan, scan_command, seed,
@@ -46,6 +47,11 @@ enum Command {
     Restore(RestoreArgs),
     /// Tell what became of a notification or an event for one user, and why
     Explain(ExplainArgs),
+    /// Send to everybody whom a segment chooses: create, list, watch, pause, resume, cancel, rate
+    Bulk {
+        #[command(subcommand)]
+        command: BulkCommand,
+    },
     /// Show what a post costs by number of followers, and which celebrity threshold fits
     Plan(PlanArgs),
     /// For development
@@ -271,6 +277,7 @@ pub fn run() -> ExitCode {
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Bulk { command } => bulk_command::run(&command),
         Command::Plan(args) => plan::run(&args),
         Command::Dev { command: DevCommand::Seed(args) } => seed::run(&args),
         Command::Version => say(concat!("fantail ", env!("CARGO_PKG_VERSION"))),

@@ -1,4 +1,5 @@
-//! The metrics of what leaves the house: what is ambiguous, what came of deliveries, what waits, how long it took.
+//! The metrics of what leaves the house: what is ambiguous, what came of deliveries, what waits, how long it took, how far bulk
+//! sends are.
 
 use fantail_api::telemetry::Text;
 use fantail_node::health::Health;
@@ -15,6 +16,7 @@ pub fn write(text: &mut Text, health: &Health) {
         text.sample(name, &labels, count);
     }
     write_backlog(text, health);
+    write_bulk(text, health);
     let dead = "Dead letters that wait to be redriven or dropped";
     text.gauge("fantail_dead_letters", dead, health.dead_letters);
     let differ = "Tallies that are not what the ledgers say; more than 0 is a bug or damage";
@@ -64,5 +66,26 @@ fn write_backlog(text: &mut Text, health: &Health) {
         if let Some(ms) = one.drain_ms {
             text.sample(name, &[("channel", one.channel.name())], ms.div_ceil(1_000));
         }
+    }
+}
+
+fn write_bulk(text: &mut Text, health: &Health) {
+    let name = "fantail_bulk_jobs";
+    text.family(name, "gauge", "Bulk sends that are walking over users, by state");
+    for (state, count) in [("running", health.bulk.running), ("paused", health.bulk.paused)] {
+        text.sample(name, &[("state", state)], count);
+    }
+    let counters = &health.counters;
+    for (name, help, value) in [
+        ("fantail_bulk_looked_at_total", "Users whom bulk sends looked at", counters.bulk_looked_at),
+        ("fantail_bulk_members_total", "Users whom bulk sends passed on to be told", counters.bulk_members),
+        (
+            "fantail_bulk_skipped_total",
+            "Users whom a segment chose and who want none of it or cannot be reached",
+            counters.bulk_skipped,
+        ),
+    ] {
+        text.family(name, "counter", help);
+        text.sample(name, &[], value);
     }
 }

@@ -28,6 +28,9 @@ mod tls;
 
 mod audit_command;
 mod backup;
+mod bulk_command;
+mod bulk_progress;
+mod caller;
 mod check_command;
 mod config_command;
 mod explain;

@@ -1,9 +1,9 @@
 //! `fantail dev seed`: a social graph for trying out and measuring. Few actors have most of the followers (an actor's
 //! share falls with its rank), and the same seed makes the same graph on every machine: integers only.
 
-use crate::cli::{SeedArgs, ServerArgs, say};
-use crate::client::{Client, Response};
-use crate::provision::{default_file, read_key};
+use crate::caller::client_of;
+use crate::cli::{SeedArgs, say};
+use crate::client::Response;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
@@ -29,13 +29,6 @@ pub fn run(args: &SeedArgs) -> Result<()> {
         left -= count;
     }
     say(format_args!("{created} users created, {changed} follows added; {} has most followers", user_name(0)))
-}
-
-/// A client with the key of the tenant `default`.
-fn client_of(server: &ServerArgs) -> Result<Client> {
-    let file = default_file(&server.data);
-    let key = read_key(&file)?.with_context(|| format!("no key in {}, give --data", file.display()))?;
-    Ok(Client::to(&server.server).with_key(&key))
 }
 
 fn done(response: Response, field: &str) -> Result<u64> {

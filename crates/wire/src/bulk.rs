@@ -111,6 +111,16 @@ pub struct Bulk {
     pub channels: Vec<ChannelStatus>,
 }
 
+/// The newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Bulks {
+    pub bulks: Vec<Bulk>,
+    /// There may be more; with a `status`, a page can have fewer than it was asked for, and be followed by others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum BulkStatus {

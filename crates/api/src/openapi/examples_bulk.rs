@@ -3,7 +3,7 @@
 use super::Example;
 use super::examples::{examples, text};
 use fantail_wire::bulk::{
-    Bulk, BulkAccepted, BulkEstimate, BulkPatch, BulkSend, BulkStatus, ChannelEstimate, OffPeak,
+    Bulk, BulkAccepted, BulkEstimate, BulkPatch, BulkSend, BulkStatus, Bulks, ChannelEstimate, OffPeak,
     RecipientQuery,
 };
 use fantail_wire::event::{Channel, Content, Priority};
@@ -46,15 +46,8 @@ fn counted(pairs: &[(&str, u64)]) -> std::collections::BTreeMap<String, u64> {
     pairs.iter().map(|(name, count)| (text(name), *count)).collect()
 }
 
-examples! {
-    BulkSend => send();
-    BulkAccepted => BulkAccepted {
-        request_id: text("01KG9V7W0R00000000000000RQ"),
-        notification_id: text("spring-sale"),
-        event_id: text(EVENT),
-    };
-    BulkPatch => BulkPatch { rate_per_second: Some(2_000), spread_over_minutes: None };
-    Bulk => Bulk {
+fn bulk() -> Bulk {
+    Bulk {
         event_id: text(EVENT),
         segment: text("vips"),
         status: BulkStatus::Running,
@@ -71,7 +64,19 @@ examples! {
             unreached: 0,
             done: false,
         }],
+    }
+}
+
+examples! {
+    BulkSend => send();
+    BulkAccepted => BulkAccepted {
+        request_id: text("01KG9V7W0R00000000000000RQ"),
+        notification_id: text("spring-sale"),
+        event_id: text(EVENT),
     };
+    BulkPatch => BulkPatch { rate_per_second: Some(2_000), spread_over_minutes: None };
+    Bulk => bulk();
+    Bulks => Bulks { bulks: vec![bulk()], next_cursor: Some(text("AQMAAAAA")) };
     BulkEstimate => BulkEstimate {
         users: 40_000,
         audience: 27_000,

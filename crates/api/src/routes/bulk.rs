@@ -7,7 +7,7 @@ use crate::route::Method::{Get, Patch, Post};
 use crate::route::Route;
 use crate::v1::bulk;
 use fantail_node::bulk::Steer;
-use fantail_wire::bulk::{Bulk, BulkAccepted, BulkEstimate, BulkPatch, BulkSend};
+use fantail_wire::bulk::{Bulk, BulkAccepted, BulkEstimate, BulkPatch, BulkSend, Bulks};
 use fantail_wire::code::Code;
 use fantail_wire::tenant::Scope::{NotificationsRead, NotificationsWrite};
 
@@ -24,6 +24,15 @@ pub const ROUTES: &[Route] = &[
     .takes(Shape::of::<BulkSend>())
     .gives(202, Shape::of::<BulkAccepted>())
     .refuses(POST_REFUSED),
+    Route::new(
+        "listBulks",
+        Get,
+        "/api/v1/notifications/bulk",
+        "Bulk sends, the newest first",
+        Scoped(NotificationsRead, |tenant, call| Box::pin(bulk::list(tenant, call))),
+    )
+    .query(&["status", "limit", "cursor"])
+    .gives(200, Shape::of::<Bulks>()),
     Route::new(
         "estimateBulk",
         Post,

@@ -1,11 +1,12 @@
 //! Bulk sends: accepted as one record, watched, paused, called off.
 //!
 //! Comes from: `pipeline`. Decides: that all of it is well formed; what is told is rendered as that of an event, in every locale and
-//! variant. Goes to: `Node::{bulk, bulk_view, steer_bulk, estimate_bulk}`.
+//! variant. Goes to: `Node::{bulk, bulks, bulk_view, steer_bulk, estimate_bulk}`.
 
 use crate::auth;
 use crate::call::Call;
 use crate::check::Faults;
+use crate::cursor::{self, Owner};
 use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -24,7 +25,7 @@ use fantail_rules::ulid::Ulid;
 use fantail_rules::wall::parse_minute;
 use fantail_rules::zone::ZoneNo;
 use fantail_wire::bulk::{
-    Bulk, BulkAccepted, BulkEstimate, BulkPatch, BulkSend, BulkStatus, ChannelEstimate, OffPeak,
+    Bulk, BulkAccepted, BulkEstimate, BulkPatch, BulkSend, BulkStatus, Bulks, ChannelEstimate, OffPeak,
 };
 use fantail_wire::code::Code;
 use fantail_wire::event::{Audience, CloudEvent, EventData, Priority};
@@ -61,6 +62,37 @@ pub async fn estimate(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         finishes_at: time::text(now.plus(found.finishes_in_ms)),
     };
     Ok(Reply::json(200, &answer))
+}
+
+/// The newest first, those of a status if one is named.
+pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let phase = call.query.get("status").map(phase_of).transpose()?;
+    let name = format!("bulk:{}", call.query.get("status").unwrap_or_default());
+    let owner = Owner { tenant, name: &name };
+    let before = match call.query.get("cursor") {
+        Some(text) => {
+            let place = cursor::to_names(owner, text).and_then(|place| Ulid::parse(&place));
+            Some(place.ok_or(Refusal::BadCursor)?)
+        }
+        None => None,
+    };
+    let limit = call.list_limit()?;
+    let node = call.node.clone();
+    let page = crate::aside::run(&call.app, move || node.bulks(tenant, before, phase, limit)).await??;
+    let next_cursor = page.next.map(|event| cursor::of_names(owner, &event.to_string()));
+    Ok(Reply::json(200, &Bulks { bulks: page.bulks.into_iter().map(told).collect(), next_cursor }))
+}
+
+fn phase_of(word: &str) -> Result<BulkPhase, Problem> {
+    match word {
+        "scheduled" => Ok(BulkPhase::Scheduled),
+        "running" => Ok(BulkPhase::Running),
+        "paused" => Ok(BulkPhase::Paused),
+        "sending" => Ok(BulkPhase::Sending),
+        "done" => Ok(BulkPhase::Done),
+        "cancelled" => Ok(BulkPhase::Cancelled),
+        _ => Err(Problem::field("/status", "must be scheduled, running, paused, sending, done or cancelled")),
+    }
 }
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -200,6 +232,10 @@ fn shown(tenant: TenantId, call: &Call, event: Ulid) -> Result<Reply, Problem> {
         Refusal::UnknownEvent { .. } => Problem::new(Code::EventNotFound, "no such bulk send"),
         other => other.into(),
     })?;
+    Ok(Reply::json(200, &told(view)))
+}
+
+fn told(view: BulkView) -> Bulk {
     let status = match view.phase {
         BulkPhase::Scheduled => BulkStatus::Scheduled,
         BulkPhase::Running => BulkStatus::Running,
@@ -213,8 +249,8 @@ fn shown(tenant: TenantId, call: &Call, event: Ulid) -> Result<Reply, Problem> {
         WaitsFor::Pace => "rate".to_owned(),
         WaitsFor::Deliveries => "deliveries".to_owned(),
     });
-    let answer = Bulk {
-        event_id: event.to_string(),
+    Bulk {
+        event_id: view.event.to_string(),
         segment: view.walk.segment,
         status,
         waits_for,
@@ -225,6 +261,5 @@ fn shown(tenant: TenantId, call: &Call, event: Ulid) -> Result<Reply, Problem> {
         members: view.members,
         skipped: view.skipped,
         channels: view.channels.iter().map(channel_status).collect(),
-    };
-    Ok(Reply::json(200, &answer))
+    }
 }

@@ -10,8 +10,7 @@ use crate::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, 
 use crate::records::walk::Walk;
 use crate::tables::event::{self, EventRow, FrontState, PersonalRow};
 use crate::tables::scheduled::{self, Held};
-use crate::tables::walk::{self, BulkRow};
-use crate::tables::{idempotency, put, size};
+use crate::tables::{idempotency, put, size, walk};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::TablesError;
@@ -156,8 +155,7 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
     };
     put(view, event::key(tenant, admitted.event), &row);
     if let Audience::Walked(walk) = &admitted.audience {
-        let row = BulkRow { walk: (**walk).clone(), is_paused: false };
-        put(view, walk::bulk_key(tenant, admitted.event), &row);
+        walk::put_bulk(view, tenant, admitted.event, walk);
     }
     if let Some(cancellation) = &admitted.options.cancellation {
         view.put(scheduled::cancellation_key(tenant, cancellation, admitted.event), Vec::new());

@@ -71,9 +71,7 @@ pub(super) fn apply(
         if let Some(cancellation) = &row.options.cancellation {
             view.delete(scheduled::cancellation_key(tenant, cancellation, *event));
         }
-        if walk::bulk(view, tenant, *event)?.is_some() {
-            view.delete(walk::bulk_key(tenant, *event));
-        }
+        walk::drop_bulk(view, tenant, *event)?;
         view.delete(event::key(tenant, *event));
     }
     Ok(())

@@ -72,6 +72,7 @@ pub enum Family {
     CancellationKey = 22,
     ScheduledCount = 23,
     Bulk = 24,
+    BulkByList = 25,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! 24 tenant event: ulid              -> walk, isPaused: flag                                  (front)
+//! 25 tenant list: 16 event: ulid     -> (empty)                 whose walk goes by an uploaded list; goes with it (front)
 //! 80 tenant arrival: u64             -> event: ulid, delivery, walk, bound: user, next: user, state: u8, pacedUntil, begun,
 //!                                       ahead: varint, lookedAt: varint, members: varint, skipped: list of (text, varint)
 //! 81 tenant arrival: u64 first: user -> members: ascending      a part that not every channel has passed
@@ -13,6 +14,7 @@ use super::work::{self, WorkId};
 use super::{Family, Key, Row, collect, get, put};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::front::Delivery;
+use crate::records::segment::UploadId;
 use crate::records::walk::Walk;
 use crate::view::View;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
@@ -105,8 +107,57 @@ pub fn open_key(tenant: TenantId, arrival: Arrival) -> Vec<u8> {
     Key::new(Family::WalkOpen, tenant).u64(arrival.0).finish()
 }
 
+#[must_use]
+pub fn listed_key(tenant: TenantId, list: UploadId, event: Ulid) -> Vec<u8> {
+    Key::new(Family::BulkByList, tenant).bytes(&list.0).bytes(&event.bytes()).finish()
+}
+
 pub fn bulk(tables: &dyn Tables, tenant: TenantId, event: Ulid) -> Result<Option<BulkRow>, TablesError> {
     get(tables, &bulk_key(tenant, event))
+}
+
+/// Bulk sends of a tenant, the newest first, at most so many; those before one of them.
+pub fn bulks(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    before: Option<Ulid>,
+    limit: usize,
+) -> Result<Vec<Ulid>, TablesError> {
+    let prefix = Key::new(Family::Bulk, tenant);
+    let to = before.map_or_else(|| prefix.end(), |event| bulk_key(tenant, event));
+    let range = KeyRange { from: &prefix.finish(), to: &to };
+    collect(tables, range, Order::Descending, limit, |key, _| event_at(key, 5))
+}
+
+/// Bulk sends that go by an uploaded list.
+pub fn by_list(tables: &dyn Tables, tenant: TenantId, list: UploadId) -> Result<Vec<Ulid>, TablesError> {
+    let prefix = Key::new(Family::BulkByList, tenant).bytes(&list.0);
+    let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
+    collect(tables, range, Order::Ascending, usize::MAX, |key, _| event_at(key, 21))
+}
+
+fn event_at(key: &[u8], place: usize) -> Result<Ulid, TablesError> {
+    let event = key.get(place..).and_then(|tail| tail.try_into().ok()).map(Ulid::from_bytes);
+    event.ok_or_else(|| Malformed::Value("bulk key").in_row(BulkRow::NAME))
+}
+
+/// A front has admitted a bulk send.
+pub(crate) fn put_bulk(view: &mut View<'_>, tenant: TenantId, event: Ulid, walk: &Walk) {
+    put(view, bulk_key(tenant, event), &BulkRow { walk: walk.clone(), is_paused: false });
+    if let Some(list) = walk.list {
+        view.put(listed_key(tenant, list, event), Vec::new());
+    }
+}
+
+/// A front forgets a bulk send. Nothing if it is none.
+pub(crate) fn drop_bulk(view: &mut View<'_>, tenant: TenantId, event: Ulid) -> Result<(), TablesError> {
+    if let Some(row) = bulk(view, tenant, event)? {
+        view.delete(bulk_key(tenant, event));
+        if let Some(list) = row.walk.list {
+            view.delete(listed_key(tenant, list, event));
+        }
+    }
+    Ok(())
 }
 
 pub fn find(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result<Option<WalkRow>, TablesError> {

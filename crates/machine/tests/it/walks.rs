@@ -1,7 +1,7 @@
 //! Those who are chosen, not named: segments, uploaded lists, and walks over users.
 
 use crate::deliveries::{self, PUSH, by, intend, user_with};
-use crate::harness::{Node, Post, TENANT, admitted, lookup};
+use crate::harness::{DAY_MS, FRONT, Node, Post, TENANT, admitted, lookup};
 use fantail_machine::front::admit::AskAudience;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::difference::Difference;
@@ -16,7 +16,7 @@ use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::walk::{self as tables, WalkRow, WalkState};
 use fantail_machine::tables::work::{self, WorkId};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, FrontNo, Millis, Position, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, FrontNo, Millis, PartitionId, Position, TenantId, UserNo};
 use fantail_rules::limits::WALK_PARTS_AHEAD_MAX;
 use fantail_rules::quiet::{Days, Times, Window};
 use fantail_rules::ulid::Ulid;
@@ -127,6 +127,14 @@ fn pass_to(node: &mut Node, work: WorkId, from: UserNo, next: UserNo) -> Answer 
     }
 }
 
+/// Whether it was the last step; `None` if it was none.
+fn passed(answer: &Answer) -> Option<bool> {
+    match answer {
+        Answer::Passed { is_end, .. } => Some(*is_end),
+        Answer::Held(_) | Answer::Enlisted { .. } | Answer::Delisted { .. } => None,
+    }
+}
+
 /// Everybody whom the work may send to now.
 fn sent(node: &mut Node, work: WorkId, deliveries_max: u32) -> Vec<UserNo> {
     let mut users = Vec::new();
@@ -145,8 +153,8 @@ pub fn history(node: &mut Node) {
     let (list, users) = (UploadId([9; 16]), vec![lookup(0), lookup(3), lookup(99)]);
     let known = node.shard(ShardAsk::Walk(Ask::Enlist { tenant: TENANT, list, users }));
     assert_eq!(known, ShardAnswer::Walk(Answer::Enlisted { known: vec![true, true, false] }));
-    let (_, work) = begin(node, Walk { excludes_opted_out: false, ..plain() });
-    assert_eq!(pass(node, work, 3), Answer::Passed { is_end: false });
+    let (_, work) = begin(node, Walk { excludes_opted_out: false, list: Some(list), ..plain() });
+    assert_eq!(passed(&pass(node, work, 3)), Some(false));
 }
 
 // proves: BLK-02, BLK-05, BLK-06
@@ -161,7 +169,7 @@ fn everybody_is_passed_once_whatever_is_asked_twice() {
     for step in 0.. {
         let before = row(&node, work).next;
         match pass(&mut node, work, 3) {
-            Answer::Passed { is_end } => {
+            Answer::Passed { is_end, .. } => {
                 let again = pass_to(&mut node, work, before, UserNo(before.0 + 3));
                 assert!(matches!(again, Answer::Held(_)), "{again:?}");
                 if is_end {
@@ -192,7 +200,7 @@ fn whoever_wants_none_of_it_is_counted_by_reason() {
         user_with(&mut node, name, u64::from(name != 2));
     }
     let (_, work) = begin(&mut node, plain());
-    assert_eq!(pass(&mut node, work, 10), Answer::Passed { is_end: true });
+    assert_eq!(passed(&pass(&mut node, work, 10)), Some(true));
     assert_eq!(row(&node, work).skipped, [("no_endpoint".to_owned(), 1)]);
     assert_eq!(sent(&mut node, work, 10), [UserNo(0), UserNo(1), UserNo(3)]);
 }
@@ -205,16 +213,16 @@ fn a_walk_keeps_its_pace() {
         user_with(&mut node, name, 1);
     }
     let (event, work) = begin(&mut node, Walk { pace: Pace::PerSecond(5), ..plain() });
-    assert_eq!(pass(&mut node, work, 5), Answer::Passed { is_end: false });
+    assert_eq!(passed(&pass(&mut node, work, 5)), Some(false));
     let until = node.now.plus(1_000);
     assert_eq!(pass(&mut node, work, 5), Answer::Held(Held::Until(until)));
     node.now = until;
-    assert_eq!(pass(&mut node, work, 5), Answer::Passed { is_end: false });
+    assert_eq!(passed(&pass(&mut node, work, 5)), Some(false));
     // Another pace holds at once, and the rest is spread evenly.
     let steer = Steer::Pace(Pace::Over(20_000));
     assert_eq!(node.front(FrontAsk::Steer { tenant: TENANT, event, steer }), FrontAnswer::Steered);
     node.take_all();
-    assert_eq!(pass(&mut node, work, 2), Answer::Passed { is_end: false });
+    assert_eq!(passed(&pass(&mut node, work, 2)), Some(false));
     assert_eq!(pass(&mut node, work, 1), Answer::Held(Held::Until(node.now.plus(2_000))));
 }
 
@@ -226,7 +234,7 @@ fn what_is_called_off_or_paused_passes_nobody() {
         user_with(&mut node, name, 1);
     }
     let (event, work) = begin(&mut node, plain());
-    assert_eq!(pass(&mut node, work, 3), Answer::Passed { is_end: false });
+    assert_eq!(passed(&pass(&mut node, work, 3)), Some(false));
     for (steer, held) in [(Steer::Pause, true), (Steer::Resume, false)] {
         node.front(FrontAsk::Steer { tenant: TENANT, event, steer });
         node.take_all();
@@ -240,4 +248,29 @@ fn what_is_called_off_or_paused_passes_nobody() {
     assert_eq!((row.state, row.ahead), (WalkState::Stopped, 0), "nothing waits behind it");
     let late = node.front(FrontAsk::Steer { tenant: TENANT, event, steer: Steer::Resume });
     assert_eq!(late, FrontAnswer::TooLate);
+}
+
+// proves: BLK-07
+#[test]
+fn a_front_knows_whose_walk_goes_by_a_list_until_it_forgets_it() {
+    let mut node = Node::new();
+    user_with(&mut node, 0, 1);
+    let list = UploadId([9; 16]);
+    let (first, _) = begin(&mut node, Walk { list: Some(list), ..plain() });
+    let (second, _) = begin(&mut node, plain());
+    let listed = |node: &Node| {
+        node.read(PartitionId::Front(FRONT), |state| tables::by_list(state.tables(), TENANT, list)).unwrap()
+    };
+    let newest = |node: &Node, before: Option<Ulid>, limit: usize| {
+        node.read(PartitionId::Front(FRONT), |state| tables::bulks(state.tables(), TENANT, before, limit))
+            .unwrap()
+    };
+    assert_eq!(listed(&node), [first]);
+    assert_eq!(newest(&node, None, 9), [second, first]);
+    assert_eq!((newest(&node, None, 1), newest(&node, Some(second), 9)), (vec![second], vec![first]));
+    node.now = node.now.plus(10 * DAY_MS);
+    while node.front(FrontAsk::Forget { tenant: TENANT, retention_days: 1 })
+        == (FrontAnswer::Forgot { more: true })
+    {}
+    assert_eq!((listed(&node), newest(&node, None, 9)), (vec![], vec![]));
 }

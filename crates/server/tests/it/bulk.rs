@@ -19,7 +19,7 @@ fn count(client: &mut Client, name: &str) -> u64 {
     counted["members"].as_u64().expect("a number")
 }
 
-fn upload(
+pub fn upload(
     client: &mut Client,
     name: &str,
     kind: &str,
@@ -101,7 +101,7 @@ fn segments_choose_by_what_is_known_and_by_lists() {
     refused(bare(&mut client, "DELETE", "/api/v1/segments/vips"), "SEGMENT_NOT_FOUND");
 }
 
-fn bulk(client: &mut Client, body: &Value) -> String {
+pub fn bulk(client: &mut Client, body: &Value) -> String {
     let accepted = expect(client.post("/api/v1/notifications/bulk", body), 202);
     accepted["eventId"].as_str().expect("an id").to_owned()
 }
@@ -110,7 +110,7 @@ fn bulk_status(client: &mut Client, id: &str) -> Value {
     expect(client.get(&format!("/api/v1/notifications/bulk/{id}")), 200)
 }
 
-fn eventually_is(client: &mut Client, id: &str, status: &str) -> Value {
+pub fn eventually_is(client: &mut Client, id: &str, status: &str) -> Value {
     eventually(&format!("the bulk send is {status}"), || {
         let found = bulk_status(client, id);
         (found["status"] == status).then_some(found)
@@ -118,7 +118,7 @@ fn eventually_is(client: &mut Client, id: &str, status: &str) -> Value {
 }
 
 /// Users with a device each, all but every tenth of whom agreed to push.
-fn crowd(client: &mut Client, users: std::ops::Range<usize>) {
+pub fn crowd(client: &mut Client, users: std::ops::Range<usize>) {
     for user in users {
         put_user(client, &format!("u{user}"));
         let consent = json!({"granted": user % 10 != 0, "version": "1"});
@@ -129,7 +129,7 @@ fn crowd(client: &mut Client, users: std::ops::Range<usize>) {
     }
 }
 
-fn message(segment: &str, more: Value) -> Value {
+pub fn message(segment: &str, more: Value) -> Value {
     let mut body =
         json!({"recipientQuery": {"segment": segment}, "channels": ["push"], "content": {"title": "Sale"}});
     body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());

@@ -10,6 +10,7 @@ mod audit_of_user;
 mod auth;
 mod books;
 mod bulk;
+mod bulk_command;
 #[cfg(target_os = "linux")]
 mod caps;
 mod categories;

@@ -43,6 +43,9 @@ pub struct Pass {
 pub enum Answer {
     Passed {
         is_end: bool,
+        /// Who was taken along, and who was chosen and was not.
+        members: u64,
+        skipped: u64,
     },
     Held(Held),
     /// Who of them exists here, in their order.

@@ -76,7 +76,7 @@ pub(super) fn plan(view: &View<'_>, pass: &Pass, known: Known<'_>) -> Result<Pla
             paced_until: row.paced_until,
             is_end: true,
         };
-        return Ok(planned(std::iter::once(WalkRecord::Passed(passed)), Answer::Passed { is_end: true }));
+        return Ok(answered(passed));
     }
     let (members, skipped) = if row.walk.excludes_opted_out {
         wanted(view, (tenant, arrival), &row, &pass.members, known)?
@@ -94,7 +94,16 @@ pub(super) fn plan(view: &View<'_>, pass: &Pass, known: Known<'_>) -> Result<Pla
     let paced_until = row.paced_until.max(now).plus(cost_ms);
     let looked_at = next.0 - row.next.0;
     let passed = Passed { tenant, arrival, next, looked_at, members, skipped, paced_until, is_end };
-    Ok(planned(std::iter::once(WalkRecord::Passed(passed)), Answer::Passed { is_end }))
+    Ok(answered(passed))
+}
+
+fn answered(passed: Passed) -> Plan {
+    let answer = Answer::Passed {
+        is_end: passed.is_end,
+        members: passed.members.len() as u64,
+        skipped: passed.skipped.iter().map(|(_, count)| count).sum(),
+    };
+    planned(std::iter::once(WalkRecord::Passed(passed)), answer)
 }
 
 /// Who of these can be told by some channel, and why the others cannot.

@@ -1,0 +1,145 @@
+//! The walks of a shard go on: step by step, as fast as their producers, their windows and everybody else allow.
+//!
+//! Comes from: the shard's bell, and time. Does: asks the segment of each walk about the next users. Decides: nothing that
+//! is kept; how far a step goes, and when to look again. Goes to: `machine::shard::walk`, which records cursor and members.
+
+use super::window_of;
+use crate::ask::Refusal;
+use crate::chosen::{Chooser, Stretch};
+use crate::core::{Core, answer, stopped};
+use crate::segments::understood;
+use crate::take::HOUSE;
+use fantail_machine::records::walk::Pace;
+use fantail_machine::shard::walk::{self, Held, Pass, pass};
+use fantail_machine::shard::{ShardAnswer, ShardAsk};
+use fantail_machine::tables::walk::{self as rows, WalkRow};
+use fantail_rules::actor::Actor;
+use fantail_rules::channel_kind::ChannelSet;
+use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
+use fantail_rules::limits::{WALK_LOOKED_AT_MAX, WALK_MEMBERS_MAX};
+use fantail_rules::priority::Priority;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tracing::{info, warn};
+
+/// What holds a walk back is looked at again after this at the latest.
+const LOOK_AGAIN_MS: u64 = 1_000;
+/// While others have so many works before them, bulk waits.
+const CONTENDED_WORKS: u64 = 64;
+const CONTENDED_MS: u64 = 50;
+const PAUSE_MS: u64 = 200;
+
+/// Goes on with the walks of one shard until the node stops.
+pub async fn run(core: Arc<Core>, shard: ShardNo) {
+    let mut choosers: BTreeMap<(TenantId, Arrival), Chooser> = BTreeMap::new();
+    while !core.root.is_closed() {
+        let now = core.ports.clock.wall();
+        let found = core.read(PartitionId::Shard(shard), |state| rows::open(state.tables()));
+        let Ok(open) = found else { return };
+        choosers.retain(|key, _| open.iter().any(|(tenant, arrival, _)| (*tenant, *arrival) == *key));
+        let mut wait_ms: Option<u64> = if open.is_empty() { None } else { Some(LOOK_AGAIN_MS) };
+        for (tenant, arrival, row) in open {
+            let again = match step(&core, shard, (tenant, arrival), &row, &mut choosers, now).await {
+                Ok(again) => again,
+                Err(Refusal::Stopped { .. }) => return,
+                Err(refusal) => {
+                    warn!(%shard, %refusal, "a bulk send does not go on for now");
+                    PAUSE_MS
+                }
+            };
+            wait_ms = Some(wait_ms.map_or(again, |wait| wait.min(again)));
+        }
+        if wait_ms == Some(0) {
+            continue;
+        }
+        let until = wait_ms.map(|ms| core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(ms)));
+        core.shard(shard).walks.wait(until).await;
+    }
+}
+
+/// One step of a walk; says after how many milliseconds to look again.
+async fn step(
+    core: &Core,
+    shard: ShardNo,
+    (tenant, arrival): (TenantId, Arrival),
+    row: &WalkRow,
+    choosers: &mut BTreeMap<(TenantId, Arrival), Chooser>,
+    now: Millis,
+) -> Result<u64, Refusal> {
+    if let Some(held) = pass::held(row, now) {
+        return Ok(again_ms(held, now));
+    }
+    if let Some(opens) = window_of(&row.walk, now) {
+        return Ok(opens.since(now).min(LOOK_AGAIN_MS));
+    }
+    if is_contended(core, row.delivery.channels) {
+        return Ok(CONTENDED_MS);
+    }
+    let chooser = match choosers.entry((tenant, arrival)) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(free) => {
+            let filter = understood(row.walk.filter.as_deref())?;
+            free.insert(Chooser::new(core, tenant, filter, row.walk.list)?)
+        }
+    };
+    let chosen = chooser.look(core, shard, stretch_of(row, core.layout.shards), now)?;
+    let bytes = chosen.members.len() * 8 + 128;
+    let pass = Pass {
+        tenant,
+        arrival,
+        from: row.next,
+        next: chosen.next,
+        members: chosen.members,
+        shards: core.layout.shards,
+    };
+    let ask = ShardAsk::Walk(walk::Ask::Pass(pass));
+    match answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], bytes)).await? {
+        ShardAnswer::Walk(walk::Answer::Passed { is_end, members, skipped }) => {
+            core.meter.passed(chosen.looked_at, members, skipped);
+            if is_end {
+                info!(%shard, %tenant, event = %row.event, "bulk send has passed everybody here, or was stopped");
+            }
+            Ok(0)
+        }
+        ShardAnswer::Walk(walk::Answer::Held(held)) => Ok(again_ms(held, now)),
+        _ => Err(stopped("the shard answered something else")),
+    }
+}
+
+fn again_ms(held: Held, now: Millis) -> u64 {
+    match held {
+        Held::Until(at) => at.since(now).clamp(1, LOOK_AGAIN_MS),
+        // A bell rings when that changes.
+        Held::Over | Held::Paused | Held::Ahead => LOOK_AGAIN_MS,
+        Held::Elsewhere => 1,
+    }
+}
+
+/// How far a step goes: about what a second allows.
+fn stretch_of(row: &WalkRow, shards: u16) -> Stretch {
+    let (mut looked_at_max, mut members_max) = (WALK_LOOKED_AT_MAX as u64, WALK_MEMBERS_MAX);
+    match row.walk.pace {
+        Pace::Free => {}
+        Pace::PerSecond(rate) => {
+            let share = (rate / u32::from(shards).max(1)).max(1);
+            members_max = members_max.min(share as usize);
+        }
+        Pace::Over(ms) => {
+            looked_at_max = looked_at_max.min((row.bound.0.saturating_mul(1_000) / ms.max(1)).max(1));
+        }
+    }
+    Stretch { from: row.next, bound: row.bound, looked_at_max, members_max }
+}
+
+/// Others have much before them on one of these channels.
+fn is_contended(core: &Core, channels: ChannelSet) -> bool {
+    if core.is_crowded.load(Ordering::Relaxed) {
+        return true;
+    }
+    // Lanes are in the order of their numbers, and the last one is bulk's own.
+    let before = |works: &[u64; Priority::ALL.len()]| -> u64 { works[..Priority::Low as usize].iter().sum() };
+    let waiting = core.dispatch.backlog(core.ports.clock.monotonic()).into_iter();
+    waiting.filter(|one| channels.contains(one.channel)).any(|one| before(&one.works) >= CONTENDED_WORKS)
+}
