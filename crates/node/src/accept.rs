@@ -7,7 +7,7 @@
 use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
 use crate::core::{Core, answer, answers, locked, stopped};
 use crate::crowds::require_room;
-use crate::groups::{self, Facts};
+use crate::groups::{self, Facts, Ties};
 use crate::notify::options_of;
 use crate::spans;
 use fantail_machine::front::admit::{Ask, AskAudience};
@@ -19,6 +19,7 @@ use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::actor::Actor;
 use fantail_rules::attempt::Class;
 use fantail_rules::category::CategoryId;
+use fantail_rules::chain::Chain;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
 use fantail_rules::priority::Priority;
@@ -168,8 +169,8 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         collapse_key: event.options.collapse_key.as_deref(),
         content: &event.content,
     };
-    let group = groups::of(core, tenant, &facts)?;
-    let delivery = delivery_of(event.channels, event.priority, &event.category, group, expires_at);
+    let ties = groups::of(core, tenant, &facts)?;
+    let delivery = delivery_of(event.channels, event.priority, &event.category, &ties, expires_at);
     let audience = match event.audience {
         AudienceAsk::FollowersOf(actor) => {
             Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?))
@@ -221,11 +222,12 @@ pub fn delivery_of(
     channels: ChannelSet,
     lane: Priority,
     category: &str,
-    group: u64,
+    ties: &Ties,
     expires_at: Millis,
 ) -> Option<Delivery> {
     let (class, category) = (Class::of(lane, category), CategoryId::of(category));
-    let terms = Terms { lane, class, category, expires_at, group };
+    let chain = Chain::of(&ties.fallback, channels);
+    let terms = Terms { lane, class, category, expires_at, group: ties.group, chain };
     (!channels.is_empty()).then_some(Delivery { channels, terms })
 }
 
