@@ -116,7 +116,7 @@ fn wanted(
 ) -> Result<(Vec<UserNo>, Skipped), TablesError> {
     let mut reasons: Vec<Option<&'static str>> = vec![Some(intend::NO_ENDPOINT); users.len()];
     for work in row.works(tenant, arrival) {
-        let asked = Gate::new(view, work, row.delivery.terms, known)?.ask(users)?;
+        let asked = Gate::new(view, work, (row.event, row.delivery.terms), known)?.ask(users)?;
         for (reason, asked) in reasons.iter_mut().zip(asked) {
             if asked.devices.is_empty() || reason.is_none() {
                 continue;
@@ -143,7 +143,8 @@ pub fn survey(
     let mut found = Vec::new();
     for work in row.works(tenant, Arrival(u64::MAX - 1)) {
         let (mut told, mut reasons) = (0, BTreeMap::new());
-        for asked in Gate::new(view, work, row.delivery.terms, Known { policies, now })?.ask(users)? {
+        let of = (row.event, row.delivery.terms);
+        for asked in Gate::new(view, work, of, Known { policies, now })?.ask(users)? {
             let reason = match (asked.devices.is_empty(), asked.decision.step) {
                 (true, _) => intend::NO_ENDPOINT,
                 (false, Step::Suppress) => asked.decision.code,
