@@ -382,10 +382,6 @@ mod tests {
             ),
             Err(&["/quietHours/start", "/quietHours/end", "/quietHours/days", "/quietHours/timezone"]),
         );
-        let inbox = json!({"channels": {"inApp": {"enabled": false}}});
-        check(json!({}), inbox.clone(), Ok(inbox));
-        let limited = json!({"channels": {"inApp": {"frequency": {"maxPerHour": 1}}}});
-        check(json!({}), limited, Err(&["/channels/inApp/frequency"]));
         check(json!({}), json!({"categories": {"": {"enabled": false}}}), Err(&["/categories/"]));
         let limit = |frequency: Value| json!({"channels": {"sms": {"frequency": frequency}}});
         check(limit(json!({"maxPerHour": 2})), limit(json!({"maxPerHour": null})), Ok(json!({})));
@@ -411,5 +407,13 @@ mod tests {
         let many: Map<String, Value> =
             (0..65).map(|no| (format!("c{no}"), json!({"enabled": true}))).collect();
         check(json!({}), json!({"categories": many}), Err(&["/categories"]));
+    }
+    // proves: INB-14
+    #[test]
+    fn the_inbox_has_a_switch_and_no_limit() {
+        let inbox = json!({"channels": {"inApp": {"enabled": false}}});
+        check(json!({}), inbox.clone(), Ok(inbox));
+        let limited = json!({"channels": {"inApp": {"frequency": {"maxPerHour": 1}}}});
+        check(json!({}), limited, Err(&["/channels/inApp/frequency"]));
     }
 }

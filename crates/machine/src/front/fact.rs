@@ -110,7 +110,8 @@ impl FrontFact {
         let said = match record {
             FrontRecord::Admitted(admitted) => match admitted.options.due {
                 None => {
-                    let event = (admitted.tenant, admitted.event, admitted.about());
+                    let about = About::of(&admitted.category, admitted.priority);
+                    let event = (admitted.tenant, admitted.event, about);
                     Said::of(event, admitted.delivery, &admitted.audience, false)
                 }
                 Some(due) => Said::Scheduled { due },

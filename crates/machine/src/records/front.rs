@@ -231,14 +231,6 @@ impl Options {
     }
 }
 
-impl Admitted {
-    /// What its readers may want not to see it by.
-    #[must_use]
-    pub fn about(&self) -> About {
-        About::of(&self.category, self.priority)
-    }
-}
-
 impl Released {
     fn write(&self, w: &mut Writer) {
         w.tenant(self.tenant).ulid(self.event).millis(self.due);
