@@ -34,6 +34,7 @@ mod schedules;
 mod take;
 mod templates;
 mod users;
+mod visibility;
 mod walks;
 mod webhooks;
 
