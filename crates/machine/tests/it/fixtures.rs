@@ -300,8 +300,7 @@ fn root_examples() -> Vec<RootRecord> {
         RootRecord::WebhookFailing { tenant, id: "wh_1".into(), is_failing: true },
     ];
     all.extend(policies::examples(tenant));
-    all.extend(walks::root_examples(tenant, difference));
-    all.extend(schedules::examples(tenant, difference));
+    all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
     all
 }
 
