@@ -91,12 +91,13 @@ fn count(
 fn save(view: &mut View<'_>, parcel: ParcelId, before: Hangs, ledger: &LedgerRow, derived: &mut Derived) {
     let after = Hangs::of(ledger);
     let lane = vec![ledger.terms.lane as u8];
+    let timer = |due: &Millis| Timer { due: *due, parcel, lane: ledger.terms.lane };
     for due in before.dues.difference(&after.dues) {
-        view.delete(parcel.timer_key(*due));
+        view.delete(timer(due).key());
     }
     for due in after.dues.difference(&before.dues) {
-        view.put(parcel.timer_key(*due), lane.clone());
-        derived.offers.push(Offer::Timer(Timer { due: *due, parcel, lane: ledger.terms.lane }));
+        view.put(timer(due).key(), Vec::new());
+        derived.offers.push(Offer::Timer(timer(due)));
     }
     set(view, before.is_under_way, after.is_under_way, parcel.under_way_key(), lane);
     set(view, before.is_dead, after.is_dead, parcel.dead_key(), Vec::new());

@@ -3,15 +3,16 @@
 //! ```text
 //! 53 tenant arrival: u64 channel: u8 first: u64 -> event: ulid, terms, tracked: flag, round: varint, begun, members,
 //!                                                  words of (state: u8, retries: u8, resends: u8, due, code: text)
-//! 54 due: u64 tenant arrival channel first      -> lane: u8     members of the ledger are due then
+//! 54 due tenant arrival way: u8 first           -> (empty)      members of the ledger are due then
 //! 55 tenant arrival channel first               -> lane: u8     members of the ledger may be under way
 //! 56 tenant arrival channel first               -> (empty)      members of the ledger are dead letters
 //! ```
+//! Numbers of 54 are `Key::ordered`, way = channel * 4 + lane: ten million timers take less than 200 MB.
 //! A ledger of 1,000 deliveries that all went well takes about a byte each. Rows of 55 are to-do rows: a new leader
 //! finds there what an old one may have sent.
 
 use super::work::{Terms, WorkId};
-use super::{Family, Key, Row, collect, get};
+use super::{Family, Key, Row, collect, get, read_ordered};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::parcel::{Members, Words};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
@@ -20,6 +21,9 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
 use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
+
+/// Lanes have numbers of so many bits.
+const LANE_BITS: u32 = 2;
 
 /// Names a parcel: its work, and the user at whom it begins. The same for every round.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -113,12 +117,6 @@ impl ParcelId {
     #[must_use]
     pub fn dead_key(self) -> Vec<u8> {
         self.suffix(Key::new(Family::Dead, self.tenant)).finish()
-    }
-
-    #[must_use]
-    pub fn timer_key(self, due: Millis) -> Vec<u8> {
-        let key = Key::of_partition(Family::Timer).u64(due.0).bytes(&self.tenant.0.to_be_bytes());
-        self.suffix(key).finish()
     }
 
     /// Reads the last 21 bytes of a key.
@@ -215,6 +213,36 @@ pub struct Timer {
     pub lane: Priority,
 }
 
+impl Timer {
+    #[must_use]
+    pub fn key(self) -> Vec<u8> {
+        let ParcelId { tenant, arrival, channel, first } = self.parcel;
+        let way = (channel as u8) << LANE_BITS | self.lane as u8;
+        let key = due_key(self.due).ordered(tenant.0.into()).ordered(arrival.0);
+        key.bytes(&[way]).ordered(first.0).finish()
+    }
+
+    fn parse(key: &[u8]) -> Option<Self> {
+        let (due, rest) = read_ordered(key.get(1..)?)?;
+        let (tenant, rest) = read_ordered(rest)?;
+        let (arrival, rest) = read_ordered(rest)?;
+        let (way, rest) = rest.split_first()?;
+        let (first, rest) = read_ordered(rest)?;
+        let parcel = ParcelId {
+            tenant: TenantId(u32::try_from(tenant).ok()?),
+            arrival: Arrival(arrival),
+            channel: ChannelKind::from_stored(way >> LANE_BITS)?,
+            first: UserNo(first),
+        };
+        let lane = Priority::from_stored(way & ((1 << LANE_BITS) - 1));
+        rest.is_empty().then_some(Self { due: Millis(due), parcel, lane })
+    }
+}
+
+fn due_key(due: Millis) -> Key {
+    Key::of_partition(Family::Timer).ordered(due.0)
+}
+
 /// The earliest timers after one time and up to another, of all tenants.
 pub fn timers(
     tables: &dyn Tables,
@@ -222,7 +250,7 @@ pub fn timers(
     through: Millis,
     limit: usize,
 ) -> Result<Vec<Timer>, TablesError> {
-    let from = Key::of_partition(Family::Timer).u64(after.0.saturating_add(1)).finish();
+    let from = due_key(after.plus(1)).finish();
     timers_from(tables, &from, through, limit)
 }
 
@@ -241,8 +269,8 @@ pub fn timers_due(
     limit: usize,
 ) -> Result<Vec<Timer>, TablesError> {
     let from = match from {
-        TimersFrom::Due(due) => Key::of_partition(Family::Timer).u64(due.0).finish(),
-        TimersFrom::Behind(timer) => [timer.parcel.timer_key(timer.due), vec![0]].concat(),
+        TimersFrom::Due(due) => due_key(due).finish(),
+        TimersFrom::Behind(timer) => [timer.key(), vec![0]].concat(),
     };
     timers_from(tables, &from, through, limit)
 }
@@ -253,11 +281,9 @@ fn timers_from(
     through: Millis,
     limit: usize,
 ) -> Result<Vec<Timer>, TablesError> {
-    let to = Key::of_partition(Family::Timer).u64(through.0.saturating_add(1)).finish();
-    collect(tables, KeyRange { from, to: &to }, Order::Ascending, limit, |key, value| {
-        let due = key.get(1..9).and_then(|due| due.try_into().ok()).map(u64::from_be_bytes);
-        let due = due.ok_or_else(|| Malformed::Short.in_row("timer"))?;
-        Ok(Timer { due: Millis(due), parcel: parcel(key)?, lane: lane_of(value) })
+    let to = due_key(through.plus(1)).finish();
+    collect(tables, KeyRange { from, to: &to }, Order::Ascending, limit, |key, _| {
+        Timer::parse(key).ok_or_else(|| Malformed::Value("timer key").in_row("timer"))
     })
 }
 

@@ -154,6 +154,25 @@ impl Key {
         self
     }
 
+    /// A number in one to nine bytes, small ones in few; such keys ascend as their numbers do.
+    #[must_use]
+    pub fn ordered(mut self, value: u64) -> Self {
+        let bytes = value.to_be_bytes();
+        match value {
+            0..=ORDERED_ONE => self.0.push(bytes[7]),
+            _ if value <= ORDERED_TWO => {
+                let above = value - ORDERED_ONE - 1;
+                self.0.extend_from_slice(&[TWO_BYTES + (above >> 8) as u8, above as u8]);
+            }
+            _ => {
+                let length = 8 - value.leading_zeros() as usize / 8;
+                self.0.push(LONGER + length as u8);
+                self.0.extend_from_slice(&bytes[8 - length..]);
+            }
+        }
+        self
+    }
+
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
@@ -178,6 +197,27 @@ impl Key {
         }
         vec![u8::MAX; 64]
     }
+}
+
+/// The largest number of one byte and of two; first bytes above it say how much follows.
+const ORDERED_ONE: u64 = 199;
+const ORDERED_TWO: u64 = ORDERED_ONE + 48 * 256;
+const TWO_BYTES: u8 = 200;
+const LONGER: u8 = 247;
+
+/// Reads what [`Key::ordered`] wrote, and what is left behind it.
+pub(crate) fn read_ordered(key: &[u8]) -> Option<(u64, &[u8])> {
+    let (first, rest) = key.split_first()?;
+    if *first < TWO_BYTES {
+        return Some((u64::from(*first), rest));
+    }
+    if *first <= LONGER {
+        let (second, rest) = rest.split_first()?;
+        let above = u64::from(*first - TWO_BYTES) << 8 | u64::from(*second);
+        return Some((above + ORDERED_ONE + 1, rest));
+    }
+    let (bytes, rest) = rest.split_at_checked(usize::from(*first - LONGER))?;
+    Some((bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)), rest))
 }
 
 /// A value of some family.
@@ -247,7 +287,31 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn small_numbers_take_few_bytes() {
+        for (value, bytes) in [(0, 1), (199, 1), (200, 2), (12_487, 2), (12_488, 3), (65_535, 3), (65_536, 4)]
+        {
+            assert_eq!(Key(Vec::new()).ordered(value).finish().len(), bytes, "{value}");
+        }
+        assert_eq!(Key(Vec::new()).ordered(u64::MAX).finish().len(), 9);
+    }
+
     proptest! {
+        /// What is read is what was written, and bytes ascend as numbers do, whatever stands behind them.
+        #[test]
+        fn ordered_numbers_ascend(
+            a in prop_oneof![0u64..20_000, any::<u64>()],
+            b in prop_oneof![0u64..20_000, any::<u64>()],
+            behind: Vec<u8>,
+        ) {
+            let write = |value| Key(Vec::new()).ordered(value).bytes(&behind).finish();
+            let written = write(a);
+            prop_assert_eq!(read_ordered(&written), Some((a, &behind[..])));
+            if a != b {
+                prop_assert_eq!(write(a).cmp(&write(b)), a.cmp(&b));
+            }
+        }
+
         /// A prefix's range holds exactly the keys that begin with it.
         #[test]
         fn a_prefix_ends_before_the_next(prefix in proptest::collection::vec(any::<u8>(), 1..6), key: Vec<u8>) {

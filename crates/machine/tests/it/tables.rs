@@ -20,7 +20,7 @@ use fantail_machine::tables::digest::{self, DigestRow};
 use fantail_machine::tables::directory::{AddressRow, DirectoryTodo};
 use fantail_machine::tables::event::{EventRow, FrontState};
 use fantail_machine::tables::follow::Open;
-use fantail_machine::tables::ledger::{LedgerRow, ParcelId};
+use fantail_machine::tables::ledger::{LedgerRow, ParcelId, Timer};
 use fantail_machine::tables::list::ListRow;
 use fantail_machine::tables::pointer::PointerList;
 use fantail_machine::tables::progress::Progress;
@@ -405,7 +405,8 @@ proptest! {
         let parcel = |no| ParcelId::of(work(Arrival(7)), UserNo(no));
         prop_assert_eq!(parcel(a).key().cmp(&parcel(b).key()), order);
         prop_assert_eq!(parcel(a).under_way_key().cmp(&parcel(b).under_way_key()), order);
-        let due = |no| ParcelId::of(work(first), UserNo(1)).timer_key(Millis(no));
+        let lane = Priority::Low;
+        let due = |no| Timer { due: Millis(no), parcel: ParcelId::of(work(first), UserNo(1)), lane }.key();
         prop_assert_eq!(due(a).cmp(&due(b)), order);
         let (early, late) = (Bucket(a as u32), Bucket(b as u32));
         let hashes = (x.bytes(), y.bytes());

@@ -3,7 +3,7 @@
 use crate::harness::Node;
 use fantail_machine::books::{Books, Imbalance};
 use fantail_machine::shard::collect::COLLECTED;
-use fantail_machine::tables::ledger::{LedgerRow, ParcelId};
+use fantail_machine::tables::ledger::{LedgerRow, ParcelId, Timer};
 use fantail_machine::tables::tally::Tally;
 use fantail_machine::tables::window::ItemRow;
 use fantail_machine::tables::work::WorkRow;
@@ -79,7 +79,8 @@ pub fn audit(node: &Node) {
                 events.entry(of_event).or_default().enter(standing.state, 1);
                 lanes.entry((parcel.tenant, lane)).or_default().enter(standing.state, 1);
                 if is_waiting && !is_collected {
-                    timers.insert(parcel.timer_key(standing.due), vec![lane]);
+                    let (due, lane) = (standing.due, ledger.terms.lane);
+                    timers.insert(Timer { due, parcel, lane }.key(), Vec::new());
                 }
                 if standing.state == State::Intent {
                     under_way.insert(parcel.under_way_key(), vec![lane]);
