@@ -27,6 +27,7 @@ pub mod root;
 pub mod segment;
 pub mod shard;
 pub mod template;
+pub mod throttle;
 pub mod walk;
 pub mod webhook;
 

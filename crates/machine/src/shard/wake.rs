@@ -9,8 +9,8 @@ use super::fallback::{self, Answer, Changed, Fallback, followed};
 use super::gate::{Asked, Decision, Gate, Wish};
 use super::intend::{self, Allowed, ENDPOINT_GONE, NO_ENDPOINT};
 use super::serve::{Decided, Known, Served};
+use super::throttle::Throttling;
 use super::{Derived, ledgers, replan};
-use crate::columns::counts::Count;
 use crate::parcel::{Member, Words};
 use crate::records::delivery::{Counted, Wake};
 use crate::records::shard::ShardRecord;
@@ -42,7 +42,7 @@ pub(super) fn plan(
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Decided::nothing()) };
     let looked_at = ledger.members.count();
     let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
-    let (mut sends, mut more) = (Vec::new(), false);
+    let (mut sends, mut spaced, mut more) = (Vec::new(), Vec::new(), false);
     let (mut counted, mut last, mut last_counted) = (Counted::nothing(), None, None);
     let all = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
     let is_due = |standing: &Standing| standing.due > Millis(0) && standing.due <= now;
@@ -60,12 +60,15 @@ pub(super) fn plan(
             break;
         }
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
-        let (verdict, count) = round.decide(member, standing, &asked[at])?;
+        let (verdict, decision) = round.decide(member, standing, &asked[at])?;
         last = Some(member.user);
         if verdict.state == State::Intent {
-            if let Some(count) = count.filter(|_| last_counted != last) {
+            if let Some(count) = decision.and_then(|one| one.count).filter(|_| last_counted != last) {
                 counted.push(position, count);
                 last_counted = last;
+            }
+            if decision.is_some_and(|one| one.spaces) && spaced.last() != last.as_ref() {
+                spaced.push(member.user);
             }
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
@@ -83,7 +86,10 @@ pub(super) fn plan(
     let changed = Changed::at(parcel, &ledger, &positions);
     let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted });
     let served = Served { allowed: Some(allowed), more };
-    let records = followed(view, collecting.records(record), &[changed], now)?;
+    let mut records = collecting.records(record);
+    let throttling = Throttling::of(parcel.work(), ledger.terms, known);
+    records.splice(0..0, throttling.and_then(|one| one.spaced(parcel.tenant, spaced)));
+    let records = followed(view, records, &[changed], now)?;
     Ok(Decided { records, served, looked_at })
 }
 
@@ -117,13 +123,13 @@ impl<'a, 'v> Round<'a, 'v> {
         })
     }
 
-    /// What becomes of one member, and how it counts.
+    /// What becomes of one member, and the decision that it comes from, with how it counts.
     fn decide(
         &mut self,
         member: Member,
         standing: &Standing,
         asked: &Asked,
-    ) -> Result<(Standing, Option<Count>), TablesError> {
+    ) -> Result<(Standing, Option<Decision>), TablesError> {
         let Asked { devices, decision, again, wish, .. } = asked;
         let was_authorised = was_authorised(standing);
         let cause = match self.fallback.as_mut() {
@@ -145,7 +151,7 @@ impl<'a, 'v> Round<'a, 'v> {
             wanted = Some(collected(&mut self.collecting, &mut self.taken, of, standing)?);
         }
         let verdict = decide(self.ledger, self.channel, standing, self.stop, (member.device, wanted));
-        Ok((verdict, wanted.and_then(|wanted| wanted.count)))
+        Ok((verdict, wanted))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, lookup
 use crate::policies;
 use crate::respect;
 use crate::templates;
+use crate::throttles;
 use crate::walks;
 use crate::webhooks;
 use fantail_machine::columns::counts::Count;
@@ -90,7 +91,7 @@ fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
     assert_eq!(
         tags(&shard_examples()),
-        (1..=15).chain(20..=26).chain(30..=32).chain(40..=45).chain(50..=53).chain([60]).collect()
+        (1..=15).chain(20..=26).chain(30..=34).chain(40..=45).chain(50..=53).chain([60]).collect()
     );
 }
 
@@ -116,7 +117,7 @@ fn row_bytes_are_the_released_ones() {
         });
     }
     let expected =
-        (1..=12).chain(16..=25).chain(32..=60).chain(62..=65).chain(73..=84).chain([87, 92, 96, 97]);
+        (1..=12).chain(16..=25).chain(32..=60).chain(62..=67).chain(73..=84).chain([87, 92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -177,6 +178,7 @@ fn history() -> Node {
     digests::history(&mut node, 20);
     node.shard(ShardAsk::Erase { tenant: TENANT, lookup: lookup(15), erasure: Ulid(9), entries: 2 });
     policies::history(&mut node);
+    throttles::history(&mut node, 17);
     walks::history(&mut node);
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
@@ -417,6 +419,7 @@ fn shard_examples() -> Vec<ShardRecord> {
     .chain(delivery_examples())
     .chain(walks::examples(tenant))
     .chain(respect::examples(tenant, user))
+    .chain(throttles::examples(tenant, user))
     .chain(digests::examples(tenant, user))
     .chain(erasures::examples(tenant, user))
     .collect()

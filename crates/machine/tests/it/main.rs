@@ -32,6 +32,7 @@ mod root;
 mod scheduled;
 mod take;
 mod templates;
+mod throttles;
 mod users;
 mod walks;
 mod webhooks;

@@ -262,6 +262,7 @@ async fn of_shard(
         )
         | ShardRecord::EndpointPut { .. }
         | ShardRecord::Walk(_)
+        | ShardRecord::Throttle(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }

@@ -7,9 +7,10 @@
 mod random;
 
 use super::*;
-use crate::ids::Millis;
+use crate::ids::{Arrival, Millis};
 use crate::quiet::{Days, Times, Window};
 use crate::schedule::SendAtLocal;
+use crate::throttle::Latest;
 use crate::zone::ZoneNo;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
@@ -68,6 +69,8 @@ struct Message {
     /// When it was accepted, so many seconds ago, and for which time of its recipients.
     accepted_ago: i64,
     wish: Option<TimeWish>,
+    /// One of its kind came so many seconds ago, and so many have to be between them.
+    similar: Option<(i64, i64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +119,9 @@ fn judge(message: &Message, person: &Somebody, now: i64) -> (String, Option<i64>
         if let Some(until) = wakes(night, zone, now) {
             return ("defer quiet_hours".to_owned(), Some(until));
         }
+    }
+    if message.similar.is_some_and(|(ago, between)| ago < between) {
+        return plain("suppress throttled");
     }
     if too_much(message, person, now) {
         let word =
@@ -230,6 +236,10 @@ fn answer(message: &Message, person: &Somebody, now: i64) -> (String, Option<i64
     let accepted = millis(now - message.accepted_ago);
     let slot = ask.appointment.map(|wish| wish.slot(zone, accepted, Millis(u64::MAX), millis(now)));
     person.from = slot.map_or(Millis(0), |slot| slot.from);
+    person.is_throttled = message.similar.is_some_and(|(ago, between)| {
+        let between = u32::try_from(between).expect("small");
+        Latest::of(Arrival(1), millis(now - ago), between).holds_back(Arrival(2), millis(now))
+    });
     match decide(&ask, &person, &mut clocks) {
         Verdict::Allow => ("allow".to_owned(), None),
         Verdict::Suppress(reason) => (format!("suppress {}", reason.word()), None),
@@ -292,6 +302,7 @@ fn gated(person: &Somebody, ask: &Ask) -> Person {
         caps: Caps { per_hour: cap(person.max_per_hour), per_day: cap(person.max_per_day) },
         used,
         from: Millis(0),
+        is_throttled: false,
     }
 }
 
