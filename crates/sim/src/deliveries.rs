@@ -9,6 +9,7 @@ mod digests;
 mod fold;
 mod schedule;
 
+use fantail_machine::records::erasure::{Erasure, Step};
 use fantail_machine::records::front::{Delivery as Leaving, FrontRecord};
 use fantail_machine::tables::ledger::ParcelId;
 use fantail_machine::tables::window::WindowNo;
@@ -144,6 +145,8 @@ pub struct Deliveries {
     /// The event that each device was sent last, for the first time, in each lane.
     started: BTreeMap<Line, Arrival>,
     schedule: Schedule,
+    /// Whether they are over.
+    erasures: BTreeMap<(TenantId, Ulid), bool>,
 }
 
 /// What starts in order: a device by one channel in one lane.
@@ -154,8 +157,13 @@ impl Deliveries {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.schedule.is_empty()
+            && self.erasures.values().all(|is_done| *is_done)
             && self.shards.values().all(|shard| shard.works.is_empty())
             && self.all.values().all(|delivery| delivery.state.is_terminal())
+    }
+
+    fn erasure(&mut self, erasure: &Erasure) {
+        self.erasures.insert((erasure.tenant, erasure.erasure), erasure.step == Step::Done);
     }
 
     /// Some of what has not ended.

@@ -141,7 +141,7 @@ pub(super) fn apply(
             }
         }
         for (offset, taken) in page.events.iter().enumerate() {
-            if let Reach::Pointer(list) = taken.reach {
+            if let Reach::Pointer(list, _) = taken.reach {
                 let arrival = Arrival(first.0 + offset as u64);
                 let last = pointer::expire(view, tenant, list, arrival)?;
                 state.pointer_lists = state.pointer_lists.saturating_sub(u64::from(last));

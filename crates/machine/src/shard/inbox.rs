@@ -1,7 +1,9 @@
-//! Reading an inbox: entries and pointers, merged, minus what was retracted, deleted or filtered out.
+//! Reading an inbox: entries and pointers, merged, minus what was retracted, deleted, filtered out, or not wanted there.
 //!
 //! Comes from: the inbox API, over one consistent state of the shard. Does: pages in either direction, finds one
 //! entry, counts exactly without a scan (see `rules::marks`). Goes to: the API, which adds content.
+
+mod hidden;
 
 use crate::tables::pointer::PointerList;
 use crate::tables::progress::Progress;
@@ -13,6 +15,7 @@ use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
 use fantail_rules::interval::Interval;
 use fantail_rules::marks::{Flags, Marks, State};
 use fantail_rules::merge::{Direction, Source, merge};
+use fantail_rules::policy::Policies;
 use fantail_rules::ulid::Ulid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,6 +60,7 @@ pub struct UserInbox<'a> {
     tenant: TenantId,
     user: UserNo,
     now: Millis,
+    policies: &'a Policies,
     pub progress: Progress,
     marks: Marks,
     follows: Vec<Followed>,
@@ -99,15 +103,15 @@ impl<'a> UserInbox<'a> {
         tables: &'a dyn Tables,
         inbox: &'a dyn Inbox,
         taken: &'a dyn TakenPages,
-        tenant: TenantId,
-        user: UserNo,
+        (tenant, user): (TenantId, UserNo),
+        policies: &'a Policies,
         now: Millis,
     ) -> Result<Self, TablesError> {
         let progress = progress::find(tables, tenant)?;
         let marks = mark::find(tables, tenant, user)?;
         let follows = follow::of_user(tables, tenant, user, None, usize::MAX)?;
         let stays = stays(tables, tenant, &follows, progress.pointer_lists)?;
-        Ok(Self { tables, inbox, taken, tenant, user, now, progress, marks, follows, stays })
+        Ok(Self { tables, inbox, taken, tenant, user, now, policies, progress, marks, follows, stays })
     }
 
     /// A page strictly beyond `from` in the given direction (from the very end if `None`).
@@ -173,55 +177,10 @@ impl<'a> UserInbox<'a> {
         Ok(Counts { unread: whole(unread), unseen: whole(unseen) })
     }
 
-    /// Entries that exist but do not count now: retracted or snoozed.
-    fn hidden(&self) -> Result<BTreeSet<Arrival>, TablesError> {
-        let marks = &self.marks;
-        // Nothing at or below both watermarks counts, unless it was flagged unread. The archive's does not matter
-        // here: entries below it count again once they are unarchived.
-        let floor =
-            if marks.unread_flags > 0 { Arrival::START } else { marks.read_through.min(marks.seen_through) };
-        let range = ArrivalRange { after: floor.max(self.progress.horizon), before: BEYOND };
-        let mut hidden: BTreeSet<Arrival> = self.retracted(range)?.into_iter().collect();
-        let asleep = marks.snoozed.iter().filter(|(_, until)| *until > self.now);
-        hidden.extend(asleep.map(|(arrival, _)| *arrival).filter(|a| *a > self.progress.horizon));
-        Ok(hidden)
-    }
-
-    /// Retracted events inside a range that this user had: walks the shorter of two lists.
-    fn retracted(&self, range: ArrivalRange) -> Result<Vec<Arrival>, TablesError> {
-        if self.progress.retracted == 0 {
-            return Ok(Vec::new());
-        }
-        let mut found = Vec::new();
-        if self.progress.retracted <= 64 + 4 * self.follows.len() as u64 {
-            for (arrival, list) in retracted::inside(self.tables, self.tenant, range)? {
-                if self.had(arrival, list)? {
-                    found.push(arrival);
-                }
-            }
-            return Ok(found);
-        }
-        let given = retracted::of_list(self.tables, self.tenant, retracted::GIVEN, range)?;
-        for arrival in given {
-            if self.had(arrival, retracted::GIVEN)? {
-                found.push(arrival);
-            }
-        }
-        for followed in &self.follows {
-            let of_list = retracted::of_list(self.tables, self.tenant, followed.list, range)?;
-            found.extend(of_list.into_iter().filter(|arrival| followed.intervals.contains(*arrival)));
-        }
-        Ok(found)
-    }
-
-    fn had(&self, arrival: Arrival, list: ListId) -> Result<bool, TablesError> {
-        if list == retracted::GIVEN { self.in_inbox(arrival) } else { Ok(self.was_on(list, arrival)) }
-    }
-
     fn has(&self, arrival: Arrival, taken: TakenEvent) -> Result<bool, TablesError> {
         match taken.reach {
             Reach::Given => self.in_inbox(arrival),
-            Reach::Written(list) | Reach::Pointer(list) => Ok(self.was_on(list, arrival)),
+            Reach::Written(list, _) | Reach::Pointer(list, _) => Ok(self.was_on(list, arrival)),
         }
     }
 
@@ -314,10 +273,12 @@ impl<'a> UserInbox<'a> {
             if gone.contains(arrival) || !state.shows(&self.marks, *arrival, flags, self.now) {
                 continue;
             }
-            let Some(event) = pages.event(*arrival)? else { continue };
+            let Some(taken) = pages.taken(*arrival)?.filter(|taken| !self.hides(*arrival, *taken)) else {
+                continue;
+            };
             entries.push(Entry {
                 arrival: *arrival,
-                event,
+                event: taken.event,
                 read: self.marks.is_read(*arrival, flags),
                 seen: self.marks.is_seen(*arrival, flags),
                 archived: self.marks.is_archived(*arrival, flags),
@@ -375,7 +336,7 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    fn event(&mut self, arrival: Arrival) -> Result<Option<Ulid>, TablesError> {
+    fn taken(&mut self, arrival: Arrival) -> Result<Option<TakenEvent>, TablesError> {
         let held = self
             .current
             .as_ref()
@@ -386,6 +347,6 @@ impl Pages<'_> {
         }
         let Some((first, page)) = &self.current else { return Ok(None) };
         let offset = usize::try_from(arrival.0 - first.0).unwrap_or(usize::MAX);
-        Ok(page.events.get(offset).map(|taken| taken.event))
+        Ok(page.events.get(offset).copied())
     }
 }

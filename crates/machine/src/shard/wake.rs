@@ -12,7 +12,7 @@ use super::serve::{Decided, Known, Served};
 use super::throttle::Throttling;
 use super::{Derived, ledgers, replan};
 use crate::parcel::{Member, Words};
-use crate::records::delivery::{Counted, Wake};
+use crate::records::delivery::{Consents, Counted, Wake};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::work;
@@ -41,7 +41,7 @@ pub(super) fn plan(
     let now = known.now;
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Decided::nothing()) };
     let looked_at = ledger.members.count();
-    let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
+    let (mut positions, mut verdicts, mut consents) = (Vec::new(), Words::empty(), Vec::new());
     let (mut sends, mut spaced, mut more) = (Vec::new(), Vec::new(), false);
     let (mut counted, mut last, mut last_counted) = (Counted::nothing(), None, None);
     let all = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
@@ -60,19 +60,21 @@ pub(super) fn plan(
             break;
         }
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
-        let (verdict, decision) = round.decide(member, standing, &asked[at])?;
+        let (verdict, wanted) = round.decide(member, standing, &asked[at])?;
         last = Some(member.user);
         if verdict.state == State::Intent {
-            if let Some(count) = decision.and_then(|one| one.count).filter(|_| last_counted != last) {
+            if let Some(count) = wanted.and_then(|wanted| wanted.count).filter(|_| last_counted != last) {
                 counted.push(position, count);
                 last_counted = last;
             }
-            if decision.is_some_and(|one| one.spaces) && spaced.last() != last.as_ref() {
+            if wanted.is_some_and(|wanted| wanted.spaces) && spaced.last() != last.as_ref() {
                 spaced.push(member.user);
             }
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
         }
+        let is_sent = verdict.state == State::Intent;
+        consents.push(wanted.filter(|_| is_sent).map_or(0, |wanted| wanted.consent));
         positions.push(position);
         verdicts.push(verdict);
     }
@@ -84,7 +86,8 @@ pub(super) fn plan(
     let decided = u32::try_from(positions.len()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: ledger.event, terms: ledger.terms, round, sends, decided };
     let changed = Changed::at(parcel, &ledger, &positions);
-    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted });
+    let consents = Consents::of(consents);
+    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted, consents });
     let served = Served { allowed: Some(allowed), more };
     let mut records = collecting.records(record);
     let throttling = Throttling::of(parcel.work(), ledger.terms, known);
@@ -123,7 +126,7 @@ impl<'a, 'v> Round<'a, 'v> {
         })
     }
 
-    /// What becomes of one member, and the decision that it comes from, with how it counts.
+    /// What becomes of one member, and by what its user's gates say if it can be reached.
     fn decide(
         &mut self,
         member: Member,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 39 tenant first: arrival              -> at: millis, list of (event: ulid, audience)
-//!                                          audience = 0 (given) | 1 list: 16 (written) | 2 list: 16 (pointer)
+//!                                          audience = 0 (given) | 1 list: 16, about (written) | 2 list: 16, about (pointer)
+//!                                          about    = category: u64, critical: flag
 //! 40 tenant front: u16 event: ulid      -> first: arrival      (the front's first event in that page)
 //! 64 tenant event: ulid                 -> first: arrival      (a page of one event that was held back)
 //! ```
@@ -13,7 +14,9 @@
 use super::{Family, Key, Row, collect, get, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::category::CategoryId;
 use fantail_rules::ids::{Arrival, FrontNo, ListId, Millis, TenantId};
+use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 
 #[must_use]
@@ -53,9 +56,33 @@ pub enum Reach {
     /// It was given to explicit users: the inbox knows them.
     Given,
     /// It was written to the inboxes of a list: the inbox knows.
-    Written(ListId),
+    Written(ListId, About),
     /// Whoever was on the list has it.
-    Pointer(ListId),
+    Pointer(ListId, About),
+}
+
+/// By what its readers may want not to see an event. Users who were named were asked when it was given to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct About {
+    pub category: CategoryId,
+    pub is_critical: bool,
+}
+
+impl About {
+    #[must_use]
+    pub fn of(category: &str, priority: u8) -> Self {
+        let is_critical = Priority::from_stored(priority) == Priority::Critical;
+        Self { category: CategoryId::of(category), is_critical }
+    }
+
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.fixed(&self.category.0.to_le_bytes()).flag(self.is_critical);
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let category = CategoryId(u64::from_le_bytes(r.array()?));
+        Ok(Self { category, is_critical: r.flag()? })
+    }
 }
 
 pub(crate) struct First(pub Arrival);
@@ -139,10 +166,12 @@ impl Row for Page {
         w.millis(self.at).list(self.events.iter(), |w, taken| {
             w.ulid(taken.event);
             match taken.reach {
-                Reach::Given => w.u8(0),
-                Reach::Written(list) => w.u8(1).list_id(list),
-                Reach::Pointer(list) => w.u8(2).list_id(list),
-            };
+                Reach::Given => {
+                    w.u8(0);
+                }
+                Reach::Written(list, about) => about.write(w.u8(1).list_id(list)),
+                Reach::Pointer(list, about) => about.write(w.u8(2).list_id(list)),
+            }
         });
     }
 
@@ -152,8 +181,8 @@ impl Row for Page {
             let event = r.ulid()?;
             let reach = match r.u8()? {
                 0 => Reach::Given,
-                1 => Reach::Written(r.list_id()?),
-                2 => Reach::Pointer(r.list_id()?),
+                1 => Reach::Written(r.list_id()?, About::read(r)?),
+                2 => Reach::Pointer(r.list_id()?, About::read(r)?),
                 other => return Err(Malformed::Tag(other)),
             };
             Ok(TakenEvent { event, reach })

@@ -34,6 +34,7 @@ mod take;
 mod templates;
 mod throttles;
 mod users;
+mod visibility;
 mod walks;
 mod webhooks;
 

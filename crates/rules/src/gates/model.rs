@@ -7,10 +7,9 @@
 mod random;
 
 use super::*;
-use crate::ids::{Arrival, Millis};
+use crate::ids::Millis;
 use crate::quiet::{Days, Times, Window};
 use crate::schedule::SendAtLocal;
-use crate::throttle::Latest;
 use crate::zone::ZoneNo;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
@@ -69,8 +68,8 @@ struct Message {
     /// When it was accepted, so many seconds ago, and for which time of its recipients.
     accepted_ago: i64,
     wish: Option<TimeWish>,
-    /// One of its kind came so many seconds ago, and so many have to be between them.
-    similar: Option<(i64, i64)>,
+    /// One of its kind came a moment ago.
+    repeats: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -120,7 +119,7 @@ fn judge(message: &Message, person: &Somebody, now: i64) -> (String, Option<i64>
             return ("defer quiet_hours".to_owned(), Some(until));
         }
     }
-    if message.similar.is_some_and(|(ago, between)| ago < between) {
+    if message.repeats {
         return plain("suppress throttled");
     }
     if too_much(message, person, now) {
@@ -235,11 +234,7 @@ fn answer(message: &Message, person: &Somebody, now: i64) -> (String, Option<i64
     let zone = person.profile.map_or(ZoneNo::NONE, |profile| profile.zone);
     let accepted = millis(now - message.accepted_ago);
     let slot = ask.appointment.map(|wish| wish.slot(zone, accepted, Millis(u64::MAX), millis(now)));
-    person.from = slot.map_or(Millis(0), |slot| slot.from);
-    person.is_throttled = message.similar.is_some_and(|(ago, between)| {
-        let between = u32::try_from(between).expect("small");
-        Latest::of(Arrival(1), millis(now - ago), between).holds_back(Arrival(2), millis(now))
-    });
+    (person.from, person.is_throttled) = (slot.map_or(Millis(0), |slot| slot.from), message.repeats);
     match decide(&ask, &person, &mut clocks) {
         Verdict::Allow => ("allow".to_owned(), None),
         Verdict::Suppress(reason) => (format!("suppress {}", reason.word()), None),

@@ -50,5 +50,6 @@ mod tenants;
 mod throttles;
 mod tls;
 mod traces;
+mod visibility;
 mod webhooks;
 mod withdrawal;

@@ -57,8 +57,7 @@ pub fn a_message() -> impl Strategy<Value = Message> {
     let few = || proptest::sample::subsequence(CHANNELS.to_vec(), 0..=1);
     let pace = proptest::option::of((1i64..5, 1i64..20_000));
     let wish = (0i64..2 * 86_400, proptest::option::weighted(0.3, a_time_wish()));
-    let similar = proptest::option::weighted(0.3, (0i64..200, 1i64..200));
-    let wish = (wish, similar);
+    let wish = (wish, proptest::bool::weighted(0.2));
     (channel, flags, few(), few(), a_category(), pace, wish).prop_map(
         |(
             channel,
@@ -67,7 +66,7 @@ pub fn a_message() -> impl Strategy<Value = Message> {
             blocked,
             usual,
             pace,
-            (wish, similar),
+            (wish, repeats),
         )| {
             Message {
                 channel,
@@ -80,7 +79,7 @@ pub fn a_message() -> impl Strategy<Value = Message> {
                 pace,
                 accepted_ago: wish.0,
                 wish: wish.1,
-                similar,
+                repeats,
             }
         },
     )
