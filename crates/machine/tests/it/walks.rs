@@ -93,7 +93,7 @@ pub fn examples(tenant: TenantId) -> Vec<ShardRecord> {
 }
 
 /// A walk as fast as can be over everybody.
-fn plain() -> Walk {
+pub fn plain() -> Walk {
     Walk { list: None, ignores_quiet_hours: false, pace: Pace::Free, window: None, ..walk() }
 }
 
@@ -111,7 +111,7 @@ fn row(node: &Node, work: WorkId) -> WalkRow {
 }
 
 /// Chooses everybody from where the walk is, at most so many.
-fn pass(node: &mut Node, work: WorkId, at_most: u64) -> Answer {
+pub fn pass(node: &mut Node, work: WorkId, at_most: u64) -> Answer {
     let WalkRow { next: from, bound, .. } = row(node, work);
     let next = UserNo(bound.0.min(from.0 + at_most));
     pass_to(node, work, from, next)
@@ -128,7 +128,7 @@ fn pass_to(node: &mut Node, work: WorkId, from: UserNo, next: UserNo) -> Answer 
 }
 
 /// Whether it was the last step; `None` if it was none.
-fn passed(answer: &Answer) -> Option<bool> {
+pub fn passed(answer: &Answer) -> Option<bool> {
     match answer {
         Answer::Passed { is_end, .. } => Some(*is_end),
         Answer::Held(_) | Answer::Enlisted { .. } | Answer::Delisted { .. } => None,

@@ -49,6 +49,7 @@ mod sending;
 mod stories;
 mod templates;
 mod tenants;
+mod throttles;
 mod tls;
 mod traces;
 mod visibility;
