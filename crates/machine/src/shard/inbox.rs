@@ -3,10 +3,12 @@
 //! Comes from: the inbox API, over one consistent state of the shard. Does: pages in either direction, finds one
 //! entry, counts exactly without a scan (see `rules::marks`). Goes to: the API, which adds content.
 
+mod hidden;
+
 use crate::tables::pointer::PointerList;
 use crate::tables::progress::Progress;
 use crate::tables::taken::{self, Page, Reach, TakenEvent};
-use crate::tables::{follow, mark, pointer, progress, retracted};
+use crate::tables::{follow, mark, pointer, progress, shown};
 use fantail_ports::inbox::{ArrivalRange, Followed, Inbox, Reader};
 use fantail_ports::tables::{Order, Tables, TablesError};
 use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
@@ -14,7 +16,7 @@ use fantail_rules::interval::Interval;
 use fantail_rules::marks::{Flags, Marks, State};
 use fantail_rules::merge::{Direction, Source, merge};
 use fantail_rules::ulid::Ulid;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Stretches that one page may look through before it is cut short: filters can hide most of an inbox.
@@ -143,10 +145,10 @@ impl<'a> UserInbox<'a> {
         let Some((arrival, taken)) = taken::arrival_of(self.tables, self.tenant, event)? else {
             return Ok(None);
         };
-        if arrival <= self.progress.horizon || !self.has(arrival, taken)? {
-            return Ok(None);
+        match self.place(arrival, taken)?.filter(|arrival| *arrival > self.progress.horizon) {
+            Some(arrival) => Ok(self.describe(&[arrival], State::All)?.pop()),
+            None => Ok(None),
         }
-        Ok(self.describe(&[arrival], State::All)?.pop())
     }
 
     /// Exact counts: what lies above the watermarks, adjusted by what was flagged, retracted and snoozed.
@@ -173,55 +175,21 @@ impl<'a> UserInbox<'a> {
         Ok(Counts { unread: whole(unread), unseen: whole(unseen) })
     }
 
-    /// Entries that exist but do not count now: retracted or snoozed.
-    fn hidden(&self) -> Result<BTreeSet<Arrival>, TablesError> {
-        let marks = &self.marks;
-        // Nothing at or below both watermarks counts, unless it was flagged unread. The archive's does not matter
-        // here: entries below it count again once they are unarchived.
-        let floor =
-            if marks.unread_flags > 0 { Arrival::START } else { marks.read_through.min(marks.seen_through) };
-        let range = ArrivalRange { after: floor.max(self.progress.horizon), before: BEYOND };
-        let mut hidden: BTreeSet<Arrival> = self.retracted(range)?.into_iter().collect();
-        let asleep = marks.snoozed.iter().filter(|(_, until)| *until > self.now);
-        hidden.extend(asleep.map(|(arrival, _)| *arrival).filter(|a| *a > self.progress.horizon));
-        Ok(hidden)
+    /// Where the user has an event that arrived there, if so.
+    fn place(&self, arrival: Arrival, taken: TakenEvent) -> Result<Option<Arrival>, TablesError> {
+        let has = match taken.reach {
+            Reach::Given => self.in_inbox(arrival)?,
+            Reach::Written(list) | Reach::Pointer(list) => self.was_on(list, arrival),
+            Reach::Walked { home, .. } => return self.passed(home),
+        };
+        Ok(has.then_some(arrival))
     }
 
-    /// Retracted events inside a range that this user had: walks the shorter of two lists.
-    fn retracted(&self, range: ArrivalRange) -> Result<Vec<Arrival>, TablesError> {
-        if self.progress.retracted == 0 {
-            return Ok(Vec::new());
-        }
-        let mut found = Vec::new();
-        if self.progress.retracted <= 64 + 4 * self.follows.len() as u64 {
-            for (arrival, list) in retracted::inside(self.tables, self.tenant, range)? {
-                if self.had(arrival, list)? {
-                    found.push(arrival);
-                }
-            }
-            return Ok(found);
-        }
-        let given = retracted::of_list(self.tables, self.tenant, retracted::GIVEN, range)?;
-        for arrival in given {
-            if self.had(arrival, retracted::GIVEN)? {
-                found.push(arrival);
-            }
-        }
-        for followed in &self.follows {
-            let of_list = retracted::of_list(self.tables, self.tenant, followed.list, range)?;
-            found.extend(of_list.into_iter().filter(|arrival| followed.intervals.contains(*arrival)));
-        }
-        Ok(found)
-    }
-
-    fn had(&self, arrival: Arrival, list: ListId) -> Result<bool, TablesError> {
-        if list == retracted::GIVEN { self.in_inbox(arrival) } else { Ok(self.was_on(list, arrival)) }
-    }
-
-    fn has(&self, arrival: Arrival, taken: TakenEvent) -> Result<bool, TablesError> {
-        match taken.reach {
-            Reach::Given => self.in_inbox(arrival),
-            Reach::Written(list) | Reach::Pointer(list) => Ok(self.was_on(list, arrival)),
+    /// Where a walk passed the user, if its inbox shows it.
+    fn passed(&self, home: Arrival) -> Result<Option<Arrival>, TablesError> {
+        match shown::arrival_for(self.tables, self.tenant, home, self.user)? {
+            Some(arrival) => Ok(self.in_inbox(arrival)?.then_some(arrival)),
+            None => Ok(None),
         }
     }
 
@@ -302,11 +270,7 @@ impl<'a> UserInbox<'a> {
         };
         let after = Arrival(low.0 - 1);
         let flags: BTreeMap<Arrival, Flags> = self.flags(after, *high)?.into_iter().collect();
-        let range = ArrivalRange { after, before: high.next() };
-        let gone: BTreeSet<Arrival> = match self.progress.retracted {
-            0 => BTreeSet::new(),
-            _ => retracted::inside(self.tables, self.tenant, range)?.into_iter().map(|(a, _)| a).collect(),
-        };
+        let gone = self.gone(ArrivalRange { after, before: high.next() })?;
         let mut pages = Pages { inbox: self, current: None };
         let mut entries = Vec::with_capacity(arrivals.len());
         for arrival in arrivals {
@@ -314,10 +278,13 @@ impl<'a> UserInbox<'a> {
             if gone.contains(arrival) || !state.shows(&self.marks, *arrival, flags, self.now) {
                 continue;
             }
-            let Some(event) = pages.event(*arrival)? else { continue };
+            let Some(taken) = pages.taken(*arrival)? else { continue };
+            if self.is_walked_back(taken)? {
+                continue;
+            }
             entries.push(Entry {
                 arrival: *arrival,
-                event,
+                event: taken.event,
                 read: self.marks.is_read(*arrival, flags),
                 seen: self.marks.is_seen(*arrival, flags),
                 archived: self.marks.is_archived(*arrival, flags),
@@ -375,7 +342,7 @@ struct Pages<'a> {
 }
 
 impl Pages<'_> {
-    fn event(&mut self, arrival: Arrival) -> Result<Option<Ulid>, TablesError> {
+    fn taken(&mut self, arrival: Arrival) -> Result<Option<TakenEvent>, TablesError> {
         let held = self
             .current
             .as_ref()
@@ -386,6 +353,6 @@ impl Pages<'_> {
         }
         let Some((first, page)) = &self.current else { return Ok(None) };
         let offset = usize::try_from(arrival.0 - first.0).unwrap_or(usize::MAX);
-        Ok(page.events.get(offset).map(|taken| taken.event))
+        Ok(page.events.get(offset).copied())
     }
 }

@@ -194,7 +194,7 @@ fn arrive(
             Reach::Pointer(list) => {
                 state.pointer_lists += u64::from(pointer::add(view, tenant, list, arrival)?);
             }
-            Reach::Given => unreachable!("given events do not travel in takes"),
+            Reach::Given | Reach::Walked { .. } => unreachable!("only events for lists travel in takes"),
         }
     }
     put(view, progress::key(tenant), &state);
@@ -226,6 +226,7 @@ fn retract(
     let Some((arrival, taken)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
     let list = match taken.reach {
         Reach::Given => retracted::GIVEN,
+        Reach::Walked { .. } => retracted::WALKED,
         Reach::Written(list) | Reach::Pointer(list) => list,
     };
     if retracted::add(view, tenant, list, arrival)? {

@@ -3,6 +3,7 @@
 //! ```text
 //! 39 tenant first: arrival              -> at: millis, list of (event: ulid, audience)
 //!                                          audience = 0 (given) | 1 list: 16 (written) | 2 list: 16 (pointer)
+//!                                                   | 3 home: arrival, first: user (walked)
 //! 40 tenant front: u16 event: ulid      -> first: arrival      (the front's first event in that page)
 //! 64 tenant event: ulid                 -> first: arrival      (a page of one event that was held back)
 //! ```
@@ -13,7 +14,7 @@
 use super::{Family, Key, Row, collect, get, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
-use fantail_rules::ids::{Arrival, FrontNo, ListId, Millis, TenantId};
+use fantail_rules::ids::{Arrival, FrontNo, ListId, Millis, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
 #[must_use]
@@ -56,6 +57,8 @@ pub enum Reach {
     Written(ListId),
     /// Whoever was on the list has it.
     Pointer(ListId),
+    /// A walk brings it to those whom it passes, at arrivals behind that of the walk itself, `home`: see `shown`.
+    Walked { home: Arrival, first: UserNo },
 }
 
 pub(crate) struct First(pub Arrival);
@@ -142,6 +145,7 @@ impl Row for Page {
                 Reach::Given => w.u8(0),
                 Reach::Written(list) => w.u8(1).list_id(list),
                 Reach::Pointer(list) => w.u8(2).list_id(list),
+                Reach::Walked { home, first } => w.u8(3).arrival(home).user(first),
             };
         });
     }
@@ -154,6 +158,7 @@ impl Row for Page {
                 0 => Reach::Given,
                 1 => Reach::Written(r.list_id()?),
                 2 => Reach::Pointer(r.list_id()?),
+                3 => Reach::Walked { home: r.arrival()?, first: r.user()? },
                 other => return Err(Malformed::Tag(other)),
             };
             Ok(TakenEvent { event, reach })

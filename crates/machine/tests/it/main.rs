@@ -31,6 +31,7 @@ mod scheduled;
 mod take;
 mod templates;
 mod users;
+mod walk_entries;
 mod walks;
 mod webhooks;
 

@@ -92,8 +92,14 @@ fn intervals() -> impl Strategy<Value = Intervals> {
 }
 
 fn page() -> impl Strategy<Value = Page> {
-    let reach =
-        prop_oneof![Just(Reach::Given), list().prop_map(Reach::Written), list().prop_map(Reach::Pointer)];
+    let walked =
+        (arrival(), any::<u64>()).prop_map(|(home, first)| Reach::Walked { home, first: UserNo(first) });
+    let reach = prop_oneof![
+        Just(Reach::Given),
+        list().prop_map(Reach::Written),
+        list().prop_map(Reach::Pointer),
+        walked
+    ];
     let event = (ulid(), reach).prop_map(|(event, reach)| TakenEvent { event, reach });
     (millis(), vec(event, 1..20)).prop_map(|(at, events)| Page { at, events })
 }

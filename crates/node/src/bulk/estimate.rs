@@ -23,7 +23,7 @@ pub fn estimate(core: &Core, tenant: TenantId, ask: &BulkAsk) -> Result<Estimate
     let walk = walk_of(core, tenant, ask)?;
     let chooser = Chooser::new(core, tenant, understood(walk.filter.as_deref())?, walk.list)?;
     let now = core.ports.clock.wall();
-    let channels = ask.event.channels.without(ChannelKind::InApp);
+    let channels = ask.event.channels;
     // Nobody is told anything, so nothing belongs together.
     let (group, never) = (0, Millis(u64::MAX - 1));
     let Some(delivery) = delivery_of(channels, ask.event.priority, &ask.event.category, group, never) else {
@@ -41,6 +41,7 @@ pub fn estimate(core: &Core, tenant: TenantId, ask: &BulkAsk) -> Result<Estimate
         ahead: 0,
         looked_at: 0,
         members: 0,
+        entries: 0,
         skipped: Vec::new(),
     };
     let policies = core.control.now().policies.clone();
@@ -91,6 +92,7 @@ fn finishes_in(
     found: &Estimate,
     now: Millis,
 ) -> Result<u64, Refusal> {
+    let channels = channels.without(ChannelKind::InApp);
     let told = found.by_channel.values().map(|(told, _)| *told).max().unwrap_or_default();
     let paced_ms = match walk.pace {
         Pace::Free => 0,

@@ -80,6 +80,7 @@ impl Deliveries {
             }
             ShardRecord::Digest(record) => return self.digest(shard, record),
             ShardRecord::Swept(swept) => return self.sweep(shard, &swept, at),
+            ShardRecord::Walk(record) => return self.walk(shard, &record, at),
             ShardRecord::Closed { work, .. } => {
                 let shard = self.shard(shard);
                 shard.works.remove(&work);
@@ -104,6 +105,9 @@ impl Deliveries {
             }
         }
         for record in said {
+            if let FrontRecord::Steered { tenant, event, steer } = record {
+                shard.steer(*tenant, *event, *steer);
+            }
             if let FrontRecord::Retracted { tenant, event } | FrontRecord::Cancelled { tenant, event } =
                 record
                 && let Some(arrival) = shard.arrivals.get(&(*tenant, *event))
@@ -135,6 +139,7 @@ impl Deliveries {
         let (Some(first), Some(leaving)) = (shard.works.get(&work).copied(), leaving) else {
             return Invariant::OneLife.broken(format!("{work:?} is intended but not open"));
         };
+        shard.intend_walked(intend)?;
         let mut keys = Vec::new();
         for (member, standing) in intend.members.iter().zip(intend.verdicts.iter()) {
             let key = Key {
