@@ -125,6 +125,7 @@ impl Home {
             class: Class::Transactional,
             category: CategoryId::of(CATEGORY),
             expires_at: EVENING.plus(86_400_000),
+            chain: Default::default(),
             group: 0,
         };
         let row = WorkRow {

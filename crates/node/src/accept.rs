@@ -8,7 +8,7 @@ use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
 use crate::bulk;
 use crate::core::{Core, answer, answers, locked, stopped};
 use crate::crowds::require_room;
-use crate::groups::{self, Facts};
+use crate::groups::{self, Facts, Ties};
 use crate::notify::options_of;
 use crate::spans;
 use fantail_machine::front::admit::{Ask, AskAudience};
@@ -20,6 +20,7 @@ use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::actor::Actor;
 use fantail_rules::attempt::Class;
 use fantail_rules::category::CategoryId;
+use fantail_rules::chain::Chain;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
 use fantail_rules::priority::Priority;
@@ -189,13 +190,13 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         collapse_key: event.options.collapse_key.as_deref(),
         content: &event.content,
     };
-    let group = groups::of(core, tenant, &facts)?;
+    let ties = groups::of(core, tenant, &facts)?;
     // Whoever a walk passes has it in the inbox, as the members of a list do.
     let channels = match event.audience {
         AudienceAsk::Segment(_) => event.channels.with(ChannelKind::InApp),
         AudienceAsk::Users(_) | AudienceAsk::FollowersOf(_) | AudienceAsk::Topic(_) => event.channels,
     };
-    let delivery = delivery_of(channels, event.priority, &event.category, group, expires_at);
+    let delivery = delivery_of(channels, event.priority, &event.category, &ties, expires_at);
     let audience = match event.audience {
         AudienceAsk::Segment(segment) => walked(core, tenant, &segment)?,
         AudienceAsk::FollowersOf(actor) => {
@@ -260,11 +261,12 @@ pub fn delivery_of(
     channels: ChannelSet,
     lane: Priority,
     category: &str,
-    group: u64,
+    ties: &Ties,
     expires_at: Millis,
 ) -> Option<Delivery> {
     let (class, category) = (Class::of(lane, category), CategoryId::of(category));
-    let terms = Terms { lane, class, category, expires_at, group };
+    let chain = Chain::of(&ties.fallback, channels);
+    let terms = Terms { lane, class, category, expires_at, group: ties.group, chain };
     (!channels.is_empty()).then_some(Delivery { channels, terms })
 }
 

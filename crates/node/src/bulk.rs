@@ -188,7 +188,7 @@ fn admit(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Result<Push
         collapse_key: event.options.collapse_key.as_deref(),
         content: &event.content,
     };
-    let group = groups::of(core, tenant, &facts)?;
+    let ties = groups::of(core, tenant, &facts)?;
     let content = core.ports.keyring.seal(tenant, KeyNo::TENANT, Context::Content, &event.content);
     let bytes = event.content.len() + 8_192;
     let ask = Ask {
@@ -196,7 +196,7 @@ fn admit(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Result<Push
         key,
         body: event.body_hash,
         kind: event.kind,
-        delivery: delivery_of(event.channels, event.priority, &event.category, group, expires_at),
+        delivery: delivery_of(event.channels, event.priority, &event.category, &ties, expires_at),
         category: event.category,
         priority: event.priority as u8,
         actor: None,

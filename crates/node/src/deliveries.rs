@@ -260,13 +260,17 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<
     };
     let name = name_of(core, tenant, shard, number)?;
     let channels = row.delivery.map(|delivery| delivery.channels).unwrap_or_default();
+    let chain = row.delivery.map(|delivery| delivery.terms.chain).unwrap_or_default();
     let (arrival, halted, found) = core.read(PartitionId::Shard(shard), |view| {
         let tables = view.tables();
         let Some((arrival, _)) = taken::arrival_of(tables, tenant, event)? else {
             return Ok((None, None, Vec::new()));
         };
         let mut found = Vec::new();
-        for channel in channels.iter() {
+        // What waits for others is told after them.
+        let steps = chain.steps().map(|step| step.channel);
+        let at_once = channels.iter().filter(|channel| chain.step(*channel).is_none());
+        for channel in at_once.chain(steps) {
             found.push((channel, deliveries_of(tables, tenant, arrival, channel, number)?));
         }
         Ok((Some(arrival), work::halted(tables, tenant, arrival)?, found))
@@ -285,6 +289,7 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<
         category: row.category,
         priority: Priority::from_stored(row.priority),
         channels,
+        chain,
         expires_at: row.delivery.map(|delivery| delivery.terms.expires_at),
         class: row.delivery.map(|delivery| delivery.terms.class),
         arrival,

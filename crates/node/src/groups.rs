@@ -1,13 +1,15 @@
-//! What belongs together in a digest: a number for each event, the same for those that are told as one.
+//! What an event's category says about it, once and for all: what it belongs together with in a digest, and which channels
+//! wait for which.
 //!
 //! Comes from: acceptance, with what an event says. Decides: the key, by the template of the category's policy if there is
 //! one, else by the event's own collapse key; nothing of it can be read back. Goes to: the terms of the delivery, and with
-//! them to the shards, which compare numbers.
+//! them to the shards, which compare numbers. A policy that is changed later does not change them.
 
 use crate::ask::Refusal;
 use crate::core::{Core, locked};
 use fantail_rules::category::CategoryId;
 use fantail_rules::ids::TenantId;
+use fantail_rules::policy::Step;
 use serde_json::Value;
 
 /// What an event says, as far as keys can name it.
@@ -21,7 +23,16 @@ pub struct Facts<'a> {
     pub content: &'a [u8],
 }
 
-pub fn of(core: &Core, tenant: TenantId, facts: &Facts<'_>) -> Result<u64, Refusal> {
+/// What the category says.
+#[derive(Clone, Debug, Default)]
+pub struct Ties {
+    /// The same for those that are told as one.
+    pub group: u64,
+    /// What is tried after what.
+    pub fallback: Vec<Step>,
+}
+
+pub fn of(core: &Core, tenant: TenantId, facts: &Facts<'_>) -> Result<Ties, Refusal> {
     let control = core.control.now();
     let policy = control.policies.of(tenant, CategoryId::of(facts.category));
     let template = policy.digest.as_ref().and_then(|digest| digest.collapse_key.as_ref());
@@ -30,6 +41,11 @@ pub fn of(core: &Core, tenant: TenantId, facts: &Facts<'_>) -> Result<u64, Refus
         None => facts.collapse_key.unwrap_or_default().to_owned(),
     };
     let text = format!("digest\0{}\0{key}", facts.category);
+    Ok(Ties { group: number(core, tenant, &text)?, fallback: policy.fallback.clone() })
+}
+
+/// A number that tells nothing.
+fn number(core: &Core, tenant: TenantId, text: &str) -> Result<u64, Refusal> {
     let hash = core.ports.keyring.digest(tenant, text.as_bytes()).map_err(locked)?;
     let [first, ..] = hash.as_chunks::<8>().0 else { return Ok(0) };
     Ok(u64::from_be_bytes(*first))

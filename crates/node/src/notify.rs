@@ -180,7 +180,7 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
         collapse_key: ask.options.collapse_key.as_deref(),
         content: &ask.content,
     };
-    let group = groups::of(core, tenant, &facts)?;
+    let ties = groups::of(core, tenant, &facts)?;
     // Its time begins when it is due.
     let expires_at = options.due.unwrap_or(now).plus(ask.ttl_ms);
     Ok(Ask {
@@ -188,7 +188,7 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
         key,
         body: ask.body_hash,
         kind: ask.kind,
-        delivery: delivery_of(ask.channels, ask.priority, &ask.category, group, expires_at),
+        delivery: delivery_of(ask.channels, ask.priority, &ask.category, &ties, expires_at),
         category: ask.category,
         priority: ask.priority as u8,
         actor: None,

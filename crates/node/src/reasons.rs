@@ -14,6 +14,7 @@ use fantail_machine::shard::wake::RESENT;
 use fantail_machine::shard::windows::READ;
 use fantail_machine::tables::ledger::Standing;
 use fantail_rules::attempt::State;
+use fantail_rules::chain::{Cause, Spared, WAITING};
 use fantail_rules::channel_kind::ChannelKind;
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ const OTHER: &str = "other";
 const DIGEST: &str = "digest";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-pub const REASONS: [&str; 54] = [
+pub const REASONS: [&str; 62] = [
     "no_endpoint",
     "erased",
     "endpoint_gone",
@@ -56,6 +57,14 @@ pub const REASONS: [&str; 54] = [
     COLLECTED,
     SINGLY,
     READ,
+    WAITING,
+    "fallback_no_receipt",
+    "fallback_not_seen",
+    "fallback_failed",
+    "fallback_arrived",
+    "fallback_seen",
+    "fallback_sent",
+    "fallback_elsewhere",
     "opened",
     "clicked",
     "complained",
@@ -157,6 +166,17 @@ impl Stood {
         ended.map(|((channel, state, reason), count)| (*channel, *state, *reason, *count))
     }
 
+    /// Fallbacks that were tried, by cause, and that were not needed, by reason.
+    pub fn fallbacks(&self) -> impl Iterator<Item = (ChannelKind, &'static str, &'static str, u64)> {
+        self.0.iter().filter_map(|((channel, state, reason), count)| match state {
+            State::Intent => Cause::parse(reason).map(|cause| (*channel, "tried", cause.word(), *count)),
+            State::Suppressed => {
+                Spared::parse(reason).map(|spared| (*channel, "not_needed", spared.word(), *count))
+            }
+            _ => None,
+        })
+    }
+
     /// Deliveries of which nobody knew whether they had been sent: how many were sent once more, and how many were let be.
     #[must_use]
     pub fn ambiguous(&self, channel: ChannelKind) -> (u64, u64) {
@@ -209,6 +229,27 @@ mod tests {
         for reason in Reason::ALL {
             assert_eq!(known(reason.word()), reason.word());
         }
+        let steps = Cause::ALL.map(Cause::word).into_iter().chain(Spared::ALL.map(Spared::word));
+        for word in steps {
+            assert_eq!(known(word), word);
+        }
+    }
+
+    // proves: DEL-17, OBS-03
+    #[test]
+    fn fallbacks_are_counted_by_why() {
+        let mut stood = Stood::default();
+        stood.count(&outcome(&[
+            (State::Intent, "fallback_no_receipt"),
+            (State::Intent, "fallback_no_receipt"),
+            (State::Intent, ""),
+            (State::Suppressed, "fallback_seen"),
+            (State::Suppressed, "no_consent"),
+            (State::Deferred, WAITING),
+        ]));
+        let told: Vec<_> = stood.fallbacks().map(|(_, what, why, count)| (what, why, count)).collect();
+        let expected = [("tried", "fallback_no_receipt", 2), ("not_needed", "fallback_seen", 1)];
+        assert_eq!(told, expected);
     }
 
     // proves: DED-01, OBS-03

@@ -124,6 +124,16 @@ impl Marks {
         (*until > now).then_some(*until)
     }
 
+    /// Whether the user has done anything with an entry: seen or read it, or put it away.
+    #[must_use]
+    pub fn is_noticed(&self, arrival: Arrival, flags: Flags, now: Millis) -> bool {
+        self.is_seen(arrival, flags)
+            || self.is_read(arrival, flags)
+            || self.is_archived(arrival, flags)
+            || flags.has(Flags::DELETED)
+            || self.snoozed_until(arrival, now).is_some()
+    }
+
     /// Entries above this are unread unless flagged.
     #[must_use]
     pub fn unread_floor(&self) -> Arrival {

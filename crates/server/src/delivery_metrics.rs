@@ -15,6 +15,12 @@ pub fn write(text: &mut Text, health: &Health) {
         let labels = [("channel", channel.name()), ("state", state.public_word()), ("reason", reason)];
         text.sample(name, &labels, count);
     }
+    let name = "fantail_fallbacks_total";
+    text.family(name, "counter", "Channels that waited for others, by whether they were tried, and why");
+    for (channel, result, because, count) in health.outcomes.fallbacks() {
+        let labels = [("channel", channel.name()), ("result", result), ("because", because)];
+        text.sample(name, &labels, count);
+    }
     write_backlog(text, health);
     write_bulk(text, health);
     let dead = "Dead letters that wait to be redriven or dropped";

@@ -3,6 +3,8 @@
 //! Comes from: what the node knows about one recipient. Decides: only the words. Goes to: the explain API and the
 //! command line.
 
+mod chain;
+
 use crate::time;
 use crate::v1::notifications::shown;
 use fantail_node::ask::{
@@ -22,6 +24,7 @@ pub fn tell(found: &Explanation) -> Told {
     steps.extend(wishes(found));
     steps.extend(taken(found));
     for (channel, deliveries) in &found.deliveries {
+        steps.extend(chain::awaits(found, *channel));
         if deliveries.is_empty() {
             steps.push(not_reached(found, *channel));
         }
@@ -152,6 +155,10 @@ fn delivery(found: &Explanation, channel: ChannelKind, one: &DeliveryView, steps
     let inputs = json!({"parcel": one.parcel_first.0, "position": one.position, "round": one.round});
     steps.push(step("parcel", Some(channel), Some(time::text(one.begun_at)), text, inputs));
     for note in &one.notes {
+        if let Some(tried) = chain::tried(found, channel, note) {
+            steps.push(tried);
+            continue;
+        }
         let mut text = format!("{name}, {endpoint}: {}", answered(note.state));
         if !note.code.is_empty() {
             text.push_str(&format!(" ({})", note.code));
@@ -170,7 +177,8 @@ fn delivery(found: &Explanation, channel: ChannelKind, one: &DeliveryView, steps
         "resends": one.resends,
         "dueAt": (one.due.0 > 0).then(|| time::text(one.due)),
     });
-    let text = format!("{name}, {endpoint}: {}", stands(found, one));
+    let stands = chain::stands(found, channel, one).unwrap_or_else(|| stands(found, one));
+    let text = format!("{name}, {endpoint}: {stands}");
     steps.push(step("state", Some(channel), None, text, inputs));
 }
 

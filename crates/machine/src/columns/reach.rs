@@ -75,6 +75,12 @@ impl Reach {
         self.0[FLAGS] & MORE != 0
     }
 
+    /// Whether there is an active endpoint of a channel, as far as can be told from here.
+    #[must_use]
+    pub fn may_have(&self, kind: ChannelKind) -> bool {
+        self.has_more() || self.endpoints(kind).next().is_some()
+    }
+
     #[must_use]
     pub fn exists(&self) -> bool {
         self.0[FLAGS] & EXISTS != 0

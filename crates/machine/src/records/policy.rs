@@ -104,9 +104,7 @@ pub(crate) fn write_policy(w: &mut Writer, policy: &CategoryPolicy) {
         w.varint(throttle.per_seconds.into());
         write_key(w, throttle.key.as_ref());
     });
-    w.list(policy.fallback.iter(), |w, step| {
-        w.u8(step.channel as u8).u8(step.when as u8).varint(step.after_seconds.into());
-    });
+    w.list(policy.fallback.iter(), |w, step| write_step(w, *step));
 }
 
 pub(crate) fn read_policy(r: &mut Reader<'_>) -> Result<CategoryPolicy, Malformed> {
@@ -140,7 +138,11 @@ fn read_time(r: &mut Reader<'_>) -> Result<Calendar, Malformed> {
     Calendar::new(minute, days).ok_or(Malformed::Value("minute"))
 }
 
-fn read_step(r: &mut Reader<'_>) -> Result<Step, Malformed> {
+pub(crate) fn write_step(w: &mut Writer, step: Step) {
+    w.u8(step.channel as u8).u8(step.when as u8).varint(step.after_seconds.into());
+}
+
+pub(crate) fn read_step(r: &mut Reader<'_>) -> Result<Step, Malformed> {
     let (channel, when) = (read_channel(r)?, Condition::from_stored(r.u8()?));
     Ok(Step { channel, when: when.ok_or(Malformed::Value("condition"))?, after_seconds: r.u32()? })
 }

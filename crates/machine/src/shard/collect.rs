@@ -11,7 +11,7 @@
 
 use super::gate::{Decision, Wish};
 use super::serve::Known;
-use super::{Derived, Offer, windows};
+use super::{Derived, Offer, fallback, windows};
 use crate::records::digest::{Collected, DigestRecord, Into, Taking, WindowClosed};
 use crate::records::shard::ShardRecord;
 use crate::tables::digest::is_digest;
@@ -240,9 +240,10 @@ pub(super) fn waited(standing: &Standing) -> bool {
     standing.state == State::Deferred && matches!(&*standing.code, COLLECTED | SINGLY)
 }
 
-/// Whether a delivery that waits was never authorised: a gate held it back, and no window has let it go.
+/// Whether a delivery that waits was never authorised: a gate held it back, or a channel before it, and no window has let
+/// it go.
 pub(super) fn is_first(standing: &Standing) -> bool {
-    Reason::parse(&standing.code).is_some()
+    Reason::parse(&standing.code).is_some() || fallback::waits(standing)
 }
 
 pub(super) fn apply(

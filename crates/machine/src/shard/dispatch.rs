@@ -5,7 +5,7 @@
 //! is being visible. Goes to: tables, and to the dispatcher as an offer.
 
 use super::walk::pass;
-use super::{Derived, Offer, ledgers};
+use super::{Derived, Offer, fallback, ledgers};
 use crate::parcel::{Collector, Words};
 use crate::records::front::Delivery;
 use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
@@ -35,7 +35,10 @@ impl Begun {
             let terms = self.delivery.terms;
             put(view, work.key(), &WorkRow { event: self.event, terms, next: UserNo(0), to });
             tally::open_work(view, self.tenant, terms.lane)?;
-            derived.offers.push(Offer::Work { work, lane: terms.lane });
+            // What comes after others is offered when they have gone on.
+            if terms.chain.step(channel).is_none() || terms.chain.before(channel).is_empty() {
+                derived.offers.push(Offer::Work { work, lane: terms.lane });
+            }
         }
         Ok(())
     }
@@ -109,9 +112,10 @@ pub(super) fn halt(
 }
 
 /// Nobody else is looked at.
-pub(super) fn close(view: &mut View<'_>, work: WorkId) -> Result<(), TablesError> {
+pub(super) fn close(view: &mut View<'_>, work: WorkId, derived: &mut Derived) -> Result<(), TablesError> {
     let Some(row) = work::find(view, work)? else { return Ok(()) };
     view.delete(work.key());
+    fallback::offer(work, row.terms, derived);
     if row.to == To::Walked {
         walk::let_go(view, work.tenant, work.arrival)?;
     }

@@ -17,6 +17,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::Step;
 use fantail_rules::caps::{Limit, When};
 use fantail_rules::category::CategoryId;
+use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::gates::{self, Ask, Choice, Fold, Person, Profile, Reason, Verdict};
 use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
 use fantail_rules::policy::Defaults;
@@ -37,6 +38,8 @@ pub(super) struct Asked {
     /// For what was authorised before: it was counted then, and is not too much now.
     pub again: Decision,
     pub wish: Wish,
+    /// There may be an endpoint of a channel that waits for this one.
+    pub is_awaited: bool,
 }
 
 /// What is left to say about a delivery that the gates let pass.
@@ -106,6 +109,7 @@ impl<'a, 'v> Gate<'a, 'v> {
         let mut columns = vec![Column::default(); users.len()];
         columns::visit(self.view, tenant, users, &mut |place, column| columns[place] = column)?;
         let counts = self.counts(users, &columns)?;
+        let behind: ChannelSet = self.terms.chain.behind(channel).collect();
         users
             .iter()
             .zip(columns)
@@ -116,17 +120,19 @@ impl<'a, 'v> Gate<'a, 'v> {
                 } else {
                     intend::devices(&column.reach, channel)
                 };
+                let is_awaited = behind.iter().any(|kind| column.reach.may_have(kind));
                 let zone = column.respect.profile().map_or(ZoneNo::NONE, |profile| profile.zone);
                 if !column.reach.exists() || devices.is_empty() {
                     let decision = if column.reach.exists() { Decision::ALLOWED } else { Decision::GONE };
-                    return Ok(Asked { devices, decision, again: decision, wish: Wish { fold: None, zone } });
+                    let wish = Wish { fold: None, zone };
+                    return Ok(Asked { devices, decision, again: decision, wish, is_awaited });
                 }
                 let (again, mut fold) = self.decide(*user, &column, Counts::default())?;
                 let mut decision = again;
                 if !counts.limit.is_none() {
                     (decision, fold) = self.decide(*user, &column, counts)?;
                 }
-                Ok(Asked { devices, decision, again, wish: Wish { fold, zone } })
+                Ok(Asked { devices, decision, again, wish: Wish { fold, zone }, is_awaited })
             })
             .collect()
     }

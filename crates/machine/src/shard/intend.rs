@@ -2,12 +2,13 @@
 //!
 //! Comes from: `serve`, with permits for so many deliveries. Decides: the members of the parcel and, gate by gate
 //! in the order of DEL-21, what becomes of each: cancelled or expired, suppressed for want of an endpoint, then what the
-//! user wants (`gate`): suppressed, deferred, or allowed.
+//! user wants (`gate`): suppressed, deferred, or allowed. A channel that comes after others waits for them (`fallback`).
 //! Goes to: the `Intend` record; once it is durable the leader sends exactly the members that it marks as Intent.
 //!
 //! What must never happen: a member that is in two parcels of one work, or a send that no durable Intend allows.
 
 use super::collect::Collecting;
+use super::fallback::{self, Fallback};
 use super::gate::{Asked, Decision, Gate, Wish};
 use super::serve::{Decided, Known, Served};
 use super::{Derived, Offer, dispatch, ledgers, replan};
@@ -172,15 +173,27 @@ fn gather(
         && walk::find(view, work.tenant, work.arrival)?.is_some_and(|walk| !walk.is_over());
     let mut has_caught_up = false;
     let mut gate = Gate::new(view, work, row.terms, known)?;
+    let mut fallback = Fallback::new(view, work, row.terms, known.now);
+    let bound = fallback::bound(view, work, row.terms)?;
     'chunks: while let Some(from) = next.filter(|_| scanned < PARCEL_USERS_SCANNED_MAX) {
         let chunk = Chunk { view, work, given: &given };
-        let (users, after) = chunk.users(row.to, from)?;
+        let (mut users, after) = chunk.users(row.to, from)?;
         scanned += users.len().max(1);
         has_caught_up = is_walking && after.is_none();
         next = if has_caught_up { users.last().map(|last| UserNo(last.0 + 1)).or(next) } else { after };
-        for (user, Asked { mut devices, decision, wish, .. }) in users.iter().zip(gate.ask(&users)?) {
-            if devices.is_empty() && row.to == To::Given {
-                // Whoever was named and has none is still told about.
+        if let Some(bound) = bound.filter(|bound| after.is_none_or(|after| after >= *bound)) {
+            // Those before it have not come further; it is offered again when they have.
+            users.retain(|user| *user < bound);
+            (next, has_caught_up) = (Some(bound.max(from)), true);
+        }
+        for (user, asked) in users.iter().zip(gate.ask(&users)?) {
+            let Asked { mut devices, mut decision, wish, is_awaited, .. } = asked;
+            if let Some(fallback) = fallback.as_mut().filter(|_| is_awaited || !devices.is_empty()) {
+                decision = fallback.first(*user, decision)?;
+            }
+            // Whoever was named and has none is still told about, and so is who can be reached by what comes after it.
+            let has_place = row.to == To::Given || (is_awaited && fallback.is_some());
+            if devices.is_empty() && has_place {
                 devices.push(DeviceNo(0));
             }
             unreached += u64::from(devices.is_empty());
@@ -254,7 +267,7 @@ fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> (Words<Standing>,
     for ((member, (decision, _)), position) in found.members.iter().zip(&found.decisions).zip(0u16..) {
         let Decision { step, code, due, count } = match stop {
             Some((step, code)) => Decision::plain(step, code),
-            None if member.device == DeviceNo(0) && *decision != Decision::GONE => {
+            None if member.device == DeviceNo(0) && decision.step == Step::Authorise => {
                 Decision::plain(Step::Suppress, NO_ENDPOINT)
             }
             None => *decision,
@@ -320,6 +333,10 @@ pub(super) fn apply(
         let standings = (0u16..).zip(intend.verdicts.iter());
         replan::remember(view, parcel.tenant, &intend.members, standings)?;
         count(view, parcel, &intend.members, &intend.counted, at)?;
+        if row.to == To::Given {
+            let standings = (0u16..).zip(intend.verdicts.iter());
+            fallback::remember(view, parcel, &intend.members, standings, at)?;
+        }
     }
     if intend.unreached > 0 {
         let key = tally::key(parcel.tenant, parcel.arrival, parcel.channel);
@@ -328,9 +345,10 @@ pub(super) fn apply(
         put(view, key, &tally);
     }
     match intend.next {
-        None => dispatch::close(view, intend.work)?,
+        None => dispatch::close(view, intend.work, derived)?,
         Some(next) => {
             row.next = next;
+            fallback::offer(intend.work, row.terms, derived);
             put(view, intend.work.key(), &row);
             if row.to == To::Walked {
                 walk::let_go(view, parcel.tenant, parcel.arrival)?;

@@ -2,7 +2,8 @@
 //!
 //! One file per record family, plan and apply side by side: `users`, `erase`, `endpoints`, `respect`, `edges`, `take`, `mark`, `report`,
 //! `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake` behind their `gate`, `outcome`,
-//! `redrive`, folded by `ledgers` and dropped by `sweep`. What is told together goes through `collect` and `windows`.
+//! `redrive`, folded by `ledgers` and dropped by `sweep`. What is told together goes through `collect` and `windows`, and
+//! `fallback` knows which channel waits for which.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 mod ask;
@@ -19,6 +20,7 @@ pub mod users;
 
 pub mod collect;
 pub mod dispatch;
+mod fallback;
 mod gate;
 pub mod intend;
 mod ledgers;
@@ -192,7 +194,7 @@ pub fn apply(
         ShardRecord::Outcome(outcome) => outcome::apply(view, outcome, derived),
         ShardRecord::Receipt(receipt) => redrive::apply_receipt(view, receipt, derived),
         ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),
-        ShardRecord::Closed { work, .. } => dispatch::close(view, *work),
+        ShardRecord::Closed { work, .. } => dispatch::close(view, *work, derived),
         ShardRecord::Swept(swept) => sweep::apply(view, swept),
         ShardRecord::Digest(DigestRecord::Collected(collected)) => collect::apply(view, collected, derived),
         ShardRecord::Digest(DigestRecord::Closed(closed)) => windows::apply_closed(view, closed),

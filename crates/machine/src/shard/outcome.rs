@@ -1,11 +1,13 @@
 //! What came of a parcel's sends, and what follows for each member: done, tried again, given up, or not known.
 //!
 //! Comes from: the leader that sent, or a new one that found an old one's Intents. Decides: the next standing of every
-//! member by `rules::attempt`, and by `rules::retry` when it is due again. Goes to: the `Outcome` record.
+//! member by `rules::attempt`, and by `rules::retry` when it is due again. Goes to: the `Outcome` record, and what it means
+//! for channels that wait (`fallback`).
 //!
 //! What must never happen: an answer that changes a member which is not under way.
 
 use super::endpoints::{self, Heard};
+use super::fallback::{Changed, followed};
 use super::{Derived, Plan, ShardAnswer, ledgers};
 use crate::Planned;
 use crate::parcel::Words;
@@ -157,8 +159,10 @@ pub(super) fn plan(
         return Ok(Planned::nothing(ShardAnswer::Noted));
     }
     let mut records = dead_endpoints(view, parcel, &ledger, told)?;
+    let changed = Changed::at(parcel, &ledger, &positions);
     let outcome = Outcome { parcel, round: ledger.round, positions, standings, notes };
     records.push(ShardRecord::Outcome(outcome));
+    let records = followed(view, records, &[changed], now)?;
     Ok(Planned { records, answer: ShardAnswer::Noted })
 }
 
@@ -245,7 +249,7 @@ fn follow(
 }
 
 /// Timers are kept by the second, or by ten if they are far off: so that few rows wake many members.
-fn round_up(at: Millis, now: Millis) -> Millis {
+pub(super) fn round_up(at: Millis, now: Millis) -> Millis {
     let step = if at.since(now) > 60_000 { 10_000 } else { 1_000 };
     Millis(at.0.div_ceil(step) * step)
 }

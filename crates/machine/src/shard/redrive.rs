@@ -4,6 +4,7 @@
 //! Comes from: the dead-letter API, and callbacks. Decides: by `rules::attempt` alone whether it changes anything, so a
 //! redrive can never send what was accepted, and a receipt never takes a delivery back. Goes to: `Redrive`, `Receipt`.
 
+use super::fallback::{Changed, followed};
 use super::{Derived, Plan, ShardAnswer, ledgers};
 use crate::Planned;
 use crate::parcel::Words;
@@ -122,8 +123,15 @@ pub(super) fn plan_receipt(
     };
     let standing = Standing { state, due: Millis(0), code: heard.code.clone(), ..old.clone() };
     let position = u16::try_from(at).expect("a parcel has at most 1,000 members");
+    let changed = Changed::at(parcel, &ledger, &[position]);
     let record = ShardRecord::Receipt(Receipt { parcel, position, standing, note });
-    Ok(Planned::one(record, ShardAnswer::Noted))
+    let records = followed(view, vec![record], &[changed], now)?;
+    Ok(Planned { records, answer: ShardAnswer::Noted })
+}
+
+/// Whether the recipient has looked at it.
+pub(super) fn is_engaged(code: &str) -> bool {
+    engagement(code) > 0
 }
 
 /// How far a delivery went with its recipient, 0 if nothing is known: only more is news.

@@ -1,15 +1,17 @@
 //! Another round of a parcel: members whose time has come.
 //!
 //! Comes from: a timer of the parcel, through `serve` and its permits. Decides: all gates again for what was
-//! deferred, and what to do about what is unknown since no evidence came. Goes to: the `Wake` record, and as in the
-//! first round the leader sends what it marks as Intent.
+//! deferred (that of the channels before it first, see `fallback`), and what to do about what is unknown since no evidence
+//! came. Goes to: the `Wake` record, and as in the first round the leader sends what it marks as Intent.
 
 use super::collect::{self, Collecting};
+use super::fallback::{self, Answer, Changed, Fallback, followed};
 use super::gate::{Asked, Decision, Gate, Wish};
-use super::intend::{self, Allowed, ENDPOINT_GONE};
+use super::intend::{self, Allowed, ENDPOINT_GONE, NO_ENDPOINT};
 use super::serve::{Decided, Known, Served};
 use super::{Derived, ledgers, replan};
-use crate::parcel::Words;
+use crate::columns::counts::Count;
+use crate::parcel::{Member, Words};
 use crate::records::delivery::{Counted, Wake};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
@@ -17,13 +19,17 @@ use crate::tables::work;
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{self, Lookup, Resolution, State, Step, next, resolve_unknown};
+use fantail_rules::chain::Cause;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Millis, UserNo};
+use fantail_rules::ids::{DeviceNo, Millis, UserNo};
 
 /// Nothing was heard of it, and another copy would be worse.
 pub const UNCONFIRMED: &str = "unconfirmed";
 /// Nothing was heard of it, and another copy is under way.
 pub const RESENT: &str = "resent";
+
+/// Members that wait for other channels and are looked at in one plan: for each it is asked what its user has seen.
+const STEPS_MAX: usize = 256;
 
 pub(super) fn plan(
     view: &View<'_>,
@@ -35,7 +41,6 @@ pub(super) fn plan(
     let now = known.now;
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Decided::nothing()) };
     let looked_at = ledger.members.count();
-    let stop = intend::stopped(work::halted(view, parcel.tenant, parcel.arrival)?, ledger.terms, now);
     let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
     let (mut sends, mut more) = (Vec::new(), false);
     let (mut counted, mut last, mut last_counted) = (Counted::nothing(), None, None);
@@ -45,28 +50,20 @@ pub(super) fn plan(
     let mut users: Vec<UserNo> = due_now.iter().map(|((member, _), _)| member.user).collect();
     users.dedup();
     let asked = Gate::new(view, parcel.work(), ledger.terms, known)?.ask(&users)?;
-    let named = if ledger.is_tracked { looked_at } else { 0 };
-    let mut collecting = Collecting::new(view, parcel, (ledger.event, ledger.terms, named), known);
-    let mut taken: Option<(UserNo, Decision)> = None;
+    let mut round = Round::new(view, parcel, &ledger, known)?;
+    let steps_max = if round.fallback.is_some() { STEPS_MAX } else { usize::MAX };
     for ((member, standing), position) in due_now {
         // The devices of a user stay together, so that they count as one.
-        if sends.len() >= deliveries_max as usize && last != Some(member.user) {
+        let is_full = sends.len() >= deliveries_max as usize || positions.len() >= steps_max;
+        if is_full && last != Some(member.user) {
             more = true;
             break;
         }
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
-        let Asked { devices, decision, again, wish } = &asked[at];
-        let is_reachable = devices.contains(&member.device);
-        let wanted = if was_authorised(standing) { *again } else { *decision };
-        let mut wanted = (is_reachable || wanted == Decision::GONE).then_some(wanted);
-        if let Some(allowed) = wanted.filter(|wanted| stop.is_none() && wanted.step == Step::Authorise) {
-            let of = (member.user, *wish, allowed);
-            wanted = Some(collected(&mut collecting, &mut taken, of, standing)?);
-        }
-        let verdict = decide(&ledger, parcel.channel, standing, stop, wanted);
+        let (verdict, count) = round.decide(member, standing, &asked[at])?;
         last = Some(member.user);
         if verdict.state == State::Intent {
-            if let Some(count) = wanted.and_then(|wanted| wanted.count).filter(|_| last_counted != last) {
+            if let Some(count) = count.filter(|_| last_counted != last) {
                 counted.push(position, count);
                 last_counted = last;
             }
@@ -79,12 +76,77 @@ pub(super) fn plan(
     if positions.is_empty() {
         return Ok(Decided { looked_at, ..Decided::nothing() });
     }
+    let collecting = round.collecting;
     let round = ledger.round.saturating_add(1);
     let decided = u32::try_from(positions.len()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: ledger.event, terms: ledger.terms, round, sends, decided };
+    let changed = Changed::at(parcel, &ledger, &positions);
     let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted });
     let served = Served { allowed: Some(allowed), more };
-    Ok(Decided { records: collecting.records(record), served, looked_at })
+    let records = followed(view, collecting.records(record), &[changed], now)?;
+    Ok(Decided { records, served, looked_at })
+}
+
+/// What one round asks beside the gates.
+struct Round<'a, 'v> {
+    ledger: &'a LedgerRow,
+    channel: ChannelKind,
+    stop: Option<(Step, &'static str)>,
+    collecting: Collecting<'a, 'v>,
+    fallback: Option<Fallback<'a, 'v>>,
+    /// What windows did with a user's deliveries.
+    taken: Option<(UserNo, Decision)>,
+}
+
+impl<'a, 'v> Round<'a, 'v> {
+    fn new(
+        view: &'a View<'v>,
+        parcel: ParcelId,
+        ledger: &'a LedgerRow,
+        known: Known<'a>,
+    ) -> Result<Self, TablesError> {
+        let halted = work::halted(view, parcel.tenant, parcel.arrival)?;
+        let named = if ledger.is_tracked { ledger.members.count() } else { 0 };
+        Ok(Self {
+            ledger,
+            channel: parcel.channel,
+            stop: intend::stopped(halted, ledger.terms, known.now),
+            collecting: Collecting::new(view, parcel, (ledger.event, ledger.terms, named), known),
+            fallback: Fallback::new(view, parcel.work(), ledger.terms, known.now),
+            taken: None,
+        })
+    }
+
+    /// What becomes of one member, and how it counts.
+    fn decide(
+        &mut self,
+        member: Member,
+        standing: &Standing,
+        asked: &Asked,
+    ) -> Result<(Standing, Option<Count>), TablesError> {
+        let Asked { devices, decision, again, wish, .. } = asked;
+        let was_authorised = was_authorised(standing);
+        let cause = match self.fallback.as_mut() {
+            Some(fallback) if !was_authorised && *decision != Decision::GONE => {
+                match fallback.again(member.user, self.stop)? {
+                    Answer::Held(held) => return Ok((stands(standing, held), None)),
+                    Answer::Goes(cause) => Some(cause),
+                }
+            }
+            Some(_) | None => None,
+        };
+        let wanted = if was_authorised { *again } else { *decision };
+        let is_reachable = devices.contains(&member.device);
+        let mut wanted = (is_reachable || wanted == Decision::GONE).then_some(wanted);
+        if let Some(allowed) = wanted.filter(|wanted| self.stop.is_none() && wanted.step == Step::Authorise) {
+            // What waited for others says why its turn has come.
+            let allowed = Decision { code: cause.map_or(allowed.code, Cause::word), ..allowed };
+            let of = (member.user, *wish, allowed);
+            wanted = Some(collected(&mut self.collecting, &mut self.taken, of, standing)?);
+        }
+        let verdict = decide(self.ledger, self.channel, standing, self.stop, (member.device, wanted));
+        Ok((verdict, wanted.and_then(|wanted| wanted.count)))
+    }
 }
 
 /// What windows do with a member that the gates let pass. All devices of a user that wait for the same go the same way.
@@ -112,11 +174,11 @@ fn decide(
     channel: ChannelKind,
     standing: &Standing,
     stop: Option<(Step, &'static str)>,
-    wanted: Option<Decision>,
+    (device, wanted): (DeviceNo, Option<Decision>),
 ) -> Standing {
     let is_unknown = standing.state == State::Unknown;
     let plain = Decision::plain;
-    let Decision { step, code, due, .. } = match (stop, wanted) {
+    let decision = match (stop, wanted) {
         // Another copy needs everything that the first one needed, now.
         (None, Some(Decision { step: Step::Authorise, .. })) if is_unknown => {
             resolve(ledger, channel, standing)
@@ -125,9 +187,15 @@ fn decide(
         (None, Some(decision)) if is_unknown && decision.step == Step::Defer => decision,
         (_, _) if is_unknown => plain(Step::GiveUp, UNCONFIRMED),
         (Some((step, code)), _) => plain(step, code),
+        (None, None) if device == DeviceNo(0) => plain(Step::Suppress, NO_ENDPOINT),
         (None, None) => plain(Step::Suppress, ENDPOINT_GONE),
         (None, Some(decision)) => decision,
     };
+    stands(standing, decision)
+}
+
+fn stands(standing: &Standing, decision: Decision) -> Standing {
+    let Decision { step, code, due, .. } = decision;
     let state = next(standing.state, step).unwrap_or(standing.state);
     let resends = standing.resends + u8::from(step == Step::Resend);
     Standing { state, retries: standing.retries, resends, due, code: code.to_owned() }
@@ -150,7 +218,7 @@ fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> Dec
 
 /// Whether it may have been counted: what waits at a gate or in a window, and never failed, was not.
 fn was_authorised(standing: &Standing) -> bool {
-    let is_held = replan::waits_at_gate(standing) || collect::waited(standing);
+    let is_held = replan::waits_at_gate(standing) || collect::waited(standing) || fallback::waits(standing);
     standing.retries > 0 || standing.resends > 0 || !is_held
 }
 
@@ -165,5 +233,8 @@ pub(super) fn apply(
     let changes = || wake.positions.iter().copied().zip(wake.verdicts.iter());
     replan::remember(view, wake.parcel.tenant, &ledger.members, changes())?;
     intend::count(view, wake.parcel, &ledger.members, &wake.counted, at)?;
+    if ledger.is_tracked {
+        fallback::remember(view, wake.parcel, &ledger.members, changes(), at)?;
+    }
     ledgers::change(view, wake.parcel, ledger, changes(), derived)
 }

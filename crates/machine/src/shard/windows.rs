@@ -11,6 +11,7 @@
 //! What must never happen: an item that is neither in its digest nor told singly nor ended by itself; or one that is twice.
 
 use super::collect::{COLLECTED, SINGLY};
+use super::fallback::{Changed, followed};
 use super::intend::{ENDPOINT_GONE, stopped};
 use super::{Derived, Offer, Plan, ShardAnswer, ledgers, take};
 use crate::Planned;
@@ -28,6 +29,7 @@ use crate::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, next};
+use fantail_rules::chain::Chain;
 use fantail_rules::digest::{self, Closed};
 use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
@@ -69,14 +71,19 @@ pub(super) fn closed(
             break;
         }
         let waits = judge(view, tenant, row, (arrival, item), now)?;
-        left += u16::from(waits.is_some_and(|(_, ended)| ended.is_none()));
+        left += u16::from(waits.is_some_and(|waits| waits.ended.is_none()));
     }
     let is_singly = digest::close(&row.terms, left) != Closed::Digest;
     Ok(ShardRecord::Digest(DigestRecord::Closed(WindowClosed { tenant, no, is_singly })))
 }
 
-/// The members of an item that wait, and what has ended them meanwhile, if anything has.
-type Waits = (Vec<(u16, Standing)>, Option<(Step, &'static str)>);
+/// The members of an item that wait.
+struct Waits {
+    members: Vec<(u16, Standing)>,
+    /// What has ended them meanwhile, if anything has.
+    ended: Option<(Step, &'static str)>,
+    terms: Terms,
+}
 
 fn judge(
     view: &View<'_>,
@@ -88,8 +95,8 @@ fn judge(
     let WindowKey { user, channel, .. } = row.of;
     let parcel = ParcelId { tenant, arrival, channel, first: item.first };
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(None) };
-    let waiting: Vec<(u16, Standing)> = waiting(&ledger, user);
-    if waiting.is_empty() {
+    let members: Vec<(u16, Standing)> = waiting(&ledger, user);
+    if members.is_empty() {
         return Ok(None);
     }
     // Whoever wants to hear of something once a week does not want it to expire meanwhile.
@@ -101,7 +108,7 @@ fn judge(
         None if is_read(view, tenant, user, arrival)? => Some((Step::Suppress, READ)),
         None => None,
     };
-    Ok(Some((waiting, ended)))
+    Ok(Some(Waits { members, ended, terms: ledger.terms }))
 }
 
 fn waiting(ledger: &LedgerRow, user: UserNo) -> Vec<(u16, Standing)> {
@@ -148,14 +155,19 @@ pub(super) fn plan_fold(
     let mut found = window::items(view, tenant, no, ITEMS_MAX + 1)?;
     let is_last = found.len() <= ITEMS_MAX;
     found.truncate(ITEMS_MAX);
-    let mut items = Vec::with_capacity(found.len());
+    let (mut items, mut changed) = (Vec::with_capacity(found.len()), Vec::new());
+    let WindowKey { user, channel, .. } = row.of;
     for (arrival, item) in found {
         let judged = judge(view, tenant, &row, (arrival, item), moment.now)?;
+        if let Some(Waits { terms, .. }) = judged.as_ref().filter(|waits| !waits.terms.chain.is_none()) {
+            let parcel = ParcelId { tenant, arrival, channel, first: item.first };
+            changed.push(Changed { parcel, terms: *terms, users: vec![user] });
+        }
         items.push(folded(arrival, item.first, judged, digest, moment.now));
     }
-    let channel = row.of.channel;
     let record = DigestRecord::Folded(Folded { tenant, no, channel, digest, is_last, items });
-    Ok(Planned::one(ShardRecord::Digest(record), ShardAnswer::Folded { more: !is_last }))
+    let records = followed(view, vec![ShardRecord::Digest(record)], &changed, moment.now)?;
+    Ok(Planned { records, answer: ShardAnswer::Folded { more: !is_last } })
 }
 
 fn folded(
@@ -165,7 +177,7 @@ fn folded(
     digest: Option<Ulid>,
     now: Millis,
 ) -> FoldedItem {
-    let (members, ended) = judged.unwrap_or_default();
+    let (members, ended) = judged.map_or_else(Default::default, |waits| (waits.members, waits.ended));
     let (step, code, due) = match (ended, digest) {
         (Some((step, code)), _) => (step, code.to_owned(), Millis(0)),
         (None, Some(digest)) => (Step::Fold, digest.to_string(), Millis(0)),
@@ -260,7 +272,8 @@ pub(super) fn apply_digested(
     put(view, digests::key(tenant, event), &digest);
     put(view, work::given_key(tenant, arrival), &GivenMembers(vec![user]));
     let (work, lane) = (WorkId { tenant, arrival, channel }, row.sends.lane);
-    let terms = Terms { expires_at: *expires_at, ..row.sends };
+    // A digest is told by the channel of what it tells of; nothing waits for it.
+    let terms = Terms { expires_at: *expires_at, chain: Chain::NONE, ..row.sends };
     put(view, work.key(), &WorkRow { event, terms, next: UserNo(0), to: To::Given });
     tally::open_work(view, tenant, lane)?;
     derived.offers.push(Offer::Work { work, lane });

@@ -154,6 +154,16 @@ pub fn holding(
     Ok(found.into_iter().next())
 }
 
+/// Where the next parcel of the same work begins, behind one.
+pub fn following(tables: &dyn Tables, behind: ParcelId) -> Result<Option<UserNo>, TablesError> {
+    let from = [behind.key(), vec![0]].concat();
+    let end =
+        Key::new(Family::Ledger, behind.tenant).u64(behind.arrival.0).bytes(&[behind.channel as u8]).end();
+    let range = KeyRange { from: &from, to: &end };
+    let found = collect(tables, range, Order::Ascending, 1, |key, _| Ok(parcel(key)?.first))?;
+    Ok(found.first().copied())
+}
+
 /// Parcels of an event at or above one, in order of channel and first user.
 pub fn of_event(
     tables: &dyn Tables,

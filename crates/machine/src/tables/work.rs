@@ -1,8 +1,10 @@
 //! Work: an event that is to leave by one channel, and how far it has come.
 //!
 //! ```text
-//! 50 tenant arrival: u64 channel: u8 -> event: ulid, lane: u8, class: u8, category: 8, expires, group: 8, next: user,
-//!                                       to
+//! 50 tenant arrival: u64 channel: u8 -> event: ulid, terms, next: user, to
+//!                                       terms = lane: u8, class: u8, category: 8, expires, group: 8, chain
+//!                                       chain = list of (channel: u8, condition: u8, seconds: varint), and of the
+//!                                               channels before it, if it is not empty: u8
 //!                                       to = 0 list: 16 | 1 (the members of row 51) | 2 (parts of a walk)
 //! 51 tenant arrival: u64             -> members: ascending      explicit recipients; stays as long as the ledgers
 //! 52 tenant arrival: u64             -> why: u8                 nothing more of it is sent
@@ -11,11 +13,14 @@
 
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
+use crate::records::policy::{read_step, write_step};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::attempt::Class;
 use fantail_rules::category::CategoryId;
-use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::chain::Chain;
+use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
+use fantail_rules::policy::Step;
 use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 
@@ -47,6 +52,8 @@ pub struct Terms {
     pub expires_at: Millis,
     /// What belongs together in a digest has the same; see `rules::digest::group`.
     pub group: u64,
+    /// Which channels of the event wait for which.
+    pub chain: Chain,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,6 +154,11 @@ impl Terms {
     pub(crate) fn write(&self, w: &mut Writer) {
         w.u8(self.lane as u8).u8(class_code(self.class)).fixed(&self.category.0.to_le_bytes());
         w.millis(self.expires_at).fixed(&self.group.to_le_bytes());
+        let steps: Vec<Step> = self.chain.steps().collect();
+        w.list(steps.iter(), |w, step| write_step(w, *step));
+        if !steps.is_empty() {
+            w.u8(self.chain.at_once().bits());
+        }
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -158,8 +170,12 @@ impl Terms {
             _ => return Err(Malformed::Value("class")),
         };
         let category = CategoryId(u64::from_le_bytes(r.array()?));
-        let expires_at = r.millis()?;
-        Ok(Self { lane, class, category, expires_at, group: u64::from_le_bytes(r.array()?) })
+        let (expires_at, group) = (r.millis()?, u64::from_le_bytes(r.array()?));
+        let steps = r.list(read_step)?;
+        let at_once = if steps.is_empty() { 0 } else { r.u8()? };
+        let chain = Chain::from_stored(ChannelSet::from_stored(at_once), &steps);
+        let chain = chain.ok_or(Malformed::Value("chain"))?;
+        Ok(Self { lane, class, category, expires_at, group, chain })
     }
 }
 

@@ -29,6 +29,7 @@ use fantail_machine::tables::tally::{self, Tally};
 use fantail_machine::tables::work::{Terms, WorkId};
 use fantail_rules::attempt::{Class, State};
 use fantail_rules::category::CategoryId;
+use fantail_rules::chain::Chain;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{DeviceNo, Millis, UserNo};
@@ -42,7 +43,7 @@ pub fn by(channels: &[ChannelKind]) -> Delivery {
     let channels = channels.iter().fold(ChannelSet::EMPTY, |set, kind| set.with(*kind));
     let expires_at = START.plus(DAY_MS);
     let (lane, class, category) = (Priority::Normal, Class::Transactional, CategoryId::of("general"));
-    Delivery { channels, terms: Terms { lane, class, category, expires_at, group: 7 } }
+    Delivery { channels, terms: Terms { lane, class, category, expires_at, group: 7, chain: Chain::NONE } }
 }
 
 pub fn push(lane: Priority, class: Class) -> Delivery {

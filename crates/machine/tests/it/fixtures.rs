@@ -7,6 +7,7 @@ use crate::deliveries::{by, one, told};
 use crate::digests;
 use crate::endpoints::{address, hear, register, registration};
 use crate::erasures;
+use crate::fallbacks::{SILENT, chained};
 use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, lookup, put_of, sealed};
 use crate::policies;
 use crate::respect;
@@ -330,7 +331,7 @@ fn front_examples() -> Vec<FrontRecord> {
             tenant,
             event: Ulid(0x0102_0304),
             due: Millis(1_760_000_000_000),
-            delivery: Some(by(&[ChannelKind::Push])),
+            delivery: Some(chained(&[ChannelKind::Push, ChannelKind::Sms], &[SILENT])),
             audience: Audience::Addressed(members),
         }),
         FrontRecord::Part {

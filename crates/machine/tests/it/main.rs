@@ -20,6 +20,7 @@ mod directory;
 mod endpoints;
 mod erasures;
 mod expire;
+mod fallbacks;
 mod follow;
 mod marks;
 mod paging;

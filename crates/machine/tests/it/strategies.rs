@@ -32,6 +32,7 @@ use fantail_rules::admit::Bucket;
 use fantail_rules::attempt::{Class, State};
 use fantail_rules::caps::Pace;
 use fantail_rules::category::CategoryId;
+use fantail_rules::chain::Chain;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::endpoint::{Platform, Status};
@@ -41,6 +42,7 @@ use fantail_rules::ids::{
 };
 use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::pacing::Rate;
+use fantail_rules::policy::{Condition, Step};
 use fantail_rules::priority::Priority;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
@@ -246,10 +248,25 @@ fn audience() -> impl Strategy<Value = Audience> {
 pub fn terms() -> impl Strategy<Value = Terms> {
     let lane = (0u8..4).prop_map(Priority::from_stored);
     let class = prop_oneof![Just(Class::Critical), Just(Class::Transactional), Just(Class::Bulk)];
-    (lane, class, any::<(u64, u64)>(), millis()).prop_map(|(lane, class, (category, group), expires_at)| {
-        let category = CategoryId(category);
-        Terms { lane, class, category, expires_at, group }
-    })
+    (lane, class, any::<(u64, u64)>(), millis(), chain()).prop_map(
+        |(lane, class, (category, group), expires_at, chain)| {
+            let category = CategoryId(category);
+            Terms { lane, class, category, expires_at, group, chain }
+        },
+    )
+}
+
+pub fn chain() -> impl Strategy<Value = Chain> {
+    let step = |channel: u8| {
+        let channel = ChannelKind::from_stored(channel).expect("one of four");
+        (0..Condition::ALL.len(), any::<u32>()).prop_map(move |(when, after_seconds)| Step {
+            channel,
+            when: Condition::ALL[when],
+            after_seconds,
+        })
+    };
+    let steps = (1u8..5).prop_flat_map(move |last| (1..=last).map(step).collect::<Vec<_>>());
+    (steps, 0u8..32).prop_map(|(steps, channels)| Chain::of(&steps, ChannelSet::from_stored(channels)))
 }
 
 pub fn delivery() -> impl Strategy<Value = Delivery> {

@@ -2,6 +2,7 @@
 
 use super::{ChannelKind, ChannelSet, Class, DeliveryState, Halt, Place, Priority};
 use fantail_machine::tables::track::Note;
+use fantail_rules::chain::Chain;
 use fantail_rules::ids::{Arrival, Millis, UserNo};
 use fantail_rules::ulid::Ulid;
 
@@ -72,6 +73,8 @@ pub struct Explanation {
     pub category: String,
     pub priority: Priority,
     pub channels: ChannelSet,
+    /// Which of them wait for which.
+    pub chain: Chain,
     pub expires_at: Option<Millis>,
     pub class: Option<Class>,
     /// `None`: the user's shard has not taken it, or it is not for anybody there.

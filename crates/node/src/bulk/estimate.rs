@@ -6,6 +6,7 @@ use crate::ask::Refusal;
 use crate::chosen::{Chooser, Stretch};
 use crate::core::Core;
 use crate::crowds;
+use crate::groups::Ties;
 use crate::segments::{Sample, understood};
 use fantail_machine::records::walk::{Pace, Walk};
 use fantail_machine::shard::walk::pass;
@@ -24,9 +25,9 @@ pub fn estimate(core: &Core, tenant: TenantId, ask: &BulkAsk) -> Result<Estimate
     let chooser = Chooser::new(core, tenant, understood(walk.filter.as_deref())?, walk.list)?;
     let now = core.ports.clock.wall();
     let channels = ask.event.channels;
-    // Nobody is told anything, so nothing belongs together.
-    let (group, never) = (0, Millis(u64::MAX - 1));
-    let Some(delivery) = delivery_of(channels, ask.event.priority, &ask.event.category, group, never) else {
+    // Nobody is told anything, so nothing belongs together, and no channel waits for another.
+    let (ties, never) = (Ties::default(), Millis(u64::MAX - 1));
+    let Some(delivery) = delivery_of(channels, ask.event.priority, &ask.event.category, &ties, never) else {
         return Ok(Estimate { is_exact: true, ..Estimate::default() });
     };
     let row = WalkRow {

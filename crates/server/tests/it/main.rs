@@ -28,6 +28,7 @@ mod events;
 mod exports;
 #[cfg(target_os = "linux")]
 mod failing_sync;
+mod fallbacks;
 mod hosted;
 mod inbox;
 mod life;

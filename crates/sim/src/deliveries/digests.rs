@@ -76,7 +76,8 @@ impl Deliveries {
             return Invariant::OneLife.broken(format!("{shard} {window:?} is written but not folded"));
         };
         let channels = ChannelSet::EMPTY.with(window.channel);
-        let terms = Terms { expires_at: digested.expires_at, ..window.terms };
+        let chain = fantail_rules::chain::Chain::NONE;
+        let terms = Terms { expires_at: digested.expires_at, chain, ..window.terms };
         let state = self.shard(shard);
         state.arrive(digested.tenant, event, Some(Leaving { channels, terms }), vec![window.user]);
         let before = state.digests.insert((digested.tenant, event), window.events);

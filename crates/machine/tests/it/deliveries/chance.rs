@@ -10,6 +10,7 @@ use fantail_machine::shard::respect::Prefer;
 use fantail_machine::tables::respect;
 use fantail_machine::tables::work as works;
 use fantail_rules::caps::{Caps, Limit};
+use fantail_rules::policy::{Condition, Step};
 use fantail_rules::preference::Preferences;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -20,8 +21,8 @@ use std::collections::BTreeMap;
 pub enum Act {
     Register(u64, u64),
     Unregister(u64, u64),
-    /// How posts leave from now on: channels as bits, lane, class.
-    Leave(u8, u8, u8),
+    /// How posts leave from now on: channels as bits, lane, class, and which channels wait for which.
+    Leave(u8, u8, u8, usize),
     /// A user wants at most so many in an hour.
     Limit(u64, u16),
     Intend(Index, u32),
@@ -41,7 +42,8 @@ pub fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         3 => (user.clone(), 1u64..8).prop_map(|(user, name)| Act::Register(user, name)),
         1 => (user.clone(), 1u64..8).prop_map(|(user, name)| Act::Unregister(user, name)),
-        3 => (0u8..32, 0u8..4, 0u8..3).prop_map(|(channels, lane, class)| Act::Leave(channels, lane, class)),
+        3 => (0u8..32, 0u8..4, 0u8..3, 0..CHAINS.len())
+            .prop_map(|(channels, lane, class, chain)| Act::Leave(channels, lane, class, chain)),
         1 => (user.clone(), 0u16..4).prop_map(|(user, per_hour)| Act::Limit(user, per_hour)),
         8 => (any::<Index>(), 1u32..6).prop_map(|(pick, most)| Act::Intend(pick, most)),
         10 => (any::<Index>(), 0u8..8, any::<u64>()).prop_map(|(pick, said, bits)| Act::Answer(pick, said, bits)),
@@ -54,6 +56,18 @@ pub fn act() -> impl Strategy<Value = Act> {
         1 => (0u64..40).prop_map(Act::Sweep),
     ]
 }
+
+const CHAINS: [&[Step]; 5] = [
+    &[],
+    &[],
+    &[Step { channel: ChannelKind::Sms, when: Condition::NoReceipt, after_seconds: 30 }],
+    &[Step { channel: ChannelKind::Push, when: Condition::Failed, after_seconds: 0 }],
+    &[
+        Step { channel: ChannelKind::Email, when: Condition::Failed, after_seconds: 0 },
+        Step { channel: ChannelKind::Push, when: Condition::NotSeen, after_seconds: 600 },
+        Step { channel: ChannelKind::Sms, when: Condition::NoReceipt, after_seconds: 90 },
+    ],
+];
 
 const SAID: [Said; 8] = [
     Said::Accepted,
@@ -76,18 +90,57 @@ fn pick<T: Clone>(pick: &Index, all: &[T]) -> Option<T> {
 
 /// Does it, if there is anything to do it to.
 pub fn drive(node: &mut Node, act: &Act) {
+    let before = parcels(node);
+    act_on(node, act);
+    check_steps(&before, &parcels(node));
+}
+
+/// A step that is tried now was not tried before, and nothing that waits for a receipt or a failure is tried for somebody
+/// whom a channel before it had reached.
+fn check_steps(before: &[(ParcelId, LedgerRow)], after: &[(ParcelId, LedgerRow)]) {
+    let state_in = |rows: &[(ParcelId, LedgerRow)], of: WorkId, wanted: Member| {
+        let rows = rows.iter().filter(|(parcel, _)| parcel.work() == of);
+        let mut members = rows.flat_map(|(_, row)| row.members.iter().zip(row.standings.iter()));
+        members.find(|(member, _)| *member == wanted).map(|(_, standing)| standing.state)
+    };
+    for (parcel, row) in after {
+        let Some(step) = row.terms.chain.step(parcel.channel) else { continue };
+        for (member, standing) in row.members.iter().zip(row.standings.iter()) {
+            let was = state_in(before, parcel.work(), member);
+            if standing.state != State::Intent || was == Some(State::Intent) {
+                continue;
+            }
+            let is_tried = fantail_rules::chain::Cause::parse(&standing.code).is_some();
+            let is_fresh = was.is_none() || was == Some(State::Deferred);
+            assert!(!is_tried || is_fresh, "{parcel:?} {member:?} was {was:?} and is {standing:?}");
+            let reached = before.iter().any(|(other, row)| {
+                let goes_before = row.terms.chain.before(parcel.channel).contains(other.channel)
+                    && (other.tenant, other.arrival) == (parcel.tenant, parcel.arrival);
+                let mut of_user = row.members.iter().zip(row.standings.iter());
+                goes_before
+                    && of_user
+                        .any(|(one, standing)| one.user == member.user && standing.state == State::Delivered)
+            });
+            let may_be = !reached || step.when == Condition::NotSeen || !is_tried;
+            assert!(may_be, "{parcel:?} {member:?} is tried, but its user was reached");
+        }
+    }
+}
+
+fn act_on(node: &mut Node, act: &Act) {
     match act {
         Act::Register(name, device) => enrol(node, *name, *device),
         Act::Unregister(name, no) => {
             let (tenant, user, device) = (node.tenant, lookup(*name), device(*no));
             node.shard(ShardAsk::Unregister { tenant, user, device });
         }
-        Act::Leave(channels, lane, class) => {
+        Act::Leave(channels, lane, class, chain) => {
             let class = [Class::Critical, Class::Transactional, Class::Bulk][usize::from(*class)];
             let channels = ChannelSet::from_stored(*channels);
             let expires_at = node.now.plus(DAY_MS / 2);
+            let chain = Chain::of(CHAINS[*chain], channels);
             let (lane, category) = (Priority::from_stored(*lane), CategoryId::default());
-            let terms = Terms { lane, class, category, expires_at, group: 0 };
+            let terms = Terms { lane, class, category, expires_at, group: 0, chain };
             node.delivery = (!channels.is_empty()).then_some(Delivery { channels, terms });
         }
         Act::Limit(name, per_hour) => limit(node, *name, *per_hour),

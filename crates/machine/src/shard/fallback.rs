@@ -1,0 +1,370 @@
+//! Fallback chains: a step waits for the channels before it, and is tried if they do not reach the user.
+//!
+//! Comes from: `intend` and `wake`, with users of a step; and from whatever changes deliveries that a step waits for (`wake`,
+//! `outcome`, `redrive`, `windows`). Decides: by `rules::chain`, over the ledgers of the channels before and what the user
+//! has seen in the inbox. Goes to: verdicts of the step; and to `Wake` records in the batch of the record that was the
+//! cause, which say when the step is looked at again, or that it is not needed.
+//!
+//! The members of a step stand as Deferred from the beginning, in parcels that stay behind those of the channels before
+//! ([`bound`]): whatever is said there finds them. A receipt and a step that is tried are two records of one journal, so one
+//! of them is first.
+//!
+//! What must never happen: a step that waits without an end. Whoever waits for nothing in particular is looked at when the
+//! time to live is over.
+
+use super::gate::Decision;
+use super::outcome::round_up;
+use super::{Derived, Offer, redrive};
+use crate::parcel::{Members, Words};
+use crate::records::delivery::{Counted, Wake};
+use crate::records::shard::ShardRecord;
+use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
+use crate::tables::mark;
+use crate::tables::track::{self, Note};
+use crate::tables::work::{self, Terms, WorkId};
+use crate::view::View;
+use fantail_ports::tables::{Changes, Tables, TablesError};
+use fantail_rules::attempt::{State, Step, next};
+use fantail_rules::chain::{self, Before, Cause, Spared, Told, Turn, WAITING};
+use fantail_rules::ids::{Millis, UserNo};
+use fantail_rules::policy;
+
+/// Above so many different words about one parcel's members, times are told in minutes.
+const WORDS_PLENTY: usize = 200;
+const MINUTE_MS: u64 = 60_000;
+
+/// What a chain says about a user to whom nothing was sent by a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// It waits, or has ended.
+    Held(Decision),
+    /// It is tried, if the gates let it pass.
+    Goes(Cause),
+}
+
+/// Asks for one parcel of a step. Users ascend.
+pub(super) struct Fallback<'a, 'v> {
+    view: &'a View<'v>,
+    work: WorkId,
+    terms: Terms,
+    step: policy::Step,
+    now: Millis,
+    before: Vec<Way>,
+    /// All devices of a user go the same way.
+    last: Option<(UserNo, Answer)>,
+}
+
+impl<'a, 'v> Fallback<'a, 'v> {
+    /// `None` if the channel waits for nobody.
+    pub(super) fn new(view: &'a View<'v>, work: WorkId, terms: Terms, now: Millis) -> Option<Self> {
+        let step = terms.chain.step(work.channel)?;
+        let previous = terms.chain.previous(work.channel);
+        let way = |channel| Way::new(WorkId { channel, ..work }, previous.contains(channel));
+        let before = terms.chain.before(work.channel).iter().map(way).collect();
+        Some(Self { view, work, terms, step, now, before, last: None })
+    }
+
+    /// Whoever is planned for the first time: what the chain says, or else the gates.
+    pub(super) fn first(&mut self, user: UserNo, decision: Decision) -> Result<Decision, TablesError> {
+        if decision == Decision::GONE {
+            return Ok(decision);
+        }
+        Ok(match self.ask(user, false)? {
+            Answer::Held(held) => held,
+            Answer::Goes(cause) if decision.step == Step::Authorise => {
+                Decision { code: cause.word(), ..decision }
+            }
+            Answer::Goes(_) => decision,
+        })
+    }
+
+    /// Whoever has waited as long as was said. `stop` is why nothing may be sent any more.
+    pub(super) fn again(
+        &mut self,
+        user: UserNo,
+        stop: Option<(Step, &'static str)>,
+    ) -> Result<Answer, TablesError> {
+        if let Some((_, answer)) = self.last.filter(|(of, _)| *of == user) {
+            return Ok(answer);
+        }
+        let answer = match stop {
+            Some((Step::Expire, code)) => {
+                let spared = chain::judge_at_end(&self.before(user)?);
+                let expired = Decision::plain(Step::Expire, code);
+                Answer::Held(spared.map_or(expired, ended))
+            }
+            Some((step, code)) => Answer::Held(Decision::plain(step, code)),
+            None => self.ask(user, true)?,
+        };
+        self.last = Some((user, answer));
+        Ok(answer)
+    }
+
+    /// `is_time`: it has waited long enough for whoever was silent.
+    fn ask(&mut self, user: UserNo, is_time: bool) -> Result<Answer, TablesError> {
+        let turn = chain::judge(self.step, &self.before(user)?);
+        let cause = match turn {
+            Turn::Spared(spared) => return Ok(Answer::Held(ended(spared))),
+            Turn::Waits => return Ok(Answer::Held(self.waits(self.terms.expires_at))),
+            Turn::After { ms, .. } if !is_time => return Ok(Answer::Held(self.waits(self.after(ms)))),
+            Turn::After { cause, .. } | Turn::Now(cause) => cause,
+        };
+        let is_seen = self.is_seen(user)?;
+        Ok(if is_seen { Answer::Held(ended(Spared::Seen)) } else { Answer::Goes(cause) })
+    }
+
+    /// What is different for a member that waits, because of what was just said about a channel before.
+    fn moved(&mut self, user: UserNo, standing: &Standing) -> Result<Option<Standing>, TablesError> {
+        let is_armed = standing.due < self.terms.expires_at;
+        let due = match chain::judge(self.step, &self.before(user)?) {
+            Turn::Spared(spared) => {
+                let state = next(standing.state, Step::Suppress).unwrap_or(standing.state);
+                let code = spared.word().to_owned();
+                return Ok(Some(Standing { state, due: Millis(0), code, ..standing.clone() }));
+            }
+            Turn::Waits => return Ok(None),
+            Turn::After { .. } if is_armed => return Ok(None),
+            Turn::After { ms, .. } => self.after(ms),
+            // In a moment, as all timers: one that is due already could be the one that was just done.
+            Turn::Now(_) => self.now.plus(1),
+        };
+        let is_earlier = due < standing.due;
+        Ok(is_earlier.then(|| Standing { due, ..standing.clone() }))
+    }
+
+    fn after(&self, ms: u64) -> Millis {
+        round_up(self.now.plus(ms), self.now).min(self.terms.expires_at)
+    }
+
+    fn waits(&self, due: Millis) -> Decision {
+        Decision { due, ..Decision::plain(Step::Defer, WAITING) }
+    }
+
+    fn before(&mut self, user: UserNo) -> Result<Before, TablesError> {
+        let mut before = Before::default();
+        for way in &mut self.before {
+            let told = way.told(self.view, user)?;
+            before.all = before.all.join(told);
+            if way.is_previous {
+                before.previous = before.previous.join(told);
+            }
+        }
+        Ok(before)
+    }
+
+    fn is_seen(&self, user: UserNo) -> Result<bool, TablesError> {
+        let WorkId { tenant, arrival, .. } = self.work;
+        let flags = mark::flags(self.view, tenant, user, arrival)?;
+        Ok(mark::find(self.view, tenant, user)?.is_noticed(arrival, flags, self.now))
+    }
+}
+
+fn ended(spared: Spared) -> Decision {
+    Decision::plain(Step::Suppress, spared.word())
+}
+
+/// What a channel before says, parcel by parcel.
+struct Way {
+    work: WorkId,
+    is_previous: bool,
+    /// Users from the first to the second are in the parcel that was read.
+    parcel: (UserNo, UserNo),
+    /// Ascending; who is not here has no delivery by this channel.
+    told: Vec<(UserNo, Told)>,
+}
+
+impl Way {
+    fn new(work: WorkId, is_previous: bool) -> Self {
+        Self { work, is_previous, parcel: (UserNo(0), UserNo(0)), told: Vec::new() }
+    }
+
+    fn told(&mut self, tables: &dyn Tables, user: UserNo) -> Result<Told, TablesError> {
+        if !(self.parcel.0..self.parcel.1).contains(&user) {
+            let found = parcel_of(tables, ParcelId::of(self.work, user))?;
+            self.parcel = (found.first, found.until);
+            self.told = found.row.map_or_else(Vec::new, |(_, row)| by_user(&row));
+        }
+        let found = self.told.binary_search_by_key(&user, |(of, _)| *of);
+        Ok(found.map_or_else(|_| Told::default(), |place| self.told[place].1))
+    }
+}
+
+fn by_user(row: &LedgerRow) -> Vec<(UserNo, Told)> {
+    let mut all: Vec<(UserNo, Told)> = Vec::with_capacity(row.members.users().len());
+    for (member, standing) in row.members.iter().zip(row.standings.iter()) {
+        let is_opened = redrive::is_engaged(&standing.code);
+        match all.last_mut().filter(|(user, _)| *user == member.user) {
+            Some((_, told)) => *told = told.and(standing.state, &standing.code, is_opened),
+            None => {
+                all.push((member.user, Told::default().and(standing.state, &standing.code, is_opened)));
+            }
+        }
+    }
+    all
+}
+
+/// The parcel that would hold a user.
+struct Holding {
+    /// `None` if none begins at or before the user.
+    row: Option<(ParcelId, LedgerRow)>,
+    first: UserNo,
+    /// Where the next one begins.
+    until: UserNo,
+}
+
+fn parcel_of(tables: &dyn Tables, asked: ParcelId) -> Result<Holding, TablesError> {
+    let row = ledger::holding(tables, asked)?;
+    let (first, of) = row.as_ref().map_or((UserNo(0), asked), |(parcel, _)| (parcel.first, *parcel));
+    let until = ledger::following(tables, of)?.unwrap_or(UserNo(u64::MAX));
+    Ok(Holding { row, first, until })
+}
+
+/// The first user about whom a channel before some work was not asked yet: the work does not go that far. `None` if all were.
+pub(super) fn bound(view: &View<'_>, work: WorkId, terms: Terms) -> Result<Option<UserNo>, TablesError> {
+    let mut bound = None;
+    if terms.chain.step(work.channel).is_none() {
+        return Ok(bound);
+    }
+    for channel in terms.chain.before(work.channel).iter() {
+        let next = work::find(view, WorkId { channel, ..work })?.map(|row| row.next);
+        bound = match (bound, next) {
+            (Some(one), Some(other)) => Some(UserNo::min(one, other)),
+            (one, other) => one.or(other),
+        };
+    }
+    Ok(bound)
+}
+
+/// Some work has gone on: what comes after it can too.
+pub(super) fn offer(work: WorkId, terms: Terms, derived: &mut Derived) {
+    if let Some(channel) = terms.chain.behind(work.channel).next() {
+        derived.offers.push(Offer::Work { work: WorkId { channel, ..work }, lane: terms.lane });
+    }
+}
+
+/// Whether a member waits for the channels before it.
+pub(super) fn waits(standing: &Standing) -> bool {
+    standing.state == State::Deferred && standing.code == WAITING
+}
+
+/// Deliveries of some users that came to stand elsewhere.
+pub(super) struct Changed {
+    pub parcel: ParcelId,
+    pub terms: Terms,
+    /// Ascending.
+    pub users: Vec<UserNo>,
+}
+
+impl Changed {
+    pub(super) fn at(parcel: ParcelId, ledger: &LedgerRow, positions: &[u16]) -> Self {
+        let mut users = Vec::new();
+        // Most events have no chain: nobody asks whom it is about.
+        if ledger.terms.chain.behind(parcel.channel).next().is_some() {
+            let all: Vec<UserNo> = ledger.members.iter().map(|member| member.user).collect();
+            users.extend(positions.iter().filter_map(|place| all.get(usize::from(*place)).copied()));
+            users.dedup();
+        }
+        Self { parcel, terms: ledger.terms, users }
+    }
+}
+
+/// These records, and behind them what they mean for the steps that wait for what they change.
+pub(super) fn followed(
+    view: &View<'_>,
+    mut records: Vec<ShardRecord>,
+    changed: &[Changed],
+    now: Millis,
+) -> Result<Vec<ShardRecord>, TablesError> {
+    if changed.iter().all(|one| one.users.is_empty()) {
+        return Ok(records);
+    }
+    let mut changes = Changes::new();
+    let mut seen = view.under(&mut changes);
+    let nobody = &mut Derived::default();
+    for record in &records {
+        super::apply(&mut seen, record, now, &[], nobody)?;
+    }
+    for Changed { parcel, terms, users } in changed {
+        for channel in terms.chain.behind(parcel.channel) {
+            let work = WorkId { channel, ..parcel.work() };
+            // What one step comes to is seen by those behind it.
+            for wake in wakes(&seen, work, *terms, users, now)? {
+                let record = ShardRecord::Wake(wake);
+                super::apply(&mut seen, &record, now, &[], nobody)?;
+                records.push(record);
+            }
+        }
+    }
+    Ok(records)
+}
+
+/// What is different for these users in the parcels of a step.
+fn wakes(
+    view: &View<'_>,
+    work: WorkId,
+    terms: Terms,
+    users: &[UserNo],
+    now: Millis,
+) -> Result<Vec<Wake>, TablesError> {
+    let Some(mut fallback) = Fallback::new(view, work, terms, now) else { return Ok(Vec::new()) };
+    let (mut found, mut left) = (Vec::new(), users);
+    while let Some(first) = left.first() {
+        let Holding { row, until, .. } = parcel_of(view, ParcelId::of(work, *first))?;
+        let (here, rest) = left.split_at(left.partition_point(|user| *user < until));
+        if let Some((parcel, row)) = row {
+            found.extend(moves(&mut fallback, parcel, &row, here)?);
+        }
+        left = rest;
+    }
+    Ok(found)
+}
+
+fn moves(
+    fallback: &mut Fallback<'_, '_>,
+    parcel: ParcelId,
+    row: &LedgerRow,
+    users: &[UserNo],
+) -> Result<Option<Wake>, TablesError> {
+    if !row.standings.words.iter().any(waits) {
+        return Ok(None);
+    }
+    let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
+    for ((member, standing), position) in row.members.iter().zip(row.standings.iter()).zip(0u16..) {
+        if !waits(standing) || users.binary_search(&member.user).is_err() {
+            continue;
+        }
+        let Some(mut after) = fallback.moved(member.user, standing)? else { continue };
+        if row.standings.words.len() + verdicts.words.len() > WORDS_PLENTY {
+            after.due = Millis(after.due.0.div_ceil(MINUTE_MS) * MINUTE_MS).min(standing.due);
+        }
+        positions.push(position);
+        verdicts.push(after);
+    }
+    let (round, due) = (row.round.saturating_add(1), fallback.now);
+    let counted = Counted::nothing();
+    let wake = Wake { parcel, round, due, positions, verdicts, counted };
+    Ok(Some(wake).filter(|wake| !wake.positions.is_empty()))
+}
+
+/// Writes down that steps are tried, and why, for deliveries that are told about one by one.
+pub(super) fn remember<'a>(
+    view: &mut View<'_>,
+    parcel: ParcelId,
+    members: &Members,
+    standings: impl Iterator<Item = (u16, &'a Standing)>,
+    at: Millis,
+) -> Result<(), TablesError> {
+    let tried = standings.filter(|(_, one)| one.state == State::Intent && Cause::parse(&one.code).is_some());
+    let tried: Vec<(u16, &Standing)> = tried.collect();
+    if tried.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<_> = members.iter().collect();
+    for (place, standing) in tried {
+        let Some(member) = all.get(usize::from(place)) else { continue };
+        let (message, provider_id) = (String::new(), String::new());
+        let note = Note { at, state: standing.state, code: standing.code.clone(), message, provider_id };
+        track::add(view, parcel, *member, &note)?;
+    }
+    Ok(())
+}
