@@ -96,6 +96,7 @@ impl Crowd {
                     choice: columns.choice,
                     caps: columns.caps,
                     used: Used::from_stored(columns.used),
+                    from: Millis(0),
                 };
                 let verdict = black_box(decide(black_box(&self.ask), &person, clocks));
                 allowed += u64::from(verdict == Verdict::Allow);

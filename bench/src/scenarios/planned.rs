@@ -127,6 +127,7 @@ impl Home {
             expires_at: EVENING.plus(86_400_000),
             chain: Default::default(),
             group: 0,
+            appointment: None,
         };
         let row = WorkRow {
             event: Ulid::new(EVENING, FrontNo(0), no.into()),

@@ -24,6 +24,7 @@ use fantail_rules::chain::Chain;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
 use fantail_rules::priority::Priority;
+use fantail_rules::schedule::Appointment;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -181,7 +182,7 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
     let now = core.ports.clock.wall();
     let options = options_of(core, tenant, &event.options, now)?;
     // Its time begins when it is due.
-    let expires_at = options.due.unwrap_or(now).plus(event.ttl_ms);
+    let when = (event.options.appointment, event.options.begins(now).plus(event.ttl_ms));
     let facts = Facts {
         kind: &event.kind,
         category: &event.category,
@@ -193,10 +194,15 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
     let ties = groups::of(core, tenant, &facts)?;
     // Whoever a walk passes has it in the inbox, as the members of a list do.
     let channels = match event.audience {
-        AudienceAsk::Segment(_) => event.channels.with(ChannelKind::InApp),
-        AudienceAsk::Users(_) | AudienceAsk::FollowersOf(_) | AudienceAsk::Topic(_) => event.channels,
+        AudienceAsk::Segment(_) if event.options.appointment.is_none() => {
+            event.channels.with(ChannelKind::InApp)
+        }
+        AudienceAsk::Segment(_)
+        | AudienceAsk::Users(_)
+        | AudienceAsk::FollowersOf(_)
+        | AudienceAsk::Topic(_) => event.channels,
     };
-    let delivery = delivery_of(channels, event.priority, &event.category, &ties, expires_at);
+    let delivery = delivery_of(channels, event.priority, &event.category, &ties, when);
     let audience = match event.audience {
         AudienceAsk::Segment(segment) => walked(core, tenant, &segment)?,
         AudienceAsk::FollowersOf(actor) => {
@@ -262,11 +268,11 @@ pub fn delivery_of(
     lane: Priority,
     category: &str,
     ties: &Ties,
-    expires_at: Millis,
+    (appointment, expires_at): (Option<Appointment>, Millis),
 ) -> Option<Delivery> {
     let (class, category) = (Class::of(lane, category), CategoryId::of(category));
     let chain = Chain::of(&ties.fallback, channels);
-    let terms = Terms { lane, class, category, expires_at, group: ties.group, chain };
+    let terms = Terms { lane, class, category, expires_at, group: ties.group, appointment, chain };
     (!channels.is_empty()).then_some(Delivery { channels, terms })
 }
 

@@ -179,7 +179,7 @@ fn admit(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Result<Push
     let key = request_key(core, tenant, &event.id)?;
     let now = core.ports.clock.wall();
     let options = options_of(core, tenant, &event.options, now)?;
-    let expires_at = options.due.unwrap_or(now).plus(event.ttl_ms);
+    let when = (event.options.appointment, event.options.begins(now).plus(event.ttl_ms));
     let facts = groups::Facts {
         kind: &event.kind,
         category: &event.category,
@@ -196,7 +196,7 @@ fn admit(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Result<Push
         key,
         body: event.body_hash,
         kind: event.kind,
-        delivery: delivery_of(event.channels, event.priority, &event.category, &ties, expires_at),
+        delivery: delivery_of(event.channels, event.priority, &event.category, &ties, when),
         category: event.category,
         priority: event.priority as u8,
         actor: None,

@@ -295,6 +295,7 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<
         arrival,
         is_in_inbox: inbox.is_some(),
         due: row.options.due,
+        appointment: row.delivery.and_then(|delivery| delivery.terms.appointment),
         phase,
         collapse_key: view.collapse_key.clone(),
         is_sensitive: view.is_sensitive,

@@ -182,13 +182,13 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
     };
     let ties = groups::of(core, tenant, &facts)?;
     // Its time begins when it is due.
-    let expires_at = options.due.unwrap_or(now).plus(ask.ttl_ms);
+    let when = (ask.options.appointment, ask.options.begins(now).plus(ask.ttl_ms));
     Ok(Ask {
         tenant,
         key,
         body: ask.body_hash,
         kind: ask.kind,
-        delivery: delivery_of(ask.channels, ask.priority, &ask.category, &ties, expires_at),
+        delivery: delivery_of(ask.channels, ask.priority, &ask.category, &ties, when),
         category: ask.category,
         priority: ask.priority as u8,
         actor: None,
@@ -216,7 +216,7 @@ pub fn options_of(core: &Core, tenant: TenantId, ask: &OptionsAsk, now: Millis) 
         keyring.seal(tenant, KeyNo::TENANT, Context::CollapseKey, key.as_bytes()).map_err(locked)
     };
     Ok(Options {
-        due: ask.due.filter(|due| *due > now),
+        due: ask.held_until(now),
         cancellation: ask.cancellation_key.as_ref().map(hash).transpose()?,
         collapse: ask.collapse_key.as_ref().map(seal).transpose()?,
         is_sensitive: ask.is_sensitive,

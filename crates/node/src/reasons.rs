@@ -25,7 +25,7 @@ const OTHER: &str = "other";
 const DIGEST: &str = "digest";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-pub const REASONS: [&str; 62] = [
+pub const REASONS: [&str; 64] = [
     "no_endpoint",
     "erased",
     "endpoint_gone",
@@ -42,6 +42,8 @@ pub const REASONS: [&str; 62] = [
     "quiet_hours_no_zone",
     "frequency_capped",
     "profile_unresolved",
+    "local_time",
+    "off_peak",
     "leader_lost",
     "no_answer",
     "not_started",

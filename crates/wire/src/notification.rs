@@ -2,7 +2,7 @@
 
 use crate::device::Platform;
 use crate::event::{Channel, Content, Priority};
-use crate::preference::ConsentPut;
+use crate::preference::{ConsentPut, Day};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -97,6 +97,14 @@ pub struct SendOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub scheduled_at: Option<String>,
+    /// When each recipient is told, on that user's own clock: `2026-12-24T18:00`, or `18:00` for the next time that the clock
+    /// shows it. Whoever has no time zone has UTC. The time to live begins then: what has passed is told at once, unless that is
+    /// over. Not for inboxes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_at_local: Option<String>,
+    /// Only at these hours of each recipient's day. The time to live begins with the first of them. Not for inboxes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_peak: Option<OffPeakHours>,
     /// Everything that you send with the same key can be called off together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancellation_key: Option<String>,
@@ -106,6 +114,19 @@ pub struct SendOptions {
     /// Channels other than `inApp` carry a generic text and the reference of the delivery, not the content.
     #[serde(default)]
     pub sensitive: bool,
+}
+
+/// Hours of a recipient's day.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OffPeakHours {
+    /// `HH:MM`
+    pub start: String,
+    /// `HH:MM`; at or before the start it is of the next day.
+    pub end: String,
+    /// On which days they start; without it on every day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub days: Option<Vec<Day>>,
 }
 
 /// What to call off.
@@ -147,7 +168,7 @@ pub struct NotificationAccepted {
 #[serde(rename_all = "camelCase")]
 pub enum SendStatus {
     Accepted,
-    /// Held back until `scheduledAt`.
+    /// Held back until `scheduledAt`, or until the first time zone comes to `sendAtLocal`.
     Scheduled,
 }
 
@@ -237,7 +258,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// accepted, rendered, scheduled, collapse, sensitive, held, taken, halted, gate, parcel, attempt, state.
+    /// accepted, rendered, scheduled, appointment, collapse, sensitive, held, taken, halted, gate, parcel, attempt, state.
     pub step: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Channel>,

@@ -57,6 +57,8 @@ examples! {
         options: SendOptions {
             ttl: Some(3_600),
             scheduled_at: Some(text(TIME)),
+            send_at_local: None,
+            off_peak: None,
             cancellation_key: Some(text("order-42")),
             collapse_key: Some(text("order-42")),
             sensitive: true,

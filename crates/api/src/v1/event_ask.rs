@@ -5,7 +5,7 @@
 
 use crate::check::{Faults, image_url_fault, url_fault};
 use crate::pointer::Pointer;
-use crate::v1::option_ask::{options_of, ttl_of};
+use crate::v1::option_ask::{check_channels, options_of, ttl_of};
 use aws_lc_rs::digest::{Context, SHA256};
 use fantail_node::ask::{AudienceAsk, ChannelKind, EventAsk, OptionsAsk, Priority};
 use fantail_rules::ids::Millis;
@@ -13,6 +13,7 @@ use fantail_rules::limits::{
     ACTIONS_MAX, BODY_TEXT_BYTES_MAX, CATEGORY_BYTES_MAX, CONTENT_BYTES_MAX, EXPLICIT_USERS_MAX,
     NAME_BYTES_MAX, TITLE_BYTES_MAX,
 };
+use fantail_rules::schedule::Appointment;
 use fantail_wire::event::{
     Audience, Channel as WireChannel, CloudEvent, Content, EventData, Priority as WirePriority,
 };
@@ -42,6 +43,7 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, now: Millis, faults: &mut Faul
     let channels = event.data.channels.iter().copied().map(channel_of).collect();
     let wishes = data.key("options");
     let options = options_of(&event.data.options, wishes, now, faults);
+    check_channels(&options, &event.data.channels, data.key("channels"), faults);
     let ttl_ms = match (event.data.ttl, event.data.options.ttl) {
         (Some(_), Some(_)) => {
             faults.add(wishes.key("ttl"), "is said by data.ttl already");
@@ -217,8 +219,9 @@ fn hash_of(ask: &EventAsk) -> [u8; 16] {
         part(&ask.ttl_ms.to_be_bytes());
     }
     if ask.options != OptionsAsk::default() {
-        let OptionsAsk { due, cancellation_key, collapse_key, is_sensitive } = &ask.options;
-        let said = json!([due.map(|due| due.0), cancellation_key, collapse_key, is_sensitive]);
+        let OptionsAsk { due, appointment, cancellation_key, collapse_key, is_sensitive } = &ask.options;
+        let appointment = Appointment::to_word(*appointment);
+        let said = json!([due.map(|due| due.0), appointment, cancellation_key, collapse_key, is_sensitive]);
         part(b"options");
         part(said.to_string().as_bytes());
     }
@@ -333,6 +336,9 @@ mod tests {
             ("/data/options", json!({"cancellationKey": "k"})),
             ("/data/options", json!({"sensitive": true})),
             ("/data/options", json!({"scheduledAt": "2026-01-31T13:00:00Z"})),
+            ("/data/options", json!({"sendAtLocal": "13:00"})),
+            ("/data/options", json!({"sendAtLocal": "2026-01-31T13:00"})),
+            ("/data/options", json!({"offPeak": {"start": "13:00", "end": "14:00"}})),
             ("/data/content", json!({"title": "Hello", "body": ""})),
             ("/data/content", json!({"title": "Hello", "data": {"a": 1}})),
             ("/data/content", json!({"title": "Hello", "data": {"a": "1"}})),

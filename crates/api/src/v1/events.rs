@@ -13,6 +13,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::v1::batch;
 use crate::v1::event_ask::ask_of;
+use crate::v1::option_ask::out_of_inbox;
 use crate::v1::rendering::{self, Scene};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use fantail_node::ask::{Accepted, AudienceAsk, ChannelKind, ChannelSet, EventAsk, Refusal};
@@ -112,7 +113,7 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
     auth::require_priority(&call.caller, ask.priority)?;
     call.spend(tenant, cost_of(&ask))?;
     let began = call.node.wall();
-    let is_held = ask.options.due.is_some_and(|due| due > began);
+    let is_held = ask.options.held_until(began).is_some();
     let mut results = call.node.post_events(tenant, vec![ask]).await;
     told(call, tenant, &results, began);
     let accepted = results.pop().expect("one result per event")?;
@@ -201,6 +202,7 @@ pub async fn filled(
     if let Some(template) = left_out.template {
         ask = rendered(tenant, call, ask, template).await?;
     }
+    ask.channels = out_of_inbox(&ask.options, ask.channels, "/data/channels")?;
     if left_out.priority {
         ask.priority = call.node.usual_priority(tenant, &ask.category);
     }
@@ -219,8 +221,9 @@ async fn rendered(
         ask.category = compiled.category().to_owned();
     }
     ask.channels = rendering::channels_of(&compiled, ask.channels)?;
-    // Inboxes show it in any case.
-    let inbox = rendering::channels_of(&compiled, ChannelSet::EMPTY)?.contains(ChannelKind::InApp);
+    // Inboxes show it in any case, unless it comes by its recipients' clocks.
+    let inbox = ask.options.appointment.is_none()
+        && rendering::channels_of(&compiled, ChannelSet::EMPTY)?.contains(ChannelKind::InApp);
     let scene = Scene {
         compiled,
         version,

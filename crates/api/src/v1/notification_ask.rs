@@ -12,7 +12,7 @@ use crate::problem::Problem;
 use crate::v1::consents;
 use crate::v1::devices::stored_platform;
 use crate::v1::event_ask::{self, channel_of, priority_of};
-use crate::v1::option_ask::{options_of, ttl_of};
+use crate::v1::option_ask::{check_channels, options_of, out_of_inbox, ttl_of};
 use crate::v1::rendering::{self, Reader, Scene};
 use aws_lc_rs::digest::{Context, SHA256};
 use fantail_node::ask::{ChannelKind, ChannelSet, NotifyAsk, OptionsAsk, Priority, Recipient, Refusal, Who};
@@ -21,6 +21,7 @@ use fantail_rules::endpoint::Platform;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{CATEGORY_BYTES_MAX, RECIPIENTS_MAX};
 use fantail_rules::nameless;
+use fantail_rules::schedule::Appointment;
 use fantail_templates::Compiled;
 use fantail_wire::code::Code;
 use fantail_wire::event::Channel;
@@ -85,9 +86,8 @@ impl Draft {
             who.push(one);
             variables.push(recipient.variables);
         }
-        if request.channels.contains(&Channel::InApp) && who.iter().any(|one| kind_of(one).is_some()) {
-            faults.add(root.key("channels"), "an address has no inbox: leave out inApp");
-        }
+        check_channels(&options, &request.channels, root.key("channels"), &mut faults);
+        check_inboxes(&request.channels, &who, root.key("channels"), &mut faults);
         faults.into_result()?;
         unreadable.into_result().map_err(|problem| problem.of(Code::InvalidRecipient))?;
         let (category, priority) = (request.category, request.priority.map(priority_of));
@@ -138,6 +138,7 @@ impl Draft {
             if self.ask.channels.is_empty() {
                 self.ask.channels = if kinds.is_empty() { inbox } else { kinds };
             }
+            self.ask.channels = out_of_inbox(&self.ask.options, self.ask.channels, "/channels")?;
             self.require_channels()?;
             return Ok(None);
         };
@@ -145,6 +146,7 @@ impl Draft {
         if !kinds.is_empty() {
             self.ask.channels = self.ask.channels.without(ChannelKind::InApp);
         }
+        self.ask.channels = out_of_inbox(&self.ask.options, self.ask.channels, "/channels")?;
         self.require_channels()?;
         // Shown to nobody, since everybody has content of their own; it says which version that was.
         self.ask.content = json!({"templateId": id, "version": version}).to_string().into_bytes();
@@ -205,12 +207,13 @@ impl Draft {
         part(&[self.priority.map_or(u8::MAX, |priority| priority as u8), ask.channels.bits()]);
         part(&ask.ttl_ms.to_be_bytes());
         part(&ask.content);
-        let OptionsAsk { due, cancellation_key, collapse_key, is_sensitive } = &ask.options;
+        let OptionsAsk { due, appointment, cancellation_key, collapse_key, is_sensitive } = &ask.options;
         part(
             json!([due.map(|due| due.0), cancellation_key, collapse_key, is_sensitive])
                 .to_string()
                 .as_bytes(),
         );
+        part(&Appointment::to_word(*appointment).to_be_bytes());
         part(json!({"template": self.template, "variables": self.shared}).to_string().as_bytes());
         for ((who, own), variables) in self.who.iter().zip(&self.own).zip(&self.variables) {
             part(key_of(who).as_bytes());
@@ -220,6 +223,12 @@ impl Draft {
         let mut head = [0; 16];
         head.copy_from_slice(&hash.finish().as_ref()[..16]);
         head
+    }
+}
+
+fn check_inboxes(channels: &[Channel], who: &[Who], at: Pointer<'_>, faults: &mut Faults) {
+    if channels.contains(&Channel::InApp) && who.iter().any(|one| kind_of(one).is_some()) {
+        faults.add(at, "an address has no inbox: leave out inApp");
     }
 }
 

@@ -81,19 +81,20 @@ fn accepted_reply(
     count: u64,
 ) -> Result<Reply, Problem> {
     let now = call.node.wall();
-    let due = ask.options.due.filter(|due| *due > now);
-    let within_ms = match due {
+    let is_held = ask.options.held_until(now).is_some();
+    let begins = ask.options.begins(now);
+    let within_ms = match begins > now {
         // How its channels will be doing then is not known.
-        Some(_) => expected_ms(ask.priority, count, &[]),
-        None => call.node.expected_ms(tenant, ask.channels, ask.priority, count)?,
+        true => expected_ms(ask.priority, count, &[]),
+        false => call.node.expected_ms(tenant, ask.channels, ask.priority, count)?,
     };
     let answer = NotificationAccepted {
         request_id: call.request_id.clone(),
         notification_id: ask.id,
         event_id: accepted.event.to_string(),
-        status: if due.is_some() { SendStatus::Scheduled } else { SendStatus::Accepted },
+        status: if is_held { SendStatus::Scheduled } else { SendStatus::Accepted },
         recipient_count: count,
-        estimated_delivery: time::text(due.unwrap_or(now).plus(within_ms)),
+        estimated_delivery: time::text(begins.plus(within_ms)),
     };
     let reply = Reply::json(202, &answer);
     let is_first = !accepted.replayed;

@@ -12,6 +12,8 @@ use fantail_node::ask::{
 };
 use fantail_rules::gates::Reason;
 use fantail_rules::retry::retries_max;
+use fantail_rules::schedule::Appointment;
+use fantail_rules::wall::show_minute;
 use fantail_wire::notification::{Explanation as Told, Step};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -97,9 +99,10 @@ fn rendered(made: &RenderedView) -> Step {
 fn wishes(found: &Explanation) -> Vec<Step> {
     let mut steps = Vec::new();
     if let Some(due) = found.due {
-        let text = format!("scheduled for {}: in no inbox and not sent before", time::text(due));
+        let text = format!("scheduled for {}: not sent, and in no inbox, before", time::text(due));
         steps.push(step("scheduled", None, None, text, json!({"scheduledAt": time::text(due)})));
     }
+    steps.extend(found.appointment.map(appointed));
     if let Some(key) = &found.collapse_key {
         let text = format!("collapse key {key}: on a device it takes the place of an earlier one");
         steps.push(step("collapse", None, None, text, json!({"collapseKey": key})));
@@ -109,6 +112,23 @@ fn wishes(found: &Explanation) -> Vec<Step> {
         steps.push(step("sensitive", None, None, text.to_owned(), json!({"sensitive": true})));
     }
     steps
+}
+
+/// When recipients are told by their own clocks.
+fn appointed(appointment: Appointment) -> Step {
+    let (text, inputs) = match appointment {
+        Appointment::At(local) => {
+            let text = format!("told when the recipient's clock shows {local}, and in no inbox");
+            (text, json!({"sendAtLocal": local.to_string()}))
+        }
+        Appointment::OffPeak(window) => {
+            let (start, end) = (window.times().start_minute, window.times().end_minute);
+            let (start, end) = (show_minute(start), show_minute(end));
+            let text = format!("told from {start} to {end} on the recipient's clock, and in no inbox");
+            (text, json!({"offPeak": {"start": start, "end": end}}))
+        }
+    };
+    step("appointment", None, None, text, inputs)
 }
 
 fn taken(found: &Explanation) -> Vec<Step> {
@@ -138,6 +158,9 @@ fn taken(found: &Explanation) -> Vec<Step> {
 fn not_reached(found: &Explanation, channel: ChannelKind) -> Step {
     let text = if found.is_in_inbox || found.arrival.is_none() {
         format!("{}: no delivery yet, or {} has no endpoint there", channel.name(), found.user)
+    } else if found.appointment.is_some() {
+        // No inbox tells who it was for.
+        format!("{}: no delivery yet, or {} is not to be told there", channel.name(), found.user)
     } else {
         format!("{}: {} is not in the audience", channel.name(), found.user)
     };
@@ -262,6 +285,8 @@ fn wish(reason: Reason) -> &'static str {
         Reason::QuietHoursNoZone => "the user has quiet hours, and nobody knows in which time zone",
         Reason::FrequencyCapped => "the user had enough on this channel for now",
         Reason::ProfileUnresolved => "what the user wants cannot be read",
+        Reason::LocalTime => "the user's clock does not show the time yet",
+        Reason::OffPeak => "these are not the hours at which it is told",
     }
 }
 

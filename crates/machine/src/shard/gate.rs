@@ -22,8 +22,11 @@ use fantail_rules::gates::{self, Ask, Choice, Fold, Person, Profile, Reason, Ver
 use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
 use fantail_rules::policy::Defaults;
 use fantail_rules::preference::{CategoryChoice, Switch};
+use fantail_rules::schedule::Slot;
+use fantail_rules::ulid::Ulid;
 use fantail_rules::wall::Clocks;
 use fantail_rules::zone::ZoneNo;
+use std::collections::BTreeMap;
 
 /// The category whose messages need a yes.
 const MARKETING: &str = "marketing";
@@ -80,6 +83,10 @@ pub(super) struct Gate<'a, 'v> {
     ask: Ask,
     defaults: &'a Defaults,
     clocks: Clocks,
+    /// When it was accepted, or released.
+    since: Millis,
+    /// What its appointment comes to in each zone that was asked about.
+    slots: BTreeMap<ZoneNo, Slot>,
     /// A bulk send may be told to.
     ignores_quiet_hours: bool,
 }
@@ -88,7 +95,7 @@ impl<'a, 'v> Gate<'a, 'v> {
     pub(super) fn new(
         view: &'a View<'v>,
         work: WorkId,
-        terms: Terms,
+        (event, terms): (Ulid, Terms),
         known: Known<'a>,
     ) -> Result<Self, TablesError> {
         let Known { policies, now } = known;
@@ -98,8 +105,10 @@ impl<'a, 'v> Gate<'a, 'v> {
         let defaults = policies.defaults(work.tenant);
         let usual = chosen(defaults.choice(terms.category, CategoryChoice::default()));
         let policy = policies.of(work.tenant, terms.category).gates(usual);
-        let ask = Ask { lane: terms.lane, is_marketing, policy, ..Ask::new(work.channel) };
-        Ok(Self { view, work, terms, ask, defaults, clocks: Clocks::at(now), ignores_quiet_hours })
+        let Terms { lane, appointment, .. } = terms;
+        let ask = Ask { lane, is_marketing, policy, appointment, ..Ask::new(work.channel) };
+        let (clocks, since, slots) = (Clocks::at(now), event.millis(), BTreeMap::new());
+        Ok(Self { view, work, terms, ask, defaults, clocks, since, slots, ignores_quiet_hours })
     }
 
     /// Each of these users, who ascend: a row for every 64 of them, one for every 32 of those who have a limit, one more for
@@ -192,15 +201,19 @@ impl<'a, 'v> Gate<'a, 'v> {
             true => Profile { quiet: None, ..profile },
             false => profile,
         });
+        let slot = self.slot(profile.map_or(ZoneNo::NONE, |profile| profile.zone));
+        if self.clocks.now() >= slot.until {
+            return Ok((Decision::plain(Step::Expire, intend::EXPIRED), None));
+        }
         let Counts { limit, used } = counts;
-        let person = Person { profile, choice, caps: limit.caps, used };
+        let person = Person { profile, choice, caps: limit.caps, used, from: slot.from };
         let ask = Ask { pace: limit.pace, ..self.ask };
         let verdict = gates::decide(&ask, &person, &mut self.clocks);
         let allowed = Decision { count: self.count(profile, limit), ..Decision::ALLOWED };
         Ok(match verdict {
             Verdict::Allow => (allowed, None),
             Verdict::Suppress(reason) => (Decision::plain(Step::Suppress, reason.word()), None),
-            Verdict::Defer { until, reason } => (self.deferred(until, reason), None),
+            Verdict::Defer { until, reason } => (self.deferred(until, reason, slot), None),
             Verdict::Fold(fold) => (allowed, Some(fold)),
         })
     }
@@ -212,10 +225,18 @@ impl<'a, 'v> Gate<'a, 'v> {
         Some(Count { day: When::new(now, self.clocks.local(zone)).day(), pace: limit.pace })
     }
 
+    /// From when to when it may be sent to those of one zone.
+    fn slot(&mut self, zone: ZoneNo) -> Slot {
+        let Terms { appointment, expires_at, .. } = self.terms;
+        let Some(appointment) = appointment else { return Slot { from: Millis(0), until: expires_at } };
+        let (since, now) = (self.since, self.clocks.now());
+        *self.slots.entry(zone).or_insert_with(|| appointment.slot(zone, since, expires_at, now))
+    }
+
     /// The time to live may end first: then it is looked at then.
-    fn deferred(&self, until: Option<Millis>, reason: Reason) -> Decision {
+    fn deferred(&self, until: Option<Millis>, reason: Reason, slot: Slot) -> Decision {
         let until = until.unwrap_or(self.clocks.now().plus(LOOK_AGAIN_MS));
-        Decision { due: until.min(self.terms.expires_at), ..Decision::plain(Step::Defer, reason.word()) }
+        Decision { due: until.min(slot.until), ..Decision::plain(Step::Defer, reason.word()) }
     }
 }
 

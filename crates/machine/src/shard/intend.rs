@@ -172,7 +172,7 @@ fn gather(
     let is_walking = row.to == To::Walked
         && walk::find(view, work.tenant, work.arrival)?.is_some_and(|walk| !walk.is_over());
     let mut has_caught_up = false;
-    let mut gate = Gate::new(view, work, row.terms, known)?;
+    let mut gate = Gate::new(view, work, (row.event, row.terms), known)?;
     let mut fallback = Fallback::new(view, work, row.terms, known.now);
     let bound = fallback::bound(view, work, row.terms)?;
     'chunks: while let Some(from) = next.filter(|_| scanned < PARCEL_USERS_SCANNED_MAX) {

@@ -20,7 +20,7 @@ use crate::tables::{pointer, put, retracted};
 use crate::view::View;
 use fantail_ports::inbox::{Audience, Window, WindowEvent};
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{Arrival, FrontNo, Millis, Position, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, FrontNo, ListId, Millis, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::TAKE_EVENTS_MAX;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
@@ -101,10 +101,11 @@ pub(super) fn apply(
     for fact in facts {
         if let Said::Listed { tenant, event, list, tier, delivery, is_late } = fact.said {
             let reach = match tier {
+                _ if is_unseen(delivery) => Reach::Given,
                 Tier::Written => Reach::Written(list),
                 Tier::Pointer => Reach::Pointer(list),
             };
-            let arrives = Arriving { taken: TakenEvent { event, reach }, delivery, is_late };
+            let arrives = Arriving { taken: TakenEvent { event, reach }, list, delivery, is_late };
             arriving.entry(tenant).or_default().push(arrives);
         }
     }
@@ -151,16 +152,24 @@ pub(super) fn apply_given(
         let work = Starting { tenant: given.tenant, arrival, event: given.event, delivery };
         dispatch::begin_given(view, &work, &given.members, at, derived)?;
     }
-    let audience = Audience::Members(given.members.clone());
-    let events = vec![WindowEvent { arrival, audience }];
-    derived.windows.push(Window { tenant: given.tenant, events });
+    if !is_unseen(given.delivery) {
+        let audience = Audience::Members(given.members.clone());
+        let events = vec![WindowEvent { arrival, audience }];
+        derived.windows.push(Window { tenant: given.tenant, events });
+    }
     progress::set_taken(view, given.front, given.position);
     Ok(())
+}
+
+/// What is told at a time of each recipient's own is in no inbox: it would be there too early for most.
+fn is_unseen(delivery: Option<Delivery>) -> bool {
+    delivery.is_some_and(|delivery| delivery.terms.appointment.is_some())
 }
 
 /// An event for a list on its way in.
 struct Arriving {
     taken: TakenEvent,
+    list: ListId,
     delivery: Option<Delivery>,
     is_late: bool,
 }
@@ -176,16 +185,12 @@ fn arrive(
     let mut state: Progress = progress::find(view, tenant)?;
     let first = state.last.next();
     let mut window = Window { tenant, events: Vec::with_capacity(events.len()) };
-    for Arriving { taken, delivery, .. } in &events {
+    for Arriving { taken, list, delivery, .. } in &events {
         let arrival = state.last.next();
         state.last = arrival;
-        if let (Some(delivery), Reach::Written(list) | Reach::Pointer(list)) = (*delivery, taken.reach) {
-            dispatch::begin_listed(
-                view,
-                &Starting { tenant, arrival, event: taken.event, delivery },
-                list,
-                derived,
-            )?;
+        if let Some(delivery) = *delivery {
+            let starting = Starting { tenant, arrival, event: taken.event, delivery };
+            dispatch::begin_listed(view, &starting, *list, derived)?;
         }
         match taken.reach {
             Reach::Written(list) => {
@@ -194,7 +199,8 @@ fn arrive(
             Reach::Pointer(list) => {
                 state.pointer_lists += u64::from(pointer::add(view, tenant, list, arrival)?);
             }
-            Reach::Given | Reach::Walked { .. } => unreachable!("only events for lists travel in takes"),
+            Reach::Given => {}
+            Reach::Walked { .. } => unreachable!("walks do not travel in takes"),
         }
     }
     put(view, progress::key(tenant), &state);

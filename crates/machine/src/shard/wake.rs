@@ -49,7 +49,7 @@ pub(super) fn plan(
     let due_now: Vec<_> = all.filter(|((_, standing), _)| is_due(standing)).collect();
     let mut users: Vec<UserNo> = due_now.iter().map(|((member, _), _)| member.user).collect();
     users.dedup();
-    let asked = Gate::new(view, parcel.work(), ledger.terms, known)?.ask(&users)?;
+    let asked = Gate::new(view, parcel.work(), (ledger.event, ledger.terms), known)?.ask(&users)?;
     let mut round = Round::new(view, parcel, &ledger, known)?;
     let steps_max = if round.fallback.is_some() { STEPS_MAX } else { usize::MAX };
     for ((member, standing), position) in due_now {

@@ -273,7 +273,7 @@ pub(super) fn apply_digested(
     put(view, work::given_key(tenant, arrival), &GivenMembers(vec![user]));
     let (work, lane) = (WorkId { tenant, arrival, channel }, row.sends.lane);
     // A digest is told by the channel of what it tells of; nothing waits for it.
-    let terms = Terms { expires_at: *expires_at, chain: Chain::NONE, ..row.sends };
+    let terms = Terms { expires_at: *expires_at, appointment: None, chain: Chain::NONE, ..row.sends };
     put(view, work.key(), &WorkRow { event, terms, next: UserNo(0), to: To::Given });
     tally::open_work(view, tenant, lane)?;
     derived.offers.push(Offer::Work { work, lane });

@@ -74,10 +74,11 @@ impl WalkRow {
         channels.iter().map(move |channel| WorkId { tenant, arrival, channel })
     }
 
-    /// Whether it is for inboxes, too.
+    /// Whether it is for inboxes, too. What has a time of each recipient's own is in none.
     #[must_use]
     pub fn is_shown(&self) -> bool {
-        self.delivery.channels.contains(ChannelKind::InApp)
+        let Delivery { channels, terms, .. } = &self.delivery;
+        channels.contains(ChannelKind::InApp) && terms.appointment.is_none()
     }
 
     #[must_use]

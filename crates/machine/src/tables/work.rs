@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 50 tenant arrival: u64 channel: u8 -> event: ulid, terms, next: user, to
-//!                                       terms = lane: u8, class: u8, category: 8, expires, group: 8, chain
+//!                                       terms = lane: u8, class: u8, category: 8, expires, group: 8, appointment: varint,
+//!                                               chain
 //!                                       chain = list of (channel: u8, condition: u8, seconds: varint), and of the
 //!                                               channels before it, if it is not empty: u8
 //!                                       to = 0 list: 16 | 1 (the members of row 51) | 2 (parts of a walk)
@@ -22,6 +23,7 @@ use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
 use fantail_rules::policy::Step;
 use fantail_rules::priority::Priority;
+use fantail_rules::schedule::Appointment;
 use fantail_rules::ulid::Ulid;
 
 /// Names some work of a shard.
@@ -52,6 +54,8 @@ pub struct Terms {
     pub expires_at: Millis,
     /// What belongs together in a digest has the same; see `rules::digest::group`.
     pub group: u64,
+    /// When its recipients are to be told, by their own clocks. What has one is in no inbox.
+    pub appointment: Option<Appointment>,
     /// Which channels of the event wait for which.
     pub chain: Chain,
 }
@@ -154,6 +158,7 @@ impl Terms {
     pub(crate) fn write(&self, w: &mut Writer) {
         w.u8(self.lane as u8).u8(class_code(self.class)).fixed(&self.category.0.to_le_bytes());
         w.millis(self.expires_at).fixed(&self.group.to_le_bytes());
+        w.varint(Appointment::to_word(self.appointment));
         let steps: Vec<Step> = self.chain.steps().collect();
         w.list(steps.iter(), |w, step| write_step(w, *step));
         if !steps.is_empty() {
@@ -171,11 +176,12 @@ impl Terms {
         };
         let category = CategoryId(u64::from_le_bytes(r.array()?));
         let (expires_at, group) = (r.millis()?, u64::from_le_bytes(r.array()?));
+        let appointment = Appointment::from_stored(r.varint()?).ok_or(Malformed::Value("appointment"))?;
         let steps = r.list(read_step)?;
         let at_once = if steps.is_empty() { 0 } else { r.u8()? };
         let chain = Chain::from_stored(ChannelSet::from_stored(at_once), &steps);
         let chain = chain.ok_or(Malformed::Value("chain"))?;
-        Ok(Self { lane, class, category, expires_at, group, chain })
+        Ok(Self { lane, class, category, expires_at, group, appointment, chain })
     }
 }
 

@@ -13,6 +13,7 @@ mod records;
 mod tables;
 
 mod admit;
+mod appointments;
 mod deliveries;
 mod differences;
 mod digests;

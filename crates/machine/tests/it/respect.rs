@@ -404,7 +404,7 @@ fn what_waits_is_asked_again() {
 }
 
 /// What the node does about its to-do rows.
-fn replan(node: &mut Node) -> usize {
+pub fn replan(node: &mut Node) -> usize {
     let todos = node.todos().into_iter().filter_map(|todo| match todo {
         Todo::Replan { tenant, user } => Some((tenant, user)),
         Todo::Report { .. }

@@ -44,6 +44,7 @@ use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::pacing::Rate;
 use fantail_rules::policy::{Condition, Step};
 use fantail_rules::priority::Priority;
+use fantail_rules::schedule::Appointment;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
@@ -248,10 +249,11 @@ fn audience() -> impl Strategy<Value = Audience> {
 pub fn terms() -> impl Strategy<Value = Terms> {
     let lane = (0u8..4).prop_map(Priority::from_stored);
     let class = prop_oneof![Just(Class::Critical), Just(Class::Transactional), Just(Class::Bulk)];
-    (lane, class, any::<(u64, u64)>(), millis(), chain()).prop_map(
-        |(lane, class, (category, group), expires_at, chain)| {
+    let named = (any::<(u64, u64)>(), appointment(), chain());
+    (lane, class, named, millis()).prop_map(
+        |(lane, class, ((category, group), appointment, chain), expires_at)| {
             let category = CategoryId(category);
-            Terms { lane, class, category, expires_at, group, chain }
+            Terms { lane, class, category, expires_at, group, appointment, chain }
         },
     )
 }
@@ -267,6 +269,12 @@ pub fn chain() -> impl Strategy<Value = Chain> {
     };
     let steps = (1u8..5).prop_flat_map(move |last| (1..=last).map(step).collect::<Vec<_>>());
     (steps, 0u8..32).prop_map(|(steps, channels)| Chain::of(&steps, ChannelSet::from_stored(channels)))
+}
+
+/// Two bits that say what it is, and what would be read.
+fn appointment() -> impl Strategy<Value = Option<Appointment>> {
+    let word = (0u64..4, prop_oneof![0u64..1_440, (0u64..1 << 29)]);
+    word.prop_map(|(kind, value)| Appointment::from_stored(value << 2 | kind).flatten())
 }
 
 pub fn delivery() -> impl Strategy<Value = Delivery> {

@@ -4,6 +4,7 @@ use super::{ChannelKind, ChannelSet, Class, DeliveryState, Halt, Place, Priority
 use fantail_machine::tables::track::Note;
 use fantail_rules::chain::Chain;
 use fantail_rules::ids::{Arrival, Millis, UserNo};
+use fantail_rules::schedule::Appointment;
 use fantail_rules::ulid::Ulid;
 
 /// What became of a notification, in sums.
@@ -82,6 +83,8 @@ pub struct Explanation {
     pub is_in_inbox: bool,
     /// When it was, or is, to be sent, if that was not at once.
     pub due: Option<Millis>,
+    /// When recipients are told, on their own clocks.
+    pub appointment: Option<Appointment>,
     pub phase: Phase,
     pub collapse_key: Option<String>,
     pub is_sensitive: bool,

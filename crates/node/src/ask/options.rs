@@ -2,17 +2,36 @@
 
 use super::{DeliveryState, NotificationStatus, Phase};
 use fantail_rules::ids::Millis;
+use fantail_rules::schedule::Appointment;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OptionsAsk {
     /// Held back until then; `None` for now.
     pub due: Option<Millis>,
+    /// When each recipient is to be told, on that user's own clock.
+    pub appointment: Option<Appointment>,
     /// Everything with the same key can be called off together.
     pub cancellation_key: Option<String>,
     /// A later one takes the place of an earlier one on a device.
     pub collapse_key: Option<String>,
     /// Channels carry a generic text; the content is for the inbox alone.
     pub is_sensitive: bool,
+}
+
+impl OptionsAsk {
+    /// Until when its front holds it back: shards do not hear of it before the first of all people may be told.
+    #[must_use]
+    pub fn held_until(&self, now: Millis) -> Option<Millis> {
+        let due = self.due.or(self.appointment.and_then(Appointment::earliest));
+        due.filter(|due| *due > now)
+    }
+
+    /// From when on the time to live counts: when the last of all people may be told.
+    #[must_use]
+    pub fn begins(&self, now: Millis) -> Millis {
+        let due = self.held_until(now).unwrap_or(now);
+        self.appointment.map_or(due, |appointment| appointment.begins(due))
+    }
 }
 
 /// What was called off.

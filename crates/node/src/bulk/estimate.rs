@@ -26,7 +26,7 @@ pub fn estimate(core: &Core, tenant: TenantId, ask: &BulkAsk) -> Result<Estimate
     let now = core.ports.clock.wall();
     let channels = ask.event.channels;
     // Nobody is told anything, so nothing belongs together, and no channel waits for another.
-    let (ties, never) = (Ties::default(), Millis(u64::MAX - 1));
+    let (ties, never) = (Ties::default(), (None, Millis(u64::MAX - 1)));
     let Some(delivery) = delivery_of(channels, ask.event.priority, &ask.event.category, &ties, never) else {
         return Ok(Estimate { is_exact: true, ..Estimate::default() });
     };

@@ -69,6 +69,7 @@ fn what_does_not_fit_is_looked_for_again() {
             category: fantail_rules::category::CategoryId::default(),
             expires_at: Millis(u64::MAX),
             group: 0,
+            appointment: None,
             chain: Default::default(),
         },
         next: UserNo(0),

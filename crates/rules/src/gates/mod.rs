@@ -1,13 +1,14 @@
 //! The gates: whether, when and how one delivery may interrupt one person.
 //!
 //! Comes from: a parcel that is planned, member by member, after what is cancelled, expired or suppressed by its address
-//! is out. Decides, in the order of DEL-21: [`consent`], [`preference`], [`quiet_hours`], [`frequency`] (caps, then calendar
-//! digests); the first gate that objects has the last word. Goes to: the `Intend` record, as one verdict for each member.
+//! is out. Decides, in the order of DEL-21: [`consent`], [`preference`], [`appointment`], [`quiet_hours`], [`frequency`] (caps,
+//! then calendar digests); the first gate that objects has the last word. Goes to: the `Intend` record, as one verdict for each member.
 //!
 //! What must never happen: a send without the consent that its channel needs, however critical; a send for a profile that
 //! cannot be read. Nothing is counted here: a deferred member consumes nothing, and on release all gates are asked again.
 //! Not here: windows of digests (`digest`) and which channel comes next.
 
+pub mod appointment;
 pub mod consent;
 pub mod frequency;
 pub mod preference;
@@ -24,7 +25,9 @@ pub use verdict::{Fold, Reason, Verdict};
 
 use crate::caps::{Caps, Pace, Used, When};
 use crate::channel_kind::{ChannelKind, ChannelSet};
+use crate::ids::Millis;
 use crate::priority::Priority;
+use crate::schedule::Appointment;
 use crate::wall::Clocks;
 
 /// What is to be sent: the same for a whole parcel.
@@ -38,6 +41,8 @@ pub struct Ask {
     pub policy: Policy,
     /// What the tenant sends to one user on this channel at most.
     pub pace: Option<Pace>,
+    /// When its producer wants it to be told.
+    pub appointment: Option<Appointment>,
 }
 
 impl Ask {
@@ -45,7 +50,8 @@ impl Ask {
     #[must_use]
     pub fn new(channel: ChannelKind) -> Self {
         let policy = Policy::default();
-        Self { channel, lane: Priority::Normal, is_marketing: false, policy, pace: None }
+        let lane = Priority::Normal;
+        Self { channel, lane, is_marketing: false, policy, pace: None, appointment: None }
     }
 
     #[must_use]
@@ -133,12 +139,15 @@ pub struct Person {
     pub choice: Option<Choice>,
     pub caps: Caps,
     pub used: Used,
+    /// When its appointment is on this person's clock; 0 if there is none.
+    pub from: Millis,
 }
 
 /// Somebody who has said nothing and got nothing.
 impl Default for Person {
     fn default() -> Self {
-        Self { profile: Some(Profile::default()), choice: None, caps: Caps::default(), used: Used::default() }
+        let profile = Some(Profile::default());
+        Self { profile, choice: None, caps: Caps::default(), used: Used::default(), from: Millis(0) }
     }
 }
 
@@ -149,14 +158,16 @@ pub fn decide(ask: &Ask, person: &Person, clocks: &mut Clocks) -> Verdict {
         return Verdict::Defer { until: None, reason: Reason::ProfileUnresolved };
     };
     let choice = person.choice.as_ref().unwrap_or(&ask.policy.usual);
-    if let Some(objection) = consent::check(ask, profile).or_else(|| preference::check(ask, profile, choice))
-    {
+    let now = clocks.now();
+    let objection = consent::check(ask, profile)
+        .or_else(|| preference::check(ask, profile, choice))
+        .or_else(|| appointment::check(ask, person, now));
+    if let Some(objection) = objection {
         return objection;
     }
     if ask.is_critical() {
         return Verdict::Allow;
     }
-    let now = clocks.now();
     let local = clocks.local(profile.zone);
     quiet_hours::check(ask, profile, local)
         .or_else(|| frequency::check(ask, person, When::new(now, local)))

@@ -9,6 +9,7 @@ mod random;
 use super::*;
 use crate::ids::Millis;
 use crate::quiet::{Days, Times, Window};
+use crate::schedule::SendAtLocal;
 use crate::zone::ZoneNo;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
@@ -64,6 +65,17 @@ struct Message {
     usual: Category,
     /// (burst, seconds)
     pace: Option<(i64, i64)>,
+    /// When it was accepted, so many seconds ago, and for which time of its recipients.
+    accepted_ago: i64,
+    wish: Option<TimeWish>,
+}
+
+#[derive(Clone, Debug)]
+enum TimeWish {
+    /// Minutes after it was accepted, on a clock that shows UTC, there and then.
+    On(i64),
+    Next((i8, i8)),
+    OffPeak(Night),
 }
 
 /// What is right: a word, and the second until which it waits.
@@ -78,11 +90,8 @@ fn judge(message: &Message, person: &Somebody, now: i64) -> (String, Option<i64>
     if said(&message.blocked) {
         return plain("suppress channel_blocked");
     }
-    if message.critical {
-        return plain("allow");
-    }
     let category = person.category.as_ref().unwrap_or(&message.usual);
-    if !said(&message.mandatory) {
+    if !message.critical && !said(&message.mandatory) {
         if !person.enabled {
             return plain("suppress global_off");
         }
@@ -95,6 +104,12 @@ fn judge(message: &Message, person: &Somebody, now: i64) -> (String, Option<i64>
         if category.channels.is_none() && said(&person.switched_off) {
             return plain("suppress channel_off");
         }
+    }
+    if let Some((word, until)) = is_early(message, person.zone, now) {
+        return (word.to_owned(), Some(until));
+    }
+    if message.critical {
+        return plain("allow");
     }
     if let (Some(night), true) = (&person.quiet, message.channel != "inApp") {
         let Some(zone) = person.zone else { return plain("defer quiet_hours_no_zone") };
@@ -130,6 +145,39 @@ fn wakes(night: &Night, zone: &str, now: i64) -> Option<i64> {
         });
         ends.take(7).last()
     })
+}
+
+/// The minute that was wished for, if it lies ahead.
+fn is_early(message: &Message, zone: Option<&str>, now: i64) -> Option<(&'static str, i64)> {
+    let zone = rules(zone.unwrap_or("UTC"));
+    let accepted = now - message.accepted_ago;
+    let minutes = |from: i64| (from.div_euclid(60) + 1..).map(|minute| minute * 60);
+    let (word, until) = match message.wish.as_ref()? {
+        TimeWish::On(after) => {
+            let named = local(&TimeZone::UTC, wished(accepted, *after)).datetime();
+            let a_day_before = minutes(wished(accepted, *after) - 86_400);
+            let comes = a_day_before.take(3 * 1_440).find(|minute| local(&zone, *minute).datetime() >= named);
+            ("defer local_time", comes?)
+        }
+        TimeWish::Next(time) => {
+            let is_it = |minute: &i64| {
+                let shown = local(&zone, *minute);
+                (shown.hour(), shown.minute()) == *time
+            };
+            ("defer local_time", minutes(accepted).take(2 * 1_440).find(is_it)?)
+        }
+        TimeWish::OffPeak(night) if is_quiet(night, &local(&zone, now)) => return None,
+        TimeWish::OffPeak(night) => {
+            let is_it = |minute: &i64| is_quiet(night, &local(&zone, *minute));
+            ("defer off_peak", minutes(now).take(8 * 1_440).find(is_it)?)
+        }
+    };
+    (until > now).then_some((word, until))
+}
+
+/// A whole minute so long after something was accepted.
+fn wished(accepted: i64, after: i64) -> i64 {
+    (accepted.div_euclid(60) + after) * 60
 }
 
 fn is_quiet(night: &Night, shown: &Zoned) -> bool {
@@ -174,10 +222,15 @@ fn local(zone: &TimeZone, second: i64) -> Zoned {
 
 /// What the gates say, in the same words.
 fn answer(message: &Message, person: &Somebody, now: i64) -> (String, Option<i64>) {
-    let ask = ask(message);
+    let ask = ask(message, now);
     let mut clocks = Clocks::at(millis(now));
     let second = |until: Millis| i64::try_from(until.0 / 1_000).expect("a time of these years");
-    match decide(&ask, &gated(person, &ask), &mut clocks) {
+    let mut person = gated(person, &ask);
+    let zone = person.profile.map_or(ZoneNo::NONE, |profile| profile.zone);
+    let accepted = millis(now - message.accepted_ago);
+    let slot = ask.appointment.map(|wish| wish.slot(zone, accepted, Millis(u64::MAX), millis(now)));
+    person.from = slot.map_or(Millis(0), |slot| slot.from);
+    match decide(&ask, &person, &mut clocks) {
         Verdict::Allow => ("allow".to_owned(), None),
         Verdict::Suppress(reason) => (format!("suppress {}", reason.word()), None),
         Verdict::Defer { until, reason } => (format!("defer {}", reason.word()), until.map(second)),
@@ -185,7 +238,16 @@ fn answer(message: &Message, person: &Somebody, now: i64) -> (String, Option<i64
     }
 }
 
-fn ask(message: &Message) -> Ask {
+fn ask(message: &Message, now: i64) -> Ask {
+    let clock = |(hour, minute): (i8, i8)| format!("{hour:02}:{minute:02}");
+    let appointment = message.wish.as_ref().map(|wish| match wish {
+        TimeWish::On(after) => {
+            let named = local(&TimeZone::UTC, wished(now - message.accepted_ago, *after));
+            SendAtLocal::parse(&named.strftime("%Y-%m-%dT%H:%M").to_string()).map(Appointment::At)
+        }
+        TimeWish::Next(time) => SendAtLocal::parse(&clock(*time)).map(Appointment::At),
+        TimeWish::OffPeak(night) => window(night).map(Appointment::OffPeak),
+    });
     Ask {
         channel: ChannelKind::parse(message.channel).expect("a channel"),
         lane: if message.critical { Priority::Critical } else { Priority::Low },
@@ -200,6 +262,7 @@ fn ask(message: &Message) -> Ask {
             burst: u16::try_from(burst).expect("small"),
             refill_seconds: u32::try_from(seconds).expect("small"),
         }),
+        appointment: appointment.map(|wish| wish.expect("an appointment")),
     }
 }
 
@@ -228,6 +291,7 @@ fn gated(person: &Somebody, ask: &Ask) -> Person {
         choice: person.category.as_ref().map(choice),
         caps: Caps { per_hour: cap(person.max_per_hour), per_day: cap(person.max_per_day) },
         used,
+        from: Millis(0),
     }
 }
 
@@ -260,7 +324,7 @@ fn millis(second: i64) -> Millis {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-    // proves: PRF-01..04, PRF-07, QH-01..05, DEL-18, DEL-21
+    // proves: PRF-01..04, PRF-07, QH-01..05, DEL-18, DEL-21, SCH-01, SCH-02
     #[test]
     fn the_cascade_agrees_with_the_model(
         message in a_message(),
@@ -299,6 +363,8 @@ fn every_answer_comes_up() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let expected = [
         "allow",
+        "defer local_time",
+        "defer off_peak",
         "defer quiet_hours",
         "defer quiet_hours_no_zone",
         "fold daily_digest",

@@ -39,11 +39,15 @@ pub enum Reason {
     FrequencyCapped = 9,
     /// What the user wants cannot be read.
     ProfileUnresolved = 10,
+    /// It is to be told at a time that the user's clock has not shown yet.
+    LocalTime = 11,
+    /// It is to be told at certain hours of the user's day only.
+    OffPeak = 12,
 }
 
 impl Reason {
     /// In the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::NoConsent,
         Self::ChannelBlocked,
         Self::GlobalOff,
@@ -54,6 +58,8 @@ impl Reason {
         Self::QuietHoursNoZone,
         Self::FrequencyCapped,
         Self::ProfileUnresolved,
+        Self::LocalTime,
+        Self::OffPeak,
     ];
 
     /// As status, explain and metrics say it.
@@ -70,6 +76,8 @@ impl Reason {
             Self::QuietHoursNoZone => "quiet_hours_no_zone",
             Self::FrequencyCapped => "frequency_capped",
             Self::ProfileUnresolved => "profile_unresolved",
+            Self::LocalTime => "local_time",
+            Self::OffPeak => "off_peak",
         }
     }
 
@@ -134,13 +142,15 @@ mod tests {
             "quiet_hours_no_zone",
             "frequency_capped",
             "profile_unresolved",
+            "local_time",
+            "off_peak",
         ];
         assert_eq!(words.len(), Reason::ALL.len());
         for (number, word) in (1..).zip(words) {
             assert_eq!(Reason::from_stored(number), Reason::parse(word), "{word}");
             assert_eq!(Reason::parse(word).map(|reason| reason as u8), Some(number));
         }
-        assert_eq!((Reason::from_stored(0), Reason::from_stored(11), Reason::parse("")), (None, None, None));
+        assert_eq!((Reason::from_stored(0), Reason::from_stored(13), Reason::parse("")), (None, None, None));
         for (number, word) in (1..).zip(["frequency_capped", "daily_digest", "weekly_digest"]) {
             assert_eq!(Fold::from_stored(number).map(Fold::word), Some(word));
         }

@@ -6,20 +6,22 @@
 //! Everything here is about wall time and follows the one sentence of `wall`: skipped times come when the clock is put
 //! forward, repeated times count once. Who has no zone has UTC: late or early by some hours is better than never.
 
+mod appointment;
 mod cron;
 mod field;
 mod off_peak;
 
+pub use appointment::{Appointment, Slot};
 pub use cron::{Cron, CronFault};
 pub use field::{Field, FieldFault};
 pub use off_peak::off_peak_from;
 
 use crate::digest::Calendar;
-use crate::ids::Millis;
 use crate::quiet::Days;
-use crate::wall::{Wall, first_instant, parse_minute};
-use crate::zone::ZoneNo;
-use jiff::civil::DateTime;
+use crate::wall::{Wall, parse_minute, show_minute};
+use jiff::ToSpan;
+use jiff::civil::{DateTime, date};
+use std::fmt;
 
 /// `sendAtLocal`: a time on the recipient's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,13 +44,17 @@ impl SendAtLocal {
         let midnight: DateTime = date.parse().ok().filter(|_| is_plain)?;
         Some(Self::On(Wall::of(day_of(midnight), i64::from(minute))))
     }
+}
 
-    /// What has passed already in the recipient's zone is due now.
-    #[must_use]
-    pub fn due(self, zone: ZoneNo, now: Millis) -> Millis {
+/// As it is written in requests.
+impl fmt::Display for SendAtLocal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::On(wall) => first_instant(zone.or_utc(), wall).map_or(now, |due| due.max(now)),
-            Self::Next(calendar) => calendar.next_after(zone, now),
+            Self::On(wall) => {
+                let day = date(1970, 1, 1).saturating_add(wall.day().days());
+                write!(f, "{day}T{}", show_minute(wall.minute()))
+            }
+            Self::Next(calendar) => write!(f, "{}", show_minute(calendar.minute())),
         }
     }
 }
@@ -62,6 +68,8 @@ fn day_of(midnight: DateTime) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Millis;
+    use crate::zone::ZoneNo;
 
     fn millis(utc: &str) -> Millis {
         let timestamp: jiff::Timestamp = format!("{utc}:00Z").parse().expect("a time");
@@ -73,13 +81,15 @@ mod tests {
     fn everybody_gets_it_at_their_own_time() {
         let check = |text: &str, zone: &str, now: &str, due: &str| {
             let local = SendAtLocal::parse(text).expect("a local time");
+            assert_eq!(local.to_string(), text);
             let zone = ZoneNo::find(zone).unwrap_or(ZoneNo::NONE);
-            assert_eq!(local.due(zone, millis(now)), millis(due), "{text} {zone:?}");
+            let slot = Appointment::At(local).slot(zone, millis(now), Millis(u64::MAX), millis(now));
+            assert_eq!(slot.from, millis(due), "{text} {zone:?}");
         };
         check("2026-12-24T18:00", "Asia/Tokyo", "2026-12-01T00:00", "2026-12-24T09:00");
         check("2026-12-24T18:00", "America/New_York", "2026-12-01T00:00", "2026-12-24T23:00");
         check("2026-12-24T18:00", "nowhere", "2026-12-01T00:00", "2026-12-24T18:00");
-        check("2026-12-24T18:00", "Asia/Tokyo", "2026-12-24T12:00", "2026-12-24T12:00"); // passed: now
+        check("2026-12-24T18:00", "Asia/Tokyo", "2026-12-24T12:00", "2026-12-24T09:00"); // passed: at once
         check("2026-03-29T02:30", "Europe/Berlin", "2026-03-01T00:00", "2026-03-29T01:00");
         check("2026-10-25T02:30", "Europe/Berlin", "2026-03-01T00:00", "2026-10-25T00:30");
         check("18:00", "Asia/Tokyo", "2026-12-01T00:00", "2026-12-01T09:00");

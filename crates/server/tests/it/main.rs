@@ -5,6 +5,7 @@ mod world;
 
 mod actors;
 mod alerts;
+mod appointments;
 mod audit;
 mod audit_of_user;
 mod auth;

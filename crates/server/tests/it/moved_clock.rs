@@ -31,14 +31,24 @@ impl MovedClock {
 
 /// Starts a server at this time, with a stub that writes down what arrives.
 pub fn start_at(post: &Post, time: &str, environment: &[(&str, &str)]) -> (Server, MovedClock) {
+    let started = try_start_at(post, time, environment);
+    started.unwrap_or_else(|banner| panic!("the server did not start: {banner:?}"))
+}
+
+/// Or what the server said before it died.
+pub fn try_start_at(
+    post: &Post,
+    time: &str,
+    environment: &[(&str, &str)],
+) -> Result<(Server, MovedClock), Vec<String>> {
     let socket = post.directory.path("clock");
     let mut all = vec![("FANTAIL_TEST_CLOCK", time)];
     all.extend_from_slice(environment);
-    let started = post.try_start_with(&["--clock", socket.to_str().expect("a path")], &all);
-    let server = started.unwrap_or_else(|banner| panic!("the server did not start: {banner:?}"));
-    let to = UnixStream::connect(&socket).expect("the server listens before it is ready");
+    let server = post.try_start_with(&["--clock", socket.to_str().expect("a path")], &all)?;
+    // It listens there before it is ready.
+    let to = UnixStream::connect(&socket).map_err(|failed| vec![failed.to_string()])?;
     let answers = BufReader::new(to.try_clone().expect("a second handle"));
-    (server, MovedClock { to, answers })
+    Ok((server, MovedClock { to, answers }))
 }
 
 #[test]

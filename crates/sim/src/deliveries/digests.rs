@@ -77,7 +77,7 @@ impl Deliveries {
         };
         let channels = ChannelSet::EMPTY.with(window.channel);
         let chain = fantail_rules::chain::Chain::NONE;
-        let terms = Terms { expires_at: digested.expires_at, chain, ..window.terms };
+        let terms = Terms { expires_at: digested.expires_at, appointment: None, chain, ..window.terms };
         let state = self.shard(shard);
         state.arrive(digested.tenant, event, Some(Leaving { channels, terms }), vec![window.user]);
         let before = state.digests.insert((digested.tenant, event), window.events);

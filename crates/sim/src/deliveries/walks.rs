@@ -161,7 +161,9 @@ impl Shard {
             walk.is_over = true;
             walk.has_expired = leaving.is_none_or(|leaving| at >= leaving.terms.expires_at);
         }
-        let is_shown = leaving.is_some_and(|leaving| leaving.channels.contains(ChannelKind::InApp));
+        let is_shown = leaving.is_some_and(|leaving| {
+            leaving.channels.contains(ChannelKind::InApp) && leaving.terms.appointment.is_none()
+        });
         let shown = members.iter().filter(|user| unshown.binary_search(user).is_err()).count() as u64;
         if is_shown && shown > 0 {
             walk.entries += shown;

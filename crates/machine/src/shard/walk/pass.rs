@@ -129,7 +129,7 @@ fn hides(
         return Ok(vec![Some(intend::NO_ENDPOINT); users.len()]);
     }
     let inbox = WorkId { tenant, arrival, channel: ChannelKind::InApp };
-    Gate::new(view, inbox, row.delivery.terms, known)?.hides(users)
+    Gate::new(view, inbox, (row.event, row.delivery.terms), known)?.hides(users)
 }
 
 /// Who of these can be told by some channel or has it shown, and why the others cannot.
@@ -143,7 +143,7 @@ fn wanted(
 ) -> Result<(Vec<UserNo>, Skipped), TablesError> {
     let mut reasons = hidden.to_vec();
     for work in row.works(tenant, arrival) {
-        let asked = Gate::new(view, work, row.delivery.terms, known)?.ask(users)?;
+        let asked = Gate::new(view, work, (row.event, row.delivery.terms), known)?.ask(users)?;
         for (reason, asked) in reasons.iter_mut().zip(asked) {
             if asked.devices.is_empty() || reason.is_none() {
                 continue;
@@ -181,7 +181,7 @@ pub fn survey(
     }
     for work in row.works(tenant, nowhere) {
         let (mut told, mut reasons) = (0, BTreeMap::new());
-        for asked in Gate::new(view, work, row.delivery.terms, known)?.ask(users)? {
+        for asked in Gate::new(view, work, (row.event, row.delivery.terms), known)?.ask(users)? {
             let reason = match (asked.devices.is_empty(), asked.decision.step) {
                 (true, _) => intend::NO_ENDPOINT,
                 (false, Step::Suppress) => asked.decision.code,

@@ -1,6 +1,6 @@
 //! Random users, messages and times, with what matters to the gates often enough.
 
-use super::{CHANNELS, Category, FROM, Message, Night, SECONDS, Somebody, ZONES};
+use super::{CHANNELS, Category, FROM, Message, Night, SECONDS, Somebody, TimeWish, ZONES};
 use proptest::prelude::*;
 
 fn some_channels() -> impl Strategy<Value = Vec<&'static str>> {
@@ -56,18 +56,32 @@ pub fn a_message() -> impl Strategy<Value = Message> {
     let flags = (proptest::bool::weighted(0.2), any::<bool>(), any::<bool>());
     let few = || proptest::sample::subsequence(CHANNELS.to_vec(), 0..=1);
     let pace = proptest::option::of((1i64..5, 1i64..20_000));
-    (channel, flags, few(), few(), a_category(), pace).prop_map(
-        |(channel, (critical, marketing, collects_overflow), mandatory, blocked, usual, pace)| Message {
-            channel,
-            critical,
-            marketing,
-            mandatory,
-            blocked,
-            collects_overflow,
-            usual,
-            pace,
+    let wish = (0i64..2 * 86_400, proptest::option::weighted(0.3, a_time_wish()));
+    (channel, flags, few(), few(), a_category(), pace, wish).prop_map(
+        |(channel, (critical, marketing, collects_overflow), mandatory, blocked, usual, pace, wish)| {
+            Message {
+                channel,
+                critical,
+                marketing,
+                mandatory,
+                blocked,
+                collects_overflow,
+                usual,
+                pace,
+                accepted_ago: wish.0,
+                wish: wish.1,
+            }
         },
     )
+}
+
+fn a_time_wish() -> impl Strategy<Value = TimeWish> {
+    let time = (0i8..24, proptest::sample::select(vec![0i8, 1, 30, 59]));
+    prop_oneof![
+        (-600i64..4 * 1_440).prop_map(TimeWish::On),
+        time.prop_map(TimeWish::Next),
+        a_night().prop_map(TimeWish::OffPeak),
+    ]
 }
 
 /// Half of them in a minute in which windows begin and end.
