@@ -148,6 +148,7 @@ fn decode_records(repetitions: u64) -> Result<()> {
         is_late: false,
         delivery: None,
         members: (0..100).map(|at| UserNo(at * 1_009)).collect(),
+        unwanted: Vec::new(),
     };
     let record = ShardRecord::Given(given);
     let record = Stamped { at: Millis(1_700_000_000_000), by: Actor::System, record };

@@ -134,9 +134,11 @@ fn with_inbox<T>(
     read: impl FnOnce(&UserInbox<'_>) -> Result<T, TablesError>,
 ) -> Result<T, Refusal> {
     let now = core.ports.clock.wall();
+    let said = core.control.now();
     core.read(PartitionId::Shard(shard), |view| {
         let pages = ShardPages { known: &core.known, shard };
-        read(&UserInbox::open(view.tables(), view.inbox(), &pages, tenant, user, now)?)
+        let reader = (tenant, user);
+        read(&UserInbox::open(view.tables(), view.inbox(), &pages, reader, &said.policies, now)?)
     })
 }
 

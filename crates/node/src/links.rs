@@ -37,6 +37,8 @@ pub struct Followed {
     /// Of the profile.
     pub locale: String,
     pub zone: ZoneNo,
+    /// Those that the tenant says something about, by name.
+    pub categories: Vec<String>,
     tenant: TenantId,
     lookup: Lookup,
 }
@@ -81,7 +83,8 @@ impl Node {
         // A user who has gone may have left the key behind for a moment.
         let (Some(profile), row) = found else { return Ok(None) };
         let (lookup, locale, zone) = (profile.lookup, profile.locale, profile.zone);
-        Ok(Some(Followed { link, row, locale, zone, tenant, lookup }))
+        let categories = self.categories(tenant)?.into_iter().map(|(name, _)| name).collect();
+        Ok(Some(Followed { link, row, locale, zone, categories, tenant, lookup }))
     }
 
     /// The recipient changes what it wants, from what `followed` shows. Again after a conflict: follow the link anew.

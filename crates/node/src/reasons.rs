@@ -202,7 +202,7 @@ fn known(code: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fantail_machine::records::delivery::Counted;
+    use fantail_machine::records::delivery::{Consents, Counted};
     use fantail_machine::tables::ledger::ParcelId;
     use fantail_rules::gates::Reason;
     use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
@@ -221,8 +221,9 @@ mod tests {
             first: UserNo(0),
         };
         let positions = (0..).take(standings.len()).collect();
-        let counted = Counted::nothing();
-        ShardRecord::Wake(Wake { parcel, round: 2, due: Millis(1), positions, verdicts: words, counted })
+        let (counted, consents) = (Counted::nothing(), Consents::nothing());
+        let due = Millis(1);
+        ShardRecord::Wake(Wake { parcel, round: 2, due, positions, verdicts: words, counted, consents })
     }
 
     // proves: OBS-03, PRF-04

@@ -34,6 +34,7 @@ pub mod endpoint;
 pub mod nameless;
 pub mod suppression;
 
+pub mod visibility;
 pub mod wall;
 pub mod zone;
 

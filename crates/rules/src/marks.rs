@@ -7,6 +7,7 @@
 //! the old contribution out and puts the new one in.
 
 use crate::ids::{Arrival, Millis};
+use crate::visibility::Turns;
 
 /// What can be done to an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +94,8 @@ pub struct Marks {
     pub unread_flags: u64,
     /// Hidden until then; at most `SNOOZED_MAX`.
     pub snoozed: Vec<(Arrival, Millis)>,
+    /// What the user wants to see at all.
+    pub turns: Turns,
 }
 
 /// What one entry adds to a count beyond what the watermarks say.

@@ -213,6 +213,8 @@ pub enum Call {
     },
     DeleteUser {
         who: Who,
+        /// From everything that is kept, too.
+        erases: bool,
     },
     /// An upsert and a deletion of one user at the same time.
     Duel {

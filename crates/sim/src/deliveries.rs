@@ -10,6 +10,7 @@ mod fold;
 mod schedule;
 mod walks;
 
+use fantail_machine::records::erasure::{Erasure, Step};
 use fantail_machine::records::front::{Delivery as Leaving, FrontRecord};
 use fantail_machine::tables::ledger::ParcelId;
 use fantail_machine::tables::window::WindowNo;
@@ -151,6 +152,8 @@ pub struct Deliveries {
     pub nameless: BTreeSet<(TenantId, Lookup)>,
     /// Steps of walks.
     steps: u64,
+    /// Whether they are over.
+    erasures: BTreeMap<(TenantId, Ulid), bool>,
 }
 
 /// What starts in order: a device by one channel in one lane.
@@ -161,8 +164,13 @@ impl Deliveries {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.schedule.is_empty()
+            && self.erasures.values().all(|is_done| *is_done)
             && self.shards.values().all(|shard| shard.works.is_empty() && !shard.is_walking())
             && self.all.values().all(|delivery| delivery.state.is_terminal())
+    }
+
+    fn erasure(&mut self, erasure: &Erasure) {
+        self.erasures.insert((erasure.tenant, erasure.erasure), erasure.step == Step::Done);
     }
 
     /// Some of what has not ended.

@@ -38,7 +38,7 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             let asks = users.iter().map(|(user, attribute)| user_ask(*user, *attribute)).collect();
             Answer::Users(node.put_users(tenant, asks).await)
         }
-        Call::DeleteUser { who } => Answer::Deleted(node.delete_user(who.tenant, &who.name()).await),
+        Call::DeleteUser { who, erases } => Answer::Deleted(delete(&node, who, erases).await),
         Call::Duel { who, attribute, delete_first } => duel(&node, who, attribute, delete_first).await,
         Call::Edit { tenant, change, edges } => {
             let ask = |(user, list): &(u16, List)| EdgeAsk { user: user_name(*user), list: list.ask() };
@@ -107,6 +107,13 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
         }
         Call::Walk { who, limit } => Answer::Walked(walk(&node, who, limit, &tasks, &clock).await),
     }
+}
+
+async fn delete(node: &Node, who: Who, erases: bool) -> Result<(), Refusal> {
+    if erases {
+        return node.erase(who.tenant, &who.name()).await.map(drop);
+    }
+    node.delete_user(who.tenant, &who.name()).await
 }
 
 /// Those by template are rendered with what the node has stored.

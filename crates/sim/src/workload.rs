@@ -155,7 +155,7 @@ impl Workload {
             3 => self.edit(),
             4 => self.move_crowd(),
             5 => self.put(),
-            6 => Call::DeleteUser { who: self.anybody() },
+            6 => Call::DeleteUser { who: self.anybody(), erases: self.chance.percent(50) },
             7 => {
                 let (who, attribute) = (self.anybody(), self.next_attribute());
                 Call::Duel { who, attribute, delete_first: self.chance.percent(60) }

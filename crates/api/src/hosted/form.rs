@@ -17,8 +17,8 @@ pub const BYTES_MAX: usize = 64 << 10;
 const FIELDS_MAX: usize = 512;
 
 /// The channels that a page has a switch for.
-pub const CHANNELS: [ChannelKind; 4] =
-    [ChannelKind::Push, ChannelKind::Email, ChannelKind::Sms, ChannelKind::Webhook];
+pub const CHANNELS: [ChannelKind; 5] =
+    [ChannelKind::InApp, ChannelKind::Push, ChannelKind::Email, ChannelKind::Sms, ChannelKind::Webhook];
 
 /// Names and values, in the order of the form.
 #[derive(Debug)]
@@ -88,13 +88,14 @@ impl Form {
     }
 }
 
-/// The categories that a page has switches for: those that something was said about, and that of the link.
+/// The categories that a page has switches for: those that the user said something about, that of the link, and those of
+/// the tenant, as many as a user may speak of.
 pub fn shown_categories(followed: &Followed) -> BTreeMap<String, CategoryChoice> {
     let mut shown = followed.row.preferences.categories.clone();
-    if let Some(name) = &followed.link.category
-        && shown.len() < CATEGORY_CHOICES_MAX
-    {
-        shown.entry(name.clone()).or_default();
+    for name in followed.link.category.iter().chain(&followed.categories) {
+        if shown.len() < CATEGORY_CHOICES_MAX {
+            shown.entry(name.clone()).or_default();
+        }
     }
     shown
 }

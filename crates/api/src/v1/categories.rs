@@ -81,6 +81,9 @@ fn read(wanted: &CategoryPolicy, faults: &mut Faults) -> policy::CategoryPolicy 
     if mandatory.iter().any(|kind| blocked.contains(kind)) {
         faults.add(root.key("blockedChannels"), "must not have a channel that is mandatory");
     }
+    if blocked.contains(ChannelKind::InApp) {
+        faults.add(root.key("blockedChannels"), "must not have inApp: what was accepted can be looked at");
+    }
     policy::CategoryPolicy {
         mandatory,
         blocked,

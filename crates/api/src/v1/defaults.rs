@@ -8,8 +8,10 @@ use crate::v1::preferences::{MERGES_MAX, merged, shown};
 use fantail_node::ask::Refusal;
 use fantail_node::ask::templates::Expect;
 use fantail_node::policies::DefaultsRow;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
 use fantail_rules::policy::Defaults;
+use fantail_rules::preference::Switch;
 use fantail_wire::category::DefaultPreferences;
 use serde_json::{Map, Value};
 
@@ -28,6 +30,9 @@ pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
             return Err(Refusal::PolicyConflict { current: Some(row.version) }.into());
         }
         let preferences = merged(&shown(&row.defaults.preferences), &patch)?;
+        if preferences.channels.of(ChannelKind::InApp) != Switch::NotSaid {
+            return Err(Problem::field("/channels/inApp", "only a user can switch the inbox off"));
+        }
         let seen = current.map_or(Expect::Absent, Expect::Version);
         match call.node.set_defaults(tenant, seen, Defaults { preferences }).await {
             Ok(row) => return Ok(reply(&row)),

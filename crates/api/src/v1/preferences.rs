@@ -146,8 +146,8 @@ fn read(wanted: &Preferences, faults: &mut Faults) -> preference::Preferences {
         let kind = channel_of(*channel);
         let (all, kind_name) = (root.key("channels"), kind.name());
         let at = all.key(kind_name);
-        if kind == ChannelKind::InApp {
-            faults.add(at, "the inbox has no switch: it interrupts nobody");
+        if kind == ChannelKind::InApp && frequency.is_some() {
+            faults.add(at.key("frequency"), "the inbox interrupts nobody: there is nothing to limit");
         }
         channels = channels.with(kind, Switch::of(*enabled));
         let limit = frequency.as_ref().map(|frequency| read_limit(frequency, at.key("frequency"), faults));
@@ -382,7 +382,6 @@ mod tests {
             ),
             Err(&["/quietHours/start", "/quietHours/end", "/quietHours/days", "/quietHours/timezone"]),
         );
-        check(json!({}), json!({"channels": {"inApp": {"enabled": false}}}), Err(&["/channels/inApp"]));
         check(json!({}), json!({"categories": {"": {"enabled": false}}}), Err(&["/categories/"]));
         let limit = |frequency: Value| json!({"channels": {"sms": {"frequency": frequency}}});
         check(limit(json!({"maxPerHour": 2})), limit(json!({"maxPerHour": null})), Ok(json!({})));
@@ -408,5 +407,13 @@ mod tests {
         let many: Map<String, Value> =
             (0..65).map(|no| (format!("c{no}"), json!({"enabled": true}))).collect();
         check(json!({}), json!({"categories": many}), Err(&["/categories"]));
+    }
+    // proves: INB-14
+    #[test]
+    fn the_inbox_has_a_switch_and_no_limit() {
+        let inbox = json!({"channels": {"inApp": {"enabled": false}}});
+        check(json!({}), inbox.clone(), Ok(inbox));
+        let limited = json!({"channels": {"inApp": {"frequency": {"maxPerHour": 1}}}});
+        check(json!({}), limited, Err(&["/channels/inApp/frequency"]));
     }
 }

@@ -1,7 +1,8 @@
 //! What one user wants, as far as gates ask for it of everybody.
 //!
 //! ```text
-//! profile: u64 little-endian (see `rules::gates::Profile`); revision: u32; categories: u16; flags: u16
+//! profile: u64 little-endian (see `rules::gates::Profile`); consented: u32; categories: u16; flags: u16
+//! consented  = the revision of what the user said last about consent, on whichever channel
 //! categories = the bits of those about which something was said; what it was is in the user's row
 //! flags      = bit 0: the zone was said with the window, and is not that of the profile;
 //!              bit 1: something may wait at a gate until the user wants something else;
@@ -27,7 +28,7 @@ const SAID_QUIET: u16 = 1 << 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Respect {
     word: u64,
-    revision: u32,
+    consented: u32,
     categories: u16,
     flags: u16,
 }
@@ -53,7 +54,7 @@ impl Respect {
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         Self {
             word: profile.to_word(),
-            revision: row.revision,
+            consented: row.consents.iter().map(|one| one.revision).max().unwrap_or_default(),
             categories: preferences.categories.keys().fold(0, |all, name| all | CategoryId::of(name).bit()),
             flags: flag(own_zone.is_some(), OWN_ZONE)
                 | u16::from(preferences.channels.on().bits()) << ON_AT
@@ -109,15 +110,15 @@ impl Respect {
         Self { flags, ..self }
     }
 
-    /// Of the user's latest change.
+    /// The revision of what the user said last about consent; 0 if that was nothing.
     #[must_use]
-    pub fn revision(&self) -> u32 {
-        self.revision
+    pub fn consented(&self) -> u32 {
+        self.consented
     }
 
     pub(super) fn write(&self, to: &mut [u8]) {
         to[0..8].copy_from_slice(&self.word.to_le_bytes());
-        to[8..12].copy_from_slice(&self.revision.to_le_bytes());
+        to[8..12].copy_from_slice(&self.consented.to_le_bytes());
         to[12..14].copy_from_slice(&self.categories.to_le_bytes());
         to[14..WIDTH].copy_from_slice(&self.flags.to_le_bytes());
     }
@@ -128,7 +129,7 @@ impl Respect {
         let u16_at = |at: usize| u16::from_le_bytes([from[at], from[at + 1]]);
         Self {
             word: u64::from_le_bytes(word),
-            revision: u32::from(u16_at(8)) | u32::from(u16_at(10)) << 16,
+            consented: u32::from(u16_at(8)) | u32::from(u16_at(10)) << 16,
             categories: u16_at(12),
             flags: u16_at(14),
         }
@@ -157,9 +158,9 @@ mod tests {
             Switches::default().with(ChannelKind::Email, Switch::Off).with(ChannelKind::Sms, Switch::On);
         let choice = CategoryChoice { switch: Switch::Off, ..CategoryChoice::default() };
         let categories = [("likes".to_owned(), choice)].into_iter().collect();
-        let consent = |channel, is_granted| Consenting {
+        let consent = |channel, revision, is_granted| Consenting {
             channel,
-            revision: 3,
+            revision,
             consent: respect::Consent {
                 is_granted,
                 given: Millis(1),
@@ -176,7 +177,10 @@ mod tests {
                 categories,
                 ..Preferences::default()
             },
-            consents: vec![consent(ChannelKind::Push, true), consent(ChannelKind::Sms, false)],
+            consents: vec![
+                consent(ChannelKind::Push, 0x0102_0303, true),
+                consent(ChannelKind::Sms, 3, false),
+            ],
         }
     }
 
@@ -203,7 +207,10 @@ mod tests {
             assert_eq!((profile.quiet, profile.zone), expected);
             let moved = read.with_profile_zone(tokyo).profile().expect("it was just written");
             assert_eq!(moved, Profile { zone: tokyo, ..profile }, "{quiet:?}");
-            assert_eq!((profile.global_off, profile.has_choices, read.revision()), (true, true, 0x0102_0304));
+            assert_eq!(
+                (profile.global_off, profile.has_choices, read.consented()),
+                (true, true, 0x0102_0303)
+            );
             assert_eq!(profile.channels_off, [ChannelKind::Email].into_iter().collect());
             let consents = ChannelKind::ALL.map(|kind| profile.consents.of(kind));
             use Consent::{Granted, NotSaid, Withdrawn};

@@ -7,6 +7,7 @@ use crate::codec::Malformed;
 use crate::records::Stamped;
 use crate::records::front::{Audience, Delivery, FrontRecord, Steer};
 use crate::records::walk::Walk;
+use crate::tables::taken::About;
 use fantail_rules::ids::{ListId, Millis, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
@@ -25,6 +26,7 @@ pub enum Said {
         event: Ulid,
         list: ListId,
         tier: Tier,
+        about: About,
         delivery: Option<Delivery>,
         /// It was held back: its id is that of the time it was due at, and does not ascend with those around it.
         is_late: bool,
@@ -33,6 +35,7 @@ pub enum Said {
         tenant: TenantId,
         event: Ulid,
         members: Members,
+        about: About,
         delivery: Option<Delivery>,
         is_late: bool,
     },
@@ -67,18 +70,18 @@ pub enum Said {
 
 impl Said {
     fn of(
-        (tenant, event): (TenantId, Ulid),
+        (tenant, event, about): (TenantId, Ulid, About),
         delivery: Option<Delivery>,
         audience: &Audience,
         is_late: bool,
     ) -> Self {
         match audience {
             Audience::Listed { list, tier, .. } => {
-                Self::Listed { tenant, event, list: *list, tier: *tier, delivery, is_late }
+                Self::Listed { tenant, event, list: *list, tier: *tier, about, delivery, is_late }
             }
             Audience::Addressed(shards) => {
                 let members = Members(Arc::new(shards.clone()));
-                Self::Addressed { tenant, event, members, delivery, is_late }
+                Self::Addressed { tenant, event, members, about, delivery, is_late }
             }
             Audience::Walked(walk) => {
                 let walk = Arc::new((**walk).clone());
@@ -107,13 +110,15 @@ impl FrontFact {
         let said = match record {
             FrontRecord::Admitted(admitted) => match admitted.options.due {
                 None => {
-                    let event = (admitted.tenant, admitted.event);
+                    let about = About::of(&admitted.category, admitted.priority);
+                    let event = (admitted.tenant, admitted.event, about);
                     Said::of(event, admitted.delivery, &admitted.audience, false)
                 }
                 Some(due) => Said::Scheduled { due },
             },
             FrontRecord::Released(released) => {
-                Said::of((released.tenant, released.event), released.delivery, &released.audience, true)
+                let event = (released.tenant, released.event, released.about);
+                Said::of(event, released.delivery, &released.audience, true)
             }
             FrontRecord::Steered { tenant, event, steer } => {
                 Said::Steered { tenant: *tenant, event: *event, steer: *steer }

@@ -6,6 +6,7 @@
 use super::{FrontAnswer, Plan};
 use crate::Planned;
 use crate::records::front::{Audience, FrontRecord, Released};
+use crate::tables::taken::About;
 use crate::tables::{event, put, scheduled, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
@@ -30,6 +31,7 @@ pub(super) fn plan(view: &View<'_>, now: Millis) -> Result<Plan, TablesError> {
             tenant: held.tenant,
             event: held.event,
             due: held.due,
+            about: row.as_ref().map(|row| About::of(&row.category, row.priority)).unwrap_or_default(),
             delivery: row.and_then(|row| row.delivery),
             audience,
         }));

@@ -1,8 +1,8 @@
 //! Facts about deliveries: what may be sent, what came of it, what an operator or a provider said later.
 //!
 //! ```text
-//! 20 Intend   work, next: option user, unreached: varint, members, words of verdict, counted   the first round
-//! 21 Wake     parcel, round: varint, due, positions, words of verdict, counted           a later one
+//! 20 Intend   work, next: option user, unreached: varint, members, words of verdict, counted, consents   the first round
+//! 21 Wake     parcel, round: varint, due, positions, words of verdict, counted, consents           a later one
 //! 22 Outcome  parcel, round: varint, positions, words of standing, notes                 what came of it
 //! 23 Receipt  parcel, position: varint, standing, note                                   what was heard later
 //! 24 Redrive  parcel, positions, words of standing                                       what an operator wants
@@ -12,6 +12,7 @@
 //! work = tenant, arrival, channel: u8      parcel = work, first: user      positions = ascending
 //! verdict = standing = state: u8, retries: u8, resends: u8, due, code: text
 //! counted = positions, and if there are any words of (day: varint, pace: option (burst: varint, seconds: varint))
+//! consents = words of revision: varint, or none if all are 0
 //! ```
 //! A verdict is the standing that a member has from then on. All members of a parcel that went the same way cost one
 //! word, so an Intend takes the bytes of its members and little else.
@@ -36,6 +37,7 @@ pub struct Intend {
     pub members: Members,
     pub verdicts: Words<Standing>,
     pub counted: Counted,
+    pub consents: Consents,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +49,7 @@ pub struct Wake {
     pub positions: Vec<u16>,
     pub verdicts: Words<Standing>,
     pub counted: Counted,
+    pub consents: Consents,
 }
 
 /// What counts towards the limits of users: of each user who has one the first member that may be sent, if nothing of the
@@ -95,6 +98,45 @@ impl Counted {
             Ok(Self { positions, how })
         } else {
             Err(Malformed::Value("counted"))
+        }
+    }
+}
+
+/// The proof of consent of each member that may be sent: the revision of what its user had said last about consent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Consents(Words<u32>);
+
+impl Consents {
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self(Words::empty())
+    }
+
+    /// Of each member in turn; 0 if it is not sent, or its user never said anything.
+    #[must_use]
+    pub fn of(revisions: impl IntoIterator<Item = u32>) -> Self {
+        let mut words = Words::empty();
+        revisions.into_iter().for_each(|revision| words.push(revision));
+        if words.words.iter().all(|revision| *revision == 0) { Self::nothing() } else { Self(words) }
+    }
+
+    /// Of the members in their order, as many as there are.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().copied().chain(std::iter::repeat(0))
+    }
+
+    fn write(&self, w: &mut Writer) {
+        self.0.write(w, |w, revision| {
+            w.varint((*revision).into());
+        });
+    }
+
+    fn read(r: &mut Reader<'_>, count: usize) -> Result<Self, Malformed> {
+        let words = Words::read(r, Reader::u32)?;
+        match words.codes.len() {
+            0 => Ok(Self::nothing()),
+            some if some == count => Ok(Self(words)),
+            _ => Err(Malformed::Value("consents")),
         }
     }
 }
@@ -201,13 +243,15 @@ impl Intend {
         self.members.write(w);
         write_words(w, &self.verdicts);
         self.counted.write(w);
+        self.consents.write(w);
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (work, next, unreached) = (read_work(r)?, r.option(Reader::user)?, r.varint()?);
         let members = Members::read(r)?;
         let verdicts = read_words(r, members.count())?;
-        Ok(Self { work, next, unreached, members, verdicts, counted: Counted::read(r)? })
+        let (counted, consents) = (Counted::read(r)?, Consents::read(r, members.count())?);
+        Ok(Self { work, next, unreached, members, verdicts, counted, consents })
     }
 }
 
@@ -218,12 +262,14 @@ impl Wake {
         write_positions(w, &self.positions);
         write_words(w, &self.verdicts);
         self.counted.write(w);
+        self.consents.write(w);
     }
 
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (parcel, round, due, positions) = (read_parcel(r)?, r.u16()?, r.millis()?, read_positions(r)?);
         let verdicts = read_words(r, positions.len())?;
-        Ok(Self { parcel, round, due, positions, verdicts, counted: Counted::read(r)? })
+        let (counted, consents) = (Counted::read(r)?, Consents::read(r, positions.len())?);
+        Ok(Self { parcel, round, due, positions, verdicts, counted, consents })
     }
 }
 

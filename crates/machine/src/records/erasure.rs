@@ -62,11 +62,13 @@ pub enum Store {
     /// What the user alone was told.
     Content = 12,
     Key = 13,
+    /// Windows in which something was collected to be told together.
+    Digests = 14,
 }
 
 impl Store {
     /// In the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Profile,
         Self::Endpoints,
         Self::Preferences,
@@ -80,6 +82,7 @@ impl Store {
         Self::Attempts,
         Self::Content,
         Self::Key,
+        Self::Digests,
     ];
 
     #[must_use]
@@ -104,6 +107,7 @@ impl Store {
             Self::Attempts => "deliveryAttempts",
             Self::Content => "personalContent",
             Self::Key => "key",
+            Self::Digests => "digests",
         }
     }
 }

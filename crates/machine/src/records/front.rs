@@ -10,7 +10,7 @@
 //! 4 Forgotten  tenant, bucket: varint, keys: list of 16, events: list of ulid
 //! 5 Cancelled  tenant, event: ulid
 //! 6 Part       tenant, event: ulid, list of (shard: varint, user, content: sealed); its Admitted follows
-//! 7 Released   tenant, event: ulid, due, delivery: option, audience
+//! 7 Released   tenant, event: ulid, due, about (see `tables::taken`), delivery: option, audience
 //! 8 Steered    tenant, event: ulid, steer = 0 pause | 1 resume | 2 pace      for walks, see `walk`
 //! 17 Unsaid    tenant, shard: varint, user, events: list of ulid
 //!
@@ -21,6 +21,7 @@
 use super::Fact;
 use super::walk::{Pace, Walk};
 use crate::codec::{Malformed, Reader, Writer};
+use crate::tables::taken::About;
 use crate::tables::work::Terms;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::admit::Bucket;
@@ -124,6 +125,7 @@ pub struct Released {
     pub tenant: TenantId,
     pub event: Ulid,
     pub due: Millis,
+    pub about: About,
     pub delivery: Option<Delivery>,
     pub audience: Audience,
 }
@@ -232,6 +234,7 @@ impl Options {
 impl Released {
     fn write(&self, w: &mut Writer) {
         w.tenant(self.tenant).ulid(self.event).millis(self.due);
+        self.about.write(w);
         w.option(self.delivery.as_ref(), |w, delivery| delivery.write(w));
         self.audience.write(w);
     }
@@ -241,6 +244,7 @@ impl Released {
             tenant: r.tenant()?,
             event: r.ulid()?,
             due: r.millis()?,
+            about: About::read(r)?,
             delivery: r.option(Delivery::read)?,
             audience: Audience::read(r)?,
         })

@@ -2,18 +2,18 @@
 //!
 //! Comes from: `take`, with an event that is to leave by some channels. Does: writes one row of work per channel, which
 //! the dispatcher will walk parcel by parcel; explicit recipients get their in-app delivery at once, because being taken
-//! is being visible. Goes to: tables, and to the dispatcher as an offer.
+//! is being visible to whoever wants to see it. Goes to: tables, and to the dispatcher as an offer.
 
 use super::walk::pass;
 use super::{Derived, Offer, fallback, ledgers};
 use crate::parcel::{Collector, Words};
 use crate::records::front::Delivery;
-use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
+use crate::records::shard::Given;
+use crate::tables::ledger::{LedgerRow, ParcelId};
 use crate::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
 use crate::tables::{put, taken, tally, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
-use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, DeviceNo, ListId, Millis, TenantId, UserNo};
 use fantail_rules::limits::PARCEL_MEMBERS_MAX;
@@ -64,22 +64,22 @@ pub(super) fn begin_walked(
 pub(super) fn begin_given(
     view: &mut View<'_>,
     begun: &Begun,
-    members: &[UserNo],
+    given: &Given,
     at: Millis,
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
-    put(view, work::given_key(begun.tenant, begun.arrival), &GivenMembers(members.to_vec()));
+    put(view, work::given_key(begun.tenant, begun.arrival), &GivenMembers(given.members.clone()));
     begun.work(view, To::Given, derived)?;
     if !begun.delivery.channels.contains(ChannelKind::InApp) {
         return Ok(());
     }
-    for users in members.chunks(PARCEL_MEMBERS_MAX as usize) {
+    for users in given.members.chunks(PARCEL_MEMBERS_MAX as usize) {
         let mut collector = Collector::default();
         users.iter().for_each(|user| {
             collector.add(*user, &[DeviceNo(0)], PARCEL_MEMBERS_MAX as usize);
         });
-        let visible =
-            Standing { state: State::Delivered, retries: 0, resends: 0, due: Millis(0), code: String::new() };
+        let mut standings = Words::empty();
+        users.iter().for_each(|user| standings.push(given.in_app(*user)));
         let ledger = LedgerRow {
             event: begun.event,
             terms: begun.delivery.terms,
@@ -87,7 +87,7 @@ pub(super) fn begin_given(
             round: 1,
             begun: at,
             members: collector.finish(),
-            standings: Words::all(visible, users.len()),
+            standings,
         };
         let work = WorkId { tenant: begun.tenant, arrival: begun.arrival, channel: ChannelKind::InApp };
         ledgers::open(view, ParcelId::of(work, users[0]), ledger, derived)?;

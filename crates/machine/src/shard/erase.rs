@@ -12,13 +12,13 @@ use super::intend::ERASED;
 use super::{Plan, ShardAnswer, users};
 use crate::Planned;
 use crate::parcel::{Member, Words};
-use crate::records::delivery::{Counted, Redrive, Wake};
+use crate::records::delivery::{Consents, Counted, Redrive, Wake};
 use crate::records::erasure::{Attempts, Erasure, Step, Store};
 use crate::records::shard::ShardRecord;
 use crate::tables::erasure::{self, ErasureRow};
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::todo::Todo;
-use crate::tables::{endpoint, follow, guard, mark, put, respect, track};
+use crate::tables::{endpoint, follow, guard, mark, put, respect, track, window};
 use crate::view::View;
 use fantail_ports::tables::{Order, TablesError};
 use fantail_rules::attempt::{self, State, next};
@@ -67,6 +67,7 @@ fn counted(
         (Store::Follows, count(follow::of_user(view, tenant, user, None, usize::MAX)?.len())),
         (Store::Marks, count(marks.len())),
         (Store::Inbox, entries),
+        (Store::Digests, count(window::of_user(view, tenant, user)?)),
     ])
 }
 
@@ -148,8 +149,9 @@ impl Own {
         let ((positions, verdicts), due, round) = (self.pending, self.due, row.round.saturating_add(1));
         let mut records = Vec::new();
         if !positions.is_empty() {
-            let counted = Counted::nothing();
-            records.push(ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted }));
+            let (counted, consents) = (Counted::nothing(), Consents::nothing());
+            let wake = Wake { parcel, round, due, positions, verdicts, counted, consents };
+            records.push(ShardRecord::Wake(wake));
         }
         let (positions, standings) = self.dead;
         if !positions.is_empty() {

@@ -144,7 +144,7 @@ pub(super) fn apply(
         for (offset, taken) in page.events.iter().enumerate() {
             let arrival = Arrival(first.0 + offset as u64);
             match taken.reach {
-                Reach::Pointer(list) => {
+                Reach::Pointer(list, _) => {
                     let last = pointer::expire(view, tenant, list, arrival)?;
                     state.pointer_lists = state.pointer_lists.saturating_sub(u64::from(last));
                 }
@@ -154,7 +154,7 @@ pub(super) fn apply(
                     }
                     walks.insert(home);
                 }
-                Reach::Given | Reach::Written(_) => {}
+                Reach::Given | Reach::Written(..) => {}
             }
         }
     }

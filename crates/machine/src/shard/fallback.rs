@@ -16,7 +16,7 @@ use super::gate::Decision;
 use super::outcome::round_up;
 use super::{Derived, Offer, redrive};
 use crate::parcel::{Members, Words};
-use crate::records::delivery::{Counted, Wake};
+use crate::records::delivery::{Consents, Counted, Wake};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::mark;
@@ -342,7 +342,7 @@ fn moves(
     }
     let (round, due) = (row.round.saturating_add(1), fallback.now);
     let counted = Counted::nothing();
-    let wake = Wake { parcel, round, due, positions, verdicts, counted };
+    let wake = Wake { parcel, round, due, positions, verdicts, counted, consents: Consents::nothing() };
     Ok(Some(wake).filter(|wake| !wake.positions.is_empty()))
 }
 

@@ -63,6 +63,8 @@ pub(super) struct Decision {
     pub due: Millis,
     /// How it counts towards the user's limit, if it may be sent and there is one.
     pub count: Option<Count>,
+    /// If it may be sent: the revision of what the user said last about consent.
+    pub consent: u32,
 }
 
 impl Decision {
@@ -71,7 +73,7 @@ impl Decision {
     pub(super) const GONE: Self = Self::plain(Step::Suppress, intend::ERASED);
 
     pub(super) const fn plain(step: Step, code: &'static str) -> Self {
-        Self { step, code, due: Millis(0), count: None }
+        Self { step, code, due: Millis(0), count: None, consent: 0 }
     }
 }
 
@@ -209,7 +211,11 @@ impl<'a, 'v> Gate<'a, 'v> {
         let person = Person { profile, choice, caps: limit.caps, used, from: slot.from };
         let ask = Ask { pace: limit.pace, ..self.ask };
         let verdict = gates::decide(&ask, &person, &mut self.clocks);
-        let allowed = Decision { count: self.count(profile, limit), ..Decision::ALLOWED };
+        let allowed = Decision {
+            count: self.count(profile, limit),
+            consent: column.respect.consented(),
+            ..Decision::ALLOWED
+        };
         Ok(match verdict {
             Verdict::Allow => (allowed, None),
             Verdict::Suppress(reason) => (Decision::plain(Step::Suppress, reason.word()), None),

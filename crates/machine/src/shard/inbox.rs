@@ -1,4 +1,4 @@
-//! Reading an inbox: entries and pointers, merged, minus what was retracted, deleted or filtered out.
+//! Reading an inbox: entries and pointers, merged, minus what was retracted, deleted, filtered out, or not wanted there.
 //!
 //! Comes from: the inbox API, over one consistent state of the shard. Does: pages in either direction, finds one
 //! entry, counts exactly without a scan (see `rules::marks`). Goes to: the API, which adds content.
@@ -15,6 +15,7 @@ use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
 use fantail_rules::interval::Interval;
 use fantail_rules::marks::{Flags, Marks, State};
 use fantail_rules::merge::{Direction, Source, merge};
+use fantail_rules::policy::Policies;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,6 +60,7 @@ pub struct UserInbox<'a> {
     tenant: TenantId,
     user: UserNo,
     now: Millis,
+    policies: &'a Policies,
     pub progress: Progress,
     marks: Marks,
     follows: Vec<Followed>,
@@ -101,15 +103,15 @@ impl<'a> UserInbox<'a> {
         tables: &'a dyn Tables,
         inbox: &'a dyn Inbox,
         taken: &'a dyn TakenPages,
-        tenant: TenantId,
-        user: UserNo,
+        (tenant, user): (TenantId, UserNo),
+        policies: &'a Policies,
         now: Millis,
     ) -> Result<Self, TablesError> {
         let progress = progress::find(tables, tenant)?;
         let marks = mark::find(tables, tenant, user)?;
         let follows = follow::of_user(tables, tenant, user, None, usize::MAX)?;
         let stays = stays(tables, tenant, &follows, progress.pointer_lists)?;
-        Ok(Self { tables, inbox, taken, tenant, user, now, progress, marks, follows, stays })
+        Ok(Self { tables, inbox, taken, tenant, user, now, policies, progress, marks, follows, stays })
     }
 
     /// A page strictly beyond `from` in the given direction (from the very end if `None`).
@@ -179,7 +181,7 @@ impl<'a> UserInbox<'a> {
     fn place(&self, arrival: Arrival, taken: TakenEvent) -> Result<Option<Arrival>, TablesError> {
         let has = match taken.reach {
             Reach::Given => self.in_inbox(arrival)?,
-            Reach::Written(list) | Reach::Pointer(list) => self.was_on(list, arrival),
+            Reach::Written(list, _) | Reach::Pointer(list, _) => self.was_on(list, arrival),
             Reach::Walked { home, .. } => return self.passed(home),
         };
         Ok(has.then_some(arrival))
@@ -278,7 +280,9 @@ impl<'a> UserInbox<'a> {
             if gone.contains(arrival) || !state.shows(&self.marks, *arrival, flags, self.now) {
                 continue;
             }
-            let Some(taken) = pages.taken(*arrival)? else { continue };
+            let Some(taken) = pages.taken(*arrival)?.filter(|taken| !self.hides(*arrival, *taken)) else {
+                continue;
+            };
             if self.is_walked_back(taken)? {
                 continue;
             }

@@ -15,7 +15,7 @@ use super::{Derived, Offer, dispatch, ledgers, replan};
 use crate::columns::Reach;
 use crate::columns::counts::{self, Count};
 use crate::parcel::{Collector, Member, Members, Words};
-use crate::records::delivery::{Counted, Intend};
+use crate::records::delivery::{Consents, Counted, Intend};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
 use crate::tables::work::{self, Halt, Terms, To, WorkId, WorkRow};
@@ -89,7 +89,7 @@ pub(super) fn plan(
     if stop.is_none() {
         found.collect(&mut collecting)?;
     }
-    let (verdicts, counted) = judge(&found, stop);
+    let Judged { verdicts, counted, consents } = judge(&found, stop);
     let sends = sends(&found.members, &verdicts, |_| 1);
     let decided = u32::try_from(found.members.count()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: row.event, terms: row.terms, round: 1, sends, decided };
@@ -101,6 +101,7 @@ pub(super) fn plan(
         members: found.members,
         verdicts,
         counted,
+        consents,
     });
     let served = Served { allowed: Some(allowed), more };
     Ok(Decided { records: collecting.records(record), served, looked_at: found.scanned })
@@ -261,11 +262,18 @@ pub(super) fn listed_devices(
     Ok(devices)
 }
 
-fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> (Words<Standing>, Counted) {
-    let (mut verdicts, mut counted) = (Words::empty(), Counted::nothing());
+/// What is said about each member of a parcel.
+struct Judged {
+    verdicts: Words<Standing>,
+    counted: Counted,
+    consents: Consents,
+}
+
+fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> Judged {
+    let (mut verdicts, mut counted, mut consents) = (Words::empty(), Counted::nothing(), Vec::new());
     let mut last = None;
     for ((member, (decision, _)), position) in found.members.iter().zip(&found.decisions).zip(0u16..) {
-        let Decision { step, code, due, count } = match stop {
+        let Decision { step, code, due, count, consent } = match stop {
             Some((step, code)) => Decision::plain(step, code),
             None if member.device == DeviceNo(0) && decision.step == Step::Authorise => {
                 Decision::plain(Step::Suppress, NO_ENDPOINT)
@@ -277,9 +285,10 @@ fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> (Words<Standing>,
             counted.push(position, count);
         }
         let state = next(State::Planned, step).expect("a member that was just planned can be decided about");
+        consents.push(consent);
         verdicts.push(Standing { state, retries: 0, resends: 0, due, code: code.to_owned() });
     }
-    (verdicts, counted)
+    Judged { verdicts, counted, consents: Consents::of(consents) }
 }
 
 /// What is marked as Intent.

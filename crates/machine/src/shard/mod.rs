@@ -1,7 +1,7 @@
 //! A shard owns some users: who they are, what they follow, what they got and what they did with it.
 //!
-//! One file per record family, plan and apply side by side: `users`, `erase`, `endpoints`, `respect`, `edges`, `take`, `mark`, `report`,
-//! `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake` behind their `gate`, `outcome`,
+//! One file per record family, plan and apply side by side: `users`, `erase`, `endpoints`, `respect`, `edges`, `take` with `wanted`, `mark`,
+//! `report`, `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake` behind their `gate`, `outcome`,
 //! `redrive`, folded by `ledgers` and dropped by `sweep`. What is told together goes through `collect` and `windows`, and
 //! `fallback` knows which channel waits for which.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
@@ -17,6 +17,7 @@ pub mod respect;
 pub mod take;
 mod told;
 pub mod users;
+mod wanted;
 
 pub mod collect;
 pub mod dispatch;
@@ -76,7 +77,9 @@ pub fn plan(
             erase::plan_note(view, tenant, erasure, removed, is_done)
         }
         ShardAsk::Edit { tenant, edit } => edges::plan(view, tenant, edit),
-        ShardAsk::Take { front, facts } => take::plan(view, front, &facts, shard),
+        ShardAsk::Take { front, facts } => {
+            take::plan(view, front, &facts, shard, serve::Known { policies, now })
+        }
         ShardAsk::Mark { tenant, user, mark } => mark::plan(view, tenant, user, mark, now),
         ShardAsk::Reported { sizes } => Ok(Planned::one(ShardRecord::Reported { sizes }, ShardAnswer::Noted)),
         ShardAsk::Shredded { keys } => Ok(Planned::one(ShardRecord::Shredded { keys }, ShardAnswer::Noted)),

@@ -11,7 +11,7 @@ use super::{Plan, ShardAnswer};
 use crate::Planned;
 use crate::columns;
 use crate::parcel::{Members, Words};
-use crate::records::delivery::{Counted, Wake};
+use crate::records::delivery::{Consents, Counted, Wake};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, Standing, Timer, TimersFrom};
 use crate::tables::todo::Todo;
@@ -65,6 +65,7 @@ fn hurried(timer: Timer, row: &LedgerRow, user: UserNo, now: Millis) -> Option<W
         positions,
         verdicts,
         counted: Counted::nothing(),
+        consents: Consents::nothing(),
     })
 }
 

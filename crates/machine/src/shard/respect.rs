@@ -2,7 +2,8 @@
 //!
 //! Comes from: the preference and consent APIs, and devices that are registered with a consent. Decides: whether the
 //! change was made to what is there now. Goes to: `Preferred` and `Consented`, folded into the user's row, its history
-//! and the column that gates read: whatever is authorised after that record in the journal obeys it.
+//! and the column that gates read: whatever is authorised after that record in the journal obeys it, and the inbox hides
+//! what arrives behind it.
 //!
 //! What must never happen: a change that is made to something other than its author saw.
 
@@ -11,14 +12,16 @@ use crate::Planned;
 use crate::columns::{self, counts};
 use crate::records::respect::{Consent, Consented, Preferred};
 use crate::records::shard::ShardRecord;
+use crate::tables::progress::{self, Progress};
 use crate::tables::respect::{self, Changed, Consenting, RespectRow, What};
-use crate::tables::{put, user};
+use crate::tables::{mark, put, user};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Lookup, Millis, TenantId, UserNo};
 use fantail_rules::limits::RESPECT_HISTORY_MAX;
 use fantail_rules::preference::{ChangeKind, Preferences};
+use fantail_rules::visibility::InboxWish;
 
 /// New preferences, in the place of those of a revision.
 #[derive(Clone, Debug)]
@@ -100,9 +103,27 @@ pub(super) fn apply_preferred(
         let limit = preferences.limits.get(channel).copied().unwrap_or_default();
         counts::set_limit(view, (*tenant, *channel), *user, limit)?;
     }
+    turn_inbox(view, *tenant, *user, preferences)?;
     let (kind, source, after) = (*kind, source.clone(), preferences.clone());
     let what = What::Preferences { kind, source, before, after };
     fold(view, (*tenant, *user), RespectRow { revision: *revision, ..row }, Changed { at, what })
+}
+
+/// What arrives from here on is shown, or not, by what the user wants now.
+fn turn_inbox(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    user: UserNo,
+    preferences: &Preferences,
+) -> Result<(), TablesError> {
+    let Progress { last, horizon, .. } = progress::find(view, tenant)?;
+    let marks = mark::find(view, tenant, user)?;
+    let mut turned = marks.clone();
+    turned.turns.turn(last, InboxWish::of(preferences), horizon);
+    if turned != marks {
+        put(view, mark::key(tenant, user), &turned);
+    }
+    Ok(())
 }
 
 pub(super) fn apply_consented(

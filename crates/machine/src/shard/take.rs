@@ -1,13 +1,15 @@
 //! Taking: a front's facts enter the order of this shard, each event gets its arrival.
 //!
 //! Comes from: the front's journal, walked in order by the leader.
-//! Decides: which stretch is taken by reference (`Take`) and which event is `Given` to explicit users here.
+//! Decides: which stretch is taken by reference (`Take`) and which event is `Given` to explicit users here, who of
+//! them does not want to see it (`wanted`).
 //! Goes to: pages of taken events, pointers, inbox windows, retractions. The watermark per front moves with it,
 //! so a crash between append and answer repeats nothing and loses nothing.
 
 use super::dispatch::{self, Begun as Starting};
+use super::serve::Known;
 use super::walk::pass;
-use super::{Derived, Plan, ShardAnswer};
+use super::{Derived, Plan, ShardAnswer, wanted};
 use crate::Planned;
 use crate::front::fact::{FrontFact, Said};
 use crate::records::front::Delivery;
@@ -31,6 +33,7 @@ pub(super) fn plan(
     front: FrontNo,
     facts: &[FrontFact],
     shard: ShardNo,
+    known: Known<'_>,
 ) -> Result<Plan, TablesError> {
     let taken = progress::taken(view, front)?;
     let mut records = Vec::new();
@@ -41,7 +44,7 @@ pub(super) fn plan(
         }
     };
     for fact in facts.iter().filter(|fact| fact.position > taken) {
-        if let Said::Addressed { tenant, event, members, delivery, is_late } = &fact.said
+        if let Said::Addressed { tenant, event, members, about, delivery, is_late } = &fact.said
             && let Some(members) = members.of(shard)
         {
             close(&mut stretch, &mut records);
@@ -53,6 +56,7 @@ pub(super) fn plan(
                 is_late: *is_late,
                 delivery: *delivery,
                 members: members.to_vec(),
+                unwanted: wanted::by_none_of(view, *tenant, members, *about, known)?,
             }));
             continue;
         }
@@ -99,11 +103,11 @@ pub(super) fn apply(
 
     let mut arriving: BTreeMap<TenantId, Vec<Arriving>> = BTreeMap::new();
     for fact in facts {
-        if let Said::Listed { tenant, event, list, tier, delivery, is_late } = fact.said {
+        if let Said::Listed { tenant, event, list, tier, about, delivery, is_late } = fact.said {
             let reach = match tier {
                 _ if is_unseen(delivery) => Reach::Given,
-                Tier::Written => Reach::Written(list),
-                Tier::Pointer => Reach::Pointer(list),
+                Tier::Written => Reach::Written(list, about),
+                Tier::Pointer => Reach::Pointer(list, about),
             };
             let arrives = Arriving { taken: TakenEvent { event, reach }, list, delivery, is_late };
             arriving.entry(tenant).or_default().push(arrives);
@@ -150,10 +154,10 @@ pub(super) fn apply_given(
     write_page(view, given.tenant, arrival, Page { at, events }, given.is_late);
     if let Some(delivery) = given.delivery {
         let work = Starting { tenant: given.tenant, arrival, event: given.event, delivery };
-        dispatch::begin_given(view, &work, &given.members, at, derived)?;
+        dispatch::begin_given(view, &work, given, at, derived)?;
     }
     if !is_unseen(given.delivery) {
-        let audience = Audience::Members(given.members.clone());
+        let audience = Audience::Members(given.readers().collect());
         let events = vec![WindowEvent { arrival, audience }];
         derived.windows.push(Window { tenant: given.tenant, events });
     }
@@ -193,10 +197,10 @@ fn arrive(
             dispatch::begin_listed(view, &starting, *list, derived)?;
         }
         match taken.reach {
-            Reach::Written(list) => {
+            Reach::Written(list, _) => {
                 window.events.push(WindowEvent { arrival, audience: Audience::List(list) });
             }
-            Reach::Pointer(list) => {
+            Reach::Pointer(list, _) => {
                 state.pointer_lists += u64::from(pointer::add(view, tenant, list, arrival)?);
             }
             Reach::Given => {}
@@ -233,7 +237,7 @@ fn retract(
     let list = match taken.reach {
         Reach::Given => retracted::GIVEN,
         Reach::Walked { .. } => retracted::WALKED,
-        Reach::Written(list) | Reach::Pointer(list) => list,
+        Reach::Written(list, _) | Reach::Pointer(list, _) => list,
     };
     if retracted::add(view, tenant, list, arrival)? {
         let mut state = progress::find(view, tenant)?;

@@ -9,7 +9,7 @@ use super::{Derived, Plan, ShardAnswer, replan, respect};
 use crate::records::shard::{Change, Edge, ShardRecord, UserPut};
 use crate::tables::todo::Todo;
 use crate::tables::user::{self, UserRef, UserRow};
-use crate::tables::{follow, mark, progress, put};
+use crate::tables::{follow, mark, progress, put, window};
 use crate::view::View;
 use crate::{Planned, columns};
 use fantail_ports::inbox::Forget;
@@ -191,6 +191,9 @@ pub(super) fn apply_gone(
     view.delete(user::key(tenant, user));
     view.delete(mark::key(tenant, user));
     view.delete(follow::count_key(tenant, user));
+    for storm in window::storms_of(view, tenant, user)? {
+        view.delete(storm);
+    }
     view.put(Todo::Shred { tenant, key }.key(), Vec::new());
     derived.forgets.push(Forget::User { tenant, user });
     Ok(())

@@ -10,9 +10,8 @@ use super::gate::{Asked, Decision, Gate, Wish};
 use super::intend::{self, Allowed, ENDPOINT_GONE, NO_ENDPOINT};
 use super::serve::{Decided, Known, Served};
 use super::{Derived, ledgers, replan};
-use crate::columns::counts::Count;
 use crate::parcel::{Member, Words};
-use crate::records::delivery::{Counted, Wake};
+use crate::records::delivery::{Consents, Counted, Wake};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::work;
@@ -41,7 +40,7 @@ pub(super) fn plan(
     let now = known.now;
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Decided::nothing()) };
     let looked_at = ledger.members.count();
-    let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
+    let (mut positions, mut verdicts, mut consents) = (Vec::new(), Words::empty(), Vec::new());
     let (mut sends, mut more) = (Vec::new(), false);
     let (mut counted, mut last, mut last_counted) = (Counted::nothing(), None, None);
     let all = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
@@ -60,16 +59,18 @@ pub(super) fn plan(
             break;
         }
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
-        let (verdict, count) = round.decide(member, standing, &asked[at])?;
+        let (verdict, wanted) = round.decide(member, standing, &asked[at])?;
         last = Some(member.user);
         if verdict.state == State::Intent {
-            if let Some(count) = count.filter(|_| last_counted != last) {
+            if let Some(count) = wanted.and_then(|wanted| wanted.count).filter(|_| last_counted != last) {
                 counted.push(position, count);
                 last_counted = last;
             }
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
         }
+        let is_sent = verdict.state == State::Intent;
+        consents.push(wanted.filter(|_| is_sent).map_or(0, |wanted| wanted.consent));
         positions.push(position);
         verdicts.push(verdict);
     }
@@ -81,7 +82,8 @@ pub(super) fn plan(
     let decided = u32::try_from(positions.len()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: ledger.event, terms: ledger.terms, round, sends, decided };
     let changed = Changed::at(parcel, &ledger, &positions);
-    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted });
+    let consents = Consents::of(consents);
+    let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted, consents });
     let served = Served { allowed: Some(allowed), more };
     let records = followed(view, collecting.records(record), &[changed], now)?;
     Ok(Decided { records, served, looked_at })
@@ -117,13 +119,13 @@ impl<'a, 'v> Round<'a, 'v> {
         })
     }
 
-    /// What becomes of one member, and how it counts.
+    /// What becomes of one member, and by what its user's gates say if it can be reached.
     fn decide(
         &mut self,
         member: Member,
         standing: &Standing,
         asked: &Asked,
-    ) -> Result<(Standing, Option<Count>), TablesError> {
+    ) -> Result<(Standing, Option<Decision>), TablesError> {
         let Asked { devices, decision, again, wish, .. } = asked;
         let was_authorised = was_authorised(standing);
         let cause = match self.fallback.as_mut() {
@@ -145,7 +147,7 @@ impl<'a, 'v> Round<'a, 'v> {
             wanted = Some(collected(&mut self.collecting, &mut self.taken, of, standing)?);
         }
         let verdict = decide(self.ledger, self.channel, standing, self.stop, (member.device, wanted));
-        Ok((verdict, wanted.and_then(|wanted| wanted.count)))
+        Ok((verdict, wanted))
     }
 }
 

@@ -2,15 +2,18 @@
 //!
 //! ```text
 //! 45 tenant user: u64 arrival: u64 -> flags: u8
-//! 46 tenant user: u64              -> watermarks, adjustments, unread flags, snoozed: list of (arrival, until)
+//! 46 tenant user: u64              -> watermarks, adjustments, unread flags, snoozed: list of (arrival, until),
+//!                                     list of (arrival, nothing: flag, off: flag, list of (category: u64, unwanted: u8, 0: none))
 //! ```
 
 use super::{Family, Key, Row, collect, get, put, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::view::View;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::category::CategoryId;
 use fantail_rules::ids::{Arrival, TenantId, UserNo};
 use fantail_rules::marks::{Flags, Marks};
+use fantail_rules::visibility::{InboxWish, Turns, Unwanted};
 
 #[must_use]
 pub fn key(tenant: TenantId, user: UserNo) -> Vec<u8> {
@@ -103,6 +106,7 @@ impl Row for Marks {
         w.list(self.snoozed.iter(), |w, (arrival, until)| {
             w.arrival(*arrival).millis(*until);
         });
+        w.list(self.turns.turns.iter(), |w, (arrival, wish)| write_turn(w, *arrival, wish));
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -114,6 +118,27 @@ impl Row for Marks {
             unseen_adjustment: r.signed()?,
             unread_flags: r.varint()?,
             snoozed: r.list(|r| Ok((r.arrival()?, r.millis()?)))?,
+            turns: Turns { turns: r.list(read_turn)? },
         })
     }
+}
+
+fn write_turn(w: &mut Writer, arrival: Arrival, wish: &InboxWish) {
+    w.arrival(arrival).flag(wish.nothing).flag(wish.inbox_off);
+    w.list(wish.categories.iter(), |w, (category, unwanted)| {
+        w.fixed(&category.0.to_le_bytes()).u8(unwanted.map_or(0, |unwanted| unwanted as u8));
+    });
+}
+
+fn read_turn(r: &mut Reader<'_>) -> Result<(Arrival, InboxWish), Malformed> {
+    let (arrival, nothing, inbox_off) = (r.arrival()?, r.flag()?, r.flag()?);
+    let categories = r.list(|r| {
+        let category = CategoryId(u64::from_le_bytes(r.array()?));
+        let unwanted = match r.u8()? {
+            0 => None,
+            other => Some(Unwanted::from_stored(other).ok_or(Malformed::Value("unwanted"))?),
+        };
+        Ok((category, unwanted))
+    })?;
+    Ok((arrival, InboxWish { nothing, inbox_off, categories }))
 }

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! 39 tenant first: arrival              -> at: millis, list of (event: ulid, audience)
-//!                                          audience = 0 (given) | 1 list: 16 (written) | 2 list: 16 (pointer)
+//!                                          audience = 0 (given) | 1 list: 16, about (written) | 2 list: 16, about (pointer)
 //!                                                   | 3 home: arrival, first: user (walked)
+//!                                          about    = category: u64, critical: flag
 //! 40 tenant front: u16 event: ulid      -> first: arrival      (the front's first event in that page)
 //! 64 tenant event: ulid                 -> first: arrival      (a page of one event that was held back)
 //! ```
@@ -14,7 +15,9 @@
 use super::{Family, Key, Row, collect, get, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_rules::category::CategoryId;
 use fantail_rules::ids::{Arrival, FrontNo, ListId, Millis, TenantId, UserNo};
+use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 
 #[must_use]
@@ -54,11 +57,35 @@ pub enum Reach {
     /// It was given to explicit users: the inbox knows them.
     Given,
     /// It was written to the inboxes of a list: the inbox knows.
-    Written(ListId),
+    Written(ListId, About),
     /// Whoever was on the list has it.
-    Pointer(ListId),
+    Pointer(ListId, About),
     /// A walk brings it to those whom it passes, at arrivals behind that of the walk itself, `home`: see `shown`.
     Walked { home: Arrival, first: UserNo },
+}
+
+/// By what its readers may want not to see an event. Users who were named were asked when it was given to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct About {
+    pub category: CategoryId,
+    pub is_critical: bool,
+}
+
+impl About {
+    #[must_use]
+    pub fn of(category: &str, priority: u8) -> Self {
+        let is_critical = Priority::from_stored(priority) == Priority::Critical;
+        Self { category: CategoryId::of(category), is_critical }
+    }
+
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.fixed(&self.category.0.to_le_bytes()).flag(self.is_critical);
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let category = CategoryId(u64::from_le_bytes(r.array()?));
+        Ok(Self { category, is_critical: r.flag()? })
+    }
 }
 
 pub(crate) struct First(pub Arrival);
@@ -142,11 +169,15 @@ impl Row for Page {
         w.millis(self.at).list(self.events.iter(), |w, taken| {
             w.ulid(taken.event);
             match taken.reach {
-                Reach::Given => w.u8(0),
-                Reach::Written(list) => w.u8(1).list_id(list),
-                Reach::Pointer(list) => w.u8(2).list_id(list),
-                Reach::Walked { home, first } => w.u8(3).arrival(home).user(first),
-            };
+                Reach::Given => {
+                    w.u8(0);
+                }
+                Reach::Written(list, about) => about.write(w.u8(1).list_id(list)),
+                Reach::Pointer(list, about) => about.write(w.u8(2).list_id(list)),
+                Reach::Walked { home, first } => {
+                    w.u8(3).arrival(home).user(first);
+                }
+            }
         });
     }
 
@@ -156,8 +187,8 @@ impl Row for Page {
             let event = r.ulid()?;
             let reach = match r.u8()? {
                 0 => Reach::Given,
-                1 => Reach::Written(r.list_id()?),
-                2 => Reach::Pointer(r.list_id()?),
+                1 => Reach::Written(r.list_id()?, About::read(r)?),
+                2 => Reach::Pointer(r.list_id()?, About::read(r)?),
                 3 => Reach::Walked { home: r.arrival()?, first: r.user()? },
                 other => return Err(Malformed::Tag(other)),
             };

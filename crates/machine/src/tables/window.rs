@@ -138,6 +138,31 @@ pub fn storm_key(tenant: TenantId, user: UserNo, category: CategoryId) -> Vec<u8
     Key::new(Family::Storm, tenant).u64(user.0).u64(category.0).finish()
 }
 
+/// How many windows are open for a user.
+pub fn of_user(tables: &dyn Tables, tenant: TenantId, user: UserNo) -> Result<usize, TablesError> {
+    Ok(keys_of(tables, Key::new(Family::WindowOpen, tenant).u64(user.0))?.len())
+}
+
+/// The rows of what came lately for a user.
+pub(crate) fn storms_of(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    user: UserNo,
+) -> Result<Vec<Vec<u8>>, TablesError> {
+    keys_of(tables, Key::new(Family::Storm, tenant).u64(user.0))
+}
+
+fn keys_of(tables: &dyn Tables, prefix: Key) -> Result<Vec<Vec<u8>>, TablesError> {
+    let (from, to) = (prefix.clone().finish(), prefix.end());
+    collect(
+        tables,
+        KeyRange { from: &from, to: &to },
+        Order::Ascending,
+        usize::MAX,
+        |key, _| Ok(key.to_vec()),
+    )
+}
+
 pub fn find(tables: &dyn Tables, tenant: TenantId, no: WindowNo) -> Result<Option<WindowRow>, TablesError> {
     get(tables, &key(tenant, no))
 }

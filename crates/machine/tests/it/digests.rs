@@ -37,16 +37,16 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-const LIKES_MS: u64 = 300_000;
+pub const LIKES_MS: u64 = 300_000;
 
-fn of_category(category: &str) -> Delivery {
+pub fn of_category(category: &str) -> Delivery {
     let delivery = by(&[PUSH]);
     let category = CategoryId::of(category);
     Delivery { terms: Terms { category, group: category.0, ..delivery.terms }, ..delivery }
 }
 
 /// Sends something to a user and plans it; gives the parcel.
-fn comes(node: &mut Node, user: UserNo) -> ParcelId {
+pub fn comes(node: &mut Node, user: UserNo) -> ParcelId {
     node.send(&[user]);
     node.take_all();
     let work = crate::deliveries::work(node);
@@ -59,7 +59,7 @@ fn standing_of(node: &Node, parcel: ParcelId) -> (State, String) {
 }
 
 /// Closes what is over and takes what waits; gives the digests that are to be written.
-fn close(node: &mut Node) -> Vec<WindowNo> {
+pub fn close(node: &mut Node) -> Vec<WindowNo> {
     while node.shard(ShardAsk::CloseWindows { from: Millis(0) }) == (ShardAnswer::Closed { through: None }) {}
     audit(node);
     let folds = |todo: &Todo| match todo {

@@ -4,6 +4,7 @@ use crate::deliveries::{
     by, dead_letters, intend, later, next_timer, one_under_way, settle, states, tally_of, timers, told,
     user_with, wake, words, work,
 };
+use crate::digests::{LIKES_MS, close, comes, of_category};
 use crate::harness::{FRONT, Node, SHARD, START, TENANT, list, lookup, sealed};
 use crate::strategies::{arrival, tenant, ulid, user};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
@@ -14,6 +15,7 @@ use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::shard::outcome::Said;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::erasure::{self, ErasureRow};
+use fantail_machine::tables::ledger::ParcelId;
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::{event, track};
 use fantail_rules::attempt::State;
@@ -127,6 +129,23 @@ fn what_was_to_be_sent_is_suppressed_and_what_was_told_goes() {
     finish(&mut node);
     assert_eq!(count(&node, Store::Key), 1, "what is done is done");
     assert_eq!(erase(&mut node, 0), ShardAnswer::UnknownUser);
+}
+
+// proves: GDP-01, AGG-01
+#[test]
+fn what_is_collected_for_a_digest_is_told_to_nobody() {
+    let mut node = Node::new();
+    let user = user_with(&mut node, 0, 1);
+    node.delivery = Some(of_category("like"));
+    let parcels: Vec<ParcelId> = (0..4).map(|_| comes(&mut node, user)).collect();
+    erase(&mut node, 0);
+    assert_eq!(count(&node, Store::Digests), 1);
+    purge(&mut node);
+    for parcel in &parcels[1..] {
+        assert_eq!(words(&node, *parcel), [(State::Suppressed, ERASED.to_owned())]);
+    }
+    node.now = node.now.plus(LIKES_MS);
+    assert!(close(&mut node).is_empty());
 }
 
 // proves: GDP-01, AUD-01

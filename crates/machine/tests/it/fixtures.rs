@@ -18,7 +18,7 @@ use fantail_machine::columns::counts::Count;
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::parcel::{Collector, Words};
-use fantail_machine::records::delivery::{Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
+use fantail_machine::records::delivery::{Consents, Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
@@ -35,6 +35,7 @@ use fantail_machine::shard::outcome::Said;
 use fantail_machine::shard::serve::Job;
 use fantail_machine::shard::users::Put;
 use fantail_machine::tables::ledger::{ParcelId, Standing};
+use fantail_machine::tables::taken;
 use fantail_machine::tables::track::Note;
 use fantail_machine::tables::work::WorkId;
 use fantail_ports::audit::Digest;
@@ -43,8 +44,10 @@ use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::attempt::State;
 use fantail_rules::caps::Pace;
+use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{News, Platform, Status};
+use fantail_rules::gates;
 use fantail_rules::ids::{
     AddressHash, Arrival, ClaimNo, DeviceHash, DeviceNo, FrontNo, KeyNo, Lookup, Millis, PartitionId,
     Position, ShardNo, TenantId, UserNo,
@@ -331,6 +334,7 @@ fn front_examples() -> Vec<FrontRecord> {
             tenant,
             event: Ulid(0x0102_0304),
             due: Millis(1_760_000_000_000),
+            about: taken::About { category: CategoryId(0x0506_0708), is_critical: true },
             delivery: Some(chained(&[ChannelKind::Push, ChannelKind::Sms], &[SILENT])),
             audience: Audience::Addressed(members),
         }),
@@ -368,6 +372,7 @@ fn shard_examples() -> Vec<ShardRecord> {
         is_late: true,
         delivery: None,
         members: vec![UserNo(0), UserNo(128), UserNo(129)],
+        unwanted: vec![(UserNo(128), gates::Reason::ChannelOff)],
     };
     let marked = |mark, arrivals: &[u64]| ShardRecord::Marked {
         tenant,
@@ -455,6 +460,7 @@ fn delivery_examples() -> Vec<ShardRecord> {
             members: collector.finish(),
             verdicts: words,
             counted: counted(),
+            consents: Consents::of([7, 7, 0, 300, 300, 0]),
         }),
         ShardRecord::Wake(Wake {
             parcel,
@@ -463,6 +469,7 @@ fn delivery_examples() -> Vec<ShardRecord> {
             positions: positions.clone(),
             verdicts: standings.clone(),
             counted: Counted::nothing(),
+            consents: Consents::of([0, 0, 2]),
         }),
         ShardRecord::Outcome(Outcome {
             parcel,

@@ -62,6 +62,9 @@ pub struct Node {
     rows_read: usize,
     /// What the dispatcher would have heard.
     pub offers: Vec<Offer>,
+    /// What the next posts are about, and how urgent that is.
+    pub category: &'static str,
+    pub priority: u8,
     /// How the next posts leave the house.
     pub delivery: Option<Delivery>,
     /// What recipients of the next post alone are told.
@@ -88,6 +91,8 @@ impl Node {
             rows_touched: Vec::new(),
             rows_read: 0,
             offers: Vec::new(),
+            category: "social",
+            priority: 2,
             delivery: None,
             personal: Vec::new(),
             options: Options::default(),
@@ -238,8 +243,8 @@ impl Node {
             key,
             body: [7; 16],
             kind: "post".into(),
-            category: "social".into(),
-            priority: 2,
+            category: self.category.into(),
+            priority: self.priority,
             actor: Some(sealed(1)),
             content: sealed(2),
             delivery: self.delivery,
@@ -366,11 +371,11 @@ impl Node {
     }
 
     pub fn inbox<T>(&self, user: UserNo, with: impl FnOnce(&UserInbox<'_>) -> T) -> T {
+        let (policies, reader) = (self.policies(), (self.tenant, user));
         self.read_shard(|state| {
-            with(
-                &UserInbox::open(state.tables(), state.inbox(), &FromTables, self.tenant, user, self.now)
-                    .unwrap(),
-            )
+            let opened =
+                UserInbox::open(state.tables(), state.inbox(), &FromTables, reader, &policies, self.now);
+            with(&opened.unwrap())
         })
     }
 

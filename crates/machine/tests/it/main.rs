@@ -33,6 +33,7 @@ mod scheduled;
 mod take;
 mod templates;
 mod users;
+mod visibility;
 mod walk_entries;
 mod walks;
 mod webhooks;

@@ -27,6 +27,7 @@ use fantail_ports::store::{Commit, Store};
 use fantail_ports::tables::Changes;
 use fantail_rules::ids::{PartitionId, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::merge::Direction;
+use fantail_rules::policy::Policies;
 use fantail_rules::suppression::Reason;
 use fantail_rules::ulid::Ulid;
 use proptest::collection::vec;
@@ -268,8 +269,9 @@ fn look(store: &MemoryStore, node: &Node) -> Seen {
                     let lookup = crate::harness::lookup(name);
                     let user = fantail_machine::tables::user::number(state.tables(), tenant, lookup).unwrap();
                     let user = user.expect("users come back after they go");
+                    let (tables, reader, policies) = (state.tables(), (tenant, user), Policies::default());
                     let inbox =
-                        UserInbox::open(state.tables(), state.inbox(), &FromTables, tenant, user, node.now)
+                        UserInbox::open(tables, state.inbox(), &FromTables, reader, &policies, node.now)
                             .unwrap();
                     let pages = STATES.map(|filter| walk(&inbox, Direction::NewestFirst, filter, 5));
                     seen.inboxes.push((inbox.counts().unwrap(), pages.to_vec()));

@@ -10,7 +10,7 @@ use crate::policies::policy_record;
 use crate::respect::{respect_record, zone};
 use fantail_machine::columns::counts::Count;
 use fantail_machine::parcel::{Collector, Members, Words};
-use fantail_machine::records::delivery::{Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
+use fantail_machine::records::delivery::{Consents, Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
@@ -23,6 +23,7 @@ use fantail_machine::records::walk::{Delisted, Enlisted, Passed, WalkRecord};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
 use fantail_machine::tables::directory::{AddressRow, Suppression};
 use fantail_machine::tables::ledger::{LedgerRow, ParcelId, Standing};
+use fantail_machine::tables::taken;
 use fantail_machine::tables::track::Note;
 use fantail_machine::tables::work::{Terms, WorkId};
 use fantail_ports::audit::Digest;
@@ -36,6 +37,7 @@ use fantail_rules::chain::Chain;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::endpoint::{Platform, Status};
+use fantail_rules::gates;
 use fantail_rules::ids::{
     AddressHash, Arrival, ClaimNo, DeviceHash, DeviceNo, FrontNo, KeyNo, ListId, Lookup, Millis, Position,
     ShardNo, TenantId, UserNo,
@@ -320,13 +322,18 @@ fn admitted() -> impl Strategy<Value = Admitted> {
     )
 }
 
+pub fn taken_about() -> impl Strategy<Value = taken::About> {
+    (any::<u64>(), any::<bool>())
+        .prop_map(|(category, is_critical)| taken::About { category: CategoryId(category), is_critical })
+}
+
 pub fn front_record() -> impl Strategy<Value = FrontRecord> {
     let forgotten = (tenant(), any::<u32>(), vec(any::<[u8; 16]>(), 0..8), vec(ulid(), 0..8));
     prop_oneof![
         admitted().prop_map(FrontRecord::Admitted),
-        (tenant(), ulid(), millis(), option::of(delivery()), audience()).prop_map(
-            |(tenant, event, due, delivery, audience)| {
-                FrontRecord::Released(Released { tenant, event, due, delivery, audience })
+        (tenant(), ulid(), millis(), taken_about(), option::of(delivery()), audience()).prop_map(
+            |(tenant, event, due, about, delivery, audience)| {
+                FrontRecord::Released(Released { tenant, event, due, about, delivery, audience })
             }
         ),
         (tenant(), ulid()).prop_map(|(tenant, event)| FrontRecord::Retracted { tenant, event }),
@@ -387,10 +394,13 @@ fn edges() -> impl Strategy<Value = ShardRecord> {
 }
 
 fn given() -> impl Strategy<Value = ShardRecord> {
-    (any::<u16>(), any::<u64>(), tenant(), ulid(), any::<bool>(), option::of(delivery()), members()).prop_map(
-        |(front, position, tenant, event, is_late, delivery, members)| {
+    let reason = any::<Index>().prop_map(|pick| *pick.get(&gates::Reason::ALL));
+    let members = (members(), btree_map(user(), reason, 0..4));
+    (any::<u16>(), any::<u64>(), tenant(), ulid(), any::<bool>(), option::of(delivery()), members).prop_map(
+        |(front, position, tenant, event, is_late, delivery, (members, unwanted))| {
             let (front, position) = (FrontNo(front), Position(position));
-            ShardRecord::Given(Given { front, position, tenant, event, is_late, delivery, members })
+            let unwanted = unwanted.into_iter().collect();
+            ShardRecord::Given(Given { front, position, tenant, event, is_late, delivery, members, unwanted })
         },
     )
 }

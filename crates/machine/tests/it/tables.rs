@@ -7,7 +7,7 @@ use crate::policies;
 use crate::respect::{changed, respect_row, zone};
 use crate::strategies::{
     about, address_row, api_key, arrival, delivery, endpoint_put, ledger_row, list, millis, note, options,
-    parcel_id, sealed, tenant, tenant_row, terms, tier, ulid, user, work_id,
+    parcel_id, sealed, taken_about, tenant, tenant_row, terms, tier, ulid, user, work_id,
 };
 use fantail_machine::columns;
 use fantail_machine::parcel::Member;
@@ -53,6 +53,7 @@ use fantail_rules::ids::{
 use fantail_rules::interval::Intervals;
 use fantail_rules::marks::{Flags, Marks};
 use fantail_rules::priority::Priority;
+use fantail_rules::visibility::{InboxWish, Turns, Unwanted};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -94,10 +95,11 @@ fn intervals() -> impl Strategy<Value = Intervals> {
 fn page() -> impl Strategy<Value = Page> {
     let walked =
         (arrival(), any::<u64>()).prop_map(|(home, first)| Reach::Walked { home, first: UserNo(first) });
+    let listed = || (list(), taken_about());
     let reach = prop_oneof![
         Just(Reach::Given),
-        list().prop_map(Reach::Written),
-        list().prop_map(Reach::Pointer),
+        listed().prop_map(|(list, about)| Reach::Written(list, about)),
+        listed().prop_map(|(list, about)| Reach::Pointer(list, about)),
         walked
     ];
     let event = (ulid(), reach).prop_map(|(event, reach)| TakenEvent { event, reach });
@@ -106,8 +108,13 @@ fn page() -> impl Strategy<Value = Page> {
 
 fn marks() -> impl Strategy<Value = Marks> {
     let watermarks = (arrival(), arrival(), arrival());
-    (watermarks, any::<(i64, i64, u64)>(), vec((arrival(), millis()), 0..9)).prop_map(
-        |((read, seen, archived), (unread, unseen, flags), snoozed)| Marks {
+    let unwanted = prop_oneof![Just(None), Just(Some(Unwanted::Category)), Just(Some(Unwanted::Here))];
+    let categories = vec((any::<u64>().prop_map(CategoryId), unwanted), 0..4);
+    let wish = (any::<bool>(), any::<bool>(), categories)
+        .prop_map(|(nothing, inbox_off, categories)| InboxWish { nothing, inbox_off, categories });
+    let turns = vec((arrival(), wish), 0..4);
+    (watermarks, any::<(i64, i64, u64)>(), vec((arrival(), millis()), 0..9), turns).prop_map(
+        |((read, seen, archived), (unread, unseen, flags), snoozed, turns)| Marks {
             read_through: read,
             seen_through: seen,
             archived_through: archived,
@@ -115,6 +122,7 @@ fn marks() -> impl Strategy<Value = Marks> {
             unseen_adjustment: unseen,
             unread_flags: flags,
             snoozed,
+            turns: Turns { turns },
         },
     )
 }

@@ -6,6 +6,7 @@ use fantail_machine::records::Stamped;
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::taken::{self, Reach};
+use fantail_rules::category::CategoryId;
 use fantail_rules::ids::{Arrival, PartitionId, Position, ShardNo, TenantId};
 use fantail_rules::limits::TAKE_EVENTS_MAX;
 
@@ -125,11 +126,12 @@ fn pages_say_how_users_came_to_have_their_events() {
     let pointer = node.post(list(2), true);
     node.take_all();
     node.read_shard(|state| {
+        let about = taken::About { category: CategoryId::of("social"), is_critical: false };
         let arrival_of = |event| taken::arrival_of(state.tables(), TENANT, event).unwrap();
         for (arrival, event, reach) in [
-            (1, written, Reach::Written(list(2))),
+            (1, written, Reach::Written(list(2), about)),
             (2, given, Reach::Given),
-            (3, pointer, Reach::Pointer(list(2))),
+            (3, pointer, Reach::Pointer(list(2), about)),
         ] {
             let (found, taken) = arrival_of(event).unwrap();
             assert_eq!((found, taken.reach), (Arrival(arrival), reach));

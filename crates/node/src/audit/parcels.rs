@@ -50,26 +50,46 @@ struct About {
     round: u16,
     first: UserNo,
     is_tracked: bool,
-    members: Vec<(parcel::Member, Standing)>,
+    members: Vec<Line>,
+}
+
+/// One of its members.
+#[derive(Clone)]
+struct Line {
+    member: parcel::Member,
+    standing: Standing,
+    /// Of the user's consent, if it may be sent.
+    consent: ConsentVersion,
+}
+
+impl Line {
+    fn plain((member, standing): (parcel::Member, Standing)) -> Self {
+        Self { member, standing, consent: ConsentVersion::default() }
+    }
+}
+
+impl About {
+    /// The proofs of consent that the record names, member by member.
+    fn with_consents(mut self, consents: &delivery::Consents) -> Self {
+        for (line, revision) in self.members.iter_mut().zip(consents.iter()) {
+            line.consent = ConsentVersion(revision.into());
+        }
+        self
+    }
 }
 
 impl Speaker<'_> {
-    /// Being in the inbox is the delivery of whoever was named.
+    /// Being in the inbox is the delivery of whoever was named and wants to see it there.
     pub async fn given(self, given: &Given) -> Result<Vec<Said>, Refusal> {
         let mut said = Vec::new();
         let in_app = given.delivery.is_some_and(|delivery| delivery.channels.contains(ChannelKind::InApp));
         if !in_app {
             return Ok(said);
         }
-        let visible = Standing {
-            state: State::Delivered,
-            retries: 0,
-            resends: 0,
-            due: Default::default(),
-            code: String::new(),
-        };
         for users in given.members.chunks(PARCEL_MEMBERS_MAX as usize) {
-            let members = users.iter().map(|user| parcel::Member { user: *user, device: DeviceNo(0) });
+            let line = |user: &UserNo| {
+                Line::plain((parcel::Member { user: *user, device: DeviceNo(0) }, given.in_app(*user)))
+            };
             let about = About {
                 tenant: given.tenant,
                 event: given.event,
@@ -77,7 +97,7 @@ impl Speaker<'_> {
                 round: 1,
                 first: users[0],
                 is_tracked: true,
-                members: members.map(|member| (member, visible.clone())).collect(),
+                members: users.iter().map(line).collect(),
             };
             said.extend(self.verdicts(&about).await?);
         }
@@ -92,14 +112,15 @@ impl Speaker<'_> {
         let Some((parcel, ledger)) = found.filter(|(_, ledger)| ledger.members == intend.members) else {
             return Ok(Vec::new());
         };
-        let members = intend.members.iter().zip(intend.verdicts.iter().cloned()).collect();
-        self.verdicts(&about(parcel, &ledger, 1, members)).await
+        let members = intend.members.iter().zip(intend.verdicts.iter().cloned()).map(Line::plain).collect();
+        let about = about(parcel, &ledger, 1, members).with_consents(&intend.consents);
+        self.verdicts(&about).await
     }
 
     pub async fn wake(self, wake: &delivery::Wake) -> Result<Vec<Said>, Refusal> {
         match self.find(wake.parcel, wake.round, &wake.positions, &wake.verdicts)? {
             None => Ok(Vec::new()),
-            Some(about) => self.verdicts(&about).await,
+            Some(about) => self.verdicts(&about.with_consents(&wake.consents)).await,
         }
     }
 
@@ -135,7 +156,7 @@ impl Speaker<'_> {
         let Some(about) = self.find(redrive.parcel, 0, &redrive.positions, &redrive.standings)? else {
             return Ok(Vec::new());
         };
-        if about.members.iter().any(|(_, standing)| standing.state != State::Deferred) {
+        if about.members.iter().any(|line| line.standing.state != State::Deferred) {
             let target = format!("{}/{}", about.event, about.channel.name());
             let mut said = self.results(&about).await?;
             said.push(Said::action(by, about.tenant, "deadletter.drop", target));
@@ -170,9 +191,9 @@ impl Speaker<'_> {
 
     /// Those that were given up, by reason.
     async fn dead(self, about: &About, people: &People) -> Vec<Said> {
-        let mut by_reason: BTreeMap<&str, Vec<(parcel::Member, Standing)>> = BTreeMap::new();
-        for (member, standing) in about.members.iter().filter(|(_, standing)| standing.state == State::Dead) {
-            by_reason.entry(&standing.code).or_default().push((*member, standing.clone()));
+        let mut by_reason: BTreeMap<&str, Vec<Line>> = BTreeMap::new();
+        for line in about.members.iter().filter(|line| line.standing.state == State::Dead) {
+            by_reason.entry(&line.standing.code).or_default().push(line.clone());
         }
         let mut said = Vec::new();
         for (reason, dead) in by_reason {
@@ -201,25 +222,20 @@ impl Speaker<'_> {
         let Some(ledger) = found else { return Ok(None) };
         let all: Vec<parcel::Member> = ledger.members.iter().collect();
         let members = positions.iter().zip(standings.iter()).filter_map(|(position, standing)| {
-            all.get(usize::from(*position)).map(|member| (*member, standing.clone()))
+            all.get(usize::from(*position)).map(|member| Line::plain((*member, standing.clone())))
         });
         let members: Vec<_> = members.collect();
         Ok((!members.is_empty()).then(|| about(parcel, &ledger, round, members)))
     }
 
     async fn people(self, about: &About) -> Result<People, Refusal> {
-        let users = about.members.iter().map(|(member, _)| member.user);
+        let users = about.members.iter().map(|line| line.member.user);
         People::find(self.core, self.recent, about.tenant, self.shard, users).await
     }
 
-    async fn leaves(
-        self,
-        kind: Kind,
-        members: &[(parcel::Member, Standing)],
-        people: &People,
-    ) -> Vec<Member> {
+    async fn leaves(self, kind: Kind, members: &[Line], people: &People) -> Vec<Member> {
         let mut leaves = Vec::with_capacity(members.len());
-        for (index, (member, standing)) in (0..).zip(members) {
+        for (index, Line { member, standing, consent }) in (0..).zip(members) {
             let person = people.of(member.user);
             let usage = SaltUse { kind, position: self.position, index };
             leaves.push(Member {
@@ -228,7 +244,7 @@ impl Speaker<'_> {
                 device: member.device,
                 verdict: standing.state,
                 reason: Reason::of(&standing.code),
-                consent: ConsentVersion::default(),
+                consent: *consent,
             });
             if leaves.len() % AT_ONCE == 0 {
                 let_others().await;
@@ -242,12 +258,7 @@ impl Speaker<'_> {
     }
 }
 
-fn about(
-    parcel: ParcelId,
-    ledger: &LedgerRow,
-    round: u16,
-    members: Vec<(parcel::Member, Standing)>,
-) -> About {
+fn about(parcel: ParcelId, ledger: &LedgerRow, round: u16, members: Vec<Line>) -> About {
     About {
         tenant: parcel.tenant,
         event: ledger.event,

@@ -255,6 +255,65 @@ fn one_recipient_is_proven_by_independent_code_also_when_another_was_erased() {
     assert_eq!(states, ["sending", "sent"]);
 }
 
+// proves: PRF-07, AUD-01
+#[test]
+fn each_push_names_the_consent_that_allowed_it() {
+    let server = Server::start_with(&[], EVERY_SECOND);
+    let mut client = server.client();
+    put_user(&mut client, "bob");
+    register(&mut client, "bob", "phone", "stub:ok/bob");
+    follow(&mut client, "bob", "star");
+    let say = |client: &mut Client, granted: bool, version: &str| {
+        let said = json!({"granted": granted, "version": version, "source": "test"});
+        expect(client.json("PUT", "/api/v1/users/bob/consents/push", &said), 200);
+    };
+    let key = expect(client.get("/api/v1/audit/checkpoints"), 200)["publicKey"].clone();
+    // What a reader of the history finds under the version that a push names.
+    let allowed = |client: &mut Client, event: &str| {
+        let proofs = proofs(client, event, "bob", 2);
+        let sending =
+            proofs.iter().find(|proof| auditor::check(proof, &key) == "sending").expect("it was sent");
+        let version = sending["member"]["consentVersion"].as_u64().expect("a number");
+        let history = expect(client.get("/api/v1/users/bob/preferences/history"), 200);
+        let history = history["changes"].as_array().expect("changes").clone();
+        let change =
+            history.into_iter().find(|change| change["version"] == version).expect("it is in the history");
+        let told = entries(client, "user=bob");
+        let told = told.iter().filter(|entry| entry["kind"] == "consent");
+        let versions: Vec<u64> = told.filter_map(|entry| entry["fact"]["version"].as_u64()).collect();
+        assert!(versions.contains(&version), "{version} of {versions:?}");
+        assert_eq!(change["newConsent"]["granted"], true);
+        change["newConsent"]["version"].as_str().expect("a version").to_owned()
+    };
+    say(&mut client, true, "2026-01");
+    let sent = send(&mut client, &notification("n1", &["bob"], json!({})));
+    assert_eq!(allowed(&mut client, &sent), "2026-01");
+    // Something else that bob wants is another state of the profile, and the same consent.
+    expect(
+        client.json(
+            "PATCH",
+            "/api/v1/users/bob/preferences",
+            &json!({"channels": {"email": {"enabled": false}}}),
+        ),
+        200,
+    );
+    let sent = send(&mut client, &notification("n2", &["bob"], json!({})));
+    assert_eq!(allowed(&mut client, &sent), "2026-01");
+    say(&mut client, false, "2026-01");
+    let sent = send(&mut client, &notification("n3", &["bob"], json!({})));
+    let refused = proofs(&mut client, &sent, "bob", 1);
+    assert_eq!(auditor::check(&refused[0], &key), "suppressed");
+    assert_eq!(
+        (&refused[0]["member"]["reason"], &refused[0]["member"]["consentVersion"]),
+        (&json!("no_consent"), &json!(0))
+    );
+    say(&mut client, true, "2026-02");
+    let mut listed = event("e1", &json!({"followersOf": "star"}));
+    listed["data"]["channels"] = json!(["push"]);
+    let listed = post(&mut client, &listed);
+    assert_eq!(allowed(&mut client, &listed), "2026-02");
+}
+
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a directory");
     for entry in fs::read_dir(from).expect("a directory") {

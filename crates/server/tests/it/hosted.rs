@@ -142,8 +142,7 @@ fn a_page_saves_what_its_reader_saw() {
     let mut reader = server.anonymous();
     put_user(&mut client, "ann");
     let path = path_of(&link(&mut client, "ann", &json!({"category": "likes"})));
-    let full =
-        "form=preferences&version=0&everything=on&channel=push&channel=sms&channel=webhook&category=likes";
+    let full = "form=preferences&version=0&everything=on&channel=inApp&channel=push&channel=sms&channel=webhook&category=likes";
     assert_eq!(posted(&mut reader, &path, FORM, full).status, 200);
     let saved = preferences(&mut client, "ann");
     assert_eq!(saved, json!({"userId": "ann", "version": 1, "channels": {"email": {"enabled": false}}}));

@@ -50,5 +50,6 @@ mod templates;
 mod tenants;
 mod tls;
 mod traces;
+mod visibility;
 mod webhooks;
 mod withdrawal;

@@ -91,6 +91,9 @@ impl Deliveries {
                 check_copies(*key, delivery, copies)?;
             }
         }
+        for (erasure, is_done) in &self.erasures {
+            Invariant::Terminal.holds(*is_done, || format!("the erasure {erasure:?} has not ended"))?;
+        }
         self.check_named()?;
         self.check_digests()?;
         for shard in self.shards.keys() {

@@ -79,6 +79,7 @@ impl Deliveries {
                 }
             }
             ShardRecord::Digest(record) => return self.digest(shard, record),
+            ShardRecord::Erasure(erasure) => self.erasure(&erasure),
             ShardRecord::Swept(swept) => return self.sweep(shard, &swept, at),
             ShardRecord::Walk(record) => return self.walk(shard, &record, at),
             ShardRecord::Closed { work, .. } => {
@@ -127,7 +128,7 @@ impl Deliveries {
         for user in members {
             let channel = ChannelKind::InApp;
             let key = Key { shard: no, tenant: *tenant, arrival, channel, user: *user, device: DeviceNo(0) };
-            self.all.insert(key, Delivery::new(State::Delivered, leaving.terms));
+            self.all.insert(key, Delivery::new(given.in_app(*user).state, leaving.terms));
         }
     }
 

@@ -10,7 +10,7 @@ impl Oracle {
             Call::PutUsers { tenant, users } => {
                 users.iter().all(|(user, _)| self.person(Who { tenant: *tenant, user: *user }).may_write())
             }
-            Call::DeleteUser { who } | Call::Duel { who, .. } => self.person(*who).may_write(),
+            Call::DeleteUser { who, .. } | Call::Duel { who, .. } => self.person(*who).may_write(),
             Call::Edit { tenant, edges, .. } => edges
                 .iter()
                 .all(|(user, list)| self.person(Who { tenant: *tenant, user: *user }).may_edit(*list)),

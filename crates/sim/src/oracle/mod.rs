@@ -137,7 +137,7 @@ impl Oracle {
                     self.person(Who { tenant: *tenant, user: *user }).writing = true;
                 }
             }
-            Call::DeleteUser { who } | Call::Duel { who, .. } => {
+            Call::DeleteUser { who, .. } | Call::Duel { who, .. } => {
                 let person = self.person(*who);
                 (person.writing, person.ending) = (true, true);
             }
@@ -182,7 +182,7 @@ impl Oracle {
                 }
                 Ok(())
             }
-            (Call::DeleteUser { who }, Answer::Deleted(answer)) => {
+            (Call::DeleteUser { who, .. }, Answer::Deleted(answer)) => {
                 self.heard_delete(who, sort(answer, failing)?)
             }
             (Call::Forget { .. }, Answer::Deleted(answer)) => sort(answer, failing).map(drop),
@@ -255,7 +255,7 @@ impl Oracle {
                     let doubt = |(user, attribute)| Doubt::Put { who: Who { tenant, user }, attribute };
                     self.doubts.extend(users.into_iter().map(doubt));
                 }
-                Call::DeleteUser { who } => self.doubts.push(Doubt::Deleted { who }),
+                Call::DeleteUser { who, .. } => self.doubts.push(Doubt::Deleted { who }),
                 Call::Duel { who, .. } => self.doubts.push(Doubt::Duel { who }),
                 Call::Edit { tenant, edges, .. } => {
                     let doubt = |(user, list)| Doubt::Edge { who: Who { tenant, user }, list };

@@ -1,15 +1,26 @@
-//! What an inbox holds and does not show or count: what was taken back, and what is snoozed.
+//! Entries that a user has and does not see.
+//!
+//! Comes from: `inbox`, for a page or for counts. Decides: what was retracted, what sleeps, and what the user did not want to
+//! see when it arrived, unless it is critical or the tenant insists. Goes to: pages, which leave it out, and counts, which
+//! take it away.
 
-use super::{BEYOND, UserInbox};
+use super::{BEYOND, Pages, UserInbox, clip};
 use crate::tables::retracted;
 use crate::tables::taken::{Reach, TakenEvent};
 use fantail_ports::inbox::ArrivalRange;
 use fantail_ports::tables::TablesError;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, ListId};
+use fantail_rules::interval::Interval;
+use fantail_rules::limits::INBOX_HIDDEN_LOOKED_AT_MAX;
+use fantail_rules::merge::{Direction, merge};
 use std::collections::BTreeSet;
 
+/// Entries that are looked at together to find out which of them are not wanted.
+const UNWANTED_AT_ONCE: usize = 1_000;
+
 impl UserInbox<'_> {
-    /// Entries that exist but do not count now: retracted or snoozed.
+    /// Entries that exist but do not count now: retracted, snoozed, or not wanted here.
     pub(super) fn hidden(&self) -> Result<BTreeSet<Arrival>, TablesError> {
         let marks = &self.marks;
         // Nothing at or below both watermarks counts, unless it was flagged unread. The archive's does not matter
@@ -20,7 +31,42 @@ impl UserInbox<'_> {
         let mut hidden: BTreeSet<Arrival> = self.retracted(range)?.into_iter().collect();
         let asleep = marks.snoozed.iter().filter(|(_, until)| *until > self.now);
         hidden.extend(asleep.map(|(arrival, _)| *arrival).filter(|a| *a > self.progress.horizon));
+        self.unwanted(range, &mut hidden)?;
         Ok(hidden)
+    }
+
+    /// Entries of a range that the user does not want to see. The newest are looked at one by one; what lies further back
+    /// counts whether it is wanted or not.
+    fn unwanted(&self, range: ArrivalRange, hidden: &mut BTreeSet<Arrival>) -> Result<(), TablesError> {
+        let stretches: Vec<_> = self.marks.turns.hiding().collect();
+        let mut pages = Pages { inbox: self, current: None };
+        let mut looked_at = 0;
+        for (from, until) in stretches.into_iter().rev() {
+            let mut within = clip(range, Interval { from, until });
+            while within.after.next() < within.before {
+                let sources = self.sources(within, Direction::NewestFirst, UNWANTED_AT_ONCE)?;
+                let merged = merge(Direction::NewestFirst, &sources);
+                looked_at += merged.arrivals.len();
+                for arrival in merged.arrivals {
+                    if pages.taken(arrival)?.is_some_and(|taken| self.hides(arrival, taken)) {
+                        hidden.insert(arrival);
+                    }
+                }
+                let Some(next) = merged.resume else { break };
+                if looked_at >= INBOX_HIDDEN_LOOKED_AT_MAX {
+                    return Ok(());
+                }
+                within.before = next;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the user does not want to see this.
+    pub(super) fn hides(&self, arrival: Arrival, taken: TakenEvent) -> bool {
+        let (Reach::Written(_, about) | Reach::Pointer(_, about)) = taken.reach else { return false };
+        let insists = || self.policies.of(self.tenant, about.category).mandatory.contains(ChannelKind::InApp);
+        !about.is_critical && self.marks.turns.hides(about.category, arrival) && !insists()
     }
 
     /// Retracted events inside a range that this user had: walks the shorter of two lists.
@@ -84,7 +130,7 @@ impl UserInbox<'_> {
             Reach::Walked { home, .. } if self.progress.retracted > 0 => {
                 retracted::is(self.tables, self.tenant, home)
             }
-            Reach::Walked { .. } | Reach::Given | Reach::Written(_) | Reach::Pointer(_) => Ok(false),
+            Reach::Walked { .. } | Reach::Given | Reach::Written(..) | Reach::Pointer(..) => Ok(false),
         }
     }
 }

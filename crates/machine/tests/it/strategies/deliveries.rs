@@ -82,13 +82,28 @@ pub(super) fn counted() -> impl Strategy<Value = Counted> {
     })
 }
 
+/// Of so many members.
+fn consents(count: usize) -> impl Strategy<Value = Consents> {
+    vec(prop_oneof![Just(0), 1u32..4, any::<u32>()], count).prop_map(Consents::of)
+}
+
 pub(super) fn intend() -> impl Strategy<Value = ShardRecord> {
-    let members = ledger_row().prop_map(|row| (row.members, row.standings));
+    let members = ledger_row().prop_flat_map(|row| {
+        let consents = consents(row.members.count());
+        (Just(row.members), Just(row.standings), consents)
+    });
     (work_id(), option::of(user()), any::<u64>(), members, counted()).prop_map(
-        |(work, next, unreached, (members, verdicts), counted)| {
-            ShardRecord::Intend(Intend { work, next, unreached, members, verdicts, counted })
+        |(work, next, unreached, (members, verdicts, consents), counted)| {
+            ShardRecord::Intend(Intend { work, next, unreached, members, verdicts, counted, consents })
         },
     )
+}
+
+fn told_with_consents() -> impl Strategy<Value = (Vec<u16>, Words<Standing>, Consents)> {
+    told().prop_flat_map(|(positions, standings)| {
+        let consents = consents(positions.len());
+        (Just(positions), Just(standings), consents)
+    })
 }
 
 pub(super) fn outcome() -> impl Strategy<Value = ShardRecord> {
@@ -104,14 +119,15 @@ pub(super) fn delivery_record() -> impl Strategy<Value = ShardRecord> {
     prop_oneof![
         intend(),
         outcome(),
-        (parcel_id(), any::<u16>(), millis(), told(), counted()).prop_map(
-            |(parcel, round, due, (positions, verdicts), counted)| ShardRecord::Wake(Wake {
+        (parcel_id(), any::<u16>(), millis(), told_with_consents(), counted()).prop_map(
+            |(parcel, round, due, (positions, verdicts, consents), counted)| ShardRecord::Wake(Wake {
                 parcel,
                 round,
                 due,
                 positions,
                 verdicts,
-                counted
+                counted,
+                consents
             })
         ),
         (parcel_id(), any::<u16>(), standing(), note()).prop_map(|(parcel, position, standing, note)| {
