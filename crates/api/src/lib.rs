@@ -29,6 +29,7 @@ mod hosted;
 pub mod openapi;
 mod pages;
 mod probes;
+pub mod runs;
 pub mod telemetry;
 mod v1;
 

@@ -28,6 +28,7 @@ pub fn of(code: Code) -> &'static str {
         Code::DeliveryNotFound => page!("delivery-not-found"),
         Code::BulkEnded => page!("bulk-ended"),
         Code::SegmentNotFound => page!("segment-not-found"),
+        Code::ScheduleNotFound => page!("schedule-not-found"),
         Code::InvalidFilter => page!("invalid-filter"),
         Code::WebhookNotFound => page!("webhook-not-found"),
         Code::CategoryNotFound => page!("category-not-found"),

@@ -8,6 +8,7 @@ mod erasures;
 mod hosted;
 mod inbox;
 mod respect;
+mod schedules;
 mod segments;
 mod sent;
 mod templates;
@@ -68,6 +69,7 @@ static ALL: [Route;
         + ENDPOINTS.len()
         + inbox::ROUTES.len()
         + respect::ROUTES.len()
+        + schedules::ROUTES.len()
         + segments::ROUTES.len()
         + bulk::ROUTES.len()
         + hosted::ROUTES.len()
@@ -81,6 +83,7 @@ static ALL: [Route;
     &ENDPOINTS,
     inbox::ROUTES,
     respect::ROUTES,
+    schedules::ROUTES,
     segments::ROUTES,
     bulk::ROUTES,
     hosted::ROUTES,

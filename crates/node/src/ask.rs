@@ -303,6 +303,8 @@ pub enum Refusal {
     BulkEnded { event: Ulid },
     #[error("no such segment: {segment}")]
     UnknownSegment { segment: String },
+    #[error("no such schedule: {schedule}")]
+    UnknownSchedule { schedule: String },
     #[error("no such event: {event}")]
     UnknownEvent { event: Ulid },
     /// Also if somebody made the reference up.

@@ -60,6 +60,8 @@ pub struct Core {
     pub shards: BTreeMap<ShardNo, ShardHandle>,
     /// What is durable and folded of every partition.
     pub applied: BTreeMap<PartitionId, watch::Receiver<Position>>,
+    /// Rings when a schedule was made or changed.
+    pub schedules: Bell,
     /// Turns true when the audit log is fed no more.
     pub audited: watch::Sender<bool>,
 }

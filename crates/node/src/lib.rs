@@ -39,6 +39,7 @@ mod groups;
 mod notify;
 pub mod producers;
 mod receipts;
+pub mod recurring;
 mod schedule;
 pub mod spans;
 

@@ -3,6 +3,7 @@
 use crate::endpoint_tally::EndpointTally;
 use crate::latency::{Latencies, Waited};
 use crate::reasons::Stood;
+use crate::recurring::ScheduleRun;
 use fantail_machine::shard::outcome::{Said, Told};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
@@ -27,6 +28,8 @@ pub struct Meter {
     busy: AtomicU64,
     digests: AtomicU64,
     digest_items: AtomicU64,
+    /// In the order of [`ScheduleRun::ALL`].
+    schedule_runs: [AtomicU64; ScheduleRun::ALL.len()],
     bulk_looked_at: AtomicU64,
     bulk_members: AtomicU64,
     bulk_skipped: AtomicU64,
@@ -67,6 +70,8 @@ pub struct Reading {
     /// Digests that were written, and what they tell of.
     pub digests: u64,
     pub digest_items: u64,
+    /// Runs of schedules, in the order of [`ScheduleRun::ALL`].
+    pub schedule_runs: [u64; ScheduleRun::ALL.len()],
     /// Users whom bulk sends looked at, took along, and left out although they were chosen.
     pub bulk_looked_at: u64,
     pub bulk_members: u64,
@@ -119,6 +124,10 @@ impl Meter {
 
     pub fn busy(&self) {
         self.busy.fetch_add(1, Relaxed);
+    }
+
+    pub fn schedule_ran(&self, run: ScheduleRun) {
+        self.schedule_runs[run as usize].fetch_add(1, Relaxed);
     }
 
     pub fn digest_written(&self, items: u64) {
@@ -210,6 +219,7 @@ impl Meter {
             inbox_reads: self.inbox_reads.load(Relaxed),
             busy: self.busy.load(Relaxed),
             digests: self.digests.load(Relaxed),
+            schedule_runs: self.schedule_runs.each_ref().map(|runs| runs.load(Relaxed)),
             digest_items: self.digest_items.load(Relaxed),
             bulk_looked_at: self.bulk_looked_at.load(Relaxed),
             bulk_members: self.bulk_members.load(Relaxed),

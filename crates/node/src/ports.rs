@@ -69,6 +69,9 @@ impl Points {
     /// Those that only what is told together meets.
     pub const OF_DIGESTS: &[&str] = &["digest.folding", "digest.written"];
 
+    /// Those that only runs of recurring schedules meet.
+    pub const OF_SCHEDULES: &[&str] = &["schedule.due", "schedule.issued"];
+
     #[must_use]
     pub fn watched_by(watcher: Box<dyn Fn(&'static str) + Send + Sync>) -> Self {
         Self(Some(watcher))
@@ -76,7 +79,8 @@ impl Points {
 
     pub fn reach(&self, point: &'static str) {
         if let Some(watcher) = &self.0 {
-            let is_listed = Self::ALL.contains(&point) || Self::OF_DIGESTS.contains(&point);
+            let listed = [Self::ALL, Self::OF_DIGESTS, Self::OF_SCHEDULES];
+            let is_listed = listed.iter().any(|points| points.contains(&point));
             debug_assert!(is_listed, "{point} is not listed");
             watcher(point);
         }

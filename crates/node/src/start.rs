@@ -179,6 +179,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         directories,
         shards,
         applied,
+        schedules: bell::Bell::default(),
         audited: watch::Sender::new(false),
     });
     audit::feed::check(&core).map_err(StartError::Audit)?;

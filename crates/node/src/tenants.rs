@@ -16,9 +16,11 @@ async fn ask(core: &Core, by: &Actor, ask: RootAsk) -> Result<RootAnswer, Refusa
         RootAnswer::UnknownTenant => Err(Refusal::UnknownTenant),
         RootAnswer::UnknownKey => Err(Refusal::UnknownKey),
         RootAnswer::TooMany { limit } => Err(Refusal::TooMany { limit }),
-        RootAnswer::Template(_) | RootAnswer::Segment(_) | RootAnswer::Webhook(_) | RootAnswer::Policy(_) => {
-            Err(other())
-        }
+        RootAnswer::Template(_)
+        | RootAnswer::Segment(_)
+        | RootAnswer::Schedule(_)
+        | RootAnswer::Webhook(_)
+        | RootAnswer::Policy(_) => Err(other()),
         done @ (RootAnswer::Layout(_)
         | RootAnswer::Tenant(_)
         | RootAnswer::Key(_)

@@ -207,6 +207,18 @@ pub const AUDIT_FINDINGS_MAX: usize = 1_000;
 pub const RESPECT_HISTORY_MAX: u32 = 1_000;
 /// Categories that a user says something about.
 pub const CATEGORY_CHOICES_MAX: usize = 64;
+/// Recurring schedules of a tenant: each is looked at again and again.
+pub const SCHEDULES_PER_TENANT_MAX: usize = 100;
+/// With the time of a run behind it, it is still a name.
+pub const SCHEDULE_ID_BYTES_MAX: usize = 200;
+/// What a schedule sends, as JSON: it fits into a record with room for the rest.
+pub const SCHEDULE_BYTES_MAX: usize = 192 << 10;
+/// A schedule that comes more often is a stream of events.
+pub const SCHEDULE_GAP_MINUTES_MIN: u16 = 5;
+/// A run that nobody was there for is made up for within this, and left out after it.
+pub const SCHEDULE_LATE_MS_MAX: u64 = 3_600_000;
+/// Runs that are shown ahead.
+pub const SCHEDULE_RUNS_SHOWN: usize = 5;
 /// Segments are kinds of users, not users.
 pub const SEGMENTS_PER_TENANT_MAX: usize = 1_000;
 /// A condition that chooses users: what it costs for each user is bounded by its size.

@@ -13,6 +13,7 @@ use fantail_local::journal::{JournalStats, LocalJournal};
 use fantail_node::Node;
 use fantail_node::health::Health;
 use fantail_node::meter::ANSWER_NAMES;
+use fantail_node::recurring::ScheduleRun;
 use fantail_node::start::Report;
 use fantail_ports::BoxFuture;
 use fantail_rules::believed_time::Jump;
@@ -160,6 +161,14 @@ fn write_node(text: &mut Text, health: &Health) {
     ] {
         text.family(name, "counter", help);
         text.sample(name, &[], value);
+    }
+    text.family(
+        "fantail_schedule_runs_total",
+        "counter",
+        "Runs of recurring schedules, by what came of them",
+    );
+    for (run, count) in ScheduleRun::ALL.iter().zip(counters.schedule_runs) {
+        text.sample("fantail_schedule_runs_total", &[("result", run.name())], count);
     }
     text.family("fantail_endpoint_changes_total", "counter", "Endpoints that came to each status");
     for (status, count) in Status::ALL.iter().zip(counters.endpoints) {

@@ -68,6 +68,7 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
     };
     let default_file = provision::default_tenant(&running.node, &config.data, &*entropy).await?;
     app.serve(running.node.clone(), running.host.clone());
+    let runs = tokio::spawn(fantail_api::runs::run(app.clone(), running.node.clone()));
     let banner = banner(&config, address, &running, default_file, admin)?;
     Banner { test_clock: asked.map(|asked| asked.socket), ..banner }.print()?;
     info!(%address, data = %config.data.display(), "serving");
@@ -80,6 +81,8 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
         }
     };
     app.stop();
+    // What it was about to write down is found again by the next start.
+    runs.abort();
     stop.send_replace(true);
     listening.await.context("the listener panicked")?;
     (running.close)().await?;

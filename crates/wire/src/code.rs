@@ -57,6 +57,7 @@ codes! {
     SuppressionNotFound "SUPPRESSION_NOT_FOUND" 404 "The address is not suppressed";
     BulkEnded "BULK_ENDED" 409 "The bulk send was called off";
     SegmentNotFound "SEGMENT_NOT_FOUND" 404 "There is no such segment";
+    ScheduleNotFound "SCHEDULE_NOT_FOUND" 404 "There is no such schedule";
     InvalidFilter "INVALID_FILTER" 422 "The filter cannot be understood";
     WebhookNotFound "WEBHOOK_NOT_FOUND" 404 "There is no such webhook";
     KeyNotFound "KEY_NOT_FOUND" 404 "There is no such key";

@@ -6,6 +6,7 @@ mod examples_audit;
 mod examples_bulk;
 mod examples_categories;
 mod examples_respect;
+mod examples_schedules;
 mod examples_segments;
 mod examples_sent;
 mod examples_templates;

@@ -33,7 +33,7 @@ use fantail_wire::event::{Audience, CloudEvent, EventData, Priority};
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let ask = ask(tenant, &call).await?;
+    let ask = read(tenant, &call, call.json()?).await?;
     auth::require_priority(&call.caller, ask.event.priority)?;
     call.spend(tenant, 1)?;
     let notification_id = ask.event.id.clone();
@@ -46,7 +46,7 @@ pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn estimate(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let ask = ask(tenant, &call).await?;
+    let ask = read(tenant, &call, call.json()?).await?;
     let (node, now) = (call.node.clone(), call.node.wall());
     let found = crate::aside::run(&call.app, move || node.estimate_bulk(tenant, &ask)).await??;
     let channel = |(name, (recipients, reasons)): (&str, (u64, _))| {
@@ -131,8 +131,7 @@ fn event_of(tenant: TenantId, call: &Call) -> Result<Ulid, Problem> {
 }
 
 /// What is asked for, checked and rendered.
-async fn ask(tenant: TenantId, call: &Call) -> Result<BulkAsk, Problem> {
-    let request: BulkSend = call.json()?;
+pub async fn read(tenant: TenantId, call: &Call, request: BulkSend) -> Result<BulkAsk, Problem> {
     let said = serde_json::to_vec(&request).map_err(|_| Problem::new(Code::Internal, "cannot be written"))?;
     let pace = pace_of(request.rate_per_second, request.spread_over_minutes)?;
     let window = request.off_peak.as_ref().map(window_of).transpose()?;

@@ -19,6 +19,7 @@ pub mod notifications;
 pub mod preferences;
 pub mod receipts;
 mod rendering;
+pub mod schedules;
 mod story;
 pub mod suppressions;
 mod trace;

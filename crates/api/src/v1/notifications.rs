@@ -20,6 +20,7 @@ use fantail_rules::endpoint::Platform;
 use fantail_rules::ids::{ShardNo, TenantId, UserNo};
 use fantail_rules::outlook::expected_ms;
 use fantail_rules::ulid::Ulid;
+use fantail_templates::Compiled;
 use fantail_wire::code::Code;
 use fantail_wire::event::Channel;
 use fantail_wire::notification::{
@@ -27,6 +28,7 @@ use fantail_wire::notification::{
     NotificationStatus, Phase, SendStatus,
 };
 use fantail_wire::problem::FieldError;
+use std::sync::Arc;
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const DELIVERIES_MAX: usize = 1_000;
@@ -39,29 +41,39 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     auth::require_priority(&call.caller, draft.ask.priority)?;
     let count = draft.who.len() as u64;
     call.spend(tenant, draft.who.len())?;
-    let accepted = match call.node.recipients(tenant, &draft.who).await {
-        Ok(recipients) => {
-            let recipients = match template {
-                None => recipients.into_iter().zip(std::mem::take(&mut draft.own)).collect(),
-                Some(template) => draft.render(tenant, &call, template, recipients).await?,
-            };
-            call.node.notify(tenant, NotifyAsk { recipients, ..draft.ask.clone() }).await?
-        }
-        // The first one was accepted when they were all there.
-        Err(Refusal::UnknownRecipients { users }) => {
-            let heard = call.node.recall_notification(tenant, &draft.ask.id, draft.ask.body_hash).await?;
-            heard.ok_or_else(|| unknown_users(&draft.who, &users))?
-        }
-        Err(other) => return Err(other.into()),
-    };
+    let accepted = issue(tenant, &call, &mut draft, template).await?;
     if !accepted.replayed {
         call.node.accepted(tenant, accepted.event, began, call.origin());
     }
     accepted_reply(tenant, &call, draft.ask, accepted, count)
 }
 
+/// Renders what is well formed and has it accepted, once.
+pub async fn issue(
+    tenant: TenantId,
+    call: &Call,
+    draft: &mut Draft,
+    template: Option<(Arc<Compiled>, u32)>,
+) -> Result<Accepted, Problem> {
+    match call.node.recipients(tenant, &draft.who).await {
+        Ok(recipients) => {
+            let recipients = match template {
+                None => recipients.into_iter().zip(std::mem::take(&mut draft.own)).collect(),
+                Some(template) => draft.render(tenant, call, template, recipients).await?,
+            };
+            Ok(call.node.notify(tenant, NotifyAsk { recipients, ..draft.ask.clone() }).await?)
+        }
+        // The first one was accepted when they were all there.
+        Err(Refusal::UnknownRecipients { users }) => {
+            let heard = call.node.recall_notification(tenant, &draft.ask.id, draft.ask.body_hash).await?;
+            heard.ok_or_else(|| unknown_users(&draft.who, &users))
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
 /// Where the users stand in the request that do not exist.
-fn unknown_users(all: &[Who], unknown: &[String]) -> Problem {
+pub fn unknown_users(all: &[Who], unknown: &[String]) -> Problem {
     let error = |(index, who): (usize, &Who)| match who {
         Who::User(name) if unknown.contains(name) => {
             Some(FieldError::new(format!("/recipients/{index}/userId"), format!("no such user: {name}")))

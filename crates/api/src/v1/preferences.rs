@@ -120,7 +120,7 @@ pub fn merged(current: &Preferences, patch: &Map<String, Value>) -> Result<prefe
 }
 
 /// RFC 7396. The depth of a body is limited where it is read.
-fn merge(target: &mut Value, patch: &Value) {
+pub fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;

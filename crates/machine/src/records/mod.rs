@@ -24,6 +24,7 @@ mod mark;
 pub mod policy;
 pub mod respect;
 pub mod root;
+pub mod schedule;
 pub mod segment;
 pub mod shard;
 pub mod template;

@@ -9,6 +9,7 @@
 //! 4 KeyRevoked tenant, id: text, difference
 //! 5 to 7       templates: see `template`
 //! 10 to 12     policies: see `policy`
+//! 15 to 17     recurring schedules: see `schedule`
 //! 20 to 22     segments: see `segment`
 //! 40 to 43     webhooks to the producer: see `webhook`
 //!
@@ -18,6 +19,7 @@
 use super::Fact;
 use super::difference::Difference;
 use super::policy::{CategoryPut, DefaultsPut};
+use super::schedule::{SchedulePut, ScheduleRan};
 use super::segment::{SegmentListed, SegmentPut};
 use super::template::{TemplateActivated, TemplatePut};
 use super::webhook::{WebhookPut, WebhookSwitched};
@@ -50,6 +52,13 @@ pub enum RootRecord {
         difference: Difference,
     },
     DefaultsPut(Box<DefaultsPut>),
+    SchedulePut(Box<SchedulePut>),
+    ScheduleGone {
+        tenant: TenantId,
+        id: String,
+        difference: Difference,
+    },
+    ScheduleRan(ScheduleRan),
     SegmentPut(SegmentPut, Difference),
     SegmentListed(SegmentListed),
     /// `id` is its name.
@@ -182,6 +191,9 @@ impl Fact for RootRecord {
             Self::CategoryPut(_) => 10,
             Self::CategoryGone { .. } => 11,
             Self::DefaultsPut(_) => 12,
+            Self::SchedulePut(_) => 15,
+            Self::ScheduleGone { .. } => 16,
+            Self::ScheduleRan(_) => 17,
             Self::SegmentPut(..) => 20,
             Self::SegmentListed(_) => 21,
             Self::SegmentGone { .. } => 22,
@@ -207,6 +219,8 @@ impl Fact for RootRecord {
             }
             Self::TemplatePut(put) => put.write(w),
             Self::TemplateActivated(activated) => activated.write(w),
+            Self::SchedulePut(put) => put.write(w),
+            Self::ScheduleRan(ran) => ran.write(w),
             Self::SegmentPut(put, difference) => {
                 put.write(w);
                 difference.write(w);
@@ -225,6 +239,7 @@ impl Fact for RootRecord {
             Self::KeyRevoked { tenant, id, difference }
             | Self::CategoryGone { tenant, name: id, difference }
             | Self::TemplateGone { tenant, id, difference }
+            | Self::ScheduleGone { tenant, id, difference }
             | Self::SegmentGone { tenant, id, difference }
             | Self::WebhookGone { tenant, id, difference } => {
                 w.tenant(*tenant).text(id);
@@ -254,6 +269,12 @@ impl Fact for RootRecord {
                 Self::CategoryGone { tenant, name, difference }
             }
             12 => Self::DefaultsPut(Box::new(DefaultsPut::read(r)?)),
+            15 => Self::SchedulePut(Box::new(SchedulePut::read(r)?)),
+            16 => {
+                let (tenant, id, difference) = read_named(r)?;
+                Self::ScheduleGone { tenant, id, difference }
+            }
+            17 => Self::ScheduleRan(ScheduleRan::read(r)?),
             20 => Self::SegmentPut(SegmentPut::read(r)?, Difference::read(r)?),
             21 => Self::SegmentListed(SegmentListed::read(r)?),
             22 => {

@@ -4,6 +4,7 @@
 //! Goes to: every other machine's asks, which carry what they need of it.
 
 pub mod policy;
+pub mod schedule;
 pub mod segment;
 pub mod template;
 pub mod webhook;
@@ -50,6 +51,7 @@ pub enum RootAsk {
     },
     Template(Box<template::Ask>),
     Segment(segment::Ask),
+    Schedule(Box<schedule::Ask>),
     Webhook(webhook::Ask),
     Policy(Box<policy::Ask>),
 }
@@ -66,6 +68,7 @@ pub enum RootAnswer {
     TooMany { limit: usize },
     Template(template::Answer),
     Segment(segment::Answer),
+    Schedule(schedule::Answer),
     Webhook(webhook::Answer),
     Policy(policy::Answer),
 }
@@ -110,6 +113,10 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
         RootAsk::Segment(ask) => {
             let Planned { records, answer } = segment::plan(view, ask, now)?;
             Ok(Planned { records, answer: RootAnswer::Segment(answer) })
+        }
+        RootAsk::Schedule(ask) => {
+            let Planned { records, answer } = schedule::plan(view, *ask, now)?;
+            Ok(Planned { records, answer: RootAnswer::Schedule(answer) })
         }
         RootAsk::Webhook(ask) => {
             let Planned { records, answer } = webhook::plan(view, ask, now)?;
@@ -181,6 +188,9 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::SegmentPut(record, _) => segment::apply_put(view, record, at)?,
         RootRecord::SegmentListed(record) => segment::apply_listed(view, record, at)?,
         RootRecord::SegmentGone { tenant, id, .. } => segment::apply_gone(view, *tenant, id),
+        RootRecord::SchedulePut(record) => schedule::apply_put(view, record, at)?,
+        RootRecord::ScheduleRan(record) => schedule::apply_ran(view, record)?,
+        RootRecord::ScheduleGone { tenant, id, .. } => schedule::apply_gone(view, *tenant, id)?,
         RootRecord::WebhookPut(record, _) => webhook::apply_put(view, record, at),
         RootRecord::WebhookSwitched(record) => webhook::apply_switched(view, record, at)?,
         RootRecord::WebhookGone { tenant, id, .. } => webhook::apply_gone(view, *tenant, id),

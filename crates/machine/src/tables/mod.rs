@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 
 pub mod policy;
 pub mod root;
+pub mod schedule;
 pub mod segment;
 pub mod template;
 pub mod webhook;
@@ -64,6 +65,7 @@ pub enum Family {
     Category = 10,
     Defaults = 11,
     Segment = 12,
+    Schedule = 14,
     FrontState = 16,
     Idempotency = 17,
     Event = 18,
@@ -74,6 +76,8 @@ pub enum Family {
     ScheduledCount = 23,
     Bulk = 24,
     BulkByList = 25,
+    ScheduleStanding = 27,
+    ScheduleTimer = 28,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,

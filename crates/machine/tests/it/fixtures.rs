@@ -11,6 +11,7 @@ use crate::fallbacks::{SILENT, chained};
 use crate::harness::{DAY_MS, DIRECTORY, Node, SHARD, START, TENANT, list, lookup, put_of, sealed};
 use crate::policies;
 use crate::respect;
+use crate::schedules;
 use crate::templates;
 use crate::walks;
 use crate::webhooks;
@@ -65,7 +66,7 @@ use std::ops::ControlFlow;
 
 const RECORDS: &str = include_str!("fixtures/records.txt");
 /// Layout, the front's last id, what is scheduled, what was taken of each front, and timers of both kinds belong to the partition itself.
-const OF_NO_TENANT: [u8; 6] = [1, 16, 21, 33, 54, 76];
+const OF_NO_TENANT: [u8; 7] = [1, 16, 21, 28, 33, 54, 76];
 const ROWS: &str = include_str!("fixtures/rows.txt");
 
 #[test]
@@ -88,7 +89,10 @@ fn released_records_are_still_read() {
 
 #[test]
 fn every_record_kind_has_a_fixture() {
-    assert_eq!(tags(&root_examples()), (1..=7).chain(10..=12).chain(20..=22).chain(40..=43).collect());
+    assert_eq!(
+        tags(&root_examples()),
+        (1..=7).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=43).collect()
+    );
     assert_eq!(tags(&front_examples()), (1..=8).chain([17]).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
     assert_eq!(
@@ -118,8 +122,14 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected =
-        (1..=12).chain(16..=25).chain(32..=60).chain(62..=65).chain(73..=85).chain([87, 92, 96, 97]);
+    let expected = (1..=12)
+        .chain([14])
+        .chain(16..=25)
+        .chain(27..=28)
+        .chain(32..=60)
+        .chain(62..=65)
+        .chain(73..=85)
+        .chain([87, 92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -181,6 +191,7 @@ fn history() -> Node {
     node.shard(ShardAsk::Erase { tenant: TENANT, lookup: lookup(15), erasure: Ulid(9), entries: 2 });
     policies::history(&mut node);
     walks::history(&mut node);
+    schedules::history(&mut node);
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");
@@ -289,7 +300,7 @@ fn root_examples() -> Vec<RootRecord> {
         RootRecord::WebhookFailing { tenant, id: "wh_1".into(), is_failing: true },
     ];
     all.extend(policies::examples(tenant));
-    all.extend(walks::root_examples(tenant, difference));
+    all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
     all
 }
 

@@ -30,6 +30,7 @@ mod respect;
 mod retract;
 mod root;
 mod scheduled;
+mod schedules;
 mod take;
 mod templates;
 mod users;

@@ -8,6 +8,7 @@ use crate::digests::digest_record;
 use crate::erasures::erasure_record;
 use crate::policies::policy_record;
 use crate::respect::{respect_record, zone};
+use crate::schedules::schedule_record;
 use fantail_machine::columns::counts::Count;
 use fantail_machine::parcel::{Collector, Members, Words};
 use fantail_machine::records::delivery::{Consents, Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
@@ -233,6 +234,7 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
         webhook_record(),
         segment_record(),
         policy_record(),
+        schedule_record(),
     ]
 }
 

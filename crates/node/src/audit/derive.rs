@@ -133,6 +133,13 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
             let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
             Said::changed(by, switched.tenant, action, switched.id, switched.difference)
         }
+        RootRecord::SchedulePut(put) => {
+            let action = if put.definition.is_paused { "schedule.pause" } else { "schedule.put" };
+            Said::changed(by, put.definition.tenant, action, put.definition.id, put.difference)
+        }
+        RootRecord::ScheduleGone { tenant, id, difference } => {
+            Said::changed(by, tenant, "schedule.delete", id, difference)
+        }
         RootRecord::SegmentPut(put, difference) => {
             Said::changed(by, put.tenant, "segment.put", put.name, difference)
         }
@@ -142,8 +149,8 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
         RootRecord::SegmentGone { tenant, id, difference } => {
             Said::changed(by, tenant, "segment.delete", id, difference)
         }
-        // Nobody did that.
-        RootRecord::WebhookFailing { .. } => return Vec::new(),
+        // Nobody did that; what a schedule issued is accepted as anything else is.
+        RootRecord::WebhookFailing { .. } | RootRecord::ScheduleRan(_) => return Vec::new(),
     };
     vec![said]
 }

@@ -11,7 +11,7 @@ use super::day_of;
 use super::field::{Field, FieldFault};
 use crate::ids::Millis;
 use crate::limits::CRON_BYTES_MAX;
-use crate::wall::{MINUTE_MS, Stretch, Wall, first_instant};
+use crate::wall::{DAY_MINUTES, MINUTE_MS, Stretch, Wall, first_instant};
 use crate::zone::ZoneNo;
 use jiff::ToSpan;
 use jiff::civil::{Date, date};
@@ -53,6 +53,18 @@ impl Cron {
         };
         // From a leap day on, as no later one is further away.
         cron.days_from(date(2096, 2, 29)).next().map(|_| cron).ok_or(CronFault::NeverComes)
+    }
+
+    /// How many minutes lie between two times of it, at least, on a clock that is never changed.
+    #[must_use]
+    pub fn gap_minutes(&self) -> u16 {
+        let times: Vec<u16> = (0..DAY_MINUTES)
+            .filter(|minute| self.hours >> (minute / 60) & 1 == 1 && self.minutes >> (minute % 60) & 1 == 1)
+            .collect();
+        let within = times.windows(2).map(|pair| pair[1] - pair[0]).min();
+        // The last one of a day and the first one of the next.
+        let over_night = times.first().zip(times.last()).map(|(first, last)| first + DAY_MINUTES - last);
+        within.into_iter().chain(over_night).min().unwrap_or(DAY_MINUTES)
     }
 
     /// The first instant after `now` at which it is due. `None` only at the end of the calendar.
@@ -173,6 +185,22 @@ mod tests {
         // One kind of day is enough if both are restricted; a star, even with a step, is no restriction.
         check("0 0 13 * fri", "UTC", "2026-06-10T00:00:00", &["2026-06-12T00:00:00", "2026-06-13T00:00:00"]);
         check("0 0 */2 * fri", "UTC", "2026-06-10T00:00:00", &["2026-06-19T00:00:00", "2026-07-03T00:00:00"]);
+    }
+
+    #[test]
+    fn the_least_gap_counts_over_midnight_too() {
+        for (text, gap) in [
+            ("0 9 * * *", 1_440),
+            ("* * * * *", 1),
+            ("*/5 * * * *", 5),
+            ("*/7 * * * *", 4), // 56 and 0
+            ("0,3 9 * * mon", 3),
+            ("0 9,17 * * *", 480),
+            ("58 23 * * *", 1_440),
+            ("0,58 0,23 * * *", 2),
+        ] {
+            assert_eq!(Cron::parse(text).expect(text).gap_minutes(), gap, "{text}");
+        }
     }
 
     #[test]

@@ -10,11 +10,13 @@ mod appointment;
 mod cron;
 mod field;
 mod off_peak;
+mod recurrence;
 
 pub use appointment::{Appointment, Slot};
 pub use cron::{Cron, CronFault};
 pub use field::{Field, FieldFault};
 pub use off_peak::off_peak_from;
+pub use recurrence::{CatchUp, Recurrence, ScheduleClock};
 
 use crate::digest::Calendar;
 use crate::quiet::Days;

@@ -1,0 +1,283 @@
+//! Recurring schedules: kept in the root, and handed out when they are due.
+//!
+//! Comes from: the schedule API, and the clock. Does: seals what is sent, waits for the earliest timer, and writes down what a run
+//! came to. Goes to: `machine::root::schedule`; what a run sends goes the way of everything that is sent, under a name that its
+//! schedule and its time give it.
+//!
+//! What must never happen: a run that is issued twice. It is written down after it was issued; whoever issues it again in
+//! between asks under the same name, and hears of the first one.
+
+pub use fantail_machine::records::schedule::{Came, Definition, Run, Sends};
+pub use fantail_machine::tables::schedule::{ScheduleRow, Standing};
+
+use crate::Node;
+use crate::ask::Refusal;
+use crate::ask::templates::Expect;
+use crate::core::{Core, answer, locked, stopped};
+use crate::take::HOUSE;
+use fantail_machine::root::schedule::{Answer, Ask};
+use fantail_machine::root::{RootAnswer, RootAsk};
+use fantail_machine::tables::schedule;
+use fantail_ports::keyring::{Context, Sealed};
+use fantail_rules::actor::Actor;
+use fantail_rules::ids::{KeyNo, Millis, PartitionId, TenantId};
+use fantail_rules::limits::SCHEDULES_PER_TENANT_MAX;
+use fantail_rules::schedule::Recurrence;
+use fantail_rules::zone::ZoneNo;
+use tracing::{info, warn};
+
+/// The clock may be set, so nothing is slept over for longer.
+const SLEEP_MS_MAX: u64 = 60_000;
+/// What cannot be issued for now is tried again after this.
+const PAUSE_MS: u64 = 1_000;
+/// Schedules that are handed out together.
+const DUE_MAX: usize = 64;
+
+/// What a tenant says of a schedule.
+#[derive(Clone, Debug)]
+pub struct ScheduleAsk {
+    pub cron: String,
+    /// `NONE`: everybody's own.
+    pub zone: ZoneNo,
+    pub starts: Option<Millis>,
+    pub ends: Option<Millis>,
+    pub is_paused: bool,
+    pub sends: Sends,
+    pub body: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ScheduleView {
+    pub row: ScheduleRow,
+    pub standing: Standing,
+    /// What each run asks for.
+    pub body: Vec<u8>,
+}
+
+/// A run that is to be issued.
+#[derive(Clone, Debug)]
+pub struct DueRun {
+    pub tenant: TenantId,
+    pub id: String,
+    /// What was waited for; the run may be a later one.
+    pub due: Millis,
+    pub run: Millis,
+    pub recurrence: Recurrence,
+    pub sends: Sends,
+    pub body: Vec<u8>,
+}
+
+impl Node {
+    /// The schedule, and whether it is new. What it says was understood before.
+    pub async fn put_schedule(
+        &self,
+        tenant: TenantId,
+        id: &str,
+        expect: Expect,
+        ask: ScheduleAsk,
+    ) -> Result<(ScheduleView, bool), Refusal> {
+        let core = &self.core;
+        core.require_tenant(tenant)?;
+        let body = core.ports.keyring.seal(tenant, KeyNo::TENANT, Context::Content, &ask.body);
+        let definition = Definition {
+            tenant,
+            id: id.to_owned(),
+            cron: ask.cron,
+            zone: ask.zone,
+            starts: ask.starts,
+            ends: ask.ends,
+            is_paused: ask.is_paused,
+            sends: ask.sends,
+            body: body.map_err(locked)?,
+        };
+        match ask_root(core, &self.by, Ask::Put { definition, expect }).await? {
+            Answer::Schedule { row, is_new } => {
+                core.schedules.ring();
+                Ok((view(core, *row)?, is_new))
+            }
+            other => Err(refused(&other, id)),
+        }
+    }
+
+    pub fn schedule(&self, tenant: TenantId, id: &str) -> Result<ScheduleView, Refusal> {
+        self.core.require_tenant(tenant)?;
+        let row = self.core.read(PartitionId::Root, |view| schedule::find(view.tables(), tenant, id))?;
+        view(&self.core, row.ok_or_else(|| Refusal::UnknownSchedule { schedule: id.to_owned() })?)
+    }
+
+    /// Those behind an id, in order.
+    pub fn schedules(
+        &self,
+        tenant: TenantId,
+        behind: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(ScheduleRow, Standing)>, Refusal> {
+        self.core.require_tenant(tenant)?;
+        self.core.read(PartitionId::Root, |view| {
+            let rows = schedule::of_tenant(view.tables(), tenant, behind, limit)?.into_iter();
+            rows.map(|row| {
+                let standing = schedule::standing(view.tables(), tenant, &row.definition.id)?;
+                Ok((row, standing))
+            })
+            .collect()
+        })
+    }
+
+    pub async fn delete_schedule(&self, tenant: TenantId, id: &str, expect: Expect) -> Result<(), Refusal> {
+        match ask_root(&self.core, &self.by, Ask::Delete { tenant, id: id.to_owned(), expect }).await? {
+            Answer::Gone => Ok(()),
+            other => Err(refused(&other, id)),
+        }
+    }
+
+    /// Waits until runs are to be issued. `None` once the node stops. `has_failed`: some of the last ones could not be, for now.
+    pub async fn due_runs(&self, has_failed: bool) -> Option<Vec<DueRun>> {
+        let core = &self.core;
+        let mut pause_ms = has_failed.then_some(PAUSE_MS);
+        while !core.root.is_closed() {
+            if let Some(ms) = pause_ms {
+                let until = core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(ms));
+                core.schedules.wait(Some(until)).await;
+            }
+            match self.look().await {
+                Ok(Looked::Due(runs)) => return Some(runs),
+                Ok(Looked::Later(ms)) => pause_ms = Some(ms.min(SLEEP_MS_MAX)),
+                Err(Refusal::Stopped { .. }) => return None,
+                Err(refusal) => {
+                    warn!(%refusal, "no schedule runs for now");
+                    pause_ms = Some(PAUSE_MS);
+                }
+            }
+        }
+        None
+    }
+
+    async fn look(&self) -> Result<Looked, Refusal> {
+        let core = &self.core;
+        let now = core.ports.clock.wall();
+        let waiting = core.read(PartitionId::Root, |view| schedule::waiting(view.tables(), DUE_MAX))?;
+        let Some(first) = waiting.first() else { return Ok(Looked::Later(SLEEP_MS_MAX)) };
+        if first.due > now {
+            return Ok(Looked::Later(first.due.since(now)));
+        }
+        core.ports.points.reach("schedule.due");
+        let mut runs = Vec::new();
+        for one in waiting.into_iter().take_while(|one| one.due <= now) {
+            let ScheduleView { row, body, .. } = match self.schedule(one.tenant, &one.id) {
+                Ok(view) => view,
+                // It was deleted in this moment.
+                Err(Refusal::UnknownSchedule { .. }) => continue,
+                Err(other) => return Err(other),
+            };
+            let Some(recurrence) = row.definition.recurrence() else {
+                self.ran(&one.id, (one.tenant, one.due), None, now).await?;
+                continue;
+            };
+            let caught_up = recurrence.catch_up(one.due, now);
+            let Some(run) = caught_up.run else {
+                warn!(tenant = %one.tenant, schedule = one.id, due = %one.due, "a run of a schedule is left out");
+                self.ran(&one.id, (one.tenant, one.due), None, caught_up.through).await?;
+                continue;
+            };
+            let sends = row.definition.sends;
+            runs.push(DueRun { tenant: one.tenant, id: one.id, due: one.due, run, recurrence, sends, body });
+        }
+        Ok(if runs.is_empty() { Looked::Later(0) } else { Looked::Due(runs) })
+    }
+
+    /// What a run came to: it is not issued again.
+    pub async fn run_came(&self, due: &DueRun, came: Came) -> Result<(), Refusal> {
+        self.core.ports.points.reach("schedule.issued");
+        match &came {
+            Came::Issued(event) => {
+                info!(tenant = %due.tenant, schedule = due.id, run = %due.run, %event, "a schedule ran");
+            }
+            Came::Refused(why) => {
+                warn!(tenant = %due.tenant, schedule = due.id, run = %due.run, why, "a schedule could not run");
+            }
+        }
+        let run = Some(Run { at: due.run, came });
+        self.ran(&due.id, (due.tenant, due.due), run, due.run).await
+    }
+
+    async fn ran(
+        &self,
+        id: &str,
+        (tenant, due): (TenantId, Millis),
+        run: Option<Run>,
+        through: Millis,
+    ) -> Result<(), Refusal> {
+        let which = match run.as_ref().map(|run| &run.came) {
+            Some(Came::Issued(_)) => ScheduleRun::Issued,
+            Some(Came::Refused(_)) => ScheduleRun::Refused,
+            None => ScheduleRun::LeftOut,
+        };
+        let ask = Ask::Ran { tenant, id: id.to_owned(), due, run, through };
+        match ask_root(&self.core, &Actor::System, ask).await? {
+            Answer::Ran => self.core.meter.schedule_ran(which),
+            // It was changed or deleted meanwhile.
+            Answer::Unknown => {}
+            other => return Err(refused(&other, id)),
+        }
+        Ok(())
+    }
+}
+
+/// How runs end, as metrics say it. In the order of [`ScheduleRun::ALL`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScheduleRun {
+    Issued,
+    Refused,
+    LeftOut,
+}
+
+impl ScheduleRun {
+    pub const ALL: [Self; 3] = [Self::Issued, Self::Refused, Self::LeftOut];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Issued => "issued",
+            Self::Refused => "refused",
+            Self::LeftOut => "left_out",
+        }
+    }
+}
+
+enum Looked {
+    Due(Vec<DueRun>),
+    /// Nothing for so many milliseconds.
+    Later(u64),
+}
+
+fn view(core: &Core, row: ScheduleRow) -> Result<ScheduleView, Refusal> {
+    let Definition { tenant, id, body, .. } = &row.definition;
+    let standing = core.read(PartitionId::Root, |view| schedule::standing(view.tables(), *tenant, id))?;
+    let body = open(core, *tenant, body)?;
+    Ok(ScheduleView { row, standing, body })
+}
+
+fn open(core: &Core, tenant: TenantId, body: &Sealed) -> Result<Vec<u8>, Refusal> {
+    core.ports.keyring.open(tenant, Context::Content, body).map_err(locked)
+}
+
+async fn ask_root(core: &Core, by: &Actor, ask: Ask) -> Result<Answer, Refusal> {
+    let bytes = match &ask {
+        Ask::Put { definition, .. } => definition.body.bytes.len() + 1_024,
+        Ask::Ran { .. } | Ask::Delete { .. } => 1_024,
+    };
+    match answer(core.root.push(HOUSE, by, vec![RootAsk::Schedule(Box::new(ask))], bytes)).await? {
+        RootAnswer::Schedule(answer) => Ok(answer),
+        _ => Err(stopped("the root answered something else")),
+    }
+}
+
+fn refused(answer: &Answer, id: &str) -> Refusal {
+    match answer {
+        Answer::UnknownTenant => Refusal::UnknownTenant,
+        Answer::Unknown => Refusal::UnknownSchedule { schedule: id.to_owned() },
+        Answer::Conflict { current } => Refusal::PolicyConflict { current: *current },
+        Answer::TooMany => Refusal::TooMany { limit: SCHEDULES_PER_TENANT_MAX },
+        Answer::Schedule { .. } | Answer::Ran | Answer::Gone => stopped("the root answered something else"),
+    }
+}
