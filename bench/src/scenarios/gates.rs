@@ -97,6 +97,7 @@ impl Crowd {
                     caps: columns.caps,
                     used: Used::from_stored(columns.used),
                     from: Millis(0),
+                    is_throttled: false,
                 };
                 let verdict = black_box(decide(black_box(&self.ask), &person, clocks));
                 allowed += u64::from(verdict == Verdict::Allow);

@@ -126,6 +126,7 @@ impl Home {
             category: CategoryId::of(CATEGORY),
             expires_at: EVENING.plus(86_400_000),
             chain: Default::default(),
+            kind: None,
             group: 0,
             appointment: None,
         };

@@ -272,7 +272,8 @@ pub fn delivery_of(
 ) -> Option<Delivery> {
     let (class, category) = (Class::of(lane, category), CategoryId::of(category));
     let chain = Chain::of(&ties.fallback, channels);
-    let terms = Terms { lane, class, category, expires_at, group: ties.group, appointment, chain };
+    let Ties { group, kind, .. } = *ties;
+    let terms = Terms { lane, class, category, expires_at, group, appointment, chain, kind };
     (!channels.is_empty()).then_some(Delivery { channels, terms })
 }
 

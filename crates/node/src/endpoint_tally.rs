@@ -45,6 +45,7 @@ impl EndpointTally {
             | ShardRecord::Digest(_)
             | ShardRecord::Told(_)
             | ShardRecord::Walk(_)
+            | ShardRecord::Throttle(_)
             | ShardRecord::Untold { .. } => {}
         }
     }

@@ -1,5 +1,5 @@
 //! What an event's category says about it, once and for all: what it belongs together with in a digest, and which channels
-//! wait for which.
+//! wait for which, and of what one is enough for a while.
 //!
 //! Comes from: acceptance, with what an event says. Decides: the key, by the template of the category's policy if there is
 //! one, else by the event's own collapse key; nothing of it can be read back. Goes to: the terms of the delivery, and with
@@ -30,6 +30,8 @@ pub struct Ties {
     pub group: u64,
     /// What is tried after what.
     pub fallback: Vec<Step>,
+    /// The same for those of which one is enough for a while, if there is a key for that.
+    pub kind: Option<u64>,
 }
 
 pub fn of(core: &Core, tenant: TenantId, facts: &Facts<'_>) -> Result<Ties, Refusal> {
@@ -41,7 +43,13 @@ pub fn of(core: &Core, tenant: TenantId, facts: &Facts<'_>) -> Result<Ties, Refu
         None => facts.collapse_key.unwrap_or_default().to_owned(),
     };
     let text = format!("digest\0{}\0{key}", facts.category);
-    Ok(Ties { group: number(core, tenant, &text)?, fallback: policy.fallback.clone() })
+    let throttle = policy.throttle.as_ref().and_then(|throttle| throttle.key.as_ref());
+    let kind = throttle.map(|key| {
+        let key = key.fill(|field| facts.field(field));
+        number(core, tenant, &format!("throttle\0{}\0{key}", facts.category))
+    });
+    let (group, fallback) = (number(core, tenant, &text)?, policy.fallback.clone());
+    Ok(Ties { group, fallback, kind: kind.transpose()? })
 }
 
 /// A number that tells nothing.

@@ -364,6 +364,7 @@ impl Machine for Shard {
             | ShardRecord::Digest(_)
             | ShardRecord::Walk(_)
             | ShardRecord::Told(_)
+            | ShardRecord::Throttle(_)
             | ShardRecord::Untold { .. }
             | ShardRecord::EndpointPut { .. }
             | ShardRecord::EndpointState { .. }

@@ -25,7 +25,7 @@ const OTHER: &str = "other";
 const DIGEST: &str = "digest";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-pub const REASONS: [&str; 64] = [
+pub const REASONS: [&str; 65] = [
     "no_endpoint",
     "erased",
     "endpoint_gone",
@@ -42,6 +42,7 @@ pub const REASONS: [&str; 64] = [
     "quiet_hours_no_zone",
     "frequency_capped",
     "profile_unresolved",
+    "throttled",
     "local_time",
     "off_peak",
     "leader_lost",
@@ -137,6 +138,7 @@ impl Stood {
             )
             | ShardRecord::Told(_)
             | ShardRecord::Walk(_)
+            | ShardRecord::Throttle(_)
             | ShardRecord::Untold { .. } => {}
         }
     }

@@ -6,7 +6,7 @@
 //! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `address`, `endpoint`, `suppression`);
 //! time as people have it (`zone`, `wall`, `schedule`), and what they say about being told (`category`, `preference`, and without
 //! logging in by a `link`), and who is chosen by it (`segment`); and
-//! those that a delivery meets on its way out: `gates` with `quiet` and `caps` (whether and when it may interrupt somebody),
+//! those that a delivery meets on its way out: `gates` with `quiet`, `caps` and `throttle` (whether and when it may interrupt somebody),
 //! `digest` (many told as one), `policy` (what a tenant says about all of that), `chain` (which channel comes next), `lanes` (whose turn it is), `pacing` (how much may be sent now), `attempt` (what became of
 //! it), `retry` (when again). `trace` names what is told about all of it.
 
@@ -48,6 +48,7 @@ pub mod digest;
 pub mod gates;
 pub mod quiet;
 pub mod schedule;
+pub mod throttle;
 
 pub mod policy;
 

@@ -284,6 +284,7 @@ fn wish(reason: Reason) -> &'static str {
         Reason::QuietHours => "these are the user's quiet hours",
         Reason::QuietHoursNoZone => "the user has quiet hours, and nobody knows in which time zone",
         Reason::FrequencyCapped => "the user had enough on this channel for now",
+        Reason::Throttled => "the user got one of its kind a moment ago",
         Reason::ProfileUnresolved => "what the user wants cannot be read",
         Reason::LocalTime => "the user's clock does not show the time yet",
         Reason::OffPeak => "these are not the hours at which it is told",

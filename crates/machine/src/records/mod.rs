@@ -28,6 +28,7 @@ pub mod schedule;
 pub mod segment;
 pub mod shard;
 pub mod template;
+pub mod throttle;
 pub mod walk;
 pub mod webhook;
 

@@ -15,7 +15,7 @@
 //! 11 Expired   tenant, through: arrival
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
-//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 40 Told, 41 Untold: see `webhook`; 42 to 45: see `digest`;
+//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 33, 34: see `throttle`; 40 Told, 41 Untold: see `webhook`; 42 to 45: see `digest`;
 //! 50 to 59: see `walk`;
 //! 60 Erasure: see `erasure`
 //! ```
@@ -29,6 +29,7 @@ use super::front::Size;
 pub use super::given::Given;
 use super::mark;
 use super::respect::{Consented, Preferred, read_zone};
+use super::throttle::ThrottleRecord;
 use super::walk::WalkRecord;
 use super::webhook::Told;
 use crate::codec::{Malformed, Reader, Writer};
@@ -145,6 +146,8 @@ pub enum ShardRecord {
     Digest(DigestRecord),
     /// A webhook to the producer has told everything through a record.
     Told(Told),
+    /// See `throttle`.
+    Throttle(ThrottleRecord),
     /// It is gone, and with it how far it had told.
     Untold {
         tenant: TenantId,
@@ -241,6 +244,7 @@ impl Fact for ShardRecord {
             Self::Preferred(_) => 30,
             Self::Consented { .. } => 31,
             Self::Replanned { .. } => 32,
+            Self::Throttle(record) => record.tag(),
             Self::Told(_) => 40,
             Self::Untold { .. } => 41,
             Self::Digest(record) => record.tag(),
@@ -313,6 +317,7 @@ impl Fact for ShardRecord {
             Self::Replanned { tenant, user } => drop(w.tenant(*tenant).user(*user)),
             Self::Digest(record) => record.write(w),
             Self::Walk(walk) => walk.write(w),
+            Self::Throttle(record) => record.write(w),
             Self::Told(told) => told.write(w),
             Self::Untold { tenant, webhook } => drop(w.tenant(*tenant).text(webhook)),
             Self::Erasure(erasure) => erasure.write(w),
@@ -375,6 +380,7 @@ impl Fact for ShardRecord {
             30 => Self::Preferred(Preferred::read(r)?),
             31 => Self::Consented { tenant: r.tenant()?, consents: r.list(Consented::read)? },
             32 => Self::Replanned { tenant: r.tenant()?, user: r.user()? },
+            33 | 34 => Self::Throttle(ThrottleRecord::read(tag, r)?),
             40 => Self::Told(Told::read(r)?),
             41 => Self::Untold { tenant: r.tenant()?, webhook: r.text()? },
             42..=45 => Self::Digest(DigestRecord::read(tag, r)?),

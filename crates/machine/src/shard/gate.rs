@@ -8,6 +8,7 @@
 
 use super::intend;
 use super::serve::Known;
+use super::throttle::Throttling;
 use crate::columns::counts::{self, Count, Counts};
 use crate::columns::{self, Column};
 use crate::tables::work::{Terms, WorkId};
@@ -23,6 +24,7 @@ use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
 use fantail_rules::policy::Defaults;
 use fantail_rules::preference::{CategoryChoice, Switch};
 use fantail_rules::schedule::Slot;
+use fantail_rules::throttle::Latest;
 use fantail_rules::ulid::Ulid;
 use fantail_rules::wall::Clocks;
 use fantail_rules::zone::ZoneNo;
@@ -65,6 +67,8 @@ pub(super) struct Decision {
     pub count: Option<Count>,
     /// If it may be sent: the revision of what the user said last about consent.
     pub consent: u32,
+    /// Whether nothing else of its kind may follow for a while, if it may be sent.
+    pub spaces: bool,
 }
 
 impl Decision {
@@ -73,7 +77,7 @@ impl Decision {
     pub(super) const GONE: Self = Self::plain(Step::Suppress, intend::ERASED);
 
     pub(super) const fn plain(step: Step, code: &'static str) -> Self {
-        Self { step, code, due: Millis(0), count: None, consent: 0 }
+        Self { step, code, due: Millis(0), count: None, consent: 0, spaces: false }
     }
 }
 
@@ -91,6 +95,7 @@ pub(super) struct Gate<'a, 'v> {
     slots: BTreeMap<ZoneNo, Slot>,
     /// A bulk send may be told to.
     ignores_quiet_hours: bool,
+    throttling: Option<Throttling>,
 }
 
 impl<'a, 'v> Gate<'a, 'v> {
@@ -110,7 +115,8 @@ impl<'a, 'v> Gate<'a, 'v> {
         let Terms { lane, appointment, .. } = terms;
         let ask = Ask { lane, is_marketing, policy, appointment, ..Ask::new(work.channel) };
         let (clocks, since, slots) = (Clocks::at(now), event.millis(), BTreeMap::new());
-        Ok(Self { view, work, terms, ask, defaults, clocks, since, slots, ignores_quiet_hours })
+        let throttling = Throttling::of(work, terms, known);
+        Ok(Self { view, work, terms, ask, defaults, clocks, since, slots, ignores_quiet_hours, throttling })
     }
 
     /// Each of these users, who ascend: a row for every 64 of them, one for every 32 of those who have a limit, one more for
@@ -120,12 +126,13 @@ impl<'a, 'v> Gate<'a, 'v> {
         let mut columns = vec![Column::default(); users.len()];
         columns::visit(self.view, tenant, users, &mut |place, column| columns[place] = column)?;
         let counts = self.counts(users, &columns)?;
+        let latest = self.latest(users)?;
         let behind: ChannelSet = self.terms.chain.behind(channel).collect();
         users
             .iter()
             .zip(columns)
-            .zip(counts)
-            .map(|((user, column), counts)| {
+            .zip(counts.into_iter().zip(latest))
+            .map(|((user, column), (counts, latest))| {
                 let devices = if column.reach.has_more() {
                     intend::listed_devices(self.view, tenant, *user, channel)?
                 } else {
@@ -138,11 +145,13 @@ impl<'a, 'v> Gate<'a, 'v> {
                     let wish = Wish { fold: None, zone };
                     return Ok(Asked { devices, decision, again: decision, wish, is_awaited });
                 }
-                let (again, mut fold) = self.decide(*user, &column, Counts::default())?;
+                let (again, mut fold) = self.decide(*user, &column, Counts::default(), false)?;
                 let mut decision = again;
-                if !counts.limit.is_none() {
-                    (decision, fold) = self.decide(*user, &column, counts)?;
+                let is_throttled = self.is_held_back(latest);
+                if !counts.limit.is_none() || is_throttled {
+                    (decision, fold) = self.decide(*user, &column, counts, is_throttled)?;
                 }
+                decision.spaces = decision.step == Step::Authorise && self.spaces(latest);
                 Ok(Asked { devices, decision, again, wish: Wish { fold, zone }, is_awaited })
             })
             .collect()
@@ -183,12 +192,30 @@ impl<'a, 'v> Gate<'a, 'v> {
         Ok(all.map(|own| Counts { limit: self.defaults.limit(channel, own.limit), ..own }).collect())
     }
 
+    /// What each got lately of this kind.
+    fn latest(&self, users: &[UserNo]) -> Result<Vec<Option<Latest>>, TablesError> {
+        match self.throttling {
+            Some(throttling) => throttling.read(self.view, self.work.tenant, users),
+            None => Ok(vec![None; users.len()]),
+        }
+    }
+
+    fn is_held_back(&self, latest: Option<Latest>) -> bool {
+        latest.is_some_and(|latest| latest.holds_back(self.work.arrival, self.clocks.now()))
+    }
+
+    /// It counts once, by whichever channel it is first authorised.
+    fn spaces(&self, latest: Option<Latest>) -> bool {
+        self.throttling.is_some() && latest.is_none_or(|latest| latest.event != self.work.arrival)
+    }
+
     /// What is allowed may be wanted in a digest.
     fn decide(
         &mut self,
         user: UserNo,
         column: &Column,
         counts: Counts,
+        is_throttled: bool,
     ) -> Result<(Decision, Option<Fold>), TablesError> {
         let category = self.terms.category;
         let choice = if column.respect.may_speak_of(category) {
@@ -208,7 +235,7 @@ impl<'a, 'v> Gate<'a, 'v> {
             return Ok((Decision::plain(Step::Expire, intend::EXPIRED), None));
         }
         let Counts { limit, used } = counts;
-        let person = Person { profile, choice, caps: limit.caps, used, from: slot.from };
+        let person = Person { profile, choice, caps: limit.caps, used, from: slot.from, is_throttled };
         let ask = Ask { pace: limit.pace, ..self.ask };
         let verdict = gates::decide(&ask, &person, &mut self.clocks);
         let allowed = Decision {

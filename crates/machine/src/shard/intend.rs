@@ -11,6 +11,7 @@ use super::collect::Collecting;
 use super::fallback::{self, Fallback};
 use super::gate::{Asked, Decision, Gate, Wish};
 use super::serve::{Decided, Known, Served};
+use super::throttle::Throttling;
 use super::{Derived, Offer, dispatch, ledgers, replan};
 use crate::columns::Reach;
 use crate::columns::counts::{self, Count};
@@ -91,6 +92,8 @@ pub(super) fn plan(
     }
     let Judged { verdicts, counted, consents } = judge(&found, stop);
     let sends = sends(&found.members, &verdicts, |_| 1);
+    let throttling = Throttling::of(work, row.terms, known);
+    let spaced = throttling.and_then(|one| one.spaced(work.tenant, found.spaced(&verdicts)));
     let decided = u32::try_from(found.members.count()).unwrap_or(u32::MAX);
     let allowed = Allowed { parcel, event: row.event, terms: row.terms, round: 1, sends, decided };
     let more = found.next.is_some() && !found.has_caught_up;
@@ -104,7 +107,9 @@ pub(super) fn plan(
         consents,
     });
     let served = Served { allowed: Some(allowed), more };
-    Ok(Decided { records: collecting.records(record), served, looked_at: found.scanned })
+    let mut records = collecting.records(record);
+    records.splice(0..0, spaced);
+    Ok(Decided { records, served, looked_at: found.scanned })
 }
 
 /// The first gate: whether anything of this event may still be sent.
@@ -138,6 +143,15 @@ impl Found {
 }
 
 impl Found {
+    /// Users who may get something after which there is nothing of its kind for a while.
+    fn spaced(&self, verdicts: &Words<Standing>) -> Vec<UserNo> {
+        let all = self.members.iter().zip(&self.decisions).zip(verdicts.iter());
+        let spaced = all.filter(|((_, (decision, _)), one)| decision.spaces && one.state == State::Intent);
+        let mut users: Vec<UserNo> = spaced.map(|((member, _), _)| member.user).collect();
+        users.dedup();
+        users
+    }
+
     /// What the gates let pass goes out, or into a window.
     fn collect(&mut self, collecting: &mut Collecting<'_, '_>) -> Result<(), TablesError> {
         let mut last: Option<(UserNo, Decision)> = None;
@@ -273,7 +287,7 @@ fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> Judged {
     let (mut verdicts, mut counted, mut consents) = (Words::empty(), Counted::nothing(), Vec::new());
     let mut last = None;
     for ((member, (decision, _)), position) in found.members.iter().zip(&found.decisions).zip(0u16..) {
-        let Decision { step, code, due, count, consent } = match stop {
+        let Decision { step, code, due, count, consent, .. } = match stop {
             Some((step, code)) => Decision::plain(step, code),
             None if member.device == DeviceNo(0) && decision.step == Step::Authorise => {
                 Decision::plain(Step::Suppress, NO_ENDPOINT)

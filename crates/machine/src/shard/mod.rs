@@ -3,7 +3,7 @@
 //! One file per record family, plan and apply side by side: `users`, `erase`, `endpoints`, `respect`, `edges`, `take` with `wanted`, `mark`,
 //! `report`, `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake` behind their `gate`, `outcome`,
 //! `redrive`, folded by `ledgers` and dropped by `sweep`. What is told together goes through `collect` and `windows`, and
-//! `fallback` knows which channel waits for which.
+//! `fallback` knows which channel waits for which, `throttle` who got one of a kind.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 mod ask;
@@ -30,6 +30,7 @@ pub mod redrive;
 mod replan;
 pub mod serve;
 mod sweep;
+mod throttle;
 pub mod wake;
 pub mod windows;
 
@@ -91,7 +92,7 @@ pub fn plan(
         }
         ShardAsk::Sweep { tenant, behind, guard_ms } => {
             let oldest_kept = Millis(now.0.saturating_sub(guard_ms));
-            sweep::plan(view, tenant, behind, oldest_kept)
+            sweep::plan(view, tenant, behind, oldest_kept, now)
         }
         ShardAsk::Register { tenant, user, registration } => {
             endpoints::plan_register(view, tenant, user, *registration, now)
@@ -206,6 +207,7 @@ pub fn apply(
             windows::apply_digested(view, digested, at, derived)
         }
         ShardRecord::Walk(record) => walk::apply(view, record, at, derived),
+        ShardRecord::Throttle(record) => throttle::apply(view, record, at),
         ShardRecord::Told(told) => {
             told::apply(view, told);
             Ok(())

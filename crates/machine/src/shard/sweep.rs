@@ -1,13 +1,13 @@
 //! The end of the guard: what is kept about deliveries goes some days after their event (30, if nobody says otherwise), a bounded number of rows at a time.
 //!
 //! Comes from: the leader's housekeeping. Decides: which events are past the guard and have nothing in flight, and which of
-//! their ledgers one record can drop. Goes to: `Swept`, which names them. What was swept stays counted: sums of lanes never
+//! their ledgers one record can drop; and which throttles are over. Goes to: `Swept`, which names them, and `Lapsed`. What was swept stays counted: sums of lanes never
 //! go down, and the books still balance.
 //!
 //! What must never happen: a ledger that goes while something of its event could still be sent, and a row that stays
 //! behind it.
 
-use super::{Plan, ShardAnswer};
+use super::{Plan, ShardAnswer, throttle};
 use crate::Planned;
 use crate::records::delivery::Swept;
 use crate::records::shard::ShardRecord;
@@ -32,6 +32,7 @@ pub(super) fn plan(
     tenant: TenantId,
     behind: Arrival,
     oldest_kept: Millis,
+    now: Millis,
 ) -> Result<Plan, TablesError> {
     let mut swept = Swept { tenant, parcels: Vec::new(), arrivals: Vec::new() };
     let (mut at, mut cost, mut is_over) = (behind, 0, false);
@@ -64,10 +65,11 @@ pub(super) fn plan(
     }
     let next = (!is_last && !is_over).then_some(at);
     let answer = ShardAnswer::Swept { next };
-    if swept.parcels.is_empty() && swept.arrivals.is_empty() {
-        return Ok(Planned::nothing(answer));
+    let mut records: Vec<ShardRecord> = throttle::plan_lapsed(view, tenant, now)?.into_iter().collect();
+    if !swept.parcels.is_empty() || !swept.arrivals.is_empty() {
+        records.push(ShardRecord::Swept(swept));
     }
-    Ok(Planned::one(ShardRecord::Swept(swept), answer))
+    Ok(Planned { records, answer })
 }
 
 fn before(arrival: Arrival) -> Arrival {

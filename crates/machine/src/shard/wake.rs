@@ -9,6 +9,7 @@ use super::fallback::{self, Answer, Changed, Fallback, followed};
 use super::gate::{Asked, Decision, Gate, Wish};
 use super::intend::{self, Allowed, ENDPOINT_GONE, NO_ENDPOINT};
 use super::serve::{Decided, Known, Served};
+use super::throttle::Throttling;
 use super::{Derived, ledgers, replan};
 use crate::parcel::{Member, Words};
 use crate::records::delivery::{Consents, Counted, Wake};
@@ -41,7 +42,7 @@ pub(super) fn plan(
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Decided::nothing()) };
     let looked_at = ledger.members.count();
     let (mut positions, mut verdicts, mut consents) = (Vec::new(), Words::empty(), Vec::new());
-    let (mut sends, mut more) = (Vec::new(), false);
+    let (mut sends, mut spaced, mut more) = (Vec::new(), Vec::new(), false);
     let (mut counted, mut last, mut last_counted) = (Counted::nothing(), None, None);
     let all = ledger.members.iter().zip(ledger.standings.iter()).zip(0u16..);
     let is_due = |standing: &Standing| standing.due > Millis(0) && standing.due <= now;
@@ -66,6 +67,9 @@ pub(super) fn plan(
                 counted.push(position, count);
                 last_counted = last;
             }
+            if wanted.is_some_and(|wanted| wanted.spaces) && spaced.last() != last.as_ref() {
+                spaced.push(member.user);
+            }
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
         }
@@ -85,7 +89,10 @@ pub(super) fn plan(
     let consents = Consents::of(consents);
     let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted, consents });
     let served = Served { allowed: Some(allowed), more };
-    let records = followed(view, collecting.records(record), &[changed], now)?;
+    let mut records = collecting.records(record);
+    let throttling = Throttling::of(parcel.work(), ledger.terms, known);
+    records.splice(0..0, throttling.and_then(|one| one.spaced(parcel.tenant, spaced)));
+    let records = followed(view, records, &[changed], now)?;
     Ok(Decided { records, served, looked_at })
 }
 

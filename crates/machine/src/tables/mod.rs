@@ -44,6 +44,7 @@ pub mod digest;
 pub mod guard;
 pub mod ledger;
 pub mod tally;
+pub mod throttle;
 pub mod track;
 pub mod walk;
 pub mod window;
@@ -112,6 +113,8 @@ pub enum Family {
     RespectHistory = 63,
     TakenLate = 64,
     Counts = 65,
+    Throttle = 66,
+    ThrottleEnd = 67,
     WindowOpen = 73,
     Window = 74,
     WindowItem = 75,

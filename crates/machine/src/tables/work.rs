@@ -3,7 +3,7 @@
 //! ```text
 //! 50 tenant arrival: u64 channel: u8 -> event: ulid, terms, next: user, to
 //!                                       terms = lane: u8, class: u8, category: 8, expires, group: 8, appointment: varint,
-//!                                               chain
+//!                                               chain, kind: option 8
 //!                                       chain = list of (channel: u8, condition: u8, seconds: varint), and of the
 //!                                               channels before it, if it is not empty: u8
 //!                                       to = 0 list: 16 | 1 (the members of row 51) | 2 (parts of a walk)
@@ -58,6 +58,8 @@ pub struct Terms {
     pub appointment: Option<Appointment>,
     /// Which channels of the event wait for which.
     pub chain: Chain,
+    /// What is of one kind has the same, where its category has a key for that; see `throttle`.
+    pub kind: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,6 +166,9 @@ impl Terms {
         if !steps.is_empty() {
             w.u8(self.chain.at_once().bits());
         }
+        w.option(self.kind, |w, kind| {
+            w.fixed(&kind.to_le_bytes());
+        });
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -181,7 +186,8 @@ impl Terms {
         let at_once = if steps.is_empty() { 0 } else { r.u8()? };
         let chain = Chain::from_stored(ChannelSet::from_stored(at_once), &steps);
         let chain = chain.ok_or(Malformed::Value("chain"))?;
-        Ok(Self { lane, class, category, expires_at, group, appointment, chain })
+        let kind = r.option(|r| Ok(u64::from_le_bytes(r.array()?)))?;
+        Ok(Self { lane, class, category, expires_at, group, appointment, chain, kind })
     }
 }
 

@@ -43,8 +43,8 @@ pub fn by(channels: &[ChannelKind]) -> Delivery {
     let channels = channels.iter().fold(ChannelSet::EMPTY, |set, kind| set.with(*kind));
     let expires_at = START.plus(DAY_MS);
     let (lane, class, category) = (Priority::Normal, Class::Transactional, CategoryId::of("general"));
-    let (group, appointment, chain) = (7, None, Chain::NONE);
-    Delivery { channels, terms: Terms { lane, class, category, expires_at, group, appointment, chain } }
+    let (group, appointment, chain, kind) = (7, None, Chain::NONE, None);
+    Delivery { channels, terms: Terms { lane, class, category, expires_at, group, appointment, chain, kind } }
 }
 
 pub fn push(lane: Priority, class: Class) -> Delivery {

@@ -540,6 +540,31 @@ fn words_of(town: &Town, channel: ChannelKind) -> Vec<u64> {
     of.map(|(parcel, _)| words(&town.node, *parcel).len() as u64).collect()
 }
 
+// proves: DEL-17, BLK-02
+#[test]
+fn whoever_is_chosen_by_a_walk_falls_back_too() {
+    let mut town = Town::new();
+    let users: Vec<UserNo> = (0..10).map(|name| town.user(name, &[PUSH, SMS])).collect();
+    town.node.delivery = Some(chained(&[PUSH, SMS], &[SILENT]));
+    let walk = crate::walks::plain();
+    let audience = fantail_machine::front::admit::AskAudience::Walk(Box::new(walk));
+    town.node.admit(crate::harness::Post { key: 1_000, audience, tier_up: u32::MAX });
+    town.node.take_all();
+    for step in 1..=5 {
+        town.dispatch();
+        let work = town.work(PUSH);
+        let is_end = crate::walks::passed(&crate::walks::pass(&mut town.node, work, 2));
+        assert_eq!(is_end, Some(step == 5));
+    }
+    town.dispatch();
+    assert_eq!(town.sent(), users.iter().map(|user| (PUSH, *user)).collect::<Vec<_>>());
+    town.answer(Said::Accepted);
+    town.receipt(users[3], 1, true, "");
+    town.at(31);
+    let told = users.iter().filter(|user| **user != users[3]).map(|user| (SMS, *user));
+    assert_eq!(town.sent(), told.collect::<Vec<_>>());
+}
+
 // proves: DEL-17
 #[test]
 fn a_user_who_goes_is_not_told_by_the_next_channel() {

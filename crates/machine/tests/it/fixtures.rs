@@ -13,6 +13,7 @@ use crate::policies;
 use crate::respect;
 use crate::schedules;
 use crate::templates;
+use crate::throttles;
 use crate::walks;
 use crate::webhooks;
 use fantail_machine::columns::counts::Count;
@@ -97,7 +98,7 @@ fn every_record_kind_has_a_fixture() {
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
     assert_eq!(
         tags(&shard_examples()),
-        (1..=15).chain(20..=26).chain(30..=32).chain(40..=45).chain(50..=53).chain([60]).collect()
+        (1..=15).chain(20..=26).chain(30..=34).chain(40..=45).chain(50..=53).chain([60]).collect()
     );
 }
 
@@ -127,7 +128,7 @@ fn row_bytes_are_the_released_ones() {
         .chain(16..=25)
         .chain(27..=28)
         .chain(32..=60)
-        .chain(62..=65)
+        .chain(62..=67)
         .chain(73..=85)
         .chain([87, 92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
@@ -189,6 +190,7 @@ fn history() -> Node {
     respect::history(&mut node, 0);
     digests::history(&mut node, 20);
     node.shard(ShardAsk::Erase { tenant: TENANT, lookup: lookup(15), erasure: Ulid(9), entries: 2 });
+    throttles::history(&mut node, 17);
     policies::history(&mut node);
     walks::history(&mut node);
     schedules::history(&mut node);
@@ -433,6 +435,7 @@ fn shard_examples() -> Vec<ShardRecord> {
     .chain(delivery_examples())
     .chain(walks::examples(tenant))
     .chain(respect::examples(tenant, user))
+    .chain(throttles::examples(tenant, user))
     .chain(digests::examples(tenant, user))
     .chain(erasures::examples(tenant, user))
     .collect()

@@ -33,6 +33,7 @@ mod scheduled;
 mod schedules;
 mod take;
 mod templates;
+mod throttles;
 mod users;
 mod visibility;
 mod walk_entries;

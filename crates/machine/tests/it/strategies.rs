@@ -253,11 +253,11 @@ fn audience() -> impl Strategy<Value = Audience> {
 pub fn terms() -> impl Strategy<Value = Terms> {
     let lane = (0u8..4).prop_map(Priority::from_stored);
     let class = prop_oneof![Just(Class::Critical), Just(Class::Transactional), Just(Class::Bulk)];
-    let named = (any::<(u64, u64)>(), appointment(), chain());
+    let named = ((any::<(u64, u64)>(), option::of(any::<u64>())), appointment(), chain());
     (lane, class, named, millis()).prop_map(
-        |(lane, class, ((category, group), appointment, chain), expires_at)| {
+        |(lane, class, (((category, group), kind), appointment, chain), expires_at)| {
             let category = CategoryId(category);
-            Terms { lane, class, category, expires_at, group, appointment, chain }
+            Terms { lane, class, category, expires_at, group, appointment, chain, kind }
         },
     )
 }
@@ -516,6 +516,7 @@ pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
         6 => delivery_record(),
         3 => endpoint_record(),
         1 => told_record(),
+        1 => crate::throttles::record(),
         1 => walk_record(),
         2 => respect_record(),
         2 => digest_record(),

@@ -9,6 +9,7 @@ use crate::strategies::{
     about, address_row, api_key, arrival, delivery, endpoint_put, ledger_row, list, millis, note, options,
     parcel_id, sealed, taken_about, tenant, tenant_row, terms, tier, ulid, user, work_id,
 };
+use crate::throttles::page_row;
 use fantail_machine::columns;
 use fantail_machine::parcel::Member;
 use fantail_machine::records::endpoint::EndpointPut;
@@ -36,7 +37,7 @@ use fantail_machine::tables::window::{self, ItemRow, NoRow, WindowKey, WindowNo,
 use fantail_machine::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
 use fantail_machine::tables::{
     Row, directory, endpoint, erasure, event, follow, idempotency, list as lists, mark, pointer, progress,
-    respect, root, scheduled, size, taken, template, user as users,
+    respect, root, scheduled, size, taken, template, throttle, user as users,
 };
 use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
@@ -327,6 +328,11 @@ proptest! {
         check(&Storm { slot: no, counts: [3; 9] })?;
     }
 
+    #[test]
+    fn rows_of_throttles_round_trip(page in page_row()) {
+        check(&page)?;
+    }
+
     // proves: TEN-01
     /// All keys of one tenant lie between those of its neighbours, in every family.
     #[test]
@@ -383,6 +389,8 @@ proptest! {
             window::storm_key(tenant, user, CategoryId(arrival.0)),
             WindowKey { user, channel: work.channel, key: arrival.0 }.row_key(tenant),
             digest::key(tenant, event),
+            throttle::key(tenant, arrival.0, user.0),
+            throttle::end_key(tenant, throttle::PageId { hour: 7, kind: arrival.0, page: user.0 }),
             track::key(ParcelId { tenant, ..parcel }, Member { user, device: DeviceNo(bucket as u16) }),
         ];
         for (family, own) in keys(TenantId(id)).into_iter().enumerate() {

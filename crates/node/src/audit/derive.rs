@@ -269,6 +269,7 @@ async fn of_shard(
         )
         | ShardRecord::EndpointPut { .. }
         | ShardRecord::Walk(_)
+        | ShardRecord::Throttle(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }

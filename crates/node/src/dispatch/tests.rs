@@ -71,6 +71,7 @@ fn what_does_not_fit_is_looked_for_again() {
             group: 0,
             appointment: None,
             chain: Default::default(),
+            kind: None,
         },
         next: UserNo(0),
         to: work::To::Given,

@@ -86,6 +86,7 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         | ShardRecord::EndpointGone { .. }
         | ShardRecord::Told(_)
         | ShardRecord::Walk(_)
+        | ShardRecord::Throttle(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
 }

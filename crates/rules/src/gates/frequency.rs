@@ -1,7 +1,7 @@
-//! The gates that measure: enough for this hour or day, and "tell me once a day".
+//! The gates that measure: one of a kind, enough for this hour or day, and "tell me once a day".
 //!
 //! What is too much is dropped or collected, as the category's policy says. What the user wants in a digest goes there,
-//! except to the inbox, which is read when the user likes. What is critical passes both, and is counted all the same when
+//! except to the inbox, which is read when the user likes. What is critical passes all, and is counted all the same when
 //! the verdict is folded.
 
 use super::{Ask, Choice, Fold, Frequency, Overflow, Person, Reason, Verdict};
@@ -16,6 +16,13 @@ pub fn check(ask: &Ask, person: &Person, when: When) -> Option<Verdict> {
         Overflow::Drop => Verdict::Suppress(Reason::FrequencyCapped),
         Overflow::Fold => Verdict::Fold(Fold::Capped),
     })
+}
+
+/// One of a kind, then none for a while. It is not told later or in a digest either.
+#[must_use]
+pub fn check_throttle(ask: &Ask, person: &Person) -> Option<Verdict> {
+    let is_too_soon = person.is_throttled && !ask.is_critical();
+    is_too_soon.then_some(Verdict::Suppress(Reason::Throttled))
 }
 
 #[must_use]
@@ -62,6 +69,21 @@ mod tests {
         ] {
             let person = Person { caps, used, ..Person::default() };
             assert_eq!(check(&ask, &person, when), expected, "{ask:?} {caps:?}");
+        }
+    }
+
+    // proves: DEL-18, RL-02
+    #[test]
+    fn one_of_a_kind_is_enough_unless_it_is_critical() {
+        let person = |is_throttled| Person { is_throttled, ..Person::default() };
+        let push = Ask::new(ChannelKind::Push);
+        let critical = Ask { lane: Priority::Critical, ..push };
+        for (ask, is_throttled, expected) in [
+            (push, false, None),
+            (push, true, Some(Verdict::Suppress(Reason::Throttled))),
+            (critical, true, None),
+        ] {
+            assert_eq!(check_throttle(&ask, &person(is_throttled)), expected, "{ask:?}");
         }
     }
 

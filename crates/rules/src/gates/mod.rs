@@ -1,8 +1,8 @@
 //! The gates: whether, when and how one delivery may interrupt one person.
 //!
 //! Comes from: a parcel that is planned, member by member, after what is cancelled, expired or suppressed by its address
-//! is out. Decides, in the order of DEL-21: [`consent`], [`preference`], [`appointment`], [`quiet_hours`], [`frequency`] (caps,
-//! then calendar digests); the first gate that objects has the last word. Goes to: the `Intend` record, as one verdict for each member.
+//! is out. Decides, in the order of DEL-21: [`consent`], [`preference`], [`appointment`], [`quiet_hours`], [`frequency`]
+//! (throttles, caps, then calendar digests); the first gate that objects has the last word. Goes to: the `Intend` record, as one verdict for each member.
 //!
 //! What must never happen: a send without the consent that its channel needs, however critical; a send for a profile that
 //! cannot be read. Nothing is counted here: a deferred member consumes nothing, and on release all gates are asked again.
@@ -141,13 +141,21 @@ pub struct Person {
     pub used: Used,
     /// When its appointment is on this person's clock; 0 if there is none.
     pub from: Millis,
+    /// This person got one of its kind a moment ago.
+    pub is_throttled: bool,
 }
 
 /// Somebody who has said nothing and got nothing.
 impl Default for Person {
     fn default() -> Self {
-        let profile = Some(Profile::default());
-        Self { profile, choice: None, caps: Caps::default(), used: Used::default(), from: Millis(0) }
+        Self {
+            profile: Some(Profile::default()),
+            choice: None,
+            caps: Caps::default(),
+            used: Used::default(),
+            from: Millis(0),
+            is_throttled: false,
+        }
     }
 }
 
@@ -170,6 +178,7 @@ pub fn decide(ask: &Ask, person: &Person, clocks: &mut Clocks) -> Verdict {
     }
     let local = clocks.local(profile.zone);
     quiet_hours::check(ask, profile, local)
+        .or_else(|| frequency::check_throttle(ask, person))
         .or_else(|| frequency::check(ask, person, When::new(now, local)))
         .or_else(|| frequency::check_digest(ask, choice))
         .unwrap_or(Verdict::Allow)

@@ -68,6 +68,8 @@ struct Message {
     /// When it was accepted, so many seconds ago, and for which time of its recipients.
     accepted_ago: i64,
     wish: Option<TimeWish>,
+    /// One of its kind came a moment ago.
+    repeats: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +118,9 @@ fn judge(message: &Message, person: &Somebody, now: i64) -> (String, Option<i64>
         if let Some(until) = wakes(night, zone, now) {
             return ("defer quiet_hours".to_owned(), Some(until));
         }
+    }
+    if message.repeats {
+        return plain("suppress throttled");
     }
     if too_much(message, person, now) {
         let word =
@@ -229,7 +234,7 @@ fn answer(message: &Message, person: &Somebody, now: i64) -> (String, Option<i64
     let zone = person.profile.map_or(ZoneNo::NONE, |profile| profile.zone);
     let accepted = millis(now - message.accepted_ago);
     let slot = ask.appointment.map(|wish| wish.slot(zone, accepted, Millis(u64::MAX), millis(now)));
-    person.from = slot.map_or(Millis(0), |slot| slot.from);
+    (person.from, person.is_throttled) = (slot.map_or(Millis(0), |slot| slot.from), message.repeats);
     match decide(&ask, &person, &mut clocks) {
         Verdict::Allow => ("allow".to_owned(), None),
         Verdict::Suppress(reason) => (format!("suppress {}", reason.word()), None),
@@ -292,6 +297,7 @@ fn gated(person: &Somebody, ask: &Ask) -> Person {
         caps: Caps { per_hour: cap(person.max_per_hour), per_day: cap(person.max_per_day) },
         used,
         from: Millis(0),
+        is_throttled: false,
     }
 }
 

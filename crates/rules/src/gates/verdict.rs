@@ -43,11 +43,13 @@ pub enum Reason {
     LocalTime = 11,
     /// It is to be told at certain hours of the user's day only.
     OffPeak = 12,
+    /// The user got one of its kind a moment ago.
+    Throttled = 13,
 }
 
 impl Reason {
     /// In the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NoConsent,
         Self::ChannelBlocked,
         Self::GlobalOff,
@@ -60,6 +62,7 @@ impl Reason {
         Self::ProfileUnresolved,
         Self::LocalTime,
         Self::OffPeak,
+        Self::Throttled,
     ];
 
     /// As status, explain and metrics say it.
@@ -78,6 +81,7 @@ impl Reason {
             Self::ProfileUnresolved => "profile_unresolved",
             Self::LocalTime => "local_time",
             Self::OffPeak => "off_peak",
+            Self::Throttled => "throttled",
         }
     }
 
@@ -144,13 +148,14 @@ mod tests {
             "profile_unresolved",
             "local_time",
             "off_peak",
+            "throttled",
         ];
         assert_eq!(words.len(), Reason::ALL.len());
         for (number, word) in (1..).zip(words) {
             assert_eq!(Reason::from_stored(number), Reason::parse(word), "{word}");
             assert_eq!(Reason::parse(word).map(|reason| reason as u8), Some(number));
         }
-        assert_eq!((Reason::from_stored(0), Reason::from_stored(13), Reason::parse("")), (None, None, None));
+        assert_eq!((Reason::from_stored(0), Reason::from_stored(14), Reason::parse("")), (None, None, None));
         for (number, word) in (1..).zip(["frequency_capped", "daily_digest", "weekly_digest"]) {
             assert_eq!(Fold::from_stored(number).map(Fold::word), Some(word));
         }

@@ -50,6 +50,7 @@ mod sending;
 mod stories;
 mod templates;
 mod tenants;
+mod throttles;
 mod tls;
 mod traces;
 mod visibility;

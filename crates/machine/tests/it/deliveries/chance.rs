@@ -140,7 +140,8 @@ fn act_on(node: &mut Node, act: &Act) {
             let expires_at = node.now.plus(DAY_MS / 2);
             let chain = Chain::of(CHAINS[*chain], channels);
             let (lane, category) = (Priority::from_stored(*lane), CategoryId::default());
-            let terms = Terms { lane, class, category, expires_at, group: 0, appointment: None, chain };
+            let terms =
+                Terms { lane, class, category, expires_at, group: 0, appointment: None, chain, kind: None };
             node.delivery = (!channels.is_empty()).then_some(Delivery { channels, terms });
         }
         Act::Limit(name, per_hour) => limit(node, *name, *per_hour),

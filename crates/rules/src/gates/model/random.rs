@@ -57,8 +57,17 @@ pub fn a_message() -> impl Strategy<Value = Message> {
     let few = || proptest::sample::subsequence(CHANNELS.to_vec(), 0..=1);
     let pace = proptest::option::of((1i64..5, 1i64..20_000));
     let wish = (0i64..2 * 86_400, proptest::option::weighted(0.3, a_time_wish()));
+    let wish = (wish, proptest::bool::weighted(0.2));
     (channel, flags, few(), few(), a_category(), pace, wish).prop_map(
-        |(channel, (critical, marketing, collects_overflow), mandatory, blocked, usual, pace, wish)| {
+        |(
+            channel,
+            (critical, marketing, collects_overflow),
+            mandatory,
+            blocked,
+            usual,
+            pace,
+            (wish, repeats),
+        )| {
             Message {
                 channel,
                 critical,
@@ -70,6 +79,7 @@ pub fn a_message() -> impl Strategy<Value = Message> {
                 pace,
                 accepted_ago: wish.0,
                 wish: wish.1,
+                repeats,
             }
         },
     )
