@@ -168,7 +168,7 @@ impl<'a, 'v> Gate<'a, 'v> {
                 if !column.reach.exists() {
                     return Ok(Some(intend::ERASED));
                 }
-                let (decision, _) = self.decide(*user, &column, Counts::default())?;
+                let (decision, _) = self.decide(*user, &column, Counts::default(), false)?;
                 Ok((decision.step == Step::Suppress).then_some(decision.code))
             })
             .collect()
