@@ -75,7 +75,7 @@ async fn fill(bench: &mut Bench, place: &Place, crowd: Crowd) -> Result<()> {
     house.store.read(PartitionId::Root, &mut |state| tenants = root::tenants(state.tables()))?;
     let tenant: TenantId = tenants?.first().context("the server made no tenant")?.id;
     let mut import = Import::new(&house, tenant).await?;
-    import.users(crowd.users, &|no| u16::from(no % crowd.told_every == 0)).await?;
+    import.users(crowd.users, &|no| u16::from(no.is_multiple_of(crowd.told_every))).await?;
     drop(import);
     house.close()?;
     drop(house);

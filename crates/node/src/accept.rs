@@ -192,29 +192,8 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         content: &event.content,
     };
     let ties = groups::of(core, tenant, &facts)?;
-    // Whoever a walk passes has it in the inbox, as the members of a list do.
-    let channels = match event.audience {
-        AudienceAsk::Segment(_) if event.options.appointment.is_none() => {
-            event.channels.with(ChannelKind::InApp)
-        }
-        AudienceAsk::Segment(_)
-        | AudienceAsk::Users(_)
-        | AudienceAsk::FollowersOf(_)
-        | AudienceAsk::Topic(_) => event.channels,
-    };
-    let delivery = delivery_of(channels, event.priority, &event.category, &ties, when);
-    let audience = match event.audience {
-        AudienceAsk::Segment(segment) => walked(core, tenant, &segment)?,
-        AudienceAsk::FollowersOf(actor) => {
-            Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?))
-        }
-        AudienceAsk::Topic(topic) => Ok(AskAudience::List(core.list_id(tenant, &ListAsk::Topic(topic))?)),
-        AudienceAsk::Users(users) => match resolve(core, tenant, &users) {
-            Ok(members) => Ok(AskAudience::Members(members)),
-            Err(unknown @ Refusal::UnknownRecipients { .. }) => Err(unknown),
-            Err(other) => return Err(other),
-        },
-    };
+    let delivery = delivery_of(channels_of(&event), event.priority, &event.category, &ties, when);
+    let audience = audience_of(core, tenant, event.audience)?;
     // Everything an author says meets in one front; without an author, the topic or the request decides.
     let front = match (&event.actor, &audience) {
         (Some(actor), _) => core.front_of(core.list_id(tenant, &ListAsk::FollowersOf(actor.clone()))?),
@@ -248,6 +227,34 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         tier_up,
     };
     Ok(Prepared { front, ask: FrontAsk::Admit(Box::new(ask)), otherwise: None })
+}
+
+/// By which channels it is told. Whoever a walk passes has it in the inbox, as the members of a list do; what has a time of
+/// each recipient's own is in none.
+fn channels_of(event: &EventAsk) -> ChannelSet {
+    let is_walked = matches!(event.audience, AudienceAsk::Segment(_));
+    let is_shown = is_walked && event.options.appointment.is_none();
+    if is_shown { event.channels.with(ChannelKind::InApp) } else { event.channels }
+}
+
+/// Whom it is for, or what to say if it is no repeat: somebody, or a segment, is not there.
+fn audience_of(
+    core: &Core,
+    tenant: TenantId,
+    audience: AudienceAsk,
+) -> Result<Result<AskAudience, Refusal>, Refusal> {
+    match audience {
+        AudienceAsk::Segment(segment) => walked(core, tenant, &segment),
+        AudienceAsk::FollowersOf(actor) => {
+            Ok(Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?)))
+        }
+        AudienceAsk::Topic(topic) => Ok(Ok(AskAudience::List(core.list_id(tenant, &ListAsk::Topic(topic))?))),
+        AudienceAsk::Users(users) => match resolve(core, tenant, &users) {
+            Ok(members) => Ok(Ok(AskAudience::Members(members))),
+            Err(unknown @ Refusal::UnknownRecipients { .. }) => Ok(Err(unknown)),
+            Err(other) => Err(other),
+        },
+    }
 }
 
 /// A walk over those whom a segment chooses; a segment that is gone may have been there when it was first asked for.

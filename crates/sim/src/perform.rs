@@ -44,19 +44,13 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             let ask = |(user, list): &(u16, List)| EdgeAsk { user: user_name(*user), list: list.ask() };
             Answer::Edges(node.edit_lists(tenant, change, edges.iter().map(ask).collect()).await)
         }
-        Call::Post { tenant, posts } => {
-            if let [(_, post)] = &posts[..]
-                && let Audience::Strangers(strangers) = &post.audience
-            {
-                return Answer::Posted(vec![notify(&node, post, strangers).await]);
+        Call::Post { tenant, posts } => Answer::Posted(match &posts[..] {
+            [(_, post)] if post.is_bulk() => vec![node.bulk(tenant, bulk_ask(post)).await],
+            [(_, Post { audience: Audience::Strangers(strangers), .. })] => {
+                vec![notify(&node, &posts[0].1, strangers).await]
             }
-            if let [(_, post)] = &posts[..]
-                && post.is_bulk()
-            {
-                return Answer::Posted(vec![node.bulk(tenant, bulk_ask(post)).await]);
-            }
-            Answer::Posted(post_all(&node, tenant, &posts).await)
-        }
+            _ => post_all(&node, tenant, &posts).await,
+        }),
         Call::Retract { tenant, event, .. } => Answer::Retracted(node.retract(tenant, event).await),
         Call::Cancel { tenant, event, .. } => Answer::Cancelled(node.cancel(tenant, event).await),
         Call::Steer { tenant, event, steer } => Answer::Steered(node.steer_bulk(tenant, event, steer).await),

@@ -145,8 +145,7 @@ impl Workload {
             on(swarm.deliveries && swarm.strangers && swarm.deletions, 1),
             on(swarm.deliveries && swarm.consents, 8),
             on(swarm.deliveries && swarm.limits, 4),
-            on(swarm.walks, 5),
-            on(swarm.walks, 6),
+            on(swarm.walks, 11),
         ];
         match self.chance.weighted(&weights) {
             0 => self.post(oracle),
@@ -178,8 +177,7 @@ impl Workload {
             20 => self.notify(oracle),
             21 => Call::Forget { stranger: self.stranger() },
             23 => Call::Limit { who: self.anybody_at_all(), per_hour: self.chance.index(3) as u16 + 1 },
-            24 => self.everyone(oracle),
-            25 => self.steer(oracle),
+            24 => self.walk(oracle),
             _ => Call::Consent { who: self.anybody_at_all(), is_granted: self.chance.percent(50) },
         }
     }

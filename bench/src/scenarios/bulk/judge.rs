@@ -51,7 +51,10 @@ impl Judging<'_> {
             for one in page["deliveries"].as_array().context("no deliveries")? {
                 let name = one["userId"].as_str().context("no name")?;
                 let number: u64 = name.strip_prefix('u').and_then(|no| no.parse().ok()).context("whose?")?;
-                ensure!(user_name(number) == name && number % told_every == 0, "{name} cannot be told");
+                ensure!(
+                    user_name(number) == name && number.is_multiple_of(told_every),
+                    "{name} cannot be told"
+                );
                 let place = seen.get_mut(usize::try_from(number)?).context("nobody by this name")?;
                 ensure!(!std::mem::replace(place, true), "{name} is listed twice");
                 match one["state"].as_str() {

@@ -1,12 +1,13 @@
 //! Records, one by one. What no record may say is found here: two lives of one delivery, an Intent against a halt, an
 //! expiry or a dead endpoint, a copy that is not counted.
 
+use super::schedule::listed;
 use super::{Deliveries, Delivery, Endpoint, Event, Key, Shard};
 use crate::broken::{Broken, Invariant};
 use crate::executor::at_once;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Swept, Wake};
-use fantail_machine::records::front::{Audience, Delivery as Leaving, FrontRecord};
+use fantail_machine::records::front::{Delivery as Leaving, FrontRecord};
 use fantail_machine::records::respect::Preferred;
 use fantail_machine::records::shard::{Given, ShardRecord};
 use fantail_machine::tables::ledger::{ParcelId, Standing};
@@ -266,20 +267,6 @@ impl Deliveries {
         self.all.insert(key, delivery);
         Ok(())
     }
-}
-
-/// An event for a list that the shards take from this record.
-fn listed(record: &FrontRecord) -> Option<(TenantId, Ulid, Option<Leaving>)> {
-    let (tenant, event, leaving, audience) = match record {
-        FrontRecord::Admitted(admitted) if admitted.options.due.is_none() => {
-            (admitted.tenant, admitted.event, admitted.delivery, &admitted.audience)
-        }
-        FrontRecord::Released(released) => {
-            (released.tenant, released.event, released.delivery, &released.audience)
-        }
-        _ => return None,
-    };
-    matches!(audience, Audience::Listed { .. }).then_some((tenant, event, leaving))
 }
 
 impl Delivery {

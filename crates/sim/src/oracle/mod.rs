@@ -213,10 +213,7 @@ impl Oracle {
             (Call::Receipt { reference, outcome, is_own, .. }, Answer::Receipt(answer)) => {
                 self.heard_receipt(reference, outcome, is_own, sort(answer, failing)?)
             }
-            (Call::Steer { .. }, Answer::Steered(answer)) => {
-                self.seen.steered += u64::from(answer.is_ok());
-                sort(answer, failing).map(drop)
-            }
+            (Call::Steer { .. }, Answer::Steered(answer)) => self.heard_steer(&sort(answer, failing)?),
             (_, Answer::Consented(answer)) => heard_consent(sort(answer, failing)?),
             (Call::Enrol { who, address }, Answer::Enrolled(answer)) => {
                 self.heard_enrol(who, address, sort(answer, failing)?, now.step)
@@ -244,6 +241,11 @@ impl Oracle {
             }
             (call, answer) => Invariant::Serves.broken(format!("{call:?} was answered with {answer:?}")),
         }
+    }
+
+    fn heard_steer(&mut self, heard: &Heard<()>) -> Result<(), Broken> {
+        self.seen.steered += u64::from(matches!(heard, Heard::Yes(())));
+        Ok(())
     }
 
     /// The node died: nobody hears the answers of what was under way.

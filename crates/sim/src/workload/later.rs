@@ -65,8 +65,13 @@ impl Workload {
         Call::Post { tenant, posts: vec![(oracle.write_down(post.clone()), post)] }
     }
 
+    /// A walk begins, or one of the last is steered.
+    pub(super) fn walk(&mut self, oracle: &mut Oracle) -> Call {
+        if self.chance.percent(45) { self.everyone(oracle) } else { self.steer(oracle) }
+    }
+
     /// Something for everybody there is.
-    pub(super) fn everyone(&mut self, oracle: &mut Oracle) -> Call {
+    fn everyone(&mut self, oracle: &mut Oracle) -> Call {
         let (index, tenant) = self.tenant();
         self.keys[index] += 1;
         let (channels, priority) = self.leaves();
@@ -87,7 +92,7 @@ impl Workload {
     }
 
     /// A walk is paused, goes on, or has another pace; now and then one of another tenant.
-    pub(super) fn steer(&mut self, oracle: &mut Oracle) -> Call {
+    fn steer(&mut self, oracle: &mut Oracle) -> Call {
         let walks = oracle.walks();
         let recent = &walks[walks.len().saturating_sub(WALKS_STEERED)..];
         let Some((tenant, event)) = self.chance.pick(recent).copied() else { return self.everyone(oracle) };
