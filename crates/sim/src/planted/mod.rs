@@ -56,10 +56,14 @@ pub enum Bug {
     ForgetsCancellationKeys,
     /// What users got is not remembered, nor how much they want.
     ForgetsCounts,
+    /// The cursor of a walk moves, and those behind it are not remembered.
+    ForgetsParts,
+    /// Now and then the members of a step are remembered, and the cursor is where it was.
+    RepeatsSteps,
 }
 
 impl Bug {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -78,6 +82,8 @@ impl Bug {
         Self::ForgetsSchedule,
         Self::ForgetsCancellationKeys,
         Self::ForgetsCounts,
+        Self::ForgetsParts,
+        Self::RepeatsSteps,
     ];
 
     pub(crate) fn journal(bug: Option<Self>, journal: MemoryJournal) -> Arc<dyn Journal> {
