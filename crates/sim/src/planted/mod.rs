@@ -56,10 +56,12 @@ pub enum Bug {
     ForgetsCancellationKeys,
     /// What users got is not remembered, nor how much they want.
     ForgetsCounts,
+    /// Whoever looks for what became of a push to somebody finds none.
+    OverlooksPushes,
 }
 
 impl Bug {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -78,6 +80,7 @@ impl Bug {
         Self::ForgetsSchedule,
         Self::ForgetsCancellationKeys,
         Self::ForgetsCounts,
+        Self::OverlooksPushes,
     ];
 
     pub(crate) fn journal(bug: Option<Self>, journal: MemoryJournal) -> Arc<dyn Journal> {
