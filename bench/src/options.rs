@@ -4,6 +4,7 @@
 use crate::index::{IndexOptions, Sizes};
 use crate::instructions::Micro;
 use crate::scenarios::Scenario;
+use crate::scenarios::bulk::Crowd;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,6 +48,15 @@ pub struct Options {
     /// Users of the delivery scenario
     #[arg(long, value_name = "N")]
     pub delivery_users: Option<u64>,
+    /// Users of the bulk scenario
+    #[arg(long, value_name = "N")]
+    pub bulk_users: Option<u64>,
+    /// Every so many-th of them has a device
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub bulk_told_every: Option<u64>,
+    /// How often the second bulk send is killed; 0 leaves it out
+    #[arg(long, value_name = "N")]
+    pub bulk_kills: Option<u64>,
     #[command(flatten)]
     pub index: IndexOptions,
     #[command(subcommand)]
@@ -95,6 +105,7 @@ pub struct Scale {
     pub scenario_limit: Duration,
     pub index_limit: Duration,
     pub delivery_users: u64,
+    pub bulk: Crowd,
     pub index: Sizes,
 }
 
@@ -121,6 +132,9 @@ impl Options {
     pub fn scale(&self) -> Scale {
         let mut scale = if self.quick { quick() } else { full() };
         scale.delivery_users = self.delivery_users.unwrap_or(scale.delivery_users);
+        scale.bulk.users = self.bulk_users.unwrap_or(scale.bulk.users);
+        scale.bulk.told_every = self.bulk_told_every.unwrap_or(scale.bulk.told_every);
+        scale.bulk.kills = self.bulk_kills.unwrap_or(scale.bulk.kills);
         if let Some(seconds) = self.seconds {
             scale.accept_loop = Duration::from_secs(seconds.max(1));
             scale.read_loop = scale.accept_loop;
@@ -164,6 +178,7 @@ fn full() -> Scale {
         scenario_limit: Duration::from_secs(900),
         index_limit: Duration::from_secs(3 * 3_600),
         delivery_users: 10_000_000,
+        bulk: Crowd { users: 5_000_000, told_every: 1, kills: 10 },
         index: Sizes::full(),
     }
 }
@@ -193,6 +208,7 @@ fn quick() -> Scale {
         scenario_limit: Duration::from_secs(60),
         index_limit: Duration::from_secs(600),
         delivery_users: 100_000,
+        bulk: Crowd { users: 50_000, told_every: 1, kills: 10 },
         index: Sizes::quick(),
     }
 }

@@ -25,6 +25,8 @@ pub enum Reading {
     TakeLagFacts,
     /// Messages that a provider was given.
     DeliveryAttempts,
+    /// Records that the audit log has not told of.
+    AuditLag,
 }
 
 impl Reading {
@@ -38,6 +40,7 @@ impl Reading {
             Self::UnsyncedBytes => "fantail_unsynced_bytes",
             Self::TakeLagFacts => "fantail_take_lag_facts",
             Self::DeliveryAttempts => "fantail_delivery_attempts_total",
+            Self::AuditLag => "fantail_audit_derived_lag_records",
         }
     }
 }

@@ -66,6 +66,10 @@ fn build() -> Result<()> {
 impl Server {
     /// Starts on `data` (made if it is not there) and waits until it is ready.
     pub async fn start(binary: &Path, data: &Path) -> Result<Self> {
+        Self::start_with(binary, data, &[]).await
+    }
+
+    pub async fn start_with(binary: &Path, data: &Path, environment: &[(&str, &str)]) -> Result<Self> {
         fs::create_dir_all(data)?;
         let address = free_address()?;
         let log = File::options().create(true).append(true).open(log_file(data))?;
@@ -76,6 +80,7 @@ impl Server {
         {
             command.env_remove(name);
         }
+        command.envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let began = Instant::now();
         let child = command.spawn().with_context(|| format!("cannot start {}", binary.display()))?;
@@ -97,6 +102,11 @@ impl Server {
 
     pub fn usage(&self) -> Result<Usage> {
         process::usage(self.child.id())
+    }
+
+    /// The most memory it has had.
+    pub fn peak_bytes(&self) -> Option<u64> {
+        process::peak_resident_bytes(self.child.id())
     }
 
     pub async fn metrics(&self) -> Result<Metrics> {
@@ -199,8 +209,13 @@ fn log_file(data: &Path) -> PathBuf {
     data.with_extension("log")
 }
 
+/// Everything that servers on this directory have said.
+pub fn log_of(data: &Path) -> String {
+    fs::read_to_string(log_file(data)).unwrap_or_default()
+}
+
 fn last_words(data: &Path) -> String {
-    let log = fs::read_to_string(log_file(data)).unwrap_or_default();
+    let log = log_of(data);
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(10)..].join("\n")
 }

@@ -1,4 +1,4 @@
-//! A node on local files in this process, and many users with two devices each, imported as facts: through the journal
+//! A node on local files in this process, and many users with their devices, imported as facts: through the journal
 //! and `machine::shard::apply`, as a leader would, without HTTP.
 
 use anyhow::{Context, Result, anyhow};
@@ -172,8 +172,8 @@ impl<'a> Import<'a> {
         Ok(Self { house, tenant, shards, homes: Vec::new() })
     }
 
-    /// Users `u0`, `u1`, … with two devices each.
-    pub async fn users(&mut self, count: u64) -> Result<()> {
+    /// Users `u0`, `u1`, … with so many devices.
+    pub async fn users(&mut self, count: u64, devices: &dyn Fn(u64) -> u16) -> Result<()> {
         let keyring = &self.house.keyring;
         let mut batches = vec![(Vec::new(), Vec::new()); usize::from(SHARDS)];
         for no in 0..count {
@@ -189,7 +189,7 @@ impl<'a> Import<'a> {
             let (id, attributes) =
                 (seal(Sealing::UserId, name.as_bytes())?, seal(Sealing::UserAttributes, b"{}")?);
             puts.push(UserPut { user, lookup, id, attributes, locale, zone });
-            for device in 1..=2u16 {
+            for device in 1..=devices(no) {
                 let mut hash = [0; 16];
                 hash[..8].copy_from_slice(&no.to_be_bytes());
                 hash[8] = device as u8;
@@ -228,8 +228,8 @@ impl<'a> Import<'a> {
             status: Status::Active,
         };
         let states = endpoints.iter().map(granted).collect();
-        let agreed = |put: &UserPut| Consented {
-            user: put.user,
+        let agreed = |user: UserNo| Consented {
+            user,
             revision: 1,
             channel: ChannelKind::Push,
             consent: Consent {
@@ -239,11 +239,16 @@ impl<'a> Import<'a> {
                 source: "bench".into(),
             },
         };
-        let consents = users.iter().map(agreed).collect();
+        // Whoever can be told has agreed to it.
+        let mut told: Vec<UserNo> = endpoints.iter().map(|put| put.user).collect();
+        told.dedup();
+        let consents = told.into_iter().map(agreed).collect();
         self.shards[home].waiting.push(ShardRecord::UserPut { tenant, users });
-        self.shards[home].waiting.push(ShardRecord::Consented { tenant, consents });
-        self.shards[home].waiting.push(ShardRecord::EndpointPut { tenant, endpoints });
-        self.shards[home].waiting.push(ShardRecord::EndpointState { tenant, states });
+        if !endpoints.is_empty() {
+            self.shards[home].waiting.push(ShardRecord::Consented { tenant, consents });
+            self.shards[home].waiting.push(ShardRecord::EndpointPut { tenant, endpoints });
+            self.shards[home].waiting.push(ShardRecord::EndpointState { tenant, states });
+        }
         if self.shards[home].waiting.len() >= RECORDS_PER_APPEND { self.land(home).await } else { Ok(()) }
     }
 

@@ -5,7 +5,7 @@
 //! backlogs, those of another tenant alone and beside a flood; direct sends have content of their own for each recipient.
 
 mod door;
-mod house;
+pub mod house;
 mod peers;
 mod work;
 
@@ -177,7 +177,7 @@ impl Deliver {
         let house = House::open(&self.directory)?;
         let [tenant, other] = house.tenants(["bench", "other"]).await?;
         let mut import = Import::new(&house, tenant).await?;
-        import.users(self.users).await?;
+        import.users(self.users, &|_| DEVICES as u16).await?;
         import.follow("dense", (0..self.users).filter(|no| spread(*no).is_multiple_of(10))).await?;
         for list in 0..self.sparse_lists() {
             let members = (0..SPARSE_MEMBERS).map(|at| spread(list << 32 | at) % self.users);
@@ -185,7 +185,7 @@ impl Deliver {
         }
         import.flush().await?;
         let mut import = Import::new(&house, other).await?;
-        import.users(OTHER_USERS).await?;
+        import.users(OTHER_USERS, &|_| DEVICES as u16).await?;
         house.close()?;
         answer(&tenant.0);
         Ok(())

@@ -3,6 +3,7 @@
 
 mod accept;
 mod batches;
+pub mod bulk;
 mod celebrity;
 mod fanout;
 mod fsync;
@@ -38,6 +39,7 @@ pub enum Scenario {
     Deliveries,
     Gates,
     Timers,
+    Bulk,
 }
 
 impl Scenario {
@@ -54,6 +56,7 @@ impl Scenario {
         Self::Deliveries,
         Self::Gates,
         Self::Timers,
+        Self::Bulk,
     ];
 
     pub fn name(self) -> &'static str {
@@ -70,6 +73,7 @@ impl Scenario {
             Self::Deliveries => "deliveries",
             Self::Gates => "gates",
             Self::Timers => "timers",
+            Self::Bulk => "bulk",
         }
     }
 
@@ -80,7 +84,7 @@ impl Scenario {
 
     /// When it is given up.
     pub fn limit(self, scale: &Scale) -> Duration {
-        let is_long = matches!(self, Self::Index | Self::Deliveries);
+        let is_long = matches!(self, Self::Index | Self::Deliveries | Self::Bulk);
         if is_long { scale.index_limit } else { scale.scenario_limit }
     }
 
@@ -98,6 +102,7 @@ impl Scenario {
             Self::Deliveries => deliveries::run(bench).await,
             Self::Gates => gates::run(bench),
             Self::Timers => timers::run(bench).await,
+            Self::Bulk => bulk::run(bench).await,
         }
     }
 }

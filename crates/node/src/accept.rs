@@ -5,6 +5,7 @@
 //! Goes to: the queue of the actor's front, and back with the answers once they are durable.
 
 use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
+use crate::bulk;
 use crate::core::{Core, answer, answers, locked, stopped};
 use crate::crowds::require_room;
 use crate::groups::{self, Facts, Ties};
@@ -26,7 +27,9 @@ use fantail_rules::priority::Priority;
 use fantail_rules::schedule::Appointment;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use tokio::sync::oneshot;
 
 /// Asks for one front: their places in the request, and what to say if the front has nothing to say.
 #[derive(Default)]
@@ -46,6 +49,39 @@ pub async fn post(
         core.meter.busy();
         return events.iter().map(|_| Err(Refusal::Busy { retry_after_ms: 1_000 })).collect();
     }
+    let began = core.ports.clock.wall();
+    let (mut results, pending) = push(core, by, tenant, events);
+    for (places, pushed) in pending {
+        match answers(pushed).await {
+            Ok(answers) => {
+                for ((place, otherwise), answer) in places.into_iter().zip(answers) {
+                    results[place] = accepted(answer, otherwise);
+                }
+            }
+            Err(refusal) => places.into_iter().for_each(|(place, _)| results[place] = Err(refusal.clone())),
+        }
+    }
+    count(core, &results);
+    for fresh in results.iter().flatten().filter(|accepted| !accepted.replayed) {
+        spans::admitted(core, tenant, fresh.event, began);
+    }
+    results
+}
+
+/// What a front was asked: the places in the request, and where its answers come.
+type Pending = (Vec<(usize, Option<Refusal>)>, Result<Pushed, Refusal>);
+type Pushed = oneshot::Receiver<Result<Vec<FrontAnswer>, Refusal>>;
+
+/// Puts events into the queues of their fronts, with nothing between reading a segment and asking that could take long: see
+/// `Core::naming`.
+fn push(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    events: Vec<EventAsk>,
+) -> (Vec<Result<Accepted, Refusal>>, Vec<Pending>) {
+    let is_walked = events.iter().any(|event| matches!(event.audience, AudienceAsk::Segment(_)));
+    let _naming = is_walked.then(|| core.naming.read().unwrap_or_else(PoisonError::into_inner));
     let mut results: Vec<Result<Accepted, Refusal>> = Vec::with_capacity(events.len());
     let mut by_front: BTreeMap<FrontNo, Group> = BTreeMap::new();
     let policy = core.control.now().tenants.get(&tenant).map(|found| found.tier_up);
@@ -63,27 +99,12 @@ pub async fn post(
             Err(refusal) => results.push(Err(refusal)),
         }
     }
-    let began = core.ports.clock.wall();
     let mut pending = Vec::new();
     for (front, Group { places, asks, bytes }) in by_front {
         let handle = core.front(front).ok_or_else(|| stopped("no such front"));
         pending.push((places, handle.and_then(|handle| handle.queue.push(tenant, by, asks, bytes))));
     }
-    for (places, pushed) in pending {
-        match answers(pushed).await {
-            Ok(answers) => {
-                for ((place, otherwise), answer) in places.into_iter().zip(answers) {
-                    results[place] = accepted(answer, otherwise);
-                }
-            }
-            Err(refusal) => places.into_iter().for_each(|(place, _)| results[place] = Err(refusal.clone())),
-        }
-    }
-    count(core, &results);
-    for fresh in results.iter().flatten().filter(|accepted| !accepted.replayed) {
-        spans::admitted(core, tenant, fresh.event, began);
-    }
-    results
+    (results, pending)
 }
 
 fn count(core: &Core, results: &[Result<Accepted, Refusal>]) {
@@ -171,18 +192,8 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         content: &event.content,
     };
     let ties = groups::of(core, tenant, &facts)?;
-    let delivery = delivery_of(event.channels, event.priority, &event.category, &ties, when);
-    let audience = match event.audience {
-        AudienceAsk::FollowersOf(actor) => {
-            Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?))
-        }
-        AudienceAsk::Topic(topic) => Ok(AskAudience::List(core.list_id(tenant, &ListAsk::Topic(topic))?)),
-        AudienceAsk::Users(users) => match resolve(core, tenant, &users) {
-            Ok(members) => Ok(AskAudience::Members(members)),
-            Err(unknown @ Refusal::UnknownRecipients { .. }) => Err(unknown),
-            Err(other) => return Err(other),
-        },
-    };
+    let delivery = delivery_of(channels_of(&event), event.priority, &event.category, &ties, when);
+    let audience = audience_of(core, tenant, event.audience)?;
     // Everything an author says meets in one front; without an author, the topic or the request decides.
     let front = match (&event.actor, &audience) {
         (Some(actor), _) => core.front_of(core.list_id(tenant, &ListAsk::FollowersOf(actor.clone()))?),
@@ -216,6 +227,46 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         tier_up,
     };
     Ok(Prepared { front, ask: FrontAsk::Admit(Box::new(ask)), otherwise: None })
+}
+
+/// By which channels it is told. Whoever a walk passes has it in the inbox, as the members of a list do; what has a time of
+/// each recipient's own is in none.
+fn channels_of(event: &EventAsk) -> ChannelSet {
+    let is_walked = matches!(event.audience, AudienceAsk::Segment(_));
+    let is_shown = is_walked && event.options.appointment.is_none();
+    if is_shown { event.channels.with(ChannelKind::InApp) } else { event.channels }
+}
+
+/// Whom it is for, or what to say if it is no repeat: somebody, or a segment, is not there.
+fn audience_of(
+    core: &Core,
+    tenant: TenantId,
+    audience: AudienceAsk,
+) -> Result<Result<AskAudience, Refusal>, Refusal> {
+    match audience {
+        AudienceAsk::Segment(segment) => walked(core, tenant, &segment),
+        AudienceAsk::FollowersOf(actor) => {
+            Ok(Ok(AskAudience::List(core.list_id(tenant, &ListAsk::FollowersOf(actor))?)))
+        }
+        AudienceAsk::Topic(topic) => Ok(Ok(AskAudience::List(core.list_id(tenant, &ListAsk::Topic(topic))?))),
+        AudienceAsk::Users(users) => match resolve(core, tenant, &users) {
+            Ok(members) => Ok(Ok(AskAudience::Members(members))),
+            Err(unknown @ Refusal::UnknownRecipients { .. }) => Ok(Err(unknown)),
+            Err(other) => Err(other),
+        },
+    }
+}
+
+/// A walk over those whom a segment chooses; a segment that is gone may have been there when it was first asked for.
+fn walked(core: &Core, tenant: TenantId, segment: &str) -> Result<Result<AskAudience, Refusal>, Refusal> {
+    match bulk::plain_walk(core, tenant, segment) {
+        Ok(walk) => {
+            bulk::require_few(core, tenant)?;
+            Ok(Ok(AskAudience::Walk(Box::new(walk))))
+        }
+        Err(unknown @ Refusal::UnknownSegment { .. }) => Ok(Err(unknown)),
+        Err(other) => Err(other),
+    }
 }
 
 /// How an event leaves the house.

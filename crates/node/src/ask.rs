@@ -63,6 +63,8 @@ pub enum AudienceAsk {
     /// The actor's own list.
     FollowersOf(String),
     Topic(String),
+    /// Whoever it chooses, when a walk passes.
+    Segment(String),
 }
 
 /// A list by the name its tenant gave it.

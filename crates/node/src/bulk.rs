@@ -108,16 +108,37 @@ impl Node {
 }
 
 fn walk_of(core: &Core, tenant: TenantId, ask: &BulkAsk) -> Result<Walk, Refusal> {
-    let row = find(core, tenant, &ask.segment)?;
     Ok(Walk {
-        segment: ask.segment.clone(),
-        filter: row.put.filter,
-        list: row.list.map(|list| list.id),
         excludes_opted_out: ask.excludes_opted_out,
         ignores_quiet_hours: ask.ignores_quiet_hours,
         pace: ask.pace,
         window: ask.window,
+        ..plain_walk(core, tenant, &ask.segment)?
     })
+}
+
+/// To whomever a segment chooses now, as fast as possible; for those who want it.
+pub fn plain_walk(core: &Core, tenant: TenantId, segment: &str) -> Result<Walk, Refusal> {
+    let row = find(core, tenant, segment)?;
+    Ok(Walk {
+        segment: segment.to_owned(),
+        filter: row.put.filter,
+        list: row.list.map(|list| list.id),
+        excludes_opted_out: true,
+        ignores_quiet_hours: false,
+        is_paused: false,
+        pace: Pace::Free,
+        window: None,
+    })
+}
+
+/// Refuses while many walks of the tenant are under way.
+pub fn require_few(core: &Core, tenant: TenantId) -> Result<(), Refusal> {
+    if under_way(core, tenant)? < WALKS_PER_TENANT_MAX {
+        return Ok(());
+    }
+    core.meter.busy();
+    Err(Refusal::Busy { retry_after_ms: 5_000 })
 }
 
 /// Every shard has every walk; the first one tells.
@@ -129,10 +150,11 @@ fn under_way(core: &Core, tenant: TenantId) -> Result<usize, Refusal> {
 async fn create(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Result<Accepted, Refusal> {
     core.require_tenant(tenant)?;
     // Bulk is refused first: while anything else has to wait to be stored, and while many of the tenant's are under way.
-    if core.is_crowded.load(Ordering::Relaxed) || under_way(core, tenant)? >= WALKS_PER_TENANT_MAX {
+    if core.is_crowded.load(Ordering::Relaxed) {
         core.meter.busy();
         return Err(Refusal::Busy { retry_after_ms: 5_000 });
     }
+    require_few(core, tenant)?;
     require_room(core, tenant, ask.event.priority)?;
     match answer(admit(core, by, tenant, ask)).await? {
         FrontAnswer::Admitted(event) => {

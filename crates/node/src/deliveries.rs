@@ -17,7 +17,7 @@ use fantail_machine::parcel::Member;
 use fantail_machine::tables::event::{self, EventRow};
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use fantail_machine::tables::tally::{self, Tally};
-use fantail_machine::tables::{taken, track, work};
+use fantail_machine::tables::{taken, track, walk, work};
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
@@ -45,7 +45,9 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
             let tables = view.tables();
             let Some((arrival, _)) = taken::arrival_of(tables, tenant, event)? else { return Ok(None) };
             let one = |kind: ChannelKind| {
-                let open = work::find(tables, work::WorkId { tenant, arrival, channel: kind })?.is_some();
+                let open = work::find(tables, work::WorkId { tenant, arrival, channel: kind })?.is_some()
+                    // Inboxes have no work: as long as a walk goes on, they are written.
+                    || walk::find(tables, tenant, arrival)?.is_some_and(|walk| !walk.is_over());
                 Ok((kind, tally::find(tables, &tally::key(tenant, arrival, kind))?, open))
             };
             let here = work::given(tables, tenant, arrival)?.len() as u64;

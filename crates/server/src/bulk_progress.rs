@@ -15,6 +15,9 @@ pub fn line_of(bulk: &Bulk) -> String {
     let Bulk { event_id, segment, users, looked_at, members, .. } = bulk;
     let mut line = format!("{event_id} {segment}: {}", standing(bulk));
     line.push_str(&format!(", {looked_at} of {users} users, {members} members"));
+    if bulk.entries > 0 {
+        line.push_str(&format!(", {} in inboxes", bulk.entries));
+    }
     for (reason, count) in &bulk.skipped {
         line.push_str(&format!(", {count} skipped ({reason})"));
     }
@@ -111,6 +114,7 @@ mod tests {
             users: 40,
             looked_at,
             members: 8,
+            entries: 3,
             skipped: [("no_consent".to_owned(), 2)].into_iter().collect(),
             channels: vec![ChannelStatus { channel: Channel::Push, counts, unreached: 0, done: false }],
         }
@@ -119,7 +123,7 @@ mod tests {
     #[test]
     fn a_line_says_everything() {
         let line = line_of(&bulk(BulkStatus::Running, 10));
-        let expected = "01KG vips: running, 10 of 40 users, 8 members, 2 skipped (no_consent); push: 7 sent, 1 unconfirmed";
+        let expected = "01KG vips: running, 10 of 40 users, 8 members, 3 in inboxes, 2 skipped (no_consent); push: 7 sent, 1 unconfirmed";
         assert_eq!(line, expected);
         let scheduled = line_of(&bulk(BulkStatus::Scheduled, 0));
         assert!(scheduled.contains("scheduled for 2026-06-10T21:00:00.000Z"), "{scheduled}");

@@ -8,6 +8,7 @@ use fantail_node::ask::{
     Accepted, AudienceAsk, Called, ChannelSet, Counts, EdgeChange, EventAsk, InboxPage, ListAsk,
     NotificationView, OptionsAsk, Outcome, Priority, Refusal, Registered, Upserted, UserView,
 };
+use fantail_node::bulk::Steer;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::marks::Mark;
@@ -120,9 +121,20 @@ pub enum Audience {
     Users(Vec<u16>),
     /// Addresses that are nobody's, each once, by the one channel of the post.
     Strangers(Vec<Stranger>),
+    /// Everybody there is, found by a walk.
+    Everyone,
 }
 
+/// The segment that chooses everybody.
+pub const EVERYONE: &str = "all";
+
 impl Post {
+    /// Whether it is a bulk send, and no event.
+    #[must_use]
+    pub fn is_bulk(&self) -> bool {
+        self.audience == Audience::Everyone && self.key.is_multiple_of(2)
+    }
+
     /// Names its tenant, so that a leak shows.
     #[must_use]
     pub fn content(&self) -> Vec<u8> {
@@ -151,6 +163,7 @@ impl Post {
                 }
                 // Nobody by this name; they are asked for by `strangers`.
                 Audience::Strangers(_) => AudienceAsk::Users(Vec::new()),
+                Audience::Everyone => AudienceAsk::Segment(EVERYONE.to_owned()),
             },
             // Some are collected and told together.
             category: if self.key.is_multiple_of(3) && !self.by_template { "like" } else { "social" }
@@ -227,6 +240,12 @@ pub enum Call {
         tenant: TenantId,
         post: PostId,
         event: Ulid,
+    },
+    /// A walk is paused, goes on, or has another pace.
+    Steer {
+        tenant: TenantId,
+        event: Ulid,
+        steer: Steer,
     },
     /// Whoever is behind an address is deleted.
     Forget {
@@ -340,6 +359,7 @@ pub enum Answer {
     Posted(Vec<Result<Accepted, Refusal>>),
     Retracted(Result<(), Refusal>),
     Cancelled(Result<(), Refusal>),
+    Steered(Result<(), Refusal>),
     CalledOff(Result<Called, Refusal>),
     Receipt(Result<bool, Refusal>),
     Enrolled(Result<(), Refusal>),

@@ -1,7 +1,8 @@
 //! Deliveries as the durable journal tells them, folded a second time and beside the tables: who was allowed to be sent
 //! what, and what came of it. Every call of the provider is held against it, and at the end the tables are too.
 //!
-//! `fold` and `digests` read records and says which of them must not be, with `schedule` for what is held back and `chains` for what waits for other channels; `check` is about calls
+//! `fold`, `digests` and `walks` read records and say which of them must not be, with `schedule` for what is held back and
+//! `chains` for what waits for other channels; `check` is about calls
 //! and about the end.
 
 mod chains;
@@ -9,6 +10,7 @@ mod check;
 mod digests;
 mod fold;
 mod schedule;
+mod walks;
 
 use fantail_machine::records::erasure::{Erasure, Step};
 use fantail_machine::records::front::{Delivery as Leaving, FrontRecord};
@@ -28,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use check::Meant;
 pub use schedule::News;
 use schedule::Schedule;
+use walks::Walk;
 
 /// One delivery, among all. In the order of the ledgers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -123,6 +126,7 @@ struct Shard {
     windows: BTreeMap<(TenantId, WindowNo), Collecting>,
     /// Digests that were written, and how many deliveries each was said to tell of.
     digests: BTreeMap<(TenantId, Ulid), usize>,
+    walks: BTreeMap<(TenantId, Arrival), Walk>,
 }
 
 /// What is collected for one user.
@@ -146,6 +150,10 @@ pub struct Deliveries {
     /// The event that each device was sent last, for the first time, in each lane.
     started: BTreeMap<Line, Arrival>,
     schedule: Schedule,
+    /// Who has no name, and is chosen by no segment.
+    pub nameless: BTreeSet<(TenantId, Lookup)>,
+    /// Steps of walks.
+    steps: u64,
     /// Whether they are over.
     erasures: BTreeMap<(TenantId, Ulid), bool>,
 }
@@ -159,7 +167,7 @@ impl Deliveries {
     pub fn is_done(&self) -> bool {
         self.schedule.is_empty()
             && self.erasures.values().all(|is_done| *is_done)
-            && self.shards.values().all(|shard| shard.works.is_empty())
+            && self.shards.values().all(|shard| shard.works.is_empty() && !shard.is_walking())
             && self.all.values().all(|delivery| delivery.state.is_terminal())
     }
 

@@ -30,6 +30,7 @@ impl Sim {
         report.deliveries = deliveries.count(None);
         report.accepted = deliveries.count(Some(State::Accepted));
         report.digests = deliveries.digests();
+        report.steps_of_walks = deliveries.steps();
         report.unconfirmed = deliveries.count(Some(State::Unconfirmed));
         report.dead_letters = deliveries.count(Some(State::Dead));
         report.resends = deliveries.resends();

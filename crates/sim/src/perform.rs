@@ -1,8 +1,8 @@
 //! A call becomes requests on the node's public surface, nothing else.
 
 use crate::call::{
-    Address, Answer, Audience, Call, DeviceNo, List, Post, PostId, Stranger, Target, Token, Who, attributes,
-    cancellation_name, device_name, token_text, user_name,
+    Address, Answer, Audience, Call, DeviceNo, EVERYONE, List, Post, PostId, Stranger, Target, Token, Who,
+    attributes, cancellation_name, device_name, token_text, user_name,
 };
 use crate::executor::Executor;
 use crate::template;
@@ -12,6 +12,7 @@ use fantail_node::ask::{
     self, Accepted, DeviceAsk, EdgeAsk, EventAsk, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget,
     NotificationView, NotifyAsk, ProfileAsk, ReceiptAsk, Refusal, SuppressionAsk, UserAsk,
 };
+use fantail_node::bulk::{BulkAsk, Pace};
 use fantail_node::respect::{ConsentAsk, Prefer};
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
@@ -43,16 +44,16 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             let ask = |(user, list): &(u16, List)| EdgeAsk { user: user_name(*user), list: list.ask() };
             Answer::Edges(node.edit_lists(tenant, change, edges.iter().map(ask).collect()).await)
         }
-        Call::Post { tenant, posts } => {
-            if let [(_, post)] = &posts[..]
-                && let Audience::Strangers(strangers) = &post.audience
-            {
-                return Answer::Posted(vec![notify(&node, post, strangers).await]);
+        Call::Post { tenant, posts } => Answer::Posted(match &posts[..] {
+            [(_, post)] if post.is_bulk() => vec![node.bulk(tenant, bulk_ask(post)).await],
+            [(_, Post { audience: Audience::Strangers(strangers), .. })] => {
+                vec![notify(&node, &posts[0].1, strangers).await]
             }
-            Answer::Posted(post_all(&node, tenant, &posts).await)
-        }
+            _ => post_all(&node, tenant, &posts).await,
+        }),
         Call::Retract { tenant, event, .. } => Answer::Retracted(node.retract(tenant, event).await),
         Call::Cancel { tenant, event, .. } => Answer::Cancelled(node.cancel(tenant, event).await),
+        Call::Steer { tenant, event, steer } => Answer::Steered(node.steer_bulk(tenant, event, steer).await),
         Call::Forget { stranger } => {
             Answer::Deleted(node.delete_user(stranger.tenant, &stranger.name()).await)
         }
@@ -142,6 +143,18 @@ async fn notify(node: &Node, post: &Post, strangers: &[Stranger]) -> Result<Acce
     let ask =
         NotifyAsk { id, kind, category, priority, channels, ttl_ms, content, recipients, options, body_hash };
     node.notify(post.tenant, ask).await
+}
+
+/// Slow enough for a walk of several steps.
+fn bulk_ask(post: &Post) -> BulkAsk {
+    BulkAsk {
+        segment: EVERYONE.to_owned(),
+        excludes_opted_out: false,
+        ignores_quiet_hours: false,
+        pace: Pace::PerSecond(20),
+        window: None,
+        event: post.ask(),
+    }
 }
 
 fn device_ask(who: Who, device: DeviceNo, token: Token) -> DeviceAsk {

@@ -1,7 +1,7 @@
 //! The phases of a run: opening, chaos, healing, the full look, a replica from the journal alone, and old age.
 
 use crate::broken::{Broken, Invariant};
-use crate::call::{Call, Stranger, Who};
+use crate::call::{Call, EVERYONE, Stranger, Who};
 use crate::deliveries::Meant;
 use crate::executor::at_once;
 use crate::oracle::{Due, check_audit, check_devices, check_lists};
@@ -13,13 +13,14 @@ use fantail_machine::records::Stamped;
 use fantail_machine::records::front::{Audience, FrontRecord};
 use fantail_machine::root::template::Expect;
 use fantail_node::Node;
-use fantail_node::ask::{InboxFrom, TenantAsk, TenantPatch, TenantView};
+use fantail_node::ask::{InboxFrom, Refusal, TenantAsk, TenantPatch, TenantView};
+use fantail_node::segments::SegmentPut;
 use fantail_ports::clock::Clock;
 use fantail_ports::keyring::Keyring;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
-use fantail_rules::ids::PartitionId;
+use fantail_rules::ids::{PartitionId, TenantId};
 use fantail_rules::limits::TIER_UP_MIN;
 use fantail_rules::policy::{CategoryPolicy, Condition, Step};
 use fantail_rules::tier::Tier;
@@ -40,6 +41,11 @@ fn chained(tenant: usize) -> CategoryPolicy {
     let when = if tenant == 0 { Condition::NoReceipt } else { Condition::NotSeen };
     let step = Step { channel: ChannelKind::Webhook, when, after_seconds: STEP_SECONDS };
     CategoryPolicy { fallback: vec![step], storm: None, ..CategoryPolicy::default() }
+}
+
+fn everyone(tenant: TenantId) -> SegmentPut {
+    let filter = Some("everyone".to_owned());
+    SegmentPut { tenant, name: EVERYONE.to_owned(), filter, note: String::new() }
 }
 
 impl Sim {
@@ -72,6 +78,7 @@ impl Sim {
                 let made = node.create_tenant(ask).await?;
                 node.put_template(made.id, template::ask()).await?;
                 node.put_category(made.id, "social", Expect::Unsaid, chained(number)).await?;
+                node.put_segment(everyone(made.id)).await?;
                 let patch = TenantPatch { tier_up: Some(TIER_UP_MIN), ..TenantPatch::default() };
                 node.patch_tenant(made.id, patch).await
             })?;
@@ -130,11 +137,24 @@ impl Sim {
             if self.deliveries.is_done() {
                 return self.check_deliveries();
             }
+            self.resume_walks()?;
             self.trace.note("wait", &span);
             self.world.pass(span);
             self.drain()?;
         }
         Invariant::Drains.broken(format!("deliveries do not end: {}", self.deliveries.open()))
+    }
+
+    /// What is paused would wait for ever; what is scheduled may begin so.
+    fn resume_walks(&mut self) -> Result<(), Broken> {
+        for (tenant, event) in self.deliveries.paused() {
+            let resumed = self.ask(move |node| async move {
+                node.steer_bulk(tenant, event, fantail_node::bulk::Steer::Resume).await
+            })?;
+            let is_heard = matches!(resumed, Ok(()) | Err(Refusal::BulkEnded { .. }));
+            Invariant::Serves.holds(is_heard, || format!("{event} cannot be resumed: {resumed:?}"))?;
+        }
+        Ok(())
     }
 
     fn check_deliveries(&mut self) -> Result<(), Broken> {

@@ -18,6 +18,7 @@ use crate::trace::Trace;
 use crate::workload::Workload;
 use crate::world::World;
 use fantail_ports::clock::Clock;
+use fantail_ports::keyring::Keyring;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::TenantId;
 use std::collections::VecDeque;
@@ -48,6 +49,8 @@ pub struct Report {
     pub resends: u64,
     /// Digests that were written.
     pub digests: u64,
+    /// Steps of walks over everybody.
+    pub steps_of_walks: u64,
     pub sent: provider::Seen,
     pub seen: Seen,
 }
@@ -371,5 +374,9 @@ impl Sim {
     pub(crate) fn use_tenants(&mut self, seed_tenants: Vec<TenantId>) {
         let seed = self.world.seed();
         self.workload = Workload::new(seed, &self.swarm, seed_tenants);
+        for stranger in self.workload.strangers() {
+            let lookup = self.world.keyring.lookup_user(stranger.tenant, &stranger.name());
+            self.deliveries.nameless.extend(lookup.ok().map(|lookup| (stranger.tenant, lookup)));
+        }
     }
 }

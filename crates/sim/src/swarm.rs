@@ -44,6 +44,8 @@ pub struct Swarm {
     pub strangers: bool,
     /// Events are rendered from a template, in the language of each reader.
     pub templates: bool,
+    /// Walks over everybody, paused, resumed and called off.
+    pub walks: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
     pub flush_weight: u64,
 }
@@ -83,6 +85,7 @@ impl Swarm {
             limits: chance.percent(60),
             strangers: chance.percent(60),
             templates: chance.percent(60),
+            walks: chance.percent(60),
         }
     }
 }

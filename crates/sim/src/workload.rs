@@ -145,6 +145,7 @@ impl Workload {
             on(swarm.deliveries && swarm.strangers && swarm.deletions, 1),
             on(swarm.deliveries && swarm.consents, 8),
             on(swarm.deliveries && swarm.limits, 4),
+            on(swarm.walks, 11),
         ];
         match self.chance.weighted(&weights) {
             0 => self.post(oracle),
@@ -176,6 +177,7 @@ impl Workload {
             20 => self.notify(oracle),
             21 => Call::Forget { stranger: self.stranger() },
             23 => Call::Limit { who: self.anybody_at_all(), per_hour: self.chance.index(3) as u16 + 1 },
+            24 => self.walk(oracle),
             _ => Call::Consent { who: self.anybody_at_all(), is_granted: self.chance.percent(50) },
         }
     }
@@ -282,7 +284,7 @@ impl Workload {
         };
         let post = oracle.post(id).clone();
         if self.swarm.other_bodies && self.chance.percent(30) && post.body == 0 {
-            let is_event = !matches!(post.audience, Audience::Strangers(_));
+            let is_event = !matches!(post.audience, Audience::Strangers(_) | Audience::Everyone);
             let elsewhere = is_event && (self.swarm.strict || self.swarm.fronts == 1);
             let (actor, audience) = if elsewhere && self.chance.percent(50) {
                 self.audience()

@@ -19,7 +19,7 @@ pub struct BulkSend {
     /// `low` if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// `push`, `email`, `sms` and `webhook`. The template's if left out.
+    /// `inApp`, `push`, `email`, `sms` and `webhook`. The template's if left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<Channel>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,6 +106,8 @@ pub struct Bulk {
     pub looked_at: u64,
     /// Whoever was chosen and is told.
     pub members: u64,
+    /// Those of them whose inbox shows it.
+    pub entries: u64,
     /// Whoever was chosen and left out, by reason.
     pub skipped: BTreeMap<String, u64>,
     pub channels: Vec<ChannelStatus>,

@@ -90,7 +90,7 @@ impl Channel {
     }
 }
 
-/// Exactly one of the three.
+/// Exactly one of the four.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Audience {
@@ -100,6 +100,8 @@ pub enum Audience {
     FollowersOf(String),
     /// The subscribers of this topic.
     Topic(String),
+    /// Whoever this segment chooses, of the users there are when the event is taken.
+    Segment(String),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -241,21 +243,22 @@ impl<'de> Deserialize<'de> for Audience {
 
 struct AudienceVisitor;
 
-const AUDIENCES: &[&str] = &["users", "followersOf", "topic"];
+const AUDIENCES: &[&str] = &["users", "followersOf", "topic", "segment"];
 
 impl<'de> Visitor<'de> for AudienceVisitor {
     type Value = Audience;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an audience with one of users, followersOf, topic")
+        f.write_str("an audience with one of users, followersOf, topic, segment")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Audience, A::Error> {
-        let exactly_one = || Error::custom("must have exactly one of users, followersOf, topic");
+        let exactly_one = || Error::custom("must have exactly one of users, followersOf, topic, segment");
         let audience = match map.next_key::<Cow<'de, str>>()?.as_deref() {
             Some("users") => Audience::Users(map.next_value()?),
             Some("followersOf") => Audience::FollowersOf(map.next_value()?),
             Some("topic") => Audience::Topic(map.next_value()?),
+            Some("segment") => Audience::Segment(map.next_value()?),
             Some(other) => return Err(Error::unknown_field(other, AUDIENCES)),
             None => return Err(exactly_one()),
         };

@@ -57,6 +57,7 @@ fn bulk() -> Bulk {
         users: 40_000,
         looked_at: 20_000,
         members: 12_000,
+        entries: 0,
         skipped: counted(&[("no_consent", 300), ("no_endpoint", 1_200)]),
         channels: vec![ChannelStatus {
             channel: Channel::Push,

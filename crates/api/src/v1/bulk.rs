@@ -16,7 +16,7 @@ use crate::v1::events::{LeftOut, filled};
 use crate::v1::notifications::channel_status;
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::http::{HeaderName, HeaderValue};
-use fantail_node::ask::{ChannelKind, Refusal};
+use fantail_node::ask::Refusal;
 use fantail_node::bulk::{BulkAsk, BulkPhase, BulkView, Pace, Steer, WaitsFor};
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{SPREAD_MINUTES_MAX, TTL_S_DEFAULT, TTL_S_MAX, WALK_RATE_MAX};
@@ -135,9 +135,6 @@ pub async fn read(tenant: TenantId, call: &Call, request: BulkSend) -> Result<Bu
     let said = serde_json::to_vec(&request).map_err(|_| Problem::new(Code::Internal, "cannot be written"))?;
     let pace = pace_of(request.rate_per_second, request.spread_over_minutes)?;
     let window = request.off_peak.as_ref().map(window_of).transpose()?;
-    if request.channels.contains(&fantail_wire::event::Channel::InApp) {
-        return Err(Problem::field("/channels", "bulk sends do not go to inboxes"));
-    }
     let spread_s = u64::from(request.spread_over_minutes.unwrap_or_default()) * 60;
     let mut options = request.options;
     options.ttl = options.ttl.or(Some((TTL_S_DEFAULT + spread_s).min(TTL_S_MAX)));
@@ -149,7 +146,7 @@ pub async fn read(tenant: TenantId, call: &Call, request: BulkSend) -> Result<Bu
         kind: "bulk".to_owned(),
         actor: None,
         data: EventData {
-            audience: Audience::Topic(request.recipient_query.segment.clone()),
+            audience: Audience::Segment(request.recipient_query.segment.clone()),
             category: request.category,
             priority: Some(request.priority.unwrap_or(Priority::Low)),
             channels: request.channels,
@@ -166,9 +163,11 @@ pub async fn read(tenant: TenantId, call: &Call, request: BulkSend) -> Result<Bu
     let event = ask_of(event, Pointer::ROOT, call.node.wall(), &mut faults);
     faults.into_result().map_err(placed)?;
     let mut event = filled(tenant, call, event, left_out).await.map_err(placed)?;
-    event.channels = event.channels.without(ChannelKind::InApp);
     if event.channels.is_empty() {
-        return Err(Problem::field("/channels", "at least one of push, email, sms and webhook is needed"));
+        return Err(Problem::field(
+            "/channels",
+            "at least one of inApp, push, email, sms and webhook is needed",
+        ));
     }
     event.body_hash.copy_from_slice(&digest(&SHA256, &said).as_ref()[..16]);
     Ok(BulkAsk {
@@ -187,7 +186,7 @@ fn placed(mut problem: Problem) -> Problem {
         let pointer = error.pointer.strip_prefix("/data").unwrap_or(&error.pointer);
         error.pointer = match pointer {
             "/id" => "/notificationId".to_owned(),
-            "/audience/topic" => "/recipientQuery/segment".to_owned(),
+            "/audience/segment" => "/recipientQuery/segment".to_owned(),
             other => other.to_owned(),
         };
     }
@@ -258,6 +257,7 @@ fn told(view: BulkView) -> Bulk {
         users: view.users,
         looked_at: view.looked_at,
         members: view.members,
+        entries: view.entries,
         skipped: view.skipped,
         channels: view.channels.iter().map(channel_status).collect(),
     }

@@ -118,6 +118,10 @@ fn audience_of(
             faults.name(at.key("topic"), &topic);
             (AudienceAsk::Topic(topic), actor)
         }
+        Audience::Segment(segment) => {
+            faults.name(at.key("segment"), &segment);
+            (AudienceAsk::Segment(segment), actor)
+        }
     }
 }
 
@@ -201,6 +205,10 @@ fn hash_of(ask: &EventAsk) -> [u8; 16] {
         AudienceAsk::Topic(topic) => {
             part(b"topic");
             part(topic.as_bytes());
+        }
+        AudienceAsk::Segment(segment) => {
+            part(b"segment");
+            part(segment.as_bytes());
         }
     }
     part(ask.category.as_bytes());

@@ -242,7 +242,7 @@ async fn rendered(
 fn cost_of(ask: &EventAsk) -> usize {
     match &ask.audience {
         AudienceAsk::Users(users) => users.len(),
-        AudienceAsk::FollowersOf(_) | AudienceAsk::Topic(_) => 1,
+        AudienceAsk::FollowersOf(_) | AudienceAsk::Topic(_) | AudienceAsk::Segment(_) => 1,
     }
 }
 

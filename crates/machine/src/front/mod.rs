@@ -150,8 +150,8 @@ fn plan_steer(view: &View<'_>, tenant: TenantId, event: Ulid, steer: Steer) -> R
         return Ok(Planned::nothing(FrontAnswer::TooLate));
     }
     let is_so = match steer {
-        Steer::Pause => bulk.is_paused,
-        Steer::Resume => !bulk.is_paused,
+        Steer::Pause => bulk.walk.is_paused,
+        Steer::Resume => !bulk.walk.is_paused,
         Steer::Pace(pace) => bulk.walk.pace == pace,
     };
     if is_so {
@@ -168,8 +168,8 @@ fn apply_steered(
 ) -> Result<(), TablesError> {
     if let Some(mut bulk) = walk::bulk(view, tenant, event)? {
         match steer {
-            Steer::Pause => bulk.is_paused = true,
-            Steer::Resume => bulk.is_paused = false,
+            Steer::Pause => bulk.walk.is_paused = true,
+            Steer::Resume => bulk.walk.is_paused = false,
             Steer::Pace(pace) => bulk.walk.pace = pace,
         }
         put(view, walk::bulk_key(tenant, event), &bulk);

@@ -5,9 +5,9 @@
 
 use super::{FrontAnswer, Plan};
 use crate::Planned;
-use crate::records::front::{FrontRecord, Released};
+use crate::records::front::{Audience, FrontRecord, Released};
 use crate::tables::taken::About;
-use crate::tables::{event, put, scheduled};
+use crate::tables::{event, put, scheduled, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Millis, TenantId};
@@ -22,13 +22,18 @@ pub(super) fn plan(view: &View<'_>, now: Millis) -> Result<Plan, TablesError> {
     let mut records = Vec::with_capacity(due.len());
     for held in due {
         let row = event::find(view, held.tenant, held.event)?;
+        // What was said about its pace since it was asked for holds.
+        let audience = match walk::bulk(view, held.tenant, held.event)? {
+            Some(bulk) => Audience::Walked(Box::new(bulk.walk)),
+            None => held.audience,
+        };
         records.push(FrontRecord::Released(Released {
             tenant: held.tenant,
             event: held.event,
             due: held.due,
             about: row.as_ref().map(|row| About::of(&row.category, row.priority)).unwrap_or_default(),
             delivery: row.and_then(|row| row.delivery),
-            audience: held.audience,
+            audience,
         }));
     }
     Ok(Planned { records, answer: FrontAnswer::Released { more } })

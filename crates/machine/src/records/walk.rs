@@ -1,13 +1,13 @@
 //! Facts of a shard about those who are chosen, not named: walks over its users, and uploaded lists.
 //!
 //! ```text
-//! 50 Passed    tenant, arrival, next: user, lookedAt: varint, members: ascending, skipped: list of (reason: text, varint),
-//!              pacedUntil: millis, isEnd: flag
+//! 50 Passed    tenant, arrival, next: user, lookedAt: varint, members: ascending, unshown: ascending,
+//!              skipped: list of (reason: text, varint), pacedUntil: millis, isEnd: flag
 //! 51 Enlisted  tenant, list: 16, users: ascending
 //! 52 Delisted  tenant, list: 16, pages: ascending, isLast: flag
 //! 53 Begun     front: varint, position, tenant, event: ulid, late: flag, delivery, walk, bound: user
 //!
-//! walk = segment: text, filter: option text, list: option 16, flags: u8 (1 excludes opted-out, 2 ignores quiet hours),
+//! walk = segment: text, filter: option text, list: option 16, flags: u8 (1 excludes opted-out, 2 ignores quiet hours, 4 is paused),
 //!        pace, window: option (bits: varint, zone: varint)
 //! pace = 0 free | 1 perSecond: varint | 2 ms: varint (spread over so long)
 //! ```
@@ -40,6 +40,8 @@ pub struct Walk {
     /// Whoever wants none of it is counted and not taken along.
     pub excludes_opted_out: bool,
     pub ignores_quiet_hours: bool,
+    /// It does not begin by itself.
+    pub is_paused: bool,
     pub pace: Pace,
     /// When it goes on, on the clock of a zone.
     pub window: Option<(Window, ZoneNo)>,
@@ -77,6 +79,8 @@ pub struct Passed {
     pub next: UserNo,
     pub looked_at: u64,
     pub members: Vec<UserNo>,
+    /// Those of them whose inbox does not show it, ascending; nobody's does if it is not for inboxes.
+    pub unshown: Vec<UserNo>,
     /// Who was chosen and is not taken along, by reason.
     pub skipped: Vec<(String, u64)>,
     /// Nobody else is passed before.
@@ -141,7 +145,10 @@ impl Walk {
         w.option(self.list, |w, list| {
             w.fixed(&list.0);
         });
-        w.u8(u8::from(self.excludes_opted_out) | u8::from(self.ignores_quiet_hours) << 1);
+        let flags = u8::from(self.excludes_opted_out)
+            | u8::from(self.ignores_quiet_hours) << 1
+            | u8::from(self.is_paused) << 2;
+        w.u8(flags);
         self.pace.write(w);
         w.option(self.window, |w, (window, zone)| {
             w.varint(window.bits().into()).varint(zone.number().into());
@@ -152,7 +159,7 @@ impl Walk {
         let (segment, filter) = (r.text()?, r.option(Reader::text)?);
         let list = r.option(|r| r.array().map(UploadId))?;
         let flags = r.u8()?;
-        if flags > 3 {
+        if flags > 7 {
             return Err(Malformed::Value("walk"));
         }
         let pace = Pace::read(r)?;
@@ -160,8 +167,8 @@ impl Walk {
             let window = Window::from_stored(r.u32()?).ok_or(Malformed::Value("window"))?;
             Ok((window, read_zone(r)?))
         })?;
-        let (excludes_opted_out, ignores_quiet_hours) = (flags & 1 != 0, flags & 2 != 0);
-        Ok(Self { segment, filter, list, excludes_opted_out, ignores_quiet_hours, pace, window })
+        let [excludes_opted_out, ignores_quiet_hours, is_paused] = [1, 2, 4].map(|flag| flags & flag != 0);
+        Ok(Self { segment, filter, list, excludes_opted_out, ignores_quiet_hours, is_paused, pace, window })
     }
 }
 
@@ -210,12 +217,10 @@ impl Begun {
 impl Passed {
     fn write(&self, w: &mut Writer) {
         w.tenant(self.tenant).arrival(self.arrival).user(self.next).varint(self.looked_at);
-        w.ascending(self.members.iter().map(|user| user.0)).list(
-            self.skipped.iter(),
-            |w, (reason, count)| {
-                w.text(reason).varint(*count);
-            },
-        );
+        w.ascending(self.members.iter().map(|user| user.0)).ascending(self.unshown.iter().map(|user| user.0));
+        w.list(self.skipped.iter(), |w, (reason, count)| {
+            w.text(reason).varint(*count);
+        });
         w.millis(self.paced_until).flag(self.is_end);
     }
 
@@ -226,6 +231,7 @@ impl Passed {
             next: r.user()?,
             looked_at: r.varint()?,
             members: r.ascending()?.into_iter().map(UserNo).collect(),
+            unshown: r.ascending()?.into_iter().map(UserNo).collect(),
             skipped: r.list(|r| Ok((r.text()?, r.varint()?)))?,
             paced_until: r.millis()?,
             is_end: r.flag()?,

@@ -8,13 +8,13 @@ use super::{Derived, Plan, ShardAnswer};
 use crate::Planned;
 use crate::records::shard::ShardRecord;
 use crate::tables::taken::{self, Reach};
-use crate::tables::{follow, guard, mark, pointer, progress, put, retracted};
+use crate::tables::{follow, guard, mark, pointer, progress, put, retracted, shown};
 use crate::view::View;
 use fantail_ports::inbox::{ArrivalRange, Forget};
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
 use fantail_rules::limits::{EDGES_PER_RECORD_MAX, MARK_ROWS_PER_RECORD_MAX};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages in one record: each holds up to `TAKE_EVENTS_MAX` events.
 const PAGES_MAX: usize = 4;
@@ -128,6 +128,7 @@ pub(super) fn apply(
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     let mut state = progress::find(view, tenant)?;
+    let mut walks = BTreeSet::new();
     for (first, page) in taken::oldest(view, tenant, PAGES_MAX)? {
         if first > through {
             break;
@@ -141,17 +142,31 @@ pub(super) fn apply(
             }
         }
         for (offset, taken) in page.events.iter().enumerate() {
-            if let Reach::Pointer(list, _) = taken.reach {
-                let arrival = Arrival(first.0 + offset as u64);
-                let last = pointer::expire(view, tenant, list, arrival)?;
-                state.pointer_lists = state.pointer_lists.saturating_sub(u64::from(last));
+            let arrival = Arrival(first.0 + offset as u64);
+            match taken.reach {
+                Reach::Pointer(list, _) => {
+                    let last = pointer::expire(view, tenant, list, arrival)?;
+                    state.pointer_lists = state.pointer_lists.saturating_sub(u64::from(last));
+                }
+                Reach::Walked { home, first } => {
+                    if arrival != home {
+                        shown::remove(view, tenant, home, first);
+                    }
+                    walks.insert(home);
+                }
+                Reach::Given | Reach::Written(..) => {}
             }
         }
     }
     let range = ArrivalRange { after: state.horizon, before: through.next() };
     for (arrival, list) in retracted::inside(view, tenant, range)? {
-        retracted::forget(view, tenant, list, arrival);
-        state.retracted = state.retracted.saturating_sub(1);
+        if list != retracted::WALKED {
+            retracted::forget(view, tenant, list, arrival);
+            state.retracted = state.retracted.saturating_sub(1);
+        }
+    }
+    for home in walks {
+        state.retracted -= u64::from(shown::forget_retraction(view, tenant, home)?).min(state.retracted);
     }
     state.horizon = through;
     put(view, progress::key(tenant), &state);

@@ -157,6 +157,23 @@ impl<'a, 'v> Gate<'a, 'v> {
             .collect()
     }
 
+    /// Why the inbox of each of these users, who ascend, does not show it; `None` for those whose does.
+    pub(super) fn hides(&mut self, users: &[UserNo]) -> Result<Vec<Option<&'static str>>, TablesError> {
+        let mut columns = vec![Column::default(); users.len()];
+        columns::visit(self.view, self.work.tenant, users, &mut |place, column| columns[place] = column)?;
+        users
+            .iter()
+            .zip(columns)
+            .map(|(user, column)| {
+                if !column.reach.exists() {
+                    return Ok(Some(intend::ERASED));
+                }
+                let (decision, _) = self.decide(*user, &column, Counts::default(), false)?;
+                Ok((decision.step == Step::Suppress).then_some(decision.code))
+            })
+            .collect()
+    }
+
     /// What each wants at most, with what is usual, and what each got; nothing of those who have no limit.
     fn counts(&self, users: &[UserNo], columns: &[Column]) -> Result<Vec<Counts>, TablesError> {
         let WorkId { tenant, channel, .. } = self.work;

@@ -8,7 +8,7 @@ mod hidden;
 use crate::tables::pointer::PointerList;
 use crate::tables::progress::Progress;
 use crate::tables::taken::{self, Page, Reach, TakenEvent};
-use crate::tables::{follow, mark, pointer, progress, retracted};
+use crate::tables::{follow, mark, pointer, progress, shown};
 use fantail_ports::inbox::{ArrivalRange, Followed, Inbox, Reader};
 use fantail_ports::tables::{Order, Tables, TablesError};
 use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
@@ -17,7 +17,7 @@ use fantail_rules::marks::{Flags, Marks, State};
 use fantail_rules::merge::{Direction, Source, merge};
 use fantail_rules::policy::Policies;
 use fantail_rules::ulid::Ulid;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Stretches that one page may look through before it is cut short: filters can hide most of an inbox.
@@ -147,10 +147,10 @@ impl<'a> UserInbox<'a> {
         let Some((arrival, taken)) = taken::arrival_of(self.tables, self.tenant, event)? else {
             return Ok(None);
         };
-        if arrival <= self.progress.horizon || !self.has(arrival, taken)? {
-            return Ok(None);
+        match self.place(arrival, taken)?.filter(|arrival| *arrival > self.progress.horizon) {
+            Some(arrival) => Ok(self.describe(&[arrival], State::All)?.pop()),
+            None => Ok(None),
         }
-        Ok(self.describe(&[arrival], State::All)?.pop())
     }
 
     /// Exact counts: what lies above the watermarks, adjusted by what was flagged, retracted and snoozed.
@@ -177,10 +177,21 @@ impl<'a> UserInbox<'a> {
         Ok(Counts { unread: whole(unread), unseen: whole(unseen) })
     }
 
-    fn has(&self, arrival: Arrival, taken: TakenEvent) -> Result<bool, TablesError> {
-        match taken.reach {
-            Reach::Given => self.in_inbox(arrival),
-            Reach::Written(list, _) | Reach::Pointer(list, _) => Ok(self.was_on(list, arrival)),
+    /// Where the user has an event that arrived there, if so.
+    fn place(&self, arrival: Arrival, taken: TakenEvent) -> Result<Option<Arrival>, TablesError> {
+        let has = match taken.reach {
+            Reach::Given => self.in_inbox(arrival)?,
+            Reach::Written(list, _) | Reach::Pointer(list, _) => self.was_on(list, arrival),
+            Reach::Walked { home, .. } => return self.passed(home),
+        };
+        Ok(has.then_some(arrival))
+    }
+
+    /// Where a walk passed the user, if its inbox shows it.
+    fn passed(&self, home: Arrival) -> Result<Option<Arrival>, TablesError> {
+        match shown::arrival_for(self.tables, self.tenant, home, self.user)? {
+            Some(arrival) => Ok(self.in_inbox(arrival)?.then_some(arrival)),
+            None => Ok(None),
         }
     }
 
@@ -261,11 +272,7 @@ impl<'a> UserInbox<'a> {
         };
         let after = Arrival(low.0 - 1);
         let flags: BTreeMap<Arrival, Flags> = self.flags(after, *high)?.into_iter().collect();
-        let range = ArrivalRange { after, before: high.next() };
-        let gone: BTreeSet<Arrival> = match self.progress.retracted {
-            0 => BTreeSet::new(),
-            _ => retracted::inside(self.tables, self.tenant, range)?.into_iter().map(|(a, _)| a).collect(),
-        };
+        let gone = self.gone(ArrivalRange { after, before: high.next() })?;
         let mut pages = Pages { inbox: self, current: None };
         let mut entries = Vec::with_capacity(arrivals.len());
         for arrival in arrivals {
@@ -276,6 +283,9 @@ impl<'a> UserInbox<'a> {
             let Some(taken) = pages.taken(*arrival)?.filter(|taken| !self.hides(*arrival, *taken)) else {
                 continue;
             };
+            if self.is_walked_back(taken)? {
+                continue;
+            }
             entries.push(Entry {
                 arrival: *arrival,
                 event: taken.event,

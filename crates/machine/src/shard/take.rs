@@ -204,6 +204,7 @@ fn arrive(
                 state.pointer_lists += u64::from(pointer::add(view, tenant, list, arrival)?);
             }
             Reach::Given => {}
+            Reach::Walked { .. } => unreachable!("walks do not travel in takes"),
         }
     }
     put(view, progress::key(tenant), &state);
@@ -235,6 +236,7 @@ fn retract(
     let Some((arrival, taken)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
     let list = match taken.reach {
         Reach::Given => retracted::GIVEN,
+        Reach::Walked { .. } => retracted::WALKED,
         Reach::Written(list, _) | Reach::Pointer(list, _) => list,
     };
     if retracted::add(view, tenant, list, arrival)? {

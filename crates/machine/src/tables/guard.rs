@@ -1,10 +1,10 @@
 //! What is kept about deliveries, event by event: of which events anything is kept, and of which anything is open.
 //!
-//! No rows of its own: it reads those of `work`, `ledger` and `tally`.
+//! No rows of its own: it reads those of `work`, `ledger`, `tally` and `walk`.
 
 use super::tally::Tally;
 use super::work::{Terms, WorkId, WorkRow};
-use super::{Family, Key, Row, collect, ledger};
+use super::{Family, Key, Row, collect, ledger, walk};
 use crate::codec::Malformed;
 use fantail_ports::inbox::ArrivalRange;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
@@ -42,12 +42,13 @@ fn any_open(
     range: ArrivalRange,
     ask: AskOpen<'_>,
 ) -> Result<bool, TablesError> {
-    for family in [Family::Work, Family::Tally] {
+    // A walk for inboxes alone has no work.
+    for family in [Family::Work, Family::Tally, Family::WalkOpen] {
         let from = Key::new(family, tenant).u64(range.after.0.saturating_add(1)).finish();
         let to = Key::new(family, tenant).u64(range.before.0).finish();
         let mut found = Ok(false);
         tables.scan(KeyRange { from: &from, to: &to }, Order::Ascending, &mut |key, row| {
-            found = open_row(family, key, row).and_then(|open| match open {
+            found = open_row(tables, family, key, row).and_then(|open| match open {
                 Some((arrival, terms)) => ask(arrival, terms),
                 None => Ok(false),
             });
@@ -61,7 +62,17 @@ fn any_open(
 }
 
 /// Whose a row is, if it says that something is open.
-fn open_row(family: Family, key: &[u8], row: &[u8]) -> Result<Option<(Arrival, Option<Terms>)>, TablesError> {
+fn open_row(
+    tables: &dyn Tables,
+    family: Family,
+    key: &[u8],
+    row: &[u8],
+) -> Result<Option<(Arrival, Option<Terms>)>, TablesError> {
+    if family == Family::WalkOpen {
+        let (tenant, arrival) = walk::open_at(key)?;
+        let terms = walk::find(tables, tenant, arrival)?.map(|row| row.delivery.terms);
+        return Ok(terms.map(|terms| (arrival, Some(terms))));
+    }
     let work = WorkId::parse(key).ok_or_else(|| Malformed::Value("work key").in_row(WorkRow::NAME))?;
     if family == Family::Work {
         return Ok(Some((work.arrival, Some(WorkRow::decode(row)?.terms))));

@@ -35,6 +35,7 @@ pub mod pointer;
 pub mod progress;
 pub mod respect;
 pub mod retracted;
+pub mod shown;
 pub mod taken;
 pub mod todo;
 pub mod user;
@@ -126,6 +127,7 @@ pub enum Family {
     UploadPage = 82,
     Upload = 83,
     WalkOpen = 84,
+    WalkEntry = 85,
     EndpointDetails = 92,
     Erasure = 87,
     Address = 96,

@@ -1,7 +1,7 @@
 //! Retracted events that are not past retention: few, and looked at with every count.
 //!
 //! ```text
-//! 43 tenant arrival: u64          -> list: 16 (zeros: given to explicit users)
+//! 43 tenant arrival: u64          -> list: 16 (zeros: given to explicit users; ones: to those whom a walk passed)
 //! 44 tenant list: 16 arrival: u64 -> (empty)
 //! ```
 //! A reader walks whichever is shorter: all retracted events of the tenant, or those of its own lists.
@@ -17,6 +17,8 @@ const NAME: &str = "retracted";
 
 /// Stands for "no list" in both families.
 pub const GIVEN: ListId = ListId([0; 16]);
+/// And for the members of a walk, who have it at arrivals of their own.
+pub const WALKED: ListId = ListId([0xff; 16]);
 
 fn key(tenant: TenantId, arrival: Arrival) -> Vec<u8> {
     Key::new(Family::Retracted, tenant).u64(arrival.0).finish()
@@ -39,6 +41,11 @@ pub(crate) fn add(
     view.put(key(tenant, arrival), list.0.to_vec());
     view.put(list_key(tenant, list, arrival), Vec::new());
     Ok(true)
+}
+
+/// Whether what arrived here was taken back.
+pub fn is(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result<bool, TablesError> {
+    Ok(tables.get(&key(tenant, arrival))?.is_some())
 }
 
 pub(crate) fn forget(view: &mut View<'_>, tenant: TenantId, list: ListId, arrival: Arrival) {

@@ -3,6 +3,7 @@
 //! ```text
 //! 39 tenant first: arrival              -> at: millis, list of (event: ulid, audience)
 //!                                          audience = 0 (given) | 1 list: 16, about (written) | 2 list: 16, about (pointer)
+//!                                                   | 3 home: arrival, first: user (walked)
 //!                                          about    = category: u64, critical: flag
 //! 40 tenant front: u16 event: ulid      -> first: arrival      (the front's first event in that page)
 //! 64 tenant event: ulid                 -> first: arrival      (a page of one event that was held back)
@@ -15,7 +16,7 @@ use super::{Family, Key, Row, collect, get, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::category::CategoryId;
-use fantail_rules::ids::{Arrival, FrontNo, ListId, Millis, TenantId};
+use fantail_rules::ids::{Arrival, FrontNo, ListId, Millis, TenantId, UserNo};
 use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 
@@ -59,6 +60,8 @@ pub enum Reach {
     Written(ListId, About),
     /// Whoever was on the list has it.
     Pointer(ListId, About),
+    /// A walk brings it to those whom it passes, at arrivals behind that of the walk itself, `home`: see `shown`.
+    Walked { home: Arrival, first: UserNo },
 }
 
 /// By what its readers may want not to see an event. Users who were named were asked when it was given to them.
@@ -171,6 +174,9 @@ impl Row for Page {
                 }
                 Reach::Written(list, about) => about.write(w.u8(1).list_id(list)),
                 Reach::Pointer(list, about) => about.write(w.u8(2).list_id(list)),
+                Reach::Walked { home, first } => {
+                    w.u8(3).arrival(home).user(first);
+                }
             }
         });
     }
@@ -183,6 +189,7 @@ impl Row for Page {
                 0 => Reach::Given,
                 1 => Reach::Written(r.list_id()?, About::read(r)?),
                 2 => Reach::Pointer(r.list_id()?, About::read(r)?),
+                3 => Reach::Walked { home: r.arrival()?, first: r.user()? },
                 other => return Err(Malformed::Tag(other)),
             };
             Ok(TakenEvent { event, reach })

@@ -1,10 +1,11 @@
 //! Walks: who is chosen by a segment is found user by user; the cursor of each walk, and what it has found.
 //!
 //! ```text
-//! 24 tenant event: ulid              -> walk, isPaused: flag                                  (front)
+//! 24 tenant event: ulid              -> walk, with its pace and whether it is paused by now   (front)
 //! 25 tenant list: 16 event: ulid     -> (empty)                 whose walk goes by an uploaded list; goes with it (front)
 //! 80 tenant arrival: u64             -> event: ulid, delivery, walk, bound: user, next: user, state: u8, pacedUntil, begun,
-//!                                       ahead: varint, lookedAt: varint, members: varint, skipped: list of (text, varint)
+//!                                       ahead: varint, lookedAt: varint, members: varint, entries: varint,
+//!                                       skipped: list of (text, varint)
 //! 81 tenant arrival: u64 first: user -> members: ascending      a part that not every channel has passed
 //! 84 tenant arrival: u64             -> (empty)                 while it is not over: the to-do row of its walk
 //! ```
@@ -27,7 +28,6 @@ use fantail_rules::ulid::Ulid;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BulkRow {
     pub walk: Walk,
-    pub is_paused: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,6 +46,8 @@ pub struct WalkRow {
     pub ahead: u32,
     pub looked_at: u64,
     pub members: u64,
+    /// Members whose inbox shows it.
+    pub entries: u64,
     /// By reason, ascending.
     pub skipped: Vec<(String, u64)>,
 }
@@ -70,6 +72,13 @@ impl WalkRow {
     pub fn works(&self, tenant: TenantId, arrival: Arrival) -> impl Iterator<Item = WorkId> {
         let channels = self.delivery.channels.without(ChannelKind::InApp);
         channels.iter().map(move |channel| WorkId { tenant, arrival, channel })
+    }
+
+    /// Whether it is for inboxes, too. What has a time of each recipient's own is in none.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        let Delivery { channels, terms, .. } = &self.delivery;
+        channels.contains(ChannelKind::InApp) && terms.appointment.is_none()
     }
 
     #[must_use]
@@ -143,7 +152,7 @@ fn event_at(key: &[u8], place: usize) -> Result<Ulid, TablesError> {
 
 /// A front has admitted a bulk send.
 pub(crate) fn put_bulk(view: &mut View<'_>, tenant: TenantId, event: Ulid, walk: &Walk) {
-    put(view, bulk_key(tenant, event), &BulkRow { walk: walk.clone(), is_paused: false });
+    put(view, bulk_key(tenant, event), &BulkRow { walk: walk.clone() });
     if let Some(list) = walk.list {
         view.put(listed_key(tenant, list, event), Vec::new());
     }
@@ -168,17 +177,20 @@ pub fn find(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result<O
 pub fn open(tables: &dyn Tables) -> Result<Vec<(TenantId, Arrival, WalkRow)>, TablesError> {
     let prefix = Key::of_partition(Family::WalkOpen);
     let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
-    let open = collect(tables, range, Order::Ascending, usize::MAX, |key, _| {
-        let malformed = || Malformed::Value("walk key").in_row(WalkRow::NAME);
-        let tenant = key.get(1..5).and_then(|tenant| tenant.try_into().ok()).ok_or_else(malformed)?;
-        let arrival = key.get(5..13).and_then(|arrival| arrival.try_into().ok()).ok_or_else(malformed)?;
-        Ok((TenantId(u32::from_be_bytes(tenant)), Arrival(u64::from_be_bytes(arrival))))
-    })?;
+    let open = collect(tables, range, Order::Ascending, usize::MAX, |key, _| open_at(key))?;
     let mut rows = Vec::with_capacity(open.len());
     for (tenant, arrival) in open {
         rows.extend(find(tables, tenant, arrival)?.map(|row| (tenant, arrival, row)));
     }
     Ok(rows)
+}
+
+/// Whose walk is not over, by the key that says so.
+pub(super) fn open_at(key: &[u8]) -> Result<(TenantId, Arrival), TablesError> {
+    let malformed = || Malformed::Value("walk key").in_row(WalkRow::NAME);
+    let tenant = key.get(1..5).and_then(|tenant| tenant.try_into().ok()).ok_or_else(malformed)?;
+    let arrival = key.get(5..13).and_then(|arrival| arrival.try_into().ok()).ok_or_else(malformed)?;
+    Ok((TenantId(u32::from_be_bytes(tenant)), Arrival(u64::from_be_bytes(arrival))))
 }
 
 /// Parts that wait, in order.
@@ -230,11 +242,10 @@ impl Row for BulkRow {
 
     fn write(&self, w: &mut Writer) {
         self.walk.write(w);
-        w.flag(self.is_paused);
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { walk: Walk::read(r)?, is_paused: r.flag()? })
+        Ok(Self { walk: Walk::read(r)? })
     }
 }
 
@@ -246,7 +257,7 @@ impl Row for WalkRow {
         self.delivery.write(w);
         self.walk.write(w);
         w.user(self.bound).user(self.next).u8(self.state as u8).millis(self.paced_until).millis(self.begun);
-        w.varint(self.ahead.into()).varint(self.looked_at).varint(self.members);
+        w.varint(self.ahead.into()).varint(self.looked_at).varint(self.members).varint(self.entries);
         w.list(self.skipped.iter(), |w, (reason, count)| {
             w.text(reason).varint(*count);
         });
@@ -271,6 +282,7 @@ impl Row for WalkRow {
             ahead: r.u32()?,
             looked_at: r.varint()?,
             members: r.varint()?,
+            entries: r.varint()?,
             skipped: r.list(|r| Ok((r.text()?, r.varint()?)))?,
         })
     }

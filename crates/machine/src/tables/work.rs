@@ -126,9 +126,9 @@ pub fn floor(tables: &dyn Tables, tenant: TenantId) -> Result<Arrival, TablesErr
     Ok(oldest.first().map_or(Arrival(u64::MAX), |work| Arrival(work.arrival.0.saturating_sub(1))))
 }
 
-/// Whether an event leaves the house, or did: it has work or ledgers.
+/// Whether an event leaves the house, or did: it has work or ledgers, or a walk finds those who are told.
 pub fn leaves(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result<bool, TablesError> {
-    for family in [Family::Work, Family::Ledger] {
+    for family in [Family::Work, Family::Ledger, Family::Walk] {
         let prefix = Key::new(family, tenant).u64(arrival.0);
         let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
         if !collect(tables, range, Order::Ascending, 1, |_, _| Ok(()))?.is_empty() {

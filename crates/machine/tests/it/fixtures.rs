@@ -129,7 +129,7 @@ fn row_bytes_are_the_released_ones() {
         .chain(27..=28)
         .chain(32..=60)
         .chain(62..=67)
-        .chain(73..=84)
+        .chain(73..=85)
         .chain([87, 92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");

@@ -36,6 +36,7 @@ mod templates;
 mod throttles;
 mod users;
 mod visibility;
+mod walk_entries;
 mod walks;
 mod webhooks;
 

@@ -542,13 +542,24 @@ fn walk_record() -> impl Strategy<Value = ShardRecord> {
 }
 
 fn passed() -> impl Strategy<Value = WalkRecord> {
-    let members = btree_set(any::<u64>(), 0..8).prop_map(|users| users.into_iter().map(UserNo).collect());
+    let users =
+        || btree_set(any::<u64>(), 0..8).prop_map(|users| users.into_iter().map(UserNo).collect::<Vec<_>>());
+    let members = (users(), users());
     let skipped = vec((any::<String>(), any::<u64>()), 0..4);
     (tenant(), arrival(), user(), any::<u64>(), members, skipped, any::<(u64, bool)>()).prop_map(
-        |(tenant, arrival, next, looked_at, members, skipped, (paced_until, is_end))| {
+        |(tenant, arrival, next, looked_at, (members, unshown), skipped, (paced_until, is_end))| {
             let paced_until = Millis(paced_until);
-            let passed = Passed { tenant, arrival, next, looked_at, members, skipped, paced_until, is_end };
-            WalkRecord::Passed(passed)
+            WalkRecord::Passed(Passed {
+                tenant,
+                arrival,
+                next,
+                looked_at,
+                members,
+                unshown,
+                skipped,
+                paced_until,
+                is_end,
+            })
         },
     )
 }

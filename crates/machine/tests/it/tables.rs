@@ -94,11 +94,14 @@ fn intervals() -> impl Strategy<Value = Intervals> {
 }
 
 fn page() -> impl Strategy<Value = Page> {
+    let walked =
+        (arrival(), any::<u64>()).prop_map(|(home, first)| Reach::Walked { home, first: UserNo(first) });
     let listed = || (list(), taken_about());
     let reach = prop_oneof![
         Just(Reach::Given),
         listed().prop_map(|(list, about)| Reach::Written(list, about)),
-        listed().prop_map(|(list, about)| Reach::Pointer(list, about))
+        listed().prop_map(|(list, about)| Reach::Pointer(list, about)),
+        walked
     ];
     let event = (ulid(), reach).prop_map(|(event, reach)| TakenEvent { event, reach });
     (millis(), vec(event, 1..20)).prop_map(|(at, events)| Page { at, events })

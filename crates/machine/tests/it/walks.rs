@@ -5,7 +5,7 @@ use crate::harness::{DAY_MS, FRONT, Node, Post, TENANT, admitted, lookup};
 use fantail_machine::front::admit::AskAudience;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::difference::Difference;
-use fantail_machine::records::front::{FrontRecord, Steer};
+use fantail_machine::records::front::{FrontRecord, Options, Steer};
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::shard::ShardRecord;
@@ -47,6 +47,7 @@ pub fn walk() -> Walk {
         list: Some(UploadId([0x33; 16])),
         excludes_opted_out: true,
         ignores_quiet_hours: true,
+        is_paused: false,
         pace: Pace::PerSecond(500),
         window: Some((Window::new(times, Days::ALL).unwrap(), ZoneNo::find("Europe/Vienna").unwrap())),
     }
@@ -74,6 +75,7 @@ pub fn examples(tenant: TenantId) -> Vec<ShardRecord> {
             next: UserNo(5_000),
             looked_at: 1_000,
             members: vec![UserNo(4_000), UserNo(4_999)],
+            unshown: vec![UserNo(4_999)],
             skipped: vec![("no_consent".into(), 300)],
             paced_until: Millis(1_750_000_000_000),
             is_end: true,
@@ -106,7 +108,7 @@ fn begin(node: &mut Node, walk: Walk) -> (Ulid, WorkId) {
     (event, deliveries::work(node))
 }
 
-fn row(node: &Node, work: WorkId) -> WalkRow {
+pub fn row(node: &Node, work: WorkId) -> WalkRow {
     node.read_shard(|state| tables::find(state.tables(), work.tenant, work.arrival)).unwrap().expect("a walk")
 }
 
@@ -155,6 +157,13 @@ pub fn history(node: &mut Node) {
     assert_eq!(known, ShardAnswer::Walk(Answer::Enlisted { known: vec![true, true, false] }));
     let (_, work) = begin(node, Walk { excludes_opted_out: false, list: Some(list), ..plain() });
     assert_eq!(passed(&pass(node, work, 3)), Some(false));
+    node.delivery = Some(by(&[ChannelKind::InApp]));
+    let (key, audience) = (node.records() as u64 + 1_000, AskAudience::Walk(Box::new(plain())));
+    admitted(node.admit(Post { key, audience, tier_up: u32::MAX }));
+    node.take_all();
+    let shown = WorkId { arrival: node.progress().last, channel: ChannelKind::InApp, ..work };
+    assert_eq!(passed(&pass(node, shown, 3)), Some(false));
+    node.delivery = None;
 }
 
 // proves: BLK-02, BLK-05, BLK-06
@@ -273,4 +282,28 @@ fn a_front_knows_whose_walk_goes_by_a_list_until_it_forgets_it() {
         == (FrontAnswer::Forgot { more: true })
     {}
     assert_eq!((listed(&node), newest(&node, None, 9)), (vec![], vec![]));
+}
+
+// proves: BLK-05, SCH-02
+#[test]
+fn what_is_said_about_a_scheduled_walk_holds_when_it_begins() {
+    let mut node = Node::new();
+    for name in 0..9 {
+        user_with(&mut node, name, 1);
+    }
+    let due = node.now.plus(DAY_MS / 2);
+    node.options = Options { due: Some(due), ..Options::default() };
+    let (event, _) = begin(&mut node, plain());
+    for steer in [Steer::Pause, Steer::Pace(Pace::PerSecond(3))] {
+        assert_eq!(node.front(FrontAsk::Steer { tenant: TENANT, event, steer }), FrontAnswer::Steered);
+    }
+    node.now = due;
+    assert_eq!(node.front(FrontAsk::Release), FrontAnswer::Released { more: false });
+    node.take_all();
+    let work = deliveries::work(&node);
+    assert_eq!(pass(&mut node, work, 3), Answer::Held(Held::Paused), "it was paused before it began");
+    node.front(FrontAsk::Steer { tenant: TENANT, event, steer: Steer::Resume });
+    node.take_all();
+    assert_eq!(passed(&pass(&mut node, work, 3)), Some(false));
+    assert_eq!(pass(&mut node, work, 3), Answer::Held(Held::Until(due.plus(1_000))), "and has its pace");
 }

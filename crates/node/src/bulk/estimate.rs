@@ -24,7 +24,7 @@ pub fn estimate(core: &Core, tenant: TenantId, ask: &BulkAsk) -> Result<Estimate
     let walk = walk_of(core, tenant, ask)?;
     let chooser = Chooser::new(core, tenant, understood(walk.filter.as_deref())?, walk.list)?;
     let now = core.ports.clock.wall();
-    let channels = ask.event.channels.without(ChannelKind::InApp);
+    let channels = ask.event.channels;
     // Nobody is told anything, so nothing belongs together, and no channel waits for another.
     let (ties, never) = (Ties::default(), (None, Millis(u64::MAX - 1)));
     let Some(delivery) = delivery_of(channels, ask.event.priority, &ask.event.category, &ties, never) else {
@@ -42,6 +42,7 @@ pub fn estimate(core: &Core, tenant: TenantId, ask: &BulkAsk) -> Result<Estimate
         ahead: 0,
         looked_at: 0,
         members: 0,
+        entries: 0,
         skipped: Vec::new(),
     };
     let policies = core.control.now().policies.clone();
@@ -92,6 +93,7 @@ fn finishes_in(
     found: &Estimate,
     now: Millis,
 ) -> Result<u64, Refusal> {
+    let channels = channels.without(ChannelKind::InApp);
     let told = found.by_channel.values().map(|(told, _)| *told).max().unwrap_or_default();
     let paced_ms = match walk.pace {
         Pace::Free => 0,

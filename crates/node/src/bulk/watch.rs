@@ -30,6 +30,8 @@ pub struct BulkView {
     pub users: u64,
     pub looked_at: u64,
     pub members: u64,
+    /// Members whose inbox shows it.
+    pub entries: u64,
     pub skipped: BTreeMap<String, u64>,
     pub channels: Vec<ChannelStatus>,
     pub waits_for: Option<WaitsFor>,
@@ -121,6 +123,7 @@ pub fn view(core: &Core, tenant: TenantId, event: Ulid) -> Result<BulkView, Refu
     let bulk =
         core.read(PartitionId::Front(event.front()), |state| rows::bulk(state.tables(), tenant, event))?;
     let bulk = bulk.ok_or(Refusal::UnknownEvent { event })?;
+    let is_paused = bulk.walk.is_paused;
     let mut found = BulkView {
         event,
         created_at: status.created_at,
@@ -130,6 +133,7 @@ pub fn view(core: &Core, tenant: TenantId, event: Ulid) -> Result<BulkView, Refu
         users: 0,
         looked_at: 0,
         members: 0,
+        entries: 0,
         skipped: BTreeMap::new(),
         channels: status.channels,
         waits_for: None,
@@ -150,6 +154,7 @@ pub fn view(core: &Core, tenant: TenantId, event: Ulid) -> Result<BulkView, Refu
         found.users += row.bound.0;
         found.looked_at += row.looked_at;
         found.members += row.members;
+        found.entries += row.entries;
         row.skipped.iter().for_each(|(why, count)| *found.skipped.entry(why.clone()).or_default() += count);
         is_walking |= !row.is_over();
         if row.state == WalkState::Running {
@@ -165,7 +170,7 @@ pub fn view(core: &Core, tenant: TenantId, event: Ulid) -> Result<BulkView, Refu
     found.phase = match status.phase {
         Phase::Scheduled => BulkPhase::Scheduled,
         _ if status.is_cancelled || status.is_retracted => BulkPhase::Cancelled,
-        _ if is_walking && bulk.is_paused => BulkPhase::Paused,
+        _ if is_walking && is_paused => BulkPhase::Paused,
         _ if is_walking => BulkPhase::Running,
         Phase::Sending => BulkPhase::Sending,
         Phase::Done => BulkPhase::Done,

@@ -12,6 +12,7 @@ mod auth;
 mod books;
 mod bulk;
 mod bulk_command;
+mod bulk_inbox;
 #[cfg(target_os = "linux")]
 mod caps;
 mod categories;

@@ -60,6 +60,10 @@ impl Deliveries {
             return Ok(());
         };
         let key = Key::of(&reference);
+        // A walk comes to each user when it does, whatever came before.
+        if self.shards.get(&key.shard).is_some_and(|shard| shard.is_walk(key.tenant, key.arrival)) {
+            return Ok(());
+        }
         let is_first = |delivery: &&Delivery| delivery.intents == 1 && !delivery.has_waited;
         let Some(delivery) = self.all.get(&key).filter(is_first) else {
             return Ok(());
@@ -95,7 +99,10 @@ impl Deliveries {
         for shard in self.shards.keys() {
             let mut found = Ok(Ok(()));
             let read = store.read(PartitionId::Shard(*shard), &mut |view| {
-                found = self.check_tables(*shard, view.tables());
+                found = self.check_tables(*shard, view.tables()).and_then(|told| match told {
+                    Ok(()) => self.check_walks(*shard, view.tables()),
+                    Err(broken) => Ok(Err(broken)),
+                });
             });
             match (read, found) {
                 (Ok(()), Ok(checked)) => checked?,
@@ -139,7 +146,7 @@ impl Deliveries {
         Ok(())
     }
 
-    fn users(
+    pub(super) fn users(
         &self,
         shard: ShardNo,
         tenant: TenantId,

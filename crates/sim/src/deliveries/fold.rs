@@ -1,12 +1,13 @@
 //! Records, one by one. What no record may say is found here: two lives of one delivery, an Intent against a halt, an
 //! expiry or a dead endpoint, a copy that is not counted.
 
+use super::schedule::listed;
 use super::{Deliveries, Delivery, Endpoint, Event, Key, Shard, chains};
 use crate::broken::{Broken, Invariant};
 use crate::executor::at_once;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Swept, Wake};
-use fantail_machine::records::front::{Audience, Delivery as Leaving, FrontRecord};
+use fantail_machine::records::front::{Delivery as Leaving, FrontRecord};
 use fantail_machine::records::respect::Preferred;
 use fantail_machine::records::shard::{Given, ShardRecord};
 use fantail_machine::tables::ledger::{ParcelId, Standing};
@@ -81,6 +82,7 @@ impl Deliveries {
             ShardRecord::Digest(record) => return self.digest(shard, record),
             ShardRecord::Erasure(erasure) => self.erasure(&erasure),
             ShardRecord::Swept(swept) => return self.sweep(shard, &swept, at),
+            ShardRecord::Walk(record) => return self.walk(shard, &record, at),
             ShardRecord::Closed { work, .. } => {
                 let shard = self.shard(shard);
                 shard.works.remove(&work);
@@ -105,6 +107,9 @@ impl Deliveries {
             }
         }
         for record in said {
+            if let FrontRecord::Steered { tenant, event, steer } = record {
+                shard.steer(*tenant, *event, *steer);
+            }
             if let FrontRecord::Retracted { tenant, event } | FrontRecord::Cancelled { tenant, event } =
                 record
                 && let Some(arrival) = shard.arrivals.get(&(*tenant, *event))
@@ -136,6 +141,7 @@ impl Deliveries {
         let (Some(first), Some(leaving)) = (shard.works.get(&work).copied(), leaving) else {
             return Invariant::OneLife.broken(format!("{work:?} is intended but not open"));
         };
+        shard.intend_walked(intend)?;
         let mut keys = Vec::new();
         for (member, standing) in intend.members.iter().zip(intend.verdicts.iter()) {
             let key = Key {
@@ -267,20 +273,6 @@ impl Deliveries {
         self.all.insert(key, delivery);
         Ok(())
     }
-}
-
-/// An event for a list that the shards take from this record.
-fn listed(record: &FrontRecord) -> Option<(TenantId, Ulid, Option<Leaving>)> {
-    let (tenant, event, leaving, audience) = match record {
-        FrontRecord::Admitted(admitted) if admitted.options.due.is_none() => {
-            (admitted.tenant, admitted.event, admitted.delivery, &admitted.audience)
-        }
-        FrontRecord::Released(released) => {
-            (released.tenant, released.event, released.delivery, &released.audience)
-        }
-        _ => return None,
-    };
-    matches!(audience, Audience::Listed { .. }).then_some((tenant, event, leaving))
 }
 
 impl Delivery {

@@ -2,7 +2,7 @@
 
 use super::Deliveries;
 use crate::broken::{Broken, Invariant};
-use fantail_machine::records::front::FrontRecord;
+use fantail_machine::records::front::{Audience, Delivery as Leaving, FrontRecord};
 use fantail_rules::ids::{FrontNo, Millis, Position, TenantId};
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
@@ -84,4 +84,18 @@ impl Schedule {
             self.news.push((place, News::Dropped(event)));
         }
     }
+}
+
+/// An event for a list that the shards take from this record.
+pub(super) fn listed(record: &FrontRecord) -> Option<(TenantId, Ulid, Option<Leaving>)> {
+    let (tenant, event, leaving, audience) = match record {
+        FrontRecord::Admitted(admitted) if admitted.options.due.is_none() => {
+            (admitted.tenant, admitted.event, admitted.delivery, &admitted.audience)
+        }
+        FrontRecord::Released(released) => {
+            (released.tenant, released.event, released.delivery, &released.audience)
+        }
+        _ => return None,
+    };
+    matches!(audience, Audience::Listed { .. }).then_some((tenant, event, leaving))
 }

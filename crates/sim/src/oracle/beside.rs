@@ -40,6 +40,7 @@ impl Oracle {
                 matches!(open.call, Call::Suppress { tenant: t, token: o, .. } if (t, o) == (*tenant, *token))
             }),
             Call::Consent { .. }
+            | Call::Steer { .. }
             | Call::Limit { .. }
             | Call::Cancel { .. }
             | Call::CancelKey { .. }

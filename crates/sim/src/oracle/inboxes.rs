@@ -32,6 +32,8 @@ impl Oracle {
             Audience::List(list) => person.edges.get(list).map_or(Known::No, |edge| edge.covers(record)),
             Audience::Users(_) => record.meant(who.user, person.incarnation),
             Audience::Strangers(_) => Known::No,
+            // Whoever must have it is told by the journal; see `deliveries::walks`.
+            Audience::Everyone => Known::Maybe,
         }
     }
 

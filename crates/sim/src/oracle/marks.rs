@@ -5,7 +5,7 @@ use super::people::{Known, Marking};
 use super::posts::Fate;
 use super::{Heard, Open, Oracle, Who};
 use crate::broken::{Broken, Invariant};
-use crate::call::{PostId, Target};
+use crate::call::{Audience, PostId, Target};
 use fantail_node::ask::{Counts, Refusal};
 use fantail_rules::marks::Mark;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ impl Oracle {
                     let arrived = self.person(who).arrivals.get(&post).copied();
                     let reached = match (through, arrived) {
                         _ if timeless => Known::Yes,
-                        (None, _) if self.records[post.0].is_settled_event() => Known::Yes,
+                        (None, _) if self.has_come(post) => Known::Yes,
                         (None, Some(_)) => Known::Yes,
                         (Some(through), Some(arrived)) if arrived <= *through => Known::Yes,
                         (Some(_), Some(_)) => Known::No,
@@ -47,6 +47,12 @@ impl Oracle {
         let person = self.person(who);
         person.marking = Some(Marking { mark, all: matches!(target, Target::All { .. }) });
         person.readers += 1;
+    }
+
+    /// Whoever was to have it has it. What a walk brings may come to somebody later.
+    fn has_come(&self, post: PostId) -> bool {
+        let record = &self.records[post.0];
+        record.is_settled_event() && record.post.audience != Audience::Everyone
     }
 
     /// A mark of everything may also reach what was sent, or what the user joined, while it was under way.

@@ -19,7 +19,7 @@ mod posts;
 mod sends;
 
 use crate::broken::{Broken, Invariant};
-use crate::call::{Answer, Call, List, Post, PostId, Stranger, Token, Who};
+use crate::call::{Answer, Audience, Call, List, Post, PostId, Stranger, Token, Who};
 use crate::template;
 use entries::Entries;
 use fantail_node::ask::Refusal;
@@ -87,6 +87,8 @@ pub struct Seen {
     /// Events that were called off by a key.
     pub called_off: u64,
     pub receipts: u64,
+    /// Walks that were paused, resumed or given another pace.
+    pub steered: u64,
     /// Entries and messages in a language of their own.
     pub translated: u64,
 }
@@ -160,7 +162,11 @@ impl Oracle {
             Call::Suppress { tenant, token, .. } => {
                 self.suppressed.insert((*tenant, *token), None);
             }
-            Call::ReadUser { .. } | Call::Audit { .. } | Call::Consent { .. } | Call::Limit { .. } => {}
+            Call::ReadUser { .. }
+            | Call::Audit { .. }
+            | Call::Consent { .. }
+            | Call::Limit { .. }
+            | Call::Steer { .. } => {}
         }
         self.calls.insert(id, open);
     }
@@ -207,6 +213,7 @@ impl Oracle {
             (Call::Receipt { reference, outcome, is_own, .. }, Answer::Receipt(answer)) => {
                 self.heard_receipt(reference, outcome, is_own, sort(answer, failing)?)
             }
+            (Call::Steer { .. }, Answer::Steered(answer)) => self.heard_steer(&sort(answer, failing)?),
             (_, Answer::Consented(answer)) => heard_consent(sort(answer, failing)?),
             (Call::Enrol { who, address }, Answer::Enrolled(answer)) => {
                 self.heard_enrol(who, address, sort(answer, failing)?, now.step)
@@ -234,6 +241,11 @@ impl Oracle {
             }
             (call, answer) => Invariant::Serves.broken(format!("{call:?} was answered with {answer:?}")),
         }
+    }
+
+    fn heard_steer(&mut self, heard: &Heard<()>) -> Result<(), Broken> {
+        self.seen.steered += u64::from(matches!(heard, Heard::Yes(())));
+        Ok(())
     }
 
     /// The node died: nobody hears the answers of what was under way.
@@ -264,6 +276,7 @@ impl Oracle {
                     self.lose_device(who, device);
                 }
                 Call::Consent { .. }
+                | Call::Steer { .. }
                 | Call::Limit { .. }
                 | Call::Cancel { .. }
                 | Call::CancelKey { .. }
@@ -344,6 +357,13 @@ impl Oracle {
     #[must_use]
     pub fn event_of(&self, id: PostId) -> Option<Ulid> {
         self.records[id.0].event
+    }
+
+    /// Events that a walk brings to everybody.
+    #[must_use]
+    pub fn walks(&self) -> Vec<(TenantId, Ulid)> {
+        let walks = self.records.iter().filter(|record| record.post.audience == Audience::Everyone);
+        walks.filter_map(|record| Some((record.post.tenant, record.event?))).collect()
     }
 
     /// Everybody who was ever named, in order.

@@ -156,7 +156,7 @@ impl Oracle {
     pub(super) fn targets_are_judged(&mut self, post: PostId) -> bool {
         let Post { tenant, audience, .. } = self.records[post.0].post.clone();
         match audience {
-            Audience::List(_) | Audience::Strangers(_) => true,
+            Audience::List(_) | Audience::Strangers(_) | Audience::Everyone => true,
             Audience::Users(users) => {
                 users.into_iter().all(|user| !self.person(Who { tenant, user }).retired)
             }

@@ -56,12 +56,16 @@ pub enum Bug {
     ForgetsCancellationKeys,
     /// What users got is not remembered, nor how much they want.
     ForgetsCounts,
+    /// The cursor of a walk moves, and those behind it are not remembered.
+    ForgetsParts,
+    /// Now and then the members of a step are remembered, and the cursor is where it was.
+    RepeatsSteps,
     /// Whoever looks for what became of a push to somebody finds none.
     OverlooksPushes,
 }
 
 impl Bug {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -80,6 +84,8 @@ impl Bug {
         Self::ForgetsSchedule,
         Self::ForgetsCancellationKeys,
         Self::ForgetsCounts,
+        Self::ForgetsParts,
+        Self::RepeatsSteps,
         Self::OverlooksPushes,
     ];
 

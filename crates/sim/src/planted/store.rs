@@ -48,6 +48,7 @@ impl Forgetful {
             Bug::ForgetsSchedule => &[Family::Scheduled],
             Bug::ForgetsCancellationKeys => &[Family::CancellationKey],
             Bug::ForgetsCounts => &[Family::Counts],
+            Bug::ForgetsParts => &[Family::WalkPart],
             Bug::AcksBeforeDurable
             | Bug::TearsBatches
             | Bug::LosesListEdits
@@ -58,6 +59,7 @@ impl Forgetful {
             | Bug::RetriesAccepted
             | Bug::ForgetsOutcomes
             | Bug::OverlooksPushes
+            | Bug::RepeatsSteps
             | Bug::RepeatsWork => &[],
         };
         families.iter().any(|family| key.first() == Some(&(*family as u8)))
@@ -80,6 +82,9 @@ impl Store for Forgetful {
             }
             Bug::RepeatsWork if is_moved(&commit.changes) && self.is_turn() => {
                 commit.changes.retain(|key, to| !is_of(key, &[Family::Work]) || is_new(to.as_deref()));
+            }
+            Bug::RepeatsSteps if is_passed(&commit.changes) && self.is_turn() => {
+                commit.changes.retain(|key, _| !is_of(key, &[Family::Walk]));
             }
             Bug::MixesTenants => {
                 let changes = std::mem::take(&mut commit.changes);
@@ -138,6 +143,12 @@ fn is_new(to: Option<&[u8]>) -> bool {
 
 fn is_moved(changes: &Changes) -> bool {
     changes.iter().any(|(key, to)| is_of(key, &[Family::Work]) && !is_new(to.as_deref()))
+}
+
+/// A step of a walk has found somebody, and there will be another one.
+fn is_passed(changes: &Changes) -> bool {
+    let finds = changes.iter().any(|(key, to)| to.is_some() && is_of(key, &[Family::WalkPart]));
+    finds && !changes.keys().any(|key| is_of(key, &[Family::WalkOpen]))
 }
 
 /// What an earlier leader may have sent becomes what was certainly not sent, in the ledger and in the counters.

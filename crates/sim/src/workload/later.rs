@@ -1,16 +1,19 @@
-//! What is to happen later, what is called off by a key, what is said about messages afterwards; and messages to addresses
-//! that are nobody's.
+//! What is to happen later, what is called off by a key, what is said about messages afterwards; messages to addresses that are
+//! nobody's, and walks to everybody.
 
 use super::Workload;
 use crate::call::{Audience, Call, CancellationNo, Later, Post, Stranger};
 use crate::oracle::{Oracle, Told};
 use crate::provider::KINDS;
 use fantail_node::ask::{ChannelKind, ChannelSet, Outcome};
+use fantail_node::bulk::{Pace, Steer};
 
 /// Few, so that many events share one.
 const CANCELLATIONS: usize = 3;
 /// Addresses that are nobody's, by channel.
 const STRANGERS: usize = 4;
+/// How many of the last walks are steered.
+const WALKS_STEERED: usize = 4;
 /// How far ahead is scheduled: from what is due before the answer to what outlives several crashes.
 const AHEAD_MS: (u64, u64) = (1, 60_000);
 
@@ -27,6 +30,13 @@ impl Workload {
 
     pub(super) fn cancellation(&self) -> CancellationNo {
         self.chance.index(CANCELLATIONS) as CancellationNo
+    }
+
+    /// All that there are.
+    pub fn strangers(&self) -> impl Iterator<Item = Stranger> {
+        let tenants = self.tenants.iter().copied();
+        let kinds = tenants.flat_map(|tenant| KINDS.into_iter().map(move |kind| (tenant, kind)));
+        kinds.flat_map(|(tenant, kind)| (0..STRANGERS as u8).map(move |no| Stranger { tenant, kind, no }))
     }
 
     pub(super) fn stranger(&self) -> Stranger {
@@ -53,6 +63,43 @@ impl Workload {
             by_template: false,
         };
         Call::Post { tenant, posts: vec![(oracle.write_down(post.clone()), post)] }
+    }
+
+    /// A walk begins, or one of the last is steered.
+    pub(super) fn walk(&mut self, oracle: &mut Oracle) -> Call {
+        if self.chance.percent(45) { self.everyone(oracle) } else { self.steer(oracle) }
+    }
+
+    /// Something for everybody there is.
+    fn everyone(&mut self, oracle: &mut Oracle) -> Call {
+        let (index, tenant) = self.tenant();
+        self.keys[index] += 1;
+        let (channels, priority) = self.leaves();
+        // A bulk send has some way to everybody.
+        let channels = if channels.is_empty() { channels.with(ChannelKind::InApp) } else { channels };
+        let post = Post {
+            tenant,
+            key: self.keys[index],
+            body: 0,
+            actor: None,
+            audience: Audience::Everyone,
+            channels,
+            priority,
+            later: self.later(),
+            by_template: false,
+        };
+        Call::Post { tenant, posts: vec![(oracle.write_down(post.clone()), post)] }
+    }
+
+    /// A walk is paused, goes on, or has another pace; now and then one of another tenant.
+    fn steer(&mut self, oracle: &mut Oracle) -> Call {
+        let walks = oracle.walks();
+        let recent = &walks[walks.len().saturating_sub(WALKS_STEERED)..];
+        let Some((tenant, event)) = self.chance.pick(recent).copied() else { return self.everyone(oracle) };
+        let tenant = if self.chance.percent(5) { self.tenant().1 } else { tenant };
+        let pace = Pace::PerSecond(self.chance.between(5, 200) as u32);
+        let all = [Steer::Pause, Steer::Resume, Steer::Pace(pace), Steer::Pace(Pace::Over(2_000))];
+        Call::Steer { tenant, event, steer: *self.chance.pick(&all).unwrap_or(&Steer::Resume) }
     }
 
     /// What became of a message, now and then said of another tenant's, or of one that never was.

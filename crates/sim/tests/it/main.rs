@@ -18,7 +18,7 @@ fn sum(reports: &[Report], count: impl Fn(&Report) -> u64) -> u64 {
 
 // Repeats are judged too, but DED-08 is not claimed as long as `--strict` runs break it.
 // proves: DEV-02, DEV-03, FAN-04, FAN-12, INB-02, INB-05, INB-06, INB-13, PRI-04, TEN-01
-// proves: AGG-01, SCH-01, SCH-02
+// proves: AGG-01, SCH-01, SCH-02, BLK-05, FAN-06
 // proves: DED-01, DED-03, DED-04, DED-05, DED-06, DEL-14, DEL-15, DEL-19
 #[test]
 fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
@@ -52,6 +52,8 @@ fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
         ("accepted deliveries", sum(&reports, |report| report.accepted)),
         ("unconfirmed deliveries", sum(&reports, |report| report.unconfirmed)),
         ("dead letters", sum(&reports, |report| report.dead_letters)),
+        ("walks steered", sum(&reports, |report| report.seen.steered)),
+        ("steps of walks over everybody", sum(&reports, |report| report.steps_of_walks)),
         ("digests", sum(&reports, |report| report.digests)),
         ("resends", sum(&reports, |report| report.resends)),
         ("copies taken in", sum(&reports, |report| report.sent.taken)),

@@ -74,7 +74,7 @@ impl UserInbox<'_> {
         if self.progress.retracted == 0 {
             return Ok(Vec::new());
         }
-        let mut found = Vec::new();
+        let mut found = self.walked(range)?;
         if self.progress.retracted <= 64 + 4 * self.follows.len() as u64 {
             for (arrival, list) in retracted::inside(self.tables, self.tenant, range)? {
                 if self.had(arrival, list)? {
@@ -96,7 +96,41 @@ impl UserInbox<'_> {
         Ok(found)
     }
 
+    /// Retracted walks that passed this user: few, and each is asked for where the user has it.
+    fn walked(&self, range: ArrivalRange) -> Result<Vec<Arrival>, TablesError> {
+        let all = ArrivalRange { after: Arrival::START, before: BEYOND };
+        let mut found = Vec::new();
+        for home in retracted::of_list(self.tables, self.tenant, retracted::WALKED, all)? {
+            found.extend(self.passed(home)?.filter(|arrival| range.contains(*arrival)));
+        }
+        Ok(found)
+    }
+
     fn had(&self, arrival: Arrival, list: ListId) -> Result<bool, TablesError> {
-        if list == retracted::GIVEN { self.in_inbox(arrival) } else { Ok(self.was_on(list, arrival)) }
+        match list {
+            retracted::GIVEN => self.in_inbox(arrival),
+            // They are found by `walked`, whatever the range.
+            retracted::WALKED => Ok(false),
+            list => Ok(self.was_on(list, arrival)),
+        }
+    }
+
+    /// What lies inside a range and was taken back, but for what walks brought.
+    pub(super) fn gone(&self, range: ArrivalRange) -> Result<BTreeSet<Arrival>, TablesError> {
+        if self.progress.retracted == 0 {
+            return Ok(BTreeSet::new());
+        }
+        let all = retracted::inside(self.tables, self.tenant, range)?;
+        Ok(all.into_iter().map(|(arrival, _)| arrival).collect())
+    }
+
+    /// Whether a walk brought it, and was taken back.
+    pub(super) fn is_walked_back(&self, taken: TakenEvent) -> Result<bool, TablesError> {
+        match taken.reach {
+            Reach::Walked { home, .. } if self.progress.retracted > 0 => {
+                retracted::is(self.tables, self.tenant, home)
+            }
+            Reach::Walked { .. } | Reach::Given | Reach::Written(..) | Reach::Pointer(..) => Ok(false),
+        }
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn apply(
 ) -> Result<(), TablesError> {
     match record {
         WalkRecord::Begun(begun) => pass::apply_begun(view, begun, at, derived),
-        WalkRecord::Passed(passed) => pass::apply(view, passed, derived),
+        WalkRecord::Passed(passed) => pass::apply(view, passed, at, derived),
         WalkRecord::Enlisted(enlisted) => enlist::apply(view, enlisted, at),
         WalkRecord::Delisted(delisted) => {
             enlist::apply_drop(view, delisted);

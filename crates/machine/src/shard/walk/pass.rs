@@ -12,9 +12,12 @@ use super::super::serve::Known;
 use super::super::{Derived, Offer, dispatch, intend, take};
 use super::{Answer, Pass, Plan, planned};
 use crate::records::walk::{Begun, Pace, Passed, WalkRecord};
+use crate::tables::taken::Reach;
 use crate::tables::walk::{self, Part, WalkRow, WalkState};
-use crate::tables::{progress, put, taken, work};
+use crate::tables::work::{self, WorkId};
+use crate::tables::{progress, put, shown, taken};
 use crate::view::View;
+use fantail_ports::inbox::{Audience, Window, WindowEvent};
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::Step;
 use fantail_rules::channel_kind::ChannelKind;
@@ -72,16 +75,25 @@ pub(super) fn plan(view: &View<'_>, pass: &Pass, known: Known<'_>) -> Result<Pla
             next: row.next,
             looked_at: 0,
             members: Vec::new(),
+            unshown: Vec::new(),
             skipped: Vec::new(),
             paced_until: row.paced_until,
             is_end: true,
         };
         return Ok(answered(passed));
     }
+    let hidden = hides(view, (tenant, arrival), &row, &pass.members, known)?;
     let (members, skipped) = if row.walk.excludes_opted_out {
-        wanted(view, (tenant, arrival), &row, &pass.members, known)?
+        wanted(view, (tenant, arrival), &row, &pass.members, &hidden, known)?
     } else {
         (pass.members.clone(), Vec::new())
+    };
+    let unshown = match row.is_shown() {
+        true => {
+            let all = pass.members.iter().zip(&hidden).filter(|(_, hidden)| hidden.is_some());
+            all.map(|(user, _)| *user).filter(|user| members.binary_search(user).is_ok()).collect()
+        }
+        false => Vec::new(),
     };
     let (next, is_end) = (pass.next, pass.next >= row.bound);
     let cost_ms = match row.walk.pace {
@@ -93,8 +105,7 @@ pub(super) fn plan(view: &View<'_>, pass: &Pass, known: Known<'_>) -> Result<Pla
     };
     let paced_until = row.paced_until.max(now).plus(cost_ms);
     let looked_at = next.0 - row.next.0;
-    let passed = Passed { tenant, arrival, next, looked_at, members, skipped, paced_until, is_end };
-    Ok(answered(passed))
+    Ok(answered(Passed { tenant, arrival, next, looked_at, members, unshown, skipped, paced_until, is_end }))
 }
 
 fn answered(passed: Passed) -> Plan {
@@ -106,15 +117,31 @@ fn answered(passed: Passed) -> Plan {
     planned(std::iter::once(WalkRecord::Passed(passed)), answer)
 }
 
-/// Who of these can be told by some channel, and why the others cannot.
-fn wanted(
+/// Why the inbox of each does not show it; the same for everybody if it is not for inboxes.
+fn hides(
     view: &View<'_>,
     (tenant, arrival): (TenantId, Arrival),
     row: &WalkRow,
     users: &[UserNo],
     known: Known<'_>,
+) -> Result<Vec<Option<&'static str>>, TablesError> {
+    if !row.is_shown() {
+        return Ok(vec![Some(intend::NO_ENDPOINT); users.len()]);
+    }
+    let inbox = WorkId { tenant, arrival, channel: ChannelKind::InApp };
+    Gate::new(view, inbox, (row.event, row.delivery.terms), known)?.hides(users)
+}
+
+/// Who of these can be told by some channel or has it shown, and why the others cannot.
+fn wanted(
+    view: &View<'_>,
+    (tenant, arrival): (TenantId, Arrival),
+    row: &WalkRow,
+    users: &[UserNo],
+    hidden: &[Option<&'static str>],
+    known: Known<'_>,
 ) -> Result<(Vec<UserNo>, Skipped), TablesError> {
-    let mut reasons: Vec<Option<&'static str>> = vec![Some(intend::NO_ENDPOINT); users.len()];
+    let mut reasons = hidden.to_vec();
     for work in row.works(tenant, arrival) {
         let asked = Gate::new(view, work, (row.event, row.delivery.terms), known)?.ask(users)?;
         for (reason, asked) in reasons.iter_mut().zip(asked) {
@@ -140,11 +167,21 @@ pub fn survey(
     policies: &Policies,
     now: Millis,
 ) -> Result<Vec<Surveyed>, TablesError> {
-    let mut found = Vec::new();
-    for work in row.works(tenant, Arrival(u64::MAX - 1)) {
+    let (mut found, known) = (Vec::new(), Known { policies, now });
+    let nowhere = Arrival(u64::MAX - 1);
+    if row.is_shown() {
         let (mut told, mut reasons) = (0, BTreeMap::new());
-        let of = (row.event, row.delivery.terms);
-        for asked in Gate::new(view, work, of, Known { policies, now })?.ask(users)? {
+        for hidden in hides(view, (tenant, nowhere), row, users, known)? {
+            match hidden {
+                None => told += 1,
+                Some(reason) => *reasons.entry(reason).or_default() += 1,
+            }
+        }
+        found.push((ChannelKind::InApp, told, reasons));
+    }
+    for work in row.works(tenant, nowhere) {
+        let (mut told, mut reasons) = (0, BTreeMap::new());
+        for asked in Gate::new(view, work, (row.event, row.delivery.terms), known)?.ask(users)? {
             let reason = match (asked.devices.is_empty(), asked.decision.step) {
                 (true, _) => intend::NO_ENDPOINT,
                 (false, Step::Suppress) => asked.decision.code,
@@ -171,7 +208,8 @@ pub(in crate::shard) fn apply_begun(
     let arrival = state.last.next();
     state.last = arrival;
     put(view, progress::key(tenant), &state);
-    let events = vec![taken::TakenEvent { event, reach: taken::Reach::Given }];
+    let reach = Reach::Walked { home: arrival, first: UserNo(0) };
+    let events = vec![taken::TakenEvent { event, reach }];
     take::write_page(view, tenant, arrival, taken::Page { at, events }, begun.is_late);
     let row = WalkRow {
         event,
@@ -179,12 +217,13 @@ pub(in crate::shard) fn apply_begun(
         walk: begun.walk.clone(),
         bound: begun.bound,
         next: UserNo(0),
-        state: WalkState::Running,
+        state: if begun.walk.is_paused { WalkState::Paused } else { WalkState::Running },
         paced_until: at,
         begun: at,
         ahead: 0,
         looked_at: 0,
         members: 0,
+        entries: 0,
         skipped: Vec::new(),
     };
     put(view, walk::key(tenant, arrival), &row);
@@ -195,7 +234,12 @@ pub(in crate::shard) fn apply_begun(
     Ok(())
 }
 
-pub(super) fn apply(view: &mut View<'_>, passed: &Passed, derived: &mut Derived) -> Result<(), TablesError> {
+pub(super) fn apply(
+    view: &mut View<'_>,
+    passed: &Passed,
+    at: Millis,
+    derived: &mut Derived,
+) -> Result<(), TablesError> {
     let Passed { tenant, arrival, .. } = *passed;
     let Some(mut row) = walk::find(view, tenant, arrival)? else { return Ok(()) };
     row.next = passed.next;
@@ -207,9 +251,13 @@ pub(super) fn apply(view: &mut View<'_>, passed: &Passed, derived: &mut Derived)
         row.state = if passed.next >= row.bound { WalkState::Done } else { WalkState::Stopped };
         view.delete(walk::open_key(tenant, arrival));
     }
-    if let Some(first) = passed.members.first() {
+    let is_sent = row.works(tenant, arrival).next().is_some();
+    if let Some(first) = passed.members.first().filter(|_| is_sent) {
         put(view, walk::part_key(tenant, arrival, *first), &Part(passed.members.clone()));
         row.ahead += 1;
+    }
+    if row.is_shown() {
+        row.entries += show(view, passed, row.event, at, derived)?;
     }
     if passed.is_end || !passed.members.is_empty() {
         let lane = row.delivery.terms.lane;
@@ -218,6 +266,31 @@ pub(super) fn apply(view: &mut View<'_>, passed: &Passed, derived: &mut Derived)
     put(view, walk::key(tenant, arrival), &row);
     derived.offers.push(Offer::Walk);
     Ok(())
+}
+
+/// Inboxes show it from now on, at an arrival of this step.
+fn show(
+    view: &mut View<'_>,
+    passed: &Passed,
+    event: Ulid,
+    at: Millis,
+    derived: &mut Derived,
+) -> Result<u64, TablesError> {
+    let Passed { tenant, arrival: home, members, unshown, .. } = passed;
+    let is_shown = |user: &&UserNo| unshown.binary_search(user).is_err();
+    let members: Vec<UserNo> = members.iter().filter(is_shown).copied().collect();
+    let Some(first) = members.first().copied() else { return Ok(0) };
+    let mut state = progress::find(view, *tenant)?;
+    let arrival = state.last.next();
+    state.last = arrival;
+    put(view, progress::key(*tenant), &state);
+    let events = vec![taken::TakenEvent { event, reach: Reach::Walked { home: *home, first } }];
+    put(view, taken::key(*tenant, arrival), &taken::Page { at, events });
+    shown::add(view, *tenant, *home, first, arrival);
+    let count = members.len() as u64;
+    let events = vec![WindowEvent { arrival, audience: Audience::Members(members) }];
+    derived.windows.push(Window { tenant: *tenant, events });
+    Ok(count)
 }
 
 /// A producer paused it, lets it go on, or changes its pace.
