@@ -1,9 +1,11 @@
 //! Deliveries as the durable journal tells them, folded a second time and beside the tables: who was allowed to be sent
 //! what, and what came of it. Every call of the provider is held against it, and at the end the tables are too.
 //!
-//! `fold`, `digests` and `walks` read records and say which of them must not be, with `schedule` for what is held back; `check` is about calls
+//! `fold`, `digests` and `walks` read records and say which of them must not be, with `schedule` for what is held back and
+//! `chains` for what waits for other channels; `check` is about calls
 //! and about the end.
 
+mod chains;
 mod check;
 mod digests;
 mod fold;

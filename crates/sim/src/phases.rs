@@ -11,6 +11,7 @@ use crate::template;
 use crate::workload::Workload;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::front::{Audience, FrontRecord};
+use fantail_machine::root::template::Expect;
 use fantail_node::Node;
 use fantail_node::ask::{InboxFrom, Refusal, TenantAsk, TenantPatch, TenantView};
 use fantail_node::segments::SegmentPut;
@@ -21,16 +22,26 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{PartitionId, TenantId};
 use fantail_rules::limits::TIER_UP_MIN;
+use fantail_rules::policy::{CategoryPolicy, Condition, Step};
 use fantail_rules::tier::Tier;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const TENANTS: usize = 2;
+/// How long push has before the webhook is tried.
+const STEP_SECONDS: u32 = 30;
 /// Steps that healing may take; runs need a few thousand.
 const DRAIN_STEPS_MAX: u64 = 400_000;
 const DAY_MS: u64 = 86_400_000;
 /// Longer than most timers, and than the longest step of a clock in a few.
 const SOON_MS: u64 = 20_000;
 const LATER_MS: u64 = 900_000;
+
+/// With one tenant the webhook waits for a receipt of push, with the other for a look.
+fn chained(tenant: usize) -> CategoryPolicy {
+    let when = if tenant == 0 { Condition::NoReceipt } else { Condition::NotSeen };
+    let step = Step { channel: ChannelKind::Webhook, when, after_seconds: STEP_SECONDS };
+    CategoryPolicy { fallback: vec![step], storm: None, ..CategoryPolicy::default() }
+}
 
 fn everyone(tenant: TenantId) -> SegmentPut {
     let filter = Some("everyone".to_owned());
@@ -66,6 +77,7 @@ impl Sim {
                 let ask = TenantAsk { slug: format!("t{number}"), name: format!("tenant {number}") };
                 let made = node.create_tenant(ask).await?;
                 node.put_template(made.id, template::ask()).await?;
+                node.put_category(made.id, "social", Expect::Unsaid, chained(number)).await?;
                 node.put_segment(everyone(made.id)).await?;
                 let patch = TenantPatch { tier_up: Some(TIER_UP_MIN), ..TenantPatch::default() };
                 node.patch_tenant(made.id, patch).await

@@ -2,7 +2,7 @@
 //! expiry or a dead endpoint, a copy that is not counted.
 
 use super::schedule::listed;
-use super::{Deliveries, Delivery, Endpoint, Event, Key, Shard};
+use super::{Deliveries, Delivery, Endpoint, Event, Key, Shard, chains};
 use crate::broken::{Broken, Invariant};
 use crate::executor::at_once;
 use fantail_machine::records::Stamped;
@@ -155,8 +155,11 @@ impl Deliveries {
             if standing.state == State::Intent {
                 shard.may_leave(key, at)?;
                 shard.count(key, leaving.terms.lane, at)?;
+                chains::check(&self.all, key, &leaving.terms)?;
             }
             let mut delivery = Delivery::new(standing.state, leaving.terms);
+            // What waits for other channels starts when its turn comes.
+            delivery.has_waited |= leaving.terms.chain.step(key.channel).is_some();
             delivery.intents = u64::from(standing.state == State::Intent);
             let before = self.all.insert(key, delivery);
             Invariant::OneLife.holds(before.is_none(), || format!("{key:?} is planned twice: {before:?}"))?;
@@ -178,6 +181,9 @@ impl Deliveries {
             if standing.state == State::Intent {
                 self.shard(no).may_leave(key, at)?;
                 self.shard(no).count(key, before.terms.lane, at)?;
+                if before.intents == 0 {
+                    chains::check(&self.all, key, &before.terms)?;
+                }
                 let is_copy = before.state == State::Unknown;
                 let right = standing.resends == before.resends + u8::from(is_copy)
                     && !(is_copy && before.terms.class == Class::Bulk);

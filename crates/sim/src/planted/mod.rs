@@ -60,10 +60,12 @@ pub enum Bug {
     ForgetsParts,
     /// Now and then the members of a step are remembered, and the cursor is where it was.
     RepeatsSteps,
+    /// Whoever looks for what became of a push to somebody finds none.
+    OverlooksPushes,
 }
 
 impl Bug {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -84,6 +86,7 @@ impl Bug {
         Self::ForgetsCounts,
         Self::ForgetsParts,
         Self::RepeatsSteps,
+        Self::OverlooksPushes,
     ];
 
     pub(crate) fn journal(bug: Option<Self>, journal: MemoryJournal) -> Arc<dyn Journal> {

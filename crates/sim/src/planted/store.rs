@@ -14,6 +14,7 @@ use fantail_ports::lists::Lists;
 use fantail_ports::store::{Commit, Gauges, Store, StoreError, Synced, Tended, View};
 use fantail_ports::tables::{Changes, KeyRange, Order, Read, Tables, TablesError, Visit};
 use fantail_rules::attempt::State;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{PartitionId, Position, UserNo};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,6 +58,7 @@ impl Forgetful {
             | Bug::TrustsOrphans
             | Bug::RetriesAccepted
             | Bug::ForgetsOutcomes
+            | Bug::OverlooksPushes
             | Bug::RepeatsSteps
             | Bug::RepeatsWork => &[],
         };
@@ -95,8 +97,11 @@ impl Store for Forgetful {
     }
 
     fn read(&self, partition: PartitionId, with: &mut dyn FnMut(&dyn View)) -> Result<(), StoreError> {
-        let mixed = self.bug == Bug::MixesTenants;
-        self.store.read(partition, &mut |view| if mixed { with(&Mixed(view)) } else { with(view) })
+        self.store.read(partition, &mut |view| match self.bug {
+            Bug::MixesTenants => with(&Mixed(view)),
+            Bug::OverlooksPushes => with(&Blind(view)),
+            _ => with(view),
+        })
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<Synced, StoreError>> {
@@ -180,6 +185,41 @@ fn without_tenant(key: &[u8]) -> Vec<u8> {
         key[1..5].fill(0);
     }
     key
+}
+
+/// Does not find the parcel of pushes that holds somebody: who does looks downwards.
+struct Blind<'a>(&'a dyn View);
+
+impl View for Blind<'_> {
+    fn position(&self) -> Position {
+        self.0.position()
+    }
+
+    fn tables(&self) -> &dyn Tables {
+        self
+    }
+
+    fn lists(&self) -> &dyn Lists {
+        self.0.lists()
+    }
+
+    fn inbox(&self) -> &dyn Inbox {
+        self.0.inbox()
+    }
+}
+
+impl Tables for Blind<'_> {
+    fn read(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError> {
+        self.0.tables().read(key, visit)
+    }
+
+    fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {
+        let is_push = range.from.get(13) == Some(&(ChannelKind::Push as u8));
+        if is_push && order == Order::Descending && is_of(range.from, &[Family::Ledger]) {
+            return Ok(());
+        }
+        self.0.tables().scan(range, order, visit)
+    }
 }
 
 struct Mixed<'a>(&'a dyn View);

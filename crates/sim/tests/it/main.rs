@@ -4,6 +4,7 @@
     reason = "what the seeds saw and what caught each bug is shown with --nocapture"
 )]
 
+use fantail_sim::broken::Invariant;
 use fantail_sim::planted::Bug;
 use fantail_sim::{Options, Report, run, run_with};
 
@@ -76,6 +77,17 @@ fn the_same_seed_gives_the_same_bytes() {
         assert_eq!(trace(seed), trace(seed), "seed {seed}");
         assert_ne!(trace(seed), trace(seed + 1), "seed {seed} and the next");
     }
+}
+
+// proves: DEL-17
+/// Not only that something is wrong in the end: the step itself is seen, at its place in the journal.
+#[test]
+fn a_step_that_is_tried_too_early_is_seen() {
+    let caught = (0..SEEDS_PER_BUG).find_map(|seed| {
+        let run = run_with(seed, Options { bug: Some(Bug::OverlooksPushes), ..Options::default() });
+        run.err().filter(|violation| violation.broken.invariant == Invariant::Chains)
+    });
+    println!("{}", caught.unwrap_or_else(|| panic!("it hides for {SEEDS_PER_BUG} seeds")));
 }
 
 #[test]
