@@ -4,6 +4,8 @@
 //! What must never happen: a decision whether to try again (the caller writes the answer down and decides), a wait that
 //! does not go through the ports, or a secret, address or answered body in a log.
 
+pub mod failover;
+
 pub mod mixed;
 
 pub mod stub;

@@ -1,7 +1,6 @@
 //! A channel with two ways out: endpoints of the stub go there, all others to the real provider, or
 //! nowhere if there is none. So every path can be tried on a server that serves real users.
 
-use crate::stub::Stub;
 use crate::stub::payload::is_of_stub;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Refusal, Report, Shipment};
@@ -11,7 +10,7 @@ use std::sync::Arc;
 pub const NO_PROVIDER: &str = "no_provider";
 
 pub struct Mixed {
-    pub stub: Arc<Stub>,
+    pub stub: Arc<dyn Channel>,
     pub provider: Option<Arc<dyn Channel>>,
 }
 
@@ -35,9 +34,7 @@ impl Channel for Mixed {
 
 impl Mixed {
     async fn split(&self, shipment: &Shipment, stubs: Vec<usize>, others: Vec<usize>, report: &Report<'_>) {
-        for (places, channel) in
-            [(stubs, Some(&*self.stub as &dyn Channel)), (others, self.provider.as_deref())]
-        {
+        for (places, channel) in [(stubs, Some(&*self.stub)), (others, self.provider.as_deref())] {
             let Some(channel) = channel else {
                 places.into_iter().for_each(|place| report(place, nowhere()));
                 continue;

@@ -112,6 +112,20 @@ pub enum Proof {
 }
 
 impl Answer {
+    /// The provider certainly does not have it, and another one may take it.
+    #[must_use]
+    pub fn was_not_taken(&self) -> bool {
+        match self {
+            Self::Later { .. } => true,
+            Self::NotSent { proof, .. } => match proof {
+                Proof::NoConnection | Proof::Unprocessed | Proof::Resting { .. } => true,
+                // Late is late everywhere, and a forbidden target stays one.
+                Proof::Deadline | Proof::Forbidden => false,
+            },
+            Self::Accepted { .. } | Self::Rejected { .. } | Self::Unknown { .. } => false,
+        }
+    }
+
     /// What it says about whoever gave it.
     #[must_use]
     pub fn signal(&self) -> Signal {

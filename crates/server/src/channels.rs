@@ -1,10 +1,13 @@
 //! The ways out of the house that this process has: webhooks, and the stub that stands for everything else until a
 //! provider is configured.
 //!
+//! A second stub stands behind the first one if tests want that: providers of one channel are asked in their order.
+//!
 //! Comes from: settings. Goes to: the node's ports.
 
 use crate::config::Delivery;
 use anyhow::{Context, Result};
+use fantail_channels::failover::Failover;
 use fantail_channels::mixed::Mixed;
 use fantail_channels::stub::{self, Stub};
 use fantail_channels::webhook::{self, SystemResolver, Webhook};
@@ -30,20 +33,47 @@ pub fn open(
     let ways = [ChannelKind::Push, ChannelKind::Email, ChannelKind::Sms, ChannelKind::Webhook];
     let way = |kind: ChannelKind| {
         let provider = (kind == ChannelKind::Webhook).then(|| webhook.clone());
-        let way: Arc<dyn Channel> = Arc::new(Mixed { stub: stub(delivery, kind, clock, tasks)?, provider });
+        let stub = stubs(delivery, kind, clock, tasks)?;
+        let way: Arc<dyn Channel> = Arc::new(Mixed { stub, provider });
         Ok((kind, way))
     };
     ways.into_iter().map(way).collect()
 }
 
-/// Each channel has its own, so that one can be broken while the others work.
-fn stub(
+fn stubs(
     delivery: &Delivery,
     kind: ChannelKind,
     clock: &Arc<dyn Clock>,
     tasks: &Arc<dyn Tasks>,
+) -> Result<Arc<dyn Channel>> {
+    let first: Arc<dyn Channel> = stub(delivery, kind.name(), clock, tasks)?;
+    if !delivery.stub_standby {
+        return Ok(first);
+    }
+    let second: Arc<dyn Channel> = stub(delivery, standby_name(kind), clock, tasks)?;
+    let providers = vec![("stub".to_owned(), first), ("standby".to_owned(), second)];
+    Ok(Arc::new(Failover::new(clock.clone(), providers)))
+}
+
+/// The word that lines about its faults begin with.
+fn standby_name(kind: ChannelKind) -> &'static str {
+    match kind {
+        ChannelKind::InApp => "inApp-standby",
+        ChannelKind::Push => "push-standby",
+        ChannelKind::Email => "email-standby",
+        ChannelKind::Sms => "sms-standby",
+        ChannelKind::Webhook => "webhook-standby",
+    }
+}
+
+/// Each channel has its own, so that one can be broken while the others work.
+fn stub(
+    delivery: &Delivery,
+    name: &'static str,
+    clock: &Arc<dyn Clock>,
+    tasks: &Arc<dyn Tasks>,
 ) -> Result<Arc<Stub>> {
-    let control = delivery.stub_faults.clone().map(|file| stub::Control { file, channel: kind.name() });
+    let control = delivery.stub_faults.clone().map(|file| stub::Control { file, channel: name });
     let arrivals_file = delivery.stub_arrivals.clone();
     let settings = stub::Settings { arrivals_file, control, ..stub::Settings::default() };
     let stub = Stub::open(&settings, clock.clone(), tasks.clone());

@@ -189,6 +189,9 @@ fn delivery(found: &Explanation, channel: ChannelKind, one: &DeliveryView, steps
         if !note.message.is_empty() {
             text.push_str(&format!(": {}", note.message));
         }
+        if !note.provider_id.is_empty() {
+            text.push_str(&format!(", as {}", note.provider_id));
+        }
         let inputs =
             json!({"state": note.state.public_word(), "code": note.code, "providerId": note.provider_id});
         steps.push(step("attempt", Some(channel), Some(time::text(note.at)), text, inputs));

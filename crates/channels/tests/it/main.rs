@@ -7,6 +7,7 @@ mod parcel;
 mod sink;
 
 mod conform;
+mod failover;
 
 mod stub;
 

@@ -383,6 +383,7 @@ fn every_answer_comes_up() {
         "suppress frequency_capped",
         "suppress global_off",
         "suppress no_consent",
+        "suppress throttled",
     ];
     assert_eq!(words, expected);
 }

@@ -1,9 +1,11 @@
 //! Configuration in layers: flag over environment over file over default. Each value remembers where it came from, so
 //! that a wrong one can be found. Unknown keys in a file and dangerous pairs are refused before anything starts.
 
+mod delivery;
 mod public_url;
 mod settings;
 
+pub use delivery::Delivery;
 pub use settings::{SETTINGS, Setting};
 
 use crate::otlp;
@@ -47,23 +49,6 @@ pub struct Config {
     pub checkpoint_every: Duration,
     /// Where traces go.
     pub collector: Option<otlp::Settings>,
-}
-
-/// How messages leave.
-#[derive(Clone, Debug)]
-pub struct Delivery {
-    /// Where the stub writes down what arrived.
-    pub stub_arrivals: Option<PathBuf>,
-    /// Where tests say what is wrong with it.
-    pub stub_faults: Option<PathBuf>,
-    /// Events of a tenant that may wait in one lane.
-    pub queue_max: u64,
-    /// How long what is kept about deliveries outlives their event.
-    pub guard_ms: u64,
-    /// For crash tests.
-    pub die_at: Option<String>,
-    pub webhook: webhook::Settings,
-    pub webhook_patience_ms: u64,
 }
 
 /// What may be kept in memory to be faster.
@@ -227,7 +212,16 @@ impl Layers {
         let webhook_patience_ms = self.number::<u64>("webhook.disable_after_s", 1, 30 * 86_400)? * 1_000;
         let queue_max = self.number("delivery.queue_max", 1, 1_000_000_000)?;
         let guard_ms = self.number::<u64>("retention.guard_days", 30, 3_650)? * 86_400_000;
-        Ok(Delivery { stub_arrivals, stub_faults, queue_max, guard_ms, die_at, webhook, webhook_patience_ms })
+        Ok(Delivery {
+            stub_arrivals,
+            stub_faults,
+            stub_standby: self.flag("delivery.stub_standby")?,
+            queue_max,
+            guard_ms,
+            die_at,
+            webhook,
+            webhook_patience_ms,
+        })
     }
 
     fn collector(&self) -> Result<Option<otlp::Settings>, ConfigError> {

@@ -155,6 +155,12 @@ pub const SETTINGS: &[Setting] = &[
          push down, email fail=20, sms slow=50 or push malformed=10.",
     ),
     text(
+        "delivery.stub_standby",
+        "false",
+        "For tests: a second stub behind the first one of each channel, for what the first certainly did not take. Its faults \
+         are lines like push-standby down.",
+    ),
+    text(
         "delivery.die_at",
         "",
         "For tests: a point of the walk and a number, like deliver.allowed:2; the process dies when it gets there.",

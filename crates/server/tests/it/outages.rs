@@ -3,7 +3,7 @@
 
 use crate::deliveries::{Post, counts_of, metric, notification, register, send, status};
 use crate::proofs::people_with_mail;
-use crate::world::{ALL_SCOPES, eventually, ids, inbox, put_user, tenant_with_key};
+use crate::world::{ALL_SCOPES, eventually, expect, ids, inbox, put_user, tenant_with_key};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 
@@ -52,6 +52,53 @@ fn a_provider_that_is_down_hinders_nobody_else_and_its_backlog_drains_once() {
     let arrived = post.arrived();
     assert_eq!(arrived.len(), 2 * EACH, "the backlog has drained");
     assert!(arrived.values().all(|copies| *copies == 1), "once each");
+}
+
+// proves: DEL-17, TRK-01
+#[test]
+fn the_next_provider_gets_what_the_first_did_not_take_and_never_what_it_may_have() {
+    const EACH: usize = 60;
+    let post = Post::new();
+    let server = post.start(&[("FANTAIL_DELIVERY_STUB_STANDBY", "true")]);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:ok/ann");
+    put_user(&mut client, "bob");
+    register(&mut client, "bob", "phone", "stub:timeout/bob");
+    let by = |client: &mut Client, id: &str| {
+        eventually_sent(client, id, "push", 1);
+        let told = expect(client.get(&format!("/api/v1/notifications/{id}/explain?user=ann")), 200);
+        let steps = told["steps"].as_array().expect("steps");
+        let last = steps.iter().rfind(|step| step["step"] == "attempt").expect("it was tried");
+        last["inputs"]["providerId"].as_str().expect("who took it").to_owned()
+    };
+    let well = send(&mut client, &titled("p0", &["ann"], "push", "By push"));
+    assert_eq!(by(&mut client, &well), "stub");
+    post.faults("push down\n");
+    for no in 1..=EACH {
+        let id = send(&mut client, &titled(&format!("p{no}"), &["ann"], "push", "By push"));
+        assert_eq!(by(&mut client, &id), "standby");
+    }
+    // Both are away: it waits, and whoever comes back first gets it.
+    post.faults("push down\npush-standby down\n");
+    let late = send(&mut client, &titled("late", &["ann"], "push", "By push"));
+    eventually("it waits", || {
+        (counts_of(&status(&mut client, &late), "push")["deferred"].as_u64() == Some(1)).then_some(())
+    });
+    post.faults("push down\n");
+    assert_eq!(by(&mut client, &late), "standby");
+    post.faults("");
+    let mut lost = titled("lost", &["bob"], "push", "To bob");
+    (lost["priority"], lost["category"]) = (json!("low"), json!("marketing"));
+    let lost = send(&mut client, &lost);
+    eventually("its answer is lost", || {
+        let told = status(&mut client, &lost);
+        let told = counts_of(&told, "push").clone();
+        (told["unknown"].as_u64() == Some(1) || told["unconfirmed"].as_u64() == Some(1)).then_some(())
+    });
+    let arrived = post.arrived();
+    assert_eq!(arrived.len(), EACH + 3);
+    assert!(arrived.values().all(|copies| *copies == 1), "once each: {arrived:?}");
 }
 
 // proves: DEL-02, DEL-04

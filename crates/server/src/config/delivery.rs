@@ -1,0 +1,23 @@
+//! What is said about deliveries.
+
+use fantail_channels::webhook;
+use std::path::PathBuf;
+
+/// How messages leave.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// Where the stub writes down what arrived.
+    pub stub_arrivals: Option<PathBuf>,
+    /// Where tests say what is wrong with it.
+    pub stub_faults: Option<PathBuf>,
+    /// Whether each channel of it has a second provider behind the first one.
+    pub stub_standby: bool,
+    /// Events of a tenant that may wait in one lane.
+    pub queue_max: u64,
+    /// How long what is kept about deliveries outlives their event.
+    pub guard_ms: u64,
+    /// For crash tests.
+    pub die_at: Option<String>,
+    pub webhook: webhook::Settings,
+    pub webhook_patience_ms: u64,
+}
