@@ -12,6 +12,18 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// An endpoint of the stub that behaves like this.
+pub fn at_stub(behaviour: Behaviour) -> Vec<u8> {
+    let text: &[u8] = match behaviour {
+        Behaviour::Takes => b"stub:ok",
+        Behaviour::SaysLater => b"stub:429=1",
+        Behaviour::Refuses => b"stub:dead",
+        Behaviour::IsUnreachable => b"stub:refused",
+        Behaviour::TakesAndFallsSilent => b"stub:timeout",
+    };
+    text.to_vec()
+}
+
 struct StubRig {
     stub: Stub,
     time: Arc<Time>,
@@ -27,14 +39,7 @@ impl Rig for StubRig {
     }
 
     fn endpoint(&self, behaviour: Behaviour) -> Vec<u8> {
-        let text: &[u8] = match behaviour {
-            Behaviour::Takes => b"stub:ok",
-            Behaviour::SaysLater => b"stub:429=1",
-            Behaviour::Refuses => b"stub:dead",
-            Behaviour::IsUnreachable => b"stub:refused",
-            Behaviour::TakesAndFallsSilent => b"stub:timeout",
-        };
-        text.to_vec()
+        at_stub(behaviour)
     }
 
     fn copies(&self, reference: &str) -> usize {

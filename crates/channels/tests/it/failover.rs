@@ -1,5 +1,6 @@
 //! Several providers of one channel: who is asked, who is left alone, and what is never sent twice.
 
+use super::conform::at_stub;
 use super::parcel::{message, send, shipment, told};
 use super::time::Time;
 use fantail_channels::failover::Failover;
@@ -105,14 +106,7 @@ impl Rig for House {
     }
 
     fn endpoint(&self, behaviour: Behaviour) -> Vec<u8> {
-        let text: &[u8] = match behaviour {
-            Behaviour::Takes => b"stub:ok",
-            Behaviour::SaysLater => b"stub:429=1",
-            Behaviour::Refuses => b"stub:dead",
-            Behaviour::IsUnreachable => b"stub:refused",
-            Behaviour::TakesAndFallsSilent => b"stub:timeout",
-        };
-        text.to_vec()
+        at_stub(behaviour)
     }
 
     fn copies(&self, reference: &str) -> usize {

@@ -143,3 +143,15 @@ pub(super) fn delivery_record() -> impl Strategy<Value = ShardRecord> {
         }),
     ]
 }
+
+pub(super) fn given() -> impl Strategy<Value = ShardRecord> {
+    let reason = any::<Index>().prop_map(|pick| *pick.get(&gates::Reason::ALL));
+    let members = (members(), btree_map(user(), reason, 0..4));
+    (any::<u16>(), any::<u64>(), tenant(), ulid(), any::<bool>(), option::of(delivery()), members).prop_map(
+        |(front, position, tenant, event, is_late, delivery, (members, unwanted))| {
+            let (front, position) = (FrontNo(front), Position(position));
+            let unwanted = unwanted.into_iter().collect();
+            ShardRecord::Given(Given { front, position, tenant, event, is_late, delivery, members, unwanted })
+        },
+    )
+}
