@@ -48,6 +48,8 @@ fn main() -> io::Result<()> {
         endpoint: b"stub:ok".to_vec(),
         content: None,
         attempt: 1,
+        recipient: number,
+        unsubscribe: None,
     };
     let shipment = Shipment {
         tenant: TenantId(1),
@@ -56,6 +58,7 @@ fn main() -> io::Result<()> {
         expires_at: Millis(u64::MAX),
         collapse_key: None,
         deadline: Millis(u64::MAX),
+        callbacks: None,
         messages: (0..MESSAGES).map(message).collect(),
     };
     let accepted = AtomicU64::new(0);

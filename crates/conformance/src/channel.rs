@@ -82,12 +82,20 @@ fn shipment(rig: &dyn Rig, messages: Vec<Message>) -> Shipment {
         expires_at: Millis(u64::MAX),
         collapse_key: None,
         deadline: rig.now().plus(IN_TIME_MS),
+        callbacks: None,
         messages,
     }
 }
 
 fn message(endpoint: Vec<u8>, reference: impl Into<String>) -> Message {
-    Message { reference: reference.into(), endpoint, content: None, attempt: 1 }
+    Message {
+        reference: reference.into(),
+        endpoint,
+        content: None,
+        attempt: 1,
+        recipient: 1,
+        unsubscribe: None,
+    }
 }
 
 /// The answers in the order of the messages; fails if one has none, or more than one.

@@ -42,7 +42,18 @@ pub struct Shipment {
     /// On [`Clock::monotonic`](crate::clock::Clock::monotonic): a message whose first byte was not written by then is
     /// answered `NotSent`.
     pub deadline: Millis,
+    /// Where providers and recipients find us, if they can.
+    pub callbacks: Option<Arc<Callbacks>>,
     pub messages: Vec<Message>,
+}
+
+/// Addresses of ours that a message may carry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Callbacks {
+    /// `https://notify.example.com`, without a slash at the end.
+    pub base_url: String,
+    /// Signs the links that a message carries, so that nobody can have us lead anywhere else.
+    pub key: [u8; 16],
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +66,10 @@ pub struct Message {
     pub content: Option<Arc<[u8]>>,
     /// 1 for the first attempt.
     pub attempt: u8,
+    /// Equal for everything that one user gets: whoever has several ways for a channel keeps each user on one of them.
+    pub recipient: u64,
+    /// Where this recipient says no to more of this kind. Mail carries it in its headers.
+    pub unsubscribe: Option<String>,
 }
 
 /// What came of one attempt.

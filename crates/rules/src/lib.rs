@@ -32,6 +32,7 @@ pub mod address;
 pub mod channel_kind;
 pub mod endpoint;
 pub mod nameless;
+pub mod push_address;
 pub mod suppression;
 
 pub mod visibility;

@@ -18,12 +18,20 @@ pub fn shipment(messages: Vec<Message>) -> Shipment {
         expires_at: Millis(u64::MAX),
         collapse_key: None,
         deadline: BEGAN.plus(DEADLINE_MS),
+        callbacks: None,
         messages,
     }
 }
 
 pub fn message(reference: &str, endpoint: &[u8]) -> Message {
-    Message { reference: reference.into(), endpoint: endpoint.into(), content: None, attempt: 1 }
+    Message {
+        reference: reference.into(),
+        endpoint: endpoint.into(),
+        content: None,
+        attempt: 1,
+        recipient: 1,
+        unsubscribe: None,
+    }
 }
 
 pub async fn send(channel: &dyn Channel, shipment: &Shipment) -> Vec<Answer> {

@@ -85,6 +85,8 @@ impl Parcel {
                     None => editions.get(&member.user).cloned(),
                 },
                 attempt: *attempt,
+                recipient: member.user.0 << 16 | u64::from(self.shard.0),
+                unsubscribe: None,
             });
         }
         let shipment = Shipment {
@@ -97,6 +99,7 @@ impl Parcel {
             expires_at: allowed.terms.expires_at,
             collapse_key: event.collapse_key.clone(),
             deadline: began.plus(START_WITHIN_MS),
+            callbacks: None,
             messages,
         };
         Ok(Packed { shipment, positions, unsendable })

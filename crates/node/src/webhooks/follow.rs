@@ -293,6 +293,8 @@ impl Follower {
             endpoint: target.clone(),
             content: Some(content.into()),
             attempt: u8::try_from(self.failures + 1).unwrap_or(u8::MAX),
+            recipient: 0,
+            unsubscribe: None,
         };
         let shipment = Shipment {
             tenant: self.tenant,
@@ -301,6 +303,7 @@ impl Follower {
             expires_at: Millis(u64::MAX),
             collapse_key: None,
             deadline: core.ports.clock.monotonic().plus(START_WITHIN_MS),
+            callbacks: None,
             messages: messages.into_iter().map(message).collect(),
         };
         let Some(channel) = core.ports.channels.get(&ChannelKind::Webhook) else {
