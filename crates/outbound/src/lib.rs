@@ -11,3 +11,5 @@ pub mod tls;
 pub mod pool;
 
 pub mod jwt;
+
+pub mod sigv4;
