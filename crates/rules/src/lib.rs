@@ -8,7 +8,8 @@
 //! logging in by a `link`), and who is chosen by it (`segment`); and
 //! those that a delivery meets on its way out: `gates` with `quiet`, `caps` and `throttle` (whether and when it may interrupt somebody),
 //! `digest` (many told as one), `policy` (what a tenant says about all of that), `chain` (which channel comes next), `lanes` (whose turn it is), `pacing` (how much may be sent now), `attempt` (what became of
-//! it), `retry` (when again). `trace` names what is told about all of it.
+//! it), `retry` (when again). `trace` names what is told about all of it; `tracked_link` and
+//! `warm_up` are of mail alone.
 
 pub mod actor;
 pub mod ids;
@@ -63,3 +64,5 @@ pub mod attempt;
 pub mod retry;
 
 pub mod trace;
+pub mod tracked_link;
+pub mod warm_up;

@@ -120,7 +120,7 @@ pub(crate) fn unbase32(text: &str) -> Option<Vec<u8>> {
 }
 
 /// SipHash-2-4 as its authors define it.
-fn siphash(key: &[u8; 16], bytes: &[u8]) -> u64 {
+pub(crate) fn siphash(key: &[u8; 16], bytes: &[u8]) -> u64 {
     let half = |at: usize| u64::from_le_bytes(key[at..at + 8].try_into().expect("eight bytes"));
     let (k0, k1) = (half(0), half(8));
     let mut v = [
