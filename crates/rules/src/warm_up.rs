@@ -41,10 +41,10 @@ fn log2(number: u64) -> u64 {
     let number = number.max(1);
     let whole = u64::from(number.ilog2());
     // Between 1 and 2, in 1/2^32.
-    let mut rest = u128::from(number) << 32 >> whole;
+    let mut rest = (u128::from(number) << 32) >> whole;
     let mut fraction = 0;
     for _ in 0..16 {
-        rest = rest * rest >> 32;
+        rest = (rest * rest) >> 32;
         fraction <<= 1;
         if rest >= 2 << 32 {
             rest >>= 1;
