@@ -12,7 +12,13 @@ pub use sandbox::{Options, Running, Sandbox, StartError};
 
 pub mod emulator;
 
-pub mod emulators;
+mod emulators;
+
+pub mod apns;
+
+pub mod jwt;
+
+pub mod ids;
 
 pub mod world;
 

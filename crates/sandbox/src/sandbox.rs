@@ -31,7 +31,6 @@ pub struct Options {
     /// Where `ca.pem` is written, if anywhere.
     pub directory: Option<PathBuf>,
     pub record: Limits,
-    pub emulators: emulators::Options,
 }
 
 impl Default for Options {
@@ -43,7 +42,6 @@ impl Default for Options {
             own_ports: BTreeMap::new(),
             directory: None,
             record: Limits::default(),
-            emulators: emulators::Options::default(),
         }
     }
 }
@@ -74,7 +72,7 @@ impl Sandbox {
     /// Listens on all ports when it returns. Must be called inside a tokio runtime.
     pub async fn start(options: Options) -> Result<Running, StartError> {
         let world = world(&options)?;
-        let emulators::All { http, raw } = emulators::all(&world, &options.emulators);
+        let emulators::All { http, raw } = emulators::all(&world);
         check_names(&options, &http, &raw)?;
         let http = Arc::new(http);
         let own = |name: &str| SocketAddr::new(options.bind, *options.own_ports.get(name).unwrap_or(&0));

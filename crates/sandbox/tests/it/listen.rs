@@ -1,0 +1,48 @@
+//! Ports, names and protocols.
+
+use crate::client::{http1, start, tls};
+use bytes::Bytes;
+use fantail_sandbox::{Options, Sandbox, StartError};
+use std::collections::BTreeMap;
+use tokio::net::TcpStream;
+
+#[tokio::test]
+async fn an_emulator_is_found_by_name_path_and_port() {
+    let running = start().await;
+    let body = || Bytes::from_static(b"{}");
+    let missing = "MissingProviderToken";
+    let by_name = tls(&running, running.shared(), "api.push.apple.com", &[b"http/1.1"]).await;
+    let by_path = tls(&running, running.shared(), "localhost", &[]).await;
+    let own = running.own("apns").expect("a port");
+    let by_port = tls(&running, own, "127.0.0.1", &[b"http/1.1"]).await;
+    let plain = TcpStream::connect(own).await.expect("a connection");
+    // The host header says localhost: then the path decides.
+    let (status, told) = http1(by_name, "POST", "/3/device/aa", body()).await;
+    assert_eq!(status, 421, "{told:?}");
+    for (told, expected) in [
+        (http1(by_path, "POST", "/apns/3/device/aa", body()).await, missing),
+        (http1(by_port, "POST", "/3/device/aa", body()).await, missing),
+        (http1(plain, "POST", "/3/device/aa", body()).await, missing),
+    ] {
+        assert_eq!(told.0, 403);
+        assert!(String::from_utf8_lossy(&told.1).contains(expected));
+    }
+}
+
+#[tokio::test]
+async fn a_port_of_nobody_is_refused_at_the_start() {
+    let own_ports = BTreeMap::from([("nobody".to_owned(), 0)]);
+    let started = Sandbox::start(Options { own_ports, ..Options::default() }).await;
+    assert!(matches!(started, Err(StartError::UnknownEmulator { name }) if name == "nobody"));
+}
+
+#[tokio::test]
+async fn the_authority_is_written_where_it_was_wanted() {
+    let directory = std::env::temp_dir().join(format!("fantail-sandbox-{}", std::process::id()));
+    let options = Options { directory: Some(directory.clone()), ..Options::default() };
+    let running = Sandbox::start(options).await.expect("a sandbox");
+    let written = std::fs::read_to_string(directory.join("ca.pem")).expect("a file");
+    assert_eq!(written, running.ca_pem());
+    std::fs::remove_dir_all(directory).expect("removed");
+    running.stop().await;
+}

@@ -1,0 +1,6 @@
+//! The sandbox from outside: over sockets, as a client library meets it.
+
+mod apns;
+mod client;
+mod control;
+mod listen;
