@@ -40,9 +40,9 @@ pub trait Emulator: Send + Sync {
         None
     }
 
-    /// Whose quota a call uses: a project, a sender.
-    fn quota_key(&self, _call: &Call) -> String {
-        String::new()
+    /// Whose quota a call uses: a project, a sender; `None` if it uses none.
+    fn quota_key(&self, _call: &Call) -> Option<String> {
+        Some(String::new())
     }
 
     /// What a connection that goes away says.

@@ -2,6 +2,7 @@
 
 use crate::apns::Apns;
 use crate::emulator::{Emulator, Raw};
+use crate::fcm::Fcm;
 use crate::world::World;
 use std::sync::Arc;
 
@@ -11,5 +12,5 @@ pub(crate) struct All {
 }
 
 pub(crate) fn all(world: &World) -> All {
-    All { http: vec![Arc::new(Apns::new(world.clone()))], raw: vec![] }
+    All { http: vec![Arc::new(Apns::new(world.clone())), Arc::new(Fcm::new(world.clone()))], raw: vec![] }
 }

@@ -16,6 +16,8 @@ mod emulators;
 
 pub mod apns;
 
+pub mod fcm;
+
 pub mod jwt;
 
 pub mod ids;

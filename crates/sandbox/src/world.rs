@@ -144,7 +144,8 @@ impl Site {
     }
 
     async fn ask(&self, emulator: &dyn Emulator, call: &Call) -> Answer {
-        let over = self.world.faults().over_quota(emulator.name(), &emulator.quota_key(call), call.now_ms);
+        let key = emulator.quota_key(call);
+        let over = key.and_then(|key| self.world.faults().over_quota(emulator.name(), &key, call.now_ms));
         match over {
             Some(wait_ms) => emulator
                 .fault("quota", call, Some(wait_ms))

@@ -267,8 +267,8 @@ impl Emulator for Apns {
     }
 
     /// Apple's limit is one per device.
-    fn quota_key(&self, call: &Call) -> String {
-        call.path.clone()
+    fn quota_key(&self, call: &Call) -> Option<String> {
+        Some(call.path.clone())
     }
 
     fn go_away_reason(&self, now_ms: u64) -> Bytes {

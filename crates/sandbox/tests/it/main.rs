@@ -3,4 +3,5 @@
 mod apns;
 mod client;
 mod control;
+mod fcm;
 mod listen;
