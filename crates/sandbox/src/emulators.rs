@@ -3,6 +3,7 @@
 use crate::apns::Apns;
 use crate::emulator::{Emulator, Raw};
 use crate::fcm::Fcm;
+use crate::webpush::WebPush;
 use crate::world::World;
 use std::sync::Arc;
 
@@ -12,5 +13,10 @@ pub(crate) struct All {
 }
 
 pub(crate) fn all(world: &World) -> All {
-    All { http: vec![Arc::new(Apns::new(world.clone())), Arc::new(Fcm::new(world.clone()))], raw: vec![] }
+    let http: Vec<Arc<dyn Emulator>> = vec![
+        Arc::new(Apns::new(world.clone())),
+        Arc::new(Fcm::new(world.clone())),
+        Arc::new(WebPush::new(world.clone())),
+    ];
+    All { http, raw: vec![] }
 }

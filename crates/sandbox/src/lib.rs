@@ -18,6 +18,8 @@ pub mod apns;
 
 pub mod fcm;
 
+pub mod webpush;
+
 pub mod jwt;
 
 pub mod ids;

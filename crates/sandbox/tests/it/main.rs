@@ -5,3 +5,4 @@ mod client;
 mod control;
 mod fcm;
 mod listen;
+mod webpush;

@@ -1,0 +1,334 @@
+//! A Web Push service and the browsers behind it (RFC 8030, 8291, 8292): it makes subscriptions, holds their private keys,
+//! and opens what is sent to them.
+//!
+//! A message that does not open is answered like any other, because no push service could tell; but it is recorded as
+//! refused, so that the judge misses it.
+
+mod browser;
+
+pub mod decrypt;
+
+mod request;
+
+mod vapid;
+
+use crate::emulator::{Answer, Call, ControlCall, ControlReply, Emulator, Reply};
+use crate::ids;
+use crate::jwt;
+use crate::record::{Arrival, Channel, Ticket, sha256};
+use crate::world::World;
+use browser::{Browsers, Subscription, Waiting, Wish};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hyper::http::StatusCode;
+use request::{Refusal, Terms};
+use serde_json::{Value, json};
+use vapid::{Strictness, VapidError};
+
+pub const NAME: &str = "webpush";
+const MOZILLA: &str = "updates.push.services.mozilla.com";
+const APPLE: &str = "web.push.apple.com";
+const HOSTS: &[&str] = &[MOZILLA, APPLE];
+/// Fields of the text in which senders put what they repeat when they send again.
+const ID_POINTERS: &[&str] = &["/reference", "/data/fantail.reference", "/id"];
+/// An endpoint whose last part begins so has the outcome that follows, without a subscription.
+const MAGIC: &str = "sandbox-";
+const RETRY_AFTER_MS: u64 = 120_000;
+
+/// Outcomes that a subscription, a magic endpoint or a fault profile can ask for.
+pub const KINDS: &[&str] = &[
+    "not-found",
+    "gone",
+    "too-large",
+    "quota",
+    "unauthorized",
+    "forbidden",
+    "bad-request",
+    "internal",
+    "bad-gateway",
+    "unavailable",
+];
+const LOSSES: &[&str] = &["black-hole", "lose-connection", "lose-answer"];
+
+pub struct WebPush {
+    world: World,
+    browsers: Browsers,
+}
+
+impl WebPush {
+    #[must_use]
+    pub fn new(world: World) -> Self {
+        Self { world, browsers: Browsers::default() }
+    }
+
+    fn handle(&self, call: &Call) -> Answer {
+        let id = call.path.rsplit('/').next().unwrap_or_default();
+        if call.method != "POST" {
+            return Reply::new(StatusCode::METHOD_NOT_ALLOWED).into();
+        }
+        if let Some(kind) = magic(id) {
+            return self.fault_of(kind).unwrap_or(Answer::Silence);
+        }
+        let subscription = match self.browsers.find(id) {
+            None => return refused("not-found", None).into(),
+            Some(None) => return refused("gone", None).into(),
+            Some(Some(subscription)) => subscription,
+        };
+        let terms = match self.check(&subscription, call) {
+            Ok(terms) => terms,
+            Err(reply) => {
+                let reason = reply.status.as_u16().to_string();
+                let ticket = self.arrive(call, &subscription, None, Some(reason), Value::Null);
+                return reply.arrival(ticket).into();
+            }
+        };
+        match subscription.outcome.as_deref() {
+            None => {}
+            Some("lose-connection") => {
+                self.take(call, &subscription, &terms);
+                return Answer::CloseConnection;
+            }
+            Some("lose-answer") => {
+                self.take(call, &subscription, &terms);
+                return Answer::Silence;
+            }
+            Some(kind) => return self.fault_of(kind).unwrap_or(Answer::Silence),
+        }
+        let (message, ticket) = self.take(call, &subscription, &terms);
+        Reply::new(StatusCode::CREATED)
+            .with("location", &format!("{}/m/{message}", subscription.origin))
+            .with("ttl", &terms.ttl_seconds.to_string())
+            .arrival(ticket)
+            .into()
+    }
+
+    fn fault_of(&self, kind: &str) -> Option<Answer> {
+        match kind {
+            "lose-connection" => Some(Answer::CloseConnection),
+            _ => reply(kind, None).map(Answer::Reply),
+        }
+    }
+
+    fn check(&self, subscription: &Subscription, call: &Call) -> Result<Terms, Reply> {
+        let terms = vapid::Terms {
+            origin: &subscription.origin,
+            bound_to: subscription.bound_to.as_deref(),
+            strictness: subscription.strictness,
+            now_ms: call.now_ms,
+        };
+        vapid::check(call.header("authorization"), &terms)
+            .map_err(|error| denied(error, subscription.strictness))?;
+        request::check(&call.headers, &call.body).map_err(|Refusal { status, errno, message }| {
+            problem(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), errno, message)
+        })
+    }
+
+    /// Opens the message, lets it wait for the browser, and records it.
+    fn take(&self, call: &Call, subscription: &Subscription, terms: &Terms) -> (String, Ticket) {
+        let message = ids::uuid();
+        let text = if call.body.is_empty() { Ok(Vec::new()) } else { subscription.keys.open(&call.body) };
+        let (text, failure) = match text {
+            Ok(text) => (String::from_utf8_lossy(&text).into_owned(), None),
+            Err(error) => (String::new(), Some(error.to_string())),
+        };
+        let payload: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let id = ID_POINTERS.iter().find_map(|pointer| payload.pointer(pointer).and_then(Value::as_str));
+        let id = id.map_or_else(|| message.clone(), str::to_owned);
+        let shown = json!({
+            "text": text, "payload": payload, "ttl": terms.ttl_seconds,
+            "urgency": terms.urgency, "topic": terms.topic, "bytes": call.body.len(),
+        });
+        let ticket = self.arrive(call, subscription, Some(&id), failure.clone(), shown);
+        if failure.is_none() && terms.ttl_seconds > 0 {
+            subscription.wait(Waiting {
+                message: message.clone(),
+                topic: terms.topic.clone(),
+                urgency: terms.urgency.clone(),
+                expires_ms: call.now_ms + terms.ttl_seconds * 1_000,
+                text,
+            });
+        }
+        (message, ticket)
+    }
+
+    fn arrive(
+        &self,
+        call: &Call,
+        subscription: &Subscription,
+        id: Option<&str>,
+        refused: Option<String>,
+        shown: Value,
+    ) -> Ticket {
+        let content = shown["text"].as_str().map_or(call.body.clone(), |text| Bytes::from(text.to_owned()));
+        self.world.arrived(Arrival {
+            emulator: NAME,
+            channel: Channel::Push,
+            id: id.map_or_else(ids::uuid, str::to_owned),
+            recipient: subscription.endpoint.clone(),
+            // Of what was said: the same text is never encrypted to the same bytes.
+            sha256: sha256(&content),
+            at_ms: call.now_ms,
+            connection: call.connection.number,
+            refused,
+            contents: Box::new(shown),
+        })
+    }
+
+    /// `POST /webpush/subscriptions`, `GET|DELETE /webpush/subscriptions/{id}`
+    fn desk(&self, ask: &ControlCall) -> Option<ControlReply> {
+        let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
+        match (ask.method.as_str(), &path[..]) {
+            ("POST", ["subscriptions"]) => Some(match self.wish(&ask.body) {
+                Ok(wish) => match self.browsers.subscribe(wish) {
+                    Some(made) => ControlReply::Json(StatusCode::CREATED, made.write()),
+                    None => ControlReply::bad("no more subscriptions can be made"),
+                },
+                Err(reason) => ControlReply::bad(reason),
+            }),
+            ("GET", ["subscriptions", id]) => {
+                let subscription = self.browsers.find(id).flatten()?;
+                let waiting: Vec<Value> = subscription
+                    .waiting(self.world.now_ms(NAME))
+                    .into_iter()
+                    .map(|one| json!({"message": one.message, "topic": one.topic, "urgency": one.urgency, "text": one.text}))
+                    .collect();
+                let mut shown = subscription.write();
+                shown["waiting"] = waiting.into();
+                Some(ControlReply::ok(shown))
+            }
+            ("DELETE", ["subscriptions", id]) => {
+                Some(ControlReply::ok(json!({"ended": self.browsers.end(id)})))
+            }
+            _ => None,
+        }
+    }
+
+    /// `{"applicationServerKey": …, "service": "mozilla|apple", "local": true, "outcome": …}`
+    fn wish(&self, body: &Value) -> Result<Wish<'static>, &'static str> {
+        let text = |field: &str| body.get(field).and_then(Value::as_str);
+        let (host, path, strictness) = match text("service").unwrap_or("mozilla") {
+            "mozilla" => (MOZILLA, "/wpush/v2/", Strictness::Standard),
+            "apple" => (APPLE, "/", Strictness::Apple),
+            _ => return Err("service must be mozilla or apple"),
+        };
+        let bound_to = match text("applicationServerKey") {
+            None => None,
+            Some(key) => {
+                Some(jwt::public_key(key).ok_or("applicationServerKey must be base64url of a point")?)
+            }
+        };
+        let outcome = text("outcome").map(str::to_owned);
+        if outcome.as_deref().is_some_and(|outcome| !KINDS.contains(&outcome) && !LOSSES.contains(&outcome)) {
+            return Err("outcome is not known");
+        }
+        let own = self.world.places().and_then(|places| places.own.get(NAME).copied());
+        let origin = match (body.get("local").and_then(Value::as_bool), own) {
+            (Some(true), Some(own)) => format!("https://localhost:{}", own.port()),
+            _ => format!("https://{host}"),
+        };
+        Ok(Wish { origin, path, bound_to, strictness, outcome })
+    }
+}
+
+fn magic(id: &str) -> Option<&'static str> {
+    let rest = id.strip_prefix(MAGIC)?;
+    let named =
+        |kind: &&&str| rest == **kind || rest.strip_prefix(**kind).is_some_and(|rest| rest.starts_with('-'));
+    KINDS.iter().chain(LOSSES).find(named).copied()
+}
+
+/// The shapes of errors follow autopush, whose numbers many senders know.
+fn reply(kind: &str, retry_after_ms: Option<u64>) -> Option<Reply> {
+    let seconds = retry_after_ms.unwrap_or(RETRY_AFTER_MS).div_ceil(1_000).to_string();
+    let reply = match kind {
+        "not-found" => problem(StatusCode::NOT_FOUND, 102, "there is no such subscription"),
+        "gone" => problem(StatusCode::GONE, 106, "the subscription ended"),
+        "too-large" => problem(StatusCode::PAYLOAD_TOO_LARGE, 104, "the body is longer than 4096 bytes"),
+        "quota" => {
+            problem(StatusCode::TOO_MANY_REQUESTS, 114, "too many messages").with("retry-after", &seconds)
+        }
+        "unauthorized" => problem(StatusCode::UNAUTHORIZED, 109, "the VAPID token is not valid"),
+        "forbidden" => problem(StatusCode::FORBIDDEN, 109, "the subscription belongs to another key"),
+        "bad-request" => problem(StatusCode::BAD_REQUEST, 110, "the request is not valid"),
+        "internal" => problem(StatusCode::INTERNAL_SERVER_ERROR, 999, "something went wrong"),
+        "bad-gateway" => Reply::new(StatusCode::BAD_GATEWAY),
+        "unavailable" => {
+            problem(StatusCode::SERVICE_UNAVAILABLE, 202, "come again later").with("retry-after", &seconds)
+        }
+        _ => return None,
+    };
+    Some(reply)
+}
+
+fn refused(kind: &str, retry_after_ms: Option<u64>) -> Reply {
+    reply(kind, retry_after_ms).unwrap_or(Reply::new(StatusCode::INTERNAL_SERVER_ERROR))
+}
+
+fn problem(status: StatusCode, errno: u16, message: &str) -> Reply {
+    let error = status.canonical_reason().unwrap_or_default();
+    Reply::json(status, &json!({"code": status.as_u16(), "errno": errno, "error": error, "message": message}))
+}
+
+fn denied(error: VapidError, strictness: Strictness) -> Reply {
+    let status = match (error, strictness) {
+        (VapidError::OtherKey, _) => StatusCode::FORBIDDEN,
+        (VapidError::Missing, _) | (_, Strictness::Standard) => StatusCode::UNAUTHORIZED,
+        (_, Strictness::Apple) => StatusCode::FORBIDDEN,
+    };
+    match strictness {
+        Strictness::Standard => problem(status, 109, &error.to_string()),
+        Strictness::Apple => {
+            let reason = if error == VapidError::OtherKey { "VapidPkHashMismatch" } else { "BadJwtToken" };
+            Reply::json(status, &json!({"reason": reason}))
+        }
+    }
+}
+
+impl Emulator for WebPush {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn hosts(&self) -> &'static [&'static str] {
+        HOSTS
+    }
+
+    fn answer<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Answer> {
+        Box::pin(async move { self.handle(call) })
+    }
+
+    fn fault(&self, kind: &str, _call: &Call, retry_after_ms: Option<u64>) -> Option<Reply> {
+        reply(kind, retry_after_ms)
+    }
+
+    fn control<'a>(&'a self, ask: &'a ControlCall) -> BoxFuture<'a, Option<ControlReply>> {
+        Box::pin(async move { self.desk(ask) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_has_its_answer() {
+        for (kind, status) in [
+            ("not-found", 404),
+            ("gone", 410),
+            ("too-large", 413),
+            ("quota", 429),
+            ("unauthorized", 401),
+            ("forbidden", 403),
+            ("bad-request", 400),
+            ("internal", 500),
+            ("bad-gateway", 502),
+            ("unavailable", 503),
+        ] {
+            assert_eq!(reply(kind, None).map(|reply| reply.status.as_u16()), Some(status), "{kind}");
+            assert_eq!(magic(&format!("sandbox-{kind}-5")), Some(kind));
+        }
+        assert_eq!(KINDS.len(), 10);
+        assert_eq!(magic("sandbox-black-hole"), Some("black-hole"));
+        assert_eq!(magic("gone"), None);
+    }
+}
