@@ -11,3 +11,9 @@ pub mod mixed;
 pub mod stub;
 
 pub mod webhook;
+
+pub mod email;
+pub mod smtp;
+
+pub mod probe;
+pub mod receipt;

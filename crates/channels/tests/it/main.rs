@@ -18,3 +18,9 @@ mod webhook;
 mod tls;
 
 mod ssrf;
+
+mod mail;
+
+mod relay;
+
+mod smtp;

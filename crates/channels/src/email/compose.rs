@@ -1,0 +1,206 @@
+//! Makes the mail of a delivery: headers, body, links of its own, signatures. Pure but for its keys.
+//!
+//! Comes from: a client with a shipment. Does: prepares what all its messages share once (texts, encodings, the hash of the
+//! body), then writes each mail. Goes to: the client, which sends the bytes as they are.
+
+use super::content::{Content, ContentError};
+use super::dkim::{self, body_hash};
+use super::encode::{header_text, mailbox};
+use super::fields::SettingsError;
+use super::limits::{HEADER_URL_BYTES_MAX, REFERENCE_BYTES_MAX};
+use super::links::Linked;
+use super::mime::{Body, EncodedPart, Header, date, write};
+use super::settings::{Sender, SenderSecrets};
+use super::text::text_of;
+use fantail_ports::channel::{Callbacks, Message};
+use fantail_rules::address;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::Millis;
+
+pub struct Composer {
+    sender: Sender,
+    keys: Vec<dkim::Key>,
+}
+
+/// What the messages of a shipment share.
+pub struct Prepared {
+    subject: String,
+    form: Form,
+}
+
+enum Form {
+    Same {
+        body: Body,
+        hash: String,
+    },
+    /// Links of its own for each.
+    Own {
+        text: EncodedPart,
+        html: Linked,
+    },
+}
+
+/// As it goes out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mail {
+    pub to: String,
+    /// Without its brackets.
+    pub message_id: String,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MailError {
+    #[error("{0}")]
+    Content(#[from] ContentError),
+    #[error("the endpoint is no mail address")]
+    Endpoint,
+    #[error("the reference does not fit into a message id")]
+    Reference,
+    #[error("the link to unsubscribe does not fit into a header")]
+    Unsubscribe,
+}
+
+impl MailError {
+    /// A word for it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Content(_) => "content",
+            Self::Endpoint => "endpoint",
+            Self::Reference => "reference",
+            Self::Unsubscribe => "unsubscribe",
+        }
+    }
+}
+
+impl Composer {
+    pub fn new(sender: Sender, secrets: &SenderSecrets) -> Result<Self, SettingsError> {
+        let keys = sender.keys(secrets)?;
+        Ok(Self { sender, keys })
+    }
+
+    #[must_use]
+    pub fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    /// Whether writing a mail takes the time of a signature.
+    #[must_use]
+    pub fn signs(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// What the messages of a content share; done once.
+    pub fn prepare(&self, content: &[u8], callbacks: Option<&Callbacks>) -> Result<Prepared, MailError> {
+        let Content { subject, html, text } = Content::read(content)?;
+        let subject = header_text(&subject, "Subject: ".len());
+        let form = match (html, text) {
+            (None, text) => same(Body::text(&text.unwrap_or_default())),
+            (Some(html), text) => {
+                let text = EncodedPart::new("plain", &text.unwrap_or_else(|| text_of(&html)));
+                match callbacks.filter(|_| self.sender.tracking) {
+                    None => same(Body::alternatives(&text, &EncodedPart::new("html", &html))),
+                    Some(callbacks) => Form::Own { text, html: Linked::read(&html, callbacks) },
+                }
+            }
+        };
+        Ok(Prepared { subject, form })
+    }
+
+    /// `now` is wall time. `callbacks` are those that it was prepared with.
+    pub fn mail(
+        &self,
+        prepared: &Prepared,
+        message: &Message,
+        callbacks: Option<&Callbacks>,
+        now: Millis,
+    ) -> Result<Mail, MailError> {
+        let to = std::str::from_utf8(&message.endpoint).map_err(|_| MailError::Endpoint)?;
+        let to = address::read(ChannelKind::Email, to).map_err(|_| MailError::Endpoint)?.text;
+        let reference = &message.reference;
+        if !is_reference(reference) {
+            return Err(MailError::Reference);
+        }
+        let own;
+        let (body, hash) = match (&prepared.form, callbacks) {
+            (Form::Same { body, hash }, _) => (body, hash),
+            (Form::Own { text, html }, Some(callbacks)) => {
+                let html = EncodedPart::new("html", &html.write(reference, callbacks));
+                own = shared(Body::alternatives(text, &html));
+                (&own.0, &own.1)
+            }
+            (Form::Own { .. }, None) => unreachable!("links of their own are prepared with callbacks"),
+        };
+        let message_id = format!("{reference}@{}", self.sender.domain());
+        let mut headers = self.headers(prepared, &to, &message_id, body, now);
+        let place = headers.len() - 3;
+        headers.splice(place..place, self.ways_out(message)?);
+        let signatures: Vec<Header> = self.keys.iter().map(|key| key.sign(&headers, hash, now)).collect();
+        headers.splice(0..0, signatures);
+        Ok(Mail { to, message_id, bytes: write(&headers, &body.bytes) })
+    }
+
+    fn headers(
+        &self,
+        prepared: &Prepared,
+        to: &str,
+        message_id: &str,
+        body: &Body,
+        now: Millis,
+    ) -> Vec<Header> {
+        let sender = &self.sender;
+        let mut headers = Vec::with_capacity(14);
+        headers.push(("From", mailbox(sender.from_name.as_deref(), &sender.from_address, "From: ".len())));
+        headers.push(("To", to.to_owned()));
+        headers.extend(sender.reply_to.iter().map(|address| ("Reply-To", address.clone())));
+        headers.push(("Subject", prepared.subject.clone()));
+        headers.push(("Date", date(now)));
+        headers.push(("Message-ID", format!("<{message_id}>")));
+        headers.extend(sender.feedback_id.iter().map(|id| ("Feedback-ID", id.clone())));
+        headers.push(("MIME-Version", "1.0".to_owned()));
+        headers.push(("Content-Type", body.content_type.clone()));
+        headers.push(("Content-Transfer-Encoding", body.transfer_encoding.to_owned()));
+        headers
+    }
+
+    /// RFC 2369 and 8058. Each on one line: a relay that folded it would break its signature.
+    fn ways_out(&self, message: &Message) -> Result<Vec<Header>, MailError> {
+        let mut ways = Vec::new();
+        if let Some(url) = &message.unsubscribe {
+            let is_plain = url.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>,".contains(&byte));
+            let is_web = url.starts_with("https://") || url.starts_with("http://");
+            if !is_plain || !is_web || url.len() > HEADER_URL_BYTES_MAX {
+                return Err(MailError::Unsubscribe);
+            }
+            ways.push(format!("<{url}>"));
+        }
+        if let Some(mailbox) = &self.sender.unsubscribe_mailbox {
+            ways.push(format!("<mailto:{mailbox}?subject=unsubscribe%20{}>", message.reference));
+        }
+        let mut headers = Vec::new();
+        if !ways.is_empty() {
+            headers.push(("List-Unsubscribe", ways.join(", ")));
+        }
+        if message.unsubscribe.as_ref().is_some_and(|url| url.starts_with("https://")) {
+            headers.push(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".to_owned()));
+        }
+        Ok(headers)
+    }
+}
+
+fn shared(body: Body) -> (Body, String) {
+    let hash = body_hash(&body.bytes);
+    (body, hash)
+}
+
+fn same(body: Body) -> Form {
+    let (body, hash) = shared(body);
+    Form::Same { body, hash }
+}
+
+/// What may stand in a message id and in the local part of an address.
+fn is_reference(reference: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    (1..=REFERENCE_BYTES_MAX).contains(&reference.len()) && reference.bytes().all(is_plain)
+}

@@ -1,0 +1,35 @@
+//! What every way of sending mail shares: the mail itself, its signature, and how much a new sender may send.
+//!
+//! What must never happen: a text of a template or an address that becomes a header of its own; a link that leads through us
+//! to where no mail led; two mails of one delivery with different message ids.
+//!
+//! Reading order: what an operator sets (`settings`), what a template gives (`content`, read by `html`), what becomes of it
+//! (`text`, `links`, `encode`, `mime`), the signature (`dkim`), all of it together (`compose`); and the first days (`warm_up`).
+
+pub mod settings;
+
+pub mod content;
+
+mod html;
+
+pub mod text;
+
+pub mod links;
+
+pub mod encode;
+
+pub mod mime;
+
+pub mod dkim;
+
+pub mod compose;
+
+pub mod warm_up;
+
+pub(crate) mod fields;
+
+mod limits;
+
+pub use compose::{Composer, Mail};
+pub use fields::SettingsError;
+pub use settings::{Sender, SenderSecrets};
