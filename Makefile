@@ -15,12 +15,13 @@ SUDO ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check fmt-check clippy tidy contract bench bench-peers bench-instructions \
-	nightly deny tools browser-tools
+	nightly deny tools browser-tools interop interop-fast
 
 help:
 	@echo "make run      build and start the server on http://127.0.0.1:7070, data in ./fantail-data"
 	@echo "make test     everything that must hold before a change is taken (up to 25 minutes on 2 cores)"
 	@echo "make check    the quick part of it: format, lints, house rules, contract"
+	@echo "make interop  other people's clients and verifiers against ours (needs root or user namespaces)"
 	@echo "make bench    measure, beside the raw disk and the peers that are installed (make bench-peers)"
 	@echo "make bench-instructions  count instructions of the hot loops (needs valgrind)"
 	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(CRASH_ROUNDS) crashes"
@@ -34,6 +35,14 @@ run:
 # The cheap answers first. tidy and contract are tests of xtask and so part of the last line.
 test: fmt-check clippy browser-tools
 	$(CARGO) test --workspace --locked
+	$(MAKE) interop-fast
+
+# Installs pinned versions of them; interop/README.md says how it works and how to add one.
+interop:
+	CARGO=$(CARGO) node interop/run.mjs
+
+interop-fast:
+	CARGO=$(CARGO) node interop/run.mjs --fast
 
 check: fmt-check clippy tidy contract
 
