@@ -8,12 +8,23 @@ pub mod failover;
 
 pub mod mixed;
 
+pub mod alerts;
+pub mod dead_guard;
+pub mod fields;
+pub mod probe;
+
+mod collapse;
+mod push_content;
+mod retry_after;
+mod shorten;
+
 pub mod stub;
+
+pub mod fcm;
 
 pub mod webhook;
 
 pub mod email;
 pub mod smtp;
 
-pub mod probe;
 pub mod receipt;

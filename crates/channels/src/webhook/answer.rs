@@ -11,12 +11,11 @@
 //!
 //! `Retry-After` is followed on every "later", up to a day. No text of the receiver gets any further than here.
 
-use super::limits::RETRY_AFTER_MS_MAX;
+use crate::retry_after::retry_after_ms;
 use fantail_ports::channel::{Answer, Refusal, Scope};
 use fantail_rules::ids::Millis;
-use hyper::header::{HeaderMap, RETRY_AFTER};
-use hyper::{StatusCode, http};
-use std::time::UNIX_EPOCH;
+use hyper::StatusCode;
+use hyper::header::HeaderMap;
 
 /// `now` is the wall time: `Retry-After` may be a date.
 #[must_use]
@@ -46,22 +45,10 @@ fn scope(status: StatusCode) -> Scope {
     }
 }
 
-/// Seconds or a date; what is neither is as if it were absent.
-fn retry_after_ms(headers: &HeaderMap, now: Millis) -> Option<u64> {
-    let text = headers.get(RETRY_AFTER).map(http::HeaderValue::to_str)?.ok()?.trim();
-    let after_ms = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse::<u64>().map_or(u64::MAX, |seconds| seconds.saturating_mul(1_000))
-    } else {
-        let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
-        (date.as_secs() * 1_000).saturating_sub(now.0)
-    };
-    Some(after_ms.min(RETRY_AFTER_MS_MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::HeaderValue;
+    use hyper::header::{HeaderValue, RETRY_AFTER};
 
     const NOW: Millis = Millis(784_111_777_000); // Sun, 06 Nov 1994 08:49:37 GMT
 

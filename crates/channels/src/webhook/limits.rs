@@ -27,7 +27,5 @@ pub const ANSWER_HEADERS_MAX: usize = 100;
 pub const ADDRESSES_MAX: usize = 4;
 /// Lookups under way: each holds a thread, also after whoever asked has given up.
 pub const LOOKUPS_MAX: usize = 32;
-/// A receiver that asks for more does not want the message; the caller's own limits decide then.
-pub const RETRY_AFTER_MS_MAX: u64 = 24 * 3_600 * 1_000;
 /// How much of the text of an error is kept: it may quote a certificate.
 pub const MESSAGE_BYTES_MAX: usize = 200;

@@ -24,3 +24,10 @@ mod mail;
 mod relay;
 
 mod smtp;
+
+mod golden;
+
+mod service;
+
+mod fcm;
+mod fcm_desk;
