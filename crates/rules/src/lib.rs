@@ -3,7 +3,7 @@
 //!
 //! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
 //! decisions in the order an event meets them: `believed_time`, `admit`, `tier` (and `cost`),
-//! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `address`, `endpoint`, `suppression`);
+//! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `address`, `endpoint`, `suppression`), and what a text to them costs (`sms`);
 //! time as people have it (`zone`, `wall`, `schedule`), and what they say about being told (`category`, `preference`, and without
 //! logging in by a `link`), and who is chosen by it (`segment`); and
 //! those that a delivery meets on its way out: `gates` with `quiet`, `caps` and `throttle` (whether and when it may interrupt somebody),
@@ -34,6 +34,7 @@ pub mod channel_kind;
 pub mod endpoint;
 pub mod nameless;
 pub mod push_address;
+pub mod sms;
 pub mod suppression;
 
 pub mod visibility;

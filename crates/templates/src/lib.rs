@@ -32,7 +32,6 @@ mod editions;
 
 mod difference;
 mod preview;
-mod sms;
 
 pub use canonical::{Canonical, canonical};
 pub use compile::{Compiled, compile};
@@ -41,5 +40,4 @@ pub use editions::{Body, EDITIONS, EDITIONS_MAX, Edition, EditionKey, Editions, 
 pub use preview::preview;
 pub use render::{NotificationFacts, RenderAsk, RenderError, Rendered, TenantFacts, UserFacts};
 pub use schema::{VariableFault, Variables, VariablesError};
-pub use sms::{Segments, segments};
 pub use variant::variant_seed;

@@ -3,8 +3,8 @@
 
 use crate::limits::PUSH_PAYLOAD_BYTES_MAX;
 use crate::render::Rendered;
-use crate::sms::segments;
-use fantail_wire::template::{Channel, Preview};
+use fantail_rules::sms::{Encoding, segments};
+use fantail_wire::template::{Channel, Preview, SmsEncoding};
 use serde_json::Value;
 
 #[must_use]
@@ -25,7 +25,10 @@ pub fn preview(channel: Channel, rendered: &Rendered) -> Preview {
         Channel::Sms => {
             let counted = segments(field("body"));
             Preview::Sms {
-                encoding: counted.encoding,
+                encoding: match counted.encoding {
+                    Encoding::Gsm7 => SmsEncoding::Gsm7,
+                    Encoding::Ucs2 => SmsEncoding::Ucs2,
+                },
                 units: counted.units as u64,
                 segments: counted.segments as u64,
                 units_per_segment: counted.units_per_segment as u64,
