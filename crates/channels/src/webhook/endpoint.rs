@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! version 1 = 1 | fields: tag 1 | length 2 (big endian) | bytes
-//! tag 1: URL, once     tag 2: secret, 1 to 4     tag 3: header, `name:value`, 0 to 16
+//! tag 1: URL, once     tag 2: shared secret     tag 3: header, `name:value`, 0 to 16     tag 4: private key
+//! tag 5: previous secret = until 8 (seconds, big endian) | tag 2 or 4 | bytes, at most once
 //!
-//! {"url": …, "secret": "whsec_…"}     as producers register it
+//! {"url": …, "secret": "whsec_… or whsk_…", "previousSecret": …, "previousUntil": seconds}     as producers register it
 //! ```
+//! Secrets together are 1 to 4. The previous one signs as well until its time is over, so that a receiver can change.
 //!
 //! The numbers are frozen. What is read is checked as strictly as what is registered: a URL that a later version would
 //! refuse is refused although it is stored. What must never happen: an extra header that changes how the message is
@@ -23,12 +25,23 @@ const VERSION: u8 = 1;
 const URL: u8 = 1;
 const SECRET: u8 = 2;
 const HEADER: u8 = 3;
+const PRIVATE: u8 = 4;
+const PREVIOUS: u8 = 5;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     url: Url,
     secrets: Vec<Secret>,
+    previous: Option<Previous>,
     headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// A secret that was replaced and that some receivers still check with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Previous {
+    pub secret: Secret,
+    /// Seconds since 1970: from then on it signs nothing.
+    pub until_s: u64,
 }
 
 /// Every one is the mistake of whoever registered the endpoint, except `Unreadable`, which is ours.
@@ -40,6 +53,8 @@ pub enum EndpointError {
     Secret(#[from] SecretError),
     #[error("an endpoint has 1 to {SECRETS_MAX} secrets, not {count}")]
     SecretCount { count: usize },
+    #[error("a previous secret needs the time in seconds until which it signs")]
+    PreviousWithoutEnd,
     #[error("an endpoint has at most {HEADERS_MAX} extra headers")]
     TooManyHeaders,
     #[error("`{name}` is no header name, or longer than {HEADER_NAME_BYTES_MAX} bytes")]
@@ -67,7 +82,7 @@ impl Endpoint {
             return Err(EndpointError::TooManyHeaders);
         }
         let mut endpoint =
-            Self { url: Url::parse(url)?, secrets, headers: Vec::with_capacity(headers.len()) };
+            Self { url: Url::parse(url)?, secrets, previous: None, headers: Vec::with_capacity(headers.len()) };
         for (name, value) in headers {
             let header = extra_header(name, value)?;
             if endpoint.headers.iter().any(|(other, _)| *other == header.0) {
@@ -81,14 +96,28 @@ impl Endpoint {
         Ok(endpoint)
     }
 
+    /// The same, with a secret that still signs for a time.
+    pub fn with_previous(mut self, previous: Previous) -> Result<Self, EndpointError> {
+        let count = self.secrets.len() + 1;
+        if count > SECRETS_MAX {
+            return Err(EndpointError::SecretCount { count });
+        }
+        self.previous = Some(previous);
+        if self.encode().len() > ENDPOINT_BYTES_MAX {
+            return Err(EndpointError::TooLarge);
+        }
+        Ok(self)
+    }
+
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    #[must_use]
-    pub fn secrets(&self) -> &[Secret] {
-        &self.secrets
+    /// Those that sign at this time.
+    pub fn secrets_at(&self, now_s: u64) -> impl Iterator<Item = &Secret> {
+        let previous = self.previous.iter().filter(move |previous| now_s < previous.until_s);
+        self.secrets.iter().chain(previous.map(|previous| &previous.secret))
     }
 
     #[must_use]
@@ -101,7 +130,10 @@ impl Endpoint {
         let mut bytes = vec![VERSION];
         push(&mut bytes, URL, self.url.to_string().as_bytes());
         for secret in &self.secrets {
-            push(&mut bytes, SECRET, secret.bytes());
+            push(&mut bytes, tag(secret), secret.bytes());
+        }
+        if let Some(Previous { secret, until_s }) = &self.previous {
+            push(&mut bytes, PREVIOUS, &[&until_s.to_be_bytes(), &[tag(secret)][..], secret.bytes()].concat());
         }
         for (name, value) in &self.headers {
             push(&mut bytes, HEADER, &[name.as_str().as_bytes(), b":", value.as_bytes()].concat());
@@ -117,18 +149,23 @@ impl Endpoint {
             return Self::of_json(bytes);
         }
         let mut rest = bytes.strip_prefix(&[VERSION]).ok_or(EndpointError::Unreadable)?;
-        let (mut url, mut secrets, mut headers) = (None, Vec::new(), Vec::new());
+        let (mut url, mut secrets, mut headers, mut replaced) = (None, Vec::new(), Vec::new(), None);
         while !rest.is_empty() {
             let (tag, field, after) = take(rest).ok_or(EndpointError::Unreadable)?;
             match tag {
                 URL if url.is_none() => url = Some(text(field)?),
-                SECRET => secrets.push(Secret::from_bytes(field)?),
+                SECRET | PRIVATE => secrets.push(secret(tag, field)?),
+                PREVIOUS if replaced.is_none() => replaced = Some(previous(field)?),
                 HEADER => headers.push(text(field)?.split_once(':').ok_or(EndpointError::Unreadable)?),
                 _ => return Err(EndpointError::Unreadable),
             }
             rest = after;
         }
-        Self::new(url.ok_or(EndpointError::Unreadable)?, secrets, &headers)
+        let endpoint = Self::new(url.ok_or(EndpointError::Unreadable)?, secrets, &headers)?;
+        match replaced {
+            Some(previous) => endpoint.with_previous(previous),
+            None => Ok(endpoint),
+        }
     }
 
     fn of_json(bytes: &[u8]) -> Result<Self, EndpointError> {
@@ -136,8 +173,32 @@ impl Endpoint {
         let url = registered["url"].as_str().ok_or(EndpointError::Unreadable)?;
         let secrets: Result<Vec<Secret>, SecretError> =
             registered["secret"].as_str().into_iter().map(Secret::parse).collect();
-        Self::new(url, secrets?, &[])
+        let endpoint = Self::new(url, secrets?, &[])?;
+        let Some(previous) = registered["previousSecret"].as_str() else { return Ok(endpoint) };
+        let until_s = registered["previousUntil"].as_u64().ok_or(EndpointError::PreviousWithoutEnd)?;
+        endpoint.with_previous(Previous { secret: Secret::parse(previous)?, until_s })
     }
+}
+
+fn tag(secret: &Secret) -> u8 {
+    match secret {
+        Secret::Shared(_) => SECRET,
+        Secret::Private(_) => PRIVATE,
+    }
+}
+
+fn secret(tag: u8, bytes: &[u8]) -> Result<Secret, EndpointError> {
+    match tag {
+        SECRET => Ok(Secret::from_bytes(bytes)?),
+        PRIVATE => Ok(Secret::from_private(bytes)?),
+        _ => Err(EndpointError::Unreadable),
+    }
+}
+
+fn previous(field: &[u8]) -> Result<Previous, EndpointError> {
+    let (until, rest) = field.split_first_chunk().ok_or(EndpointError::Unreadable)?;
+    let (tag, bytes) = rest.split_first().ok_or(EndpointError::Unreadable)?;
+    Ok(Previous { secret: secret(*tag, bytes)?, until_s: u64::from_be_bytes(*until) })
 }
 
 fn push(bytes: &mut Vec<u8>, tag: u8, field: &[u8]) {
@@ -251,6 +312,46 @@ mod tests {
         ] {
             assert_eq!(Endpoint::decode(text.as_bytes()), Err(expected), "{text}");
         }
+    }
+
+    fn private(byte: u8) -> Secret {
+        Secret::from_private(&[byte; 32]).expect("a key")
+    }
+
+    // proves: WHK-01
+    #[test]
+    fn a_replaced_secret_signs_until_its_time_is_over() {
+        let (new, old) = (private(1), secret(2));
+        let text = format!(
+            r#"{{"url":"{HOOK}","secret":"{}","previousSecret":"{}","previousUntil":1000}}"#,
+            new.reveal(),
+            old.reveal()
+        );
+        let endpoint = Endpoint::decode(text.as_bytes()).expect("an endpoint");
+        for (now_s, expected) in [(0, vec![&new, &old]), (999, vec![&new, &old]), (1_000, vec![&new])] {
+            assert_eq!(endpoint.secrets_at(now_s).collect::<Vec<_>>(), expected, "{now_s}");
+        }
+        assert_eq!(Endpoint::decode(&endpoint.encode()), Ok(endpoint));
+        let endless = text.replace(r#","previousUntil":1000"#, "");
+        assert_eq!(Endpoint::decode(endless.as_bytes()), Err(EndpointError::PreviousWithoutEnd));
+        let full = Endpoint::new(HOOK, vec![secret(1); 4], &[]).expect("an endpoint");
+        let previous = Previous { secret: secret(2), until_s: 1 };
+        assert_eq!(full.with_previous(previous), Err(EndpointError::SecretCount { count: 5 }));
+    }
+
+    #[test]
+    fn private_keys_and_previous_secrets_have_their_bytes() {
+        let endpoint = Endpoint::new("https://a.b/c", vec![private(b'K')], &[]).expect("an endpoint");
+        let endpoint = endpoint.with_previous(Previous { secret: secret(b'S'), until_s: 258 }).expect("room");
+        let fixture = [
+            &b"\x01\x01\x00\x0dhttps://a.b/c\x04\x00\x20"[..],
+            &[b'K'; 32],
+            b"\x05\x00\x21\x00\x00\x00\x00\x00\x00\x01\x02\x02",
+            &[b'S'; 24],
+        ]
+        .concat();
+        assert_eq!(endpoint.encode(), fixture);
+        assert_eq!(Endpoint::decode(&fixture), Ok(endpoint));
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod client;
 mod limits;
 
 pub use client::{Ports, Webhook};
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointError, Previous};
 pub use resolve::{Resolve, SystemResolver};
 pub use settings::{Settings, SettingsError};
-pub use signature::{Secret, Untrusted, verify};
+pub use signature::{Public, Secret, Untrusted, verify, verify_public};

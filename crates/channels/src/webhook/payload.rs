@@ -41,7 +41,7 @@ pub fn request(
         return Err(PayloadError::BadReference);
     }
     let timestamp_s = now.0 / 1_000;
-    let signature = sign(endpoint.secrets(), reference, timestamp_s, content);
+    let signature = sign(endpoint.secrets_at(timestamp_s), reference, timestamp_s, content);
     let visible = |text: &str| HeaderValue::from_str(text).expect("it was made of visible ASCII characters");
 
     let mut request = Request::new(Full::new(Bytes::from_owner(Arc::clone(content))));
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(header("authorization"), "Bearer t");
         assert_eq!(header("accept"), "application/json");
         assert_eq!(header("content-type"), "application/json");
-        assert_eq!(verify(&endpoint().secrets()[0], request.headers(), b"{}", now), Ok(()));
+        assert_eq!(verify(endpoint().secrets_at(0).next().expect("a secret"), request.headers(), b"{}", now), Ok(()));
     }
 
     #[test]

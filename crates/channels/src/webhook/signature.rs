@@ -1,10 +1,13 @@
-//! Signatures of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, one for each secret, so that a receiver can
-//! change from one secret to the next without losing a message. `verify` is what a receiver does.
+//! Signatures of Standard Webhooks over `id.timestamp.body`: `v1` is HMAC-SHA256 under a secret that both sides have
+//! (`whsec_`), `v1a` is Ed25519 under a key that only the sender has (`whsk_`; receivers get the public one, `whpk_`). There is
+//! one for each secret, so that a receiver can change from one to the next without losing a message. `verify` is what a
+//! receiver does.
 //!
 //! What must never happen: a secret in a log, or a comparison whose time tells how much of a signature was right.
 
 use super::limits::SECRET_BYTES;
 use aws_lc_rs::hmac;
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fantail_rules::ids::Millis;
@@ -18,50 +21,136 @@ pub const SIGNATURE: &str = "webhook-signature";
 /// How far a receiver lets the timestamp be from its own clock.
 pub const TOLERANCE_MS: u64 = 5 * 60 * 1_000;
 
-const PREFIX: &str = "whsec_";
-const VERSION: &str = "v1,";
+const SHARED_PREFIX: &str = "whsec_";
+const PRIVATE_PREFIX: &str = "whsk_";
+const PUBLIC_PREFIX: &str = "whpk_";
+const SHARED_VERSION: &str = "v1,";
+const PRIVATE_VERSION: &str = "v1a,";
+/// Of a private key; the public one has as many.
+pub(super) const SEED_BYTES: usize = 32;
 
-/// A shared secret. Shows nothing of itself.
+/// What messages are signed with. Shows nothing of itself.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Vec<u8>);
+pub enum Secret {
+    /// Both sides have it.
+    Shared(Shared),
+    /// Only the sender has it.
+    Private(Private),
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct Shared(Vec<u8>);
+
+/// The seed of an Ed25519 key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Private([u8; SEED_BYTES]);
+
+/// What a receiver needs to check signatures of a [`Secret::Private`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Public([u8; SEED_BYTES]);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SecretError {
-    #[error("the secret does not begin with {PREFIX}")]
+    #[error("the secret does not begin with {SHARED_PREFIX} or {PRIVATE_PREFIX}")]
     NoPrefix,
     #[error("the secret is no base64")]
     NotBase64,
     #[error("the secret has {bytes} bytes, wanted are {} to {}", SECRET_BYTES.start(), SECRET_BYTES.end())]
     BadLength { bytes: usize },
+    #[error("the key is not the 32 bytes of an Ed25519 seed, with or without its public key behind it")]
+    BadKey,
 }
 
 impl Secret {
-    /// The form that receivers are given: `whsec_` and base64.
+    /// The form that people are given: a prefix and base64.
     pub fn parse(text: &str) -> Result<Self, SecretError> {
-        let encoded = text.strip_prefix(PREFIX).ok_or(SecretError::NoPrefix)?;
-        Self::from_bytes(&STANDARD.decode(encoded).map_err(|_| SecretError::NotBase64)?)
+        let decode = |encoded: &str| STANDARD.decode(encoded).map_err(|_| SecretError::NotBase64);
+        if let Some(encoded) = text.strip_prefix(SHARED_PREFIX) {
+            return Self::from_bytes(&decode(encoded)?);
+        }
+        let encoded = text.strip_prefix(PRIVATE_PREFIX).ok_or(SecretError::NoPrefix)?;
+        Self::from_private(&decode(encoded)?)
     }
 
+    /// One that both sides have.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SecretError> {
         if SECRET_BYTES.contains(&bytes.len()) {
-            Ok(Self(bytes.to_vec()))
+            Ok(Self::Shared(Shared(bytes.to_vec())))
         } else {
             Err(SecretError::BadLength { bytes: bytes.len() })
         }
     }
 
+    /// An Ed25519 seed, or seed and public key as many tools write them; then both must fit together.
+    pub fn from_private(bytes: &[u8]) -> Result<Self, SecretError> {
+        let (seed, public) = bytes.split_first_chunk().ok_or(SecretError::BadKey)?;
+        let private = Private(*seed);
+        if public.is_empty() || private.public().0 == public {
+            Ok(Self::Private(private))
+        } else {
+            Err(SecretError::BadKey)
+        }
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.0
+        match self {
+            Self::Shared(shared) => &shared.0,
+            Self::Private(private) => &private.0,
+        }
     }
 
     /// For showing it once to whoever registers an endpoint.
     #[must_use]
     pub fn reveal(&self) -> String {
-        format!("{PREFIX}{}", STANDARD.encode(&self.0))
+        match self {
+            Self::Shared(shared) => format!("{SHARED_PREFIX}{}", STANDARD.encode(&shared.0)),
+            Self::Private(private) => {
+                let both = [private.0, private.public().0];
+                format!("{PRIVATE_PREFIX}{}", STANDARD.encode(both.as_flattened()))
+            }
+        }
     }
 
+    /// What receivers check with; a shared secret has nothing that could be shown.
+    #[must_use]
+    pub fn public(&self) -> Option<Public> {
+        match self {
+            Self::Shared(_) => None,
+            Self::Private(private) => Some(private.public()),
+        }
+    }
+}
+
+impl Shared {
     fn key(&self) -> hmac::Key {
         hmac::Key::new(hmac::HMAC_SHA256, &self.0)
+    }
+}
+
+impl Private {
+    fn pair(&self) -> Ed25519KeyPair {
+        Ed25519KeyPair::from_seed_unchecked(&self.0).expect("any 32 bytes are a seed")
+    }
+
+    fn public(&self) -> Public {
+        let mut public = [0; SEED_BYTES];
+        public.copy_from_slice(self.pair().public_key().as_ref());
+        Public(public)
+    }
+}
+
+impl Public {
+    /// `whpk_` and base64.
+    pub fn parse(text: &str) -> Result<Self, SecretError> {
+        let encoded = text.strip_prefix(PUBLIC_PREFIX).ok_or(SecretError::NoPrefix)?;
+        let bytes = STANDARD.decode(encoded).map_err(|_| SecretError::NotBase64)?;
+        bytes.try_into().map(Self).map_err(|_| SecretError::BadKey)
+    }
+}
+
+impl fmt::Display for Public {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PUBLIC_PREFIX}{}", STANDARD.encode(self.0))
     }
 }
 
@@ -73,21 +162,29 @@ impl fmt::Debug for Secret {
 
 /// The value of the signature header: one signature per secret, in their order.
 #[must_use]
-pub fn sign(secrets: &[Secret], id: &str, timestamp_s: u64, body: &[u8]) -> String {
-    let timestamp = timestamp_s.to_string();
+pub fn sign<'a>(secrets: impl IntoIterator<Item = &'a Secret>, id: &str, timestamp_s: u64, body: &[u8]) -> String {
+    let signed = signed(id, &timestamp_s.to_string(), body);
     let mut value = String::new();
     for secret in secrets {
         if !value.is_empty() {
             value.push(' ');
         }
-        let mut context = hmac::Context::with_key(&secret.key());
-        for part in [id.as_bytes(), b".", timestamp.as_bytes(), b".", body] {
-            context.update(part);
+        match secret {
+            Secret::Shared(shared) => {
+                value.push_str(SHARED_VERSION);
+                value.push_str(&STANDARD.encode(hmac::sign(&shared.key(), &signed)));
+            }
+            Secret::Private(private) => {
+                value.push_str(PRIVATE_VERSION);
+                value.push_str(&STANDARD.encode(private.pair().sign(&signed)));
+            }
         }
-        value.push_str(VERSION);
-        value.push_str(&STANDARD.encode(context.sign()));
     }
     value
+}
+
+fn signed(id: &str, timestamp: &str, body: &[u8]) -> Vec<u8> {
+    [id.as_bytes(), b".", timestamp.as_bytes(), b".", body].concat()
 }
 
 /// Why a receiver must not believe a message.
@@ -105,9 +202,32 @@ pub enum Untrusted {
     NoMatch,
 }
 
-/// Whether a message comes from whoever shares the secret, unchanged and just now. Signatures of versions that are not
+/// Whether a message comes from whoever has the secret, unchanged and just now. Signatures of versions that are not
 /// known are passed over.
 pub fn verify(secret: &Secret, headers: &HeaderMap, body: &[u8], now: Millis) -> Result<(), Untrusted> {
+    match secret {
+        Secret::Shared(shared) => {
+            let key = shared.key();
+            let fits = |signed: &[u8], tag: &[u8]| hmac::verify(&key, signed, tag).is_ok();
+            check(headers, body, now, SHARED_VERSION, fits)
+        }
+        Secret::Private(private) => verify_public(private.public(), headers, body, now),
+    }
+}
+
+/// The same for a receiver who has the public key only.
+pub fn verify_public(key: Public, headers: &HeaderMap, body: &[u8], now: Millis) -> Result<(), Untrusted> {
+    let key = UnparsedPublicKey::new(&ED25519, key.0);
+    check(headers, body, now, PRIVATE_VERSION, |signed, signature| key.verify(signed, signature).is_ok())
+}
+
+fn check(
+    headers: &HeaderMap,
+    body: &[u8],
+    now: Millis,
+    version: &str,
+    fits: impl Fn(&[u8], &[u8]) -> bool,
+) -> Result<(), Untrusted> {
     let text =
         |name| headers.get(name).and_then(|value| value.to_str().ok()).ok_or(Untrusted::NoHeader { name });
     let (id, timestamp, signatures) = (text(ID)?, text(TIMESTAMP)?, text(SIGNATURE)?);
@@ -119,11 +239,10 @@ pub fn verify(secret: &Secret, headers: &HeaderMap, body: &[u8], now: Millis) ->
     if sent > now.0.saturating_add(TOLERANCE_MS) {
         return Err(Untrusted::TooNew);
     }
-    let signed = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body].concat();
-    let key = secret.key();
+    let signed = signed(id, timestamp, body);
     let fits = |signature: &str| {
-        let tag = signature.strip_prefix(VERSION).and_then(|encoded| STANDARD.decode(encoded).ok());
-        tag.is_some_and(|tag| hmac::verify(&key, &signed, &tag).is_ok())
+        let bytes = signature.strip_prefix(version).and_then(|encoded| STANDARD.decode(encoded).ok());
+        bytes.is_some_and(|bytes| fits(&signed, &bytes))
     };
     if signatures.split(' ').any(fits) { Ok(()) } else { Err(Untrusted::NoMatch) }
 }
@@ -158,14 +277,14 @@ mod tests {
 
     #[test]
     fn the_vector_of_the_specification_is_met() {
-        assert_eq!(sign(&[secret()], MESSAGE, SENT_S, BODY), EXPECTED);
+        assert_eq!(sign([&secret()], MESSAGE, SENT_S, BODY), EXPECTED);
         check(&headers(EXPECTED), BODY, SENT_S, Ok(()));
     }
 
     #[test]
     fn either_secret_verifies_while_they_are_changed() {
         let new = Secret::from_bytes(&[7; 32]).expect("a secret");
-        let value = sign(&[new.clone(), secret()], MESSAGE, SENT_S, BODY);
+        let value = sign([&new, &secret()], MESSAGE, SENT_S, BODY);
         assert_eq!(value.split(' ').count(), 2);
         assert!(value.ends_with(EXPECTED));
         let now = Millis(SENT_S * 1_000);
@@ -218,9 +337,49 @@ mod tests {
             ("whsec_!", SecretError::NotBase64),
             ("whsec_AAAA", SecretError::BadLength { bytes: 3 }),
             ("whsec_", SecretError::BadLength { bytes: 0 }),
+            ("whsk_AAAA", SecretError::BadKey),
+            ("whsk_!", SecretError::NotBase64),
         ] {
             assert_eq!(Secret::parse(text), Err(expected), "{text}");
         }
         assert_eq!(Secret::from_bytes(&[0; 65]), Err(SecretError::BadLength { bytes: 65 }));
+    }
+    // Made with another program (Python's cryptography): the seed is the bytes 0 to 31.
+    const PRIVATE: &str = "whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8DoQe/884Qvh1w3RjnS8CZZ+TWMJulDV8d3IZkElUxuA==";
+    const PUBLIC: &str = "whpk_A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=";
+    const EXPECTED_PRIVATE: &str = "v1a,yoUrgEkc12aGqm0n4Sydmdz55xJfTz4AsAgieHFjmkR7LJtqVCZOQYzvvHjI5kAey+r4iaBGxTFRrl2iBQxtDQ==";
+
+    // proves: WHK-01
+    #[test]
+    fn private_keys_sign_and_public_ones_verify() {
+        let private = Secret::parse(PRIVATE).expect("a key");
+        let public = Public::parse(PUBLIC).expect("a key");
+        assert_eq!((private.reveal().as_str(), private.public()), (PRIVATE, Some(public)));
+        assert_eq!(public.to_string(), PUBLIC);
+        let seed: Vec<u8> = (0..32).collect();
+        assert_eq!(Secret::from_private(&seed), Ok(private.clone()), "a seed alone is enough");
+        assert_eq!(Secret::from_private(&[seed, vec![7; 32]].concat()), Err(SecretError::BadKey));
+        let value = sign([&private], MESSAGE, SENT_S, BODY);
+        assert_eq!(value, EXPECTED_PRIVATE);
+        let now = Millis(SENT_S * 1_000);
+        assert_eq!(verify(&private, &headers(&value), BODY, now), Ok(()));
+        assert_eq!(verify_public(public, &headers(&value), BODY, now), Ok(()));
+        assert_eq!(verify_public(public, &headers(&value), b"{}", now), Err(Untrusted::NoMatch));
+        assert_eq!(verify(&secret(), &headers(&value), BODY, now), Err(Untrusted::NoMatch));
+    }
+
+    // proves: WHK-01
+    #[test]
+    fn both_kinds_go_together() {
+        let private = Secret::parse(PRIVATE).expect("a key");
+        let value = sign([&secret(), &private], MESSAGE, SENT_S, BODY);
+        assert_eq!(value, format!("{EXPECTED} {EXPECTED_PRIVATE}"));
+        let now = Millis(SENT_S * 1_000);
+        for secret in [secret(), private] {
+            assert_eq!(verify(&secret, &headers(&value), BODY, now), Ok(()));
+        }
+        // A tag of one kind under the name of the other is nothing.
+        let swapped = value.replace("v1,", "v1x,").replace("v1a,", "v1,").replace("v1x,", "v1a,");
+        assert_eq!(verify(&secret(), &headers(&swapped), BODY, now), Err(Untrusted::NoMatch));
     }
 }
