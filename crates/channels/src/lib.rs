@@ -22,6 +22,8 @@ pub mod stub;
 
 pub mod fcm;
 
+pub mod twilio;
+
 pub mod webhook;
 
 pub mod email;

@@ -6,7 +6,7 @@
 /// One step of the way, in the order in which they are taken. Whatever comes behind one that failed was not tried.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hop {
-    /// `settings`, `connect`, `tls`, `credential`, `answer`.
+    /// `settings`, `connect`, `credential`, `answer`.
     pub name: &'static str,
     pub ok: bool,
     /// For people.

@@ -13,6 +13,8 @@ mod stub;
 
 mod house;
 
+mod twilio;
+
 mod webhook;
 
 mod tls;
