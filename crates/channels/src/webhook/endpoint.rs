@@ -81,8 +81,12 @@ impl Endpoint {
         if headers.len() > HEADERS_MAX {
             return Err(EndpointError::TooManyHeaders);
         }
-        let mut endpoint =
-            Self { url: Url::parse(url)?, secrets, previous: None, headers: Vec::with_capacity(headers.len()) };
+        let mut endpoint = Self {
+            url: Url::parse(url)?,
+            secrets,
+            previous: None,
+            headers: Vec::with_capacity(headers.len()),
+        };
         for (name, value) in headers {
             let header = extra_header(name, value)?;
             if endpoint.headers.iter().any(|(other, _)| *other == header.0) {
@@ -133,7 +137,11 @@ impl Endpoint {
             push(&mut bytes, tag(secret), secret.bytes());
         }
         if let Some(Previous { secret, until_s }) = &self.previous {
-            push(&mut bytes, PREVIOUS, &[&until_s.to_be_bytes(), &[tag(secret)][..], secret.bytes()].concat());
+            push(
+                &mut bytes,
+                PREVIOUS,
+                &[&until_s.to_be_bytes(), &[tag(secret)][..], secret.bytes()].concat(),
+            );
         }
         for (name, value) in &self.headers {
             push(&mut bytes, HEADER, &[name.as_str().as_bytes(), b":", value.as_bytes()].concat());

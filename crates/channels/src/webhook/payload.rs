@@ -90,7 +90,10 @@ mod tests {
         assert_eq!(header("authorization"), "Bearer t");
         assert_eq!(header("accept"), "application/json");
         assert_eq!(header("content-type"), "application/json");
-        assert_eq!(verify(endpoint().secrets_at(0).next().expect("a secret"), request.headers(), b"{}", now), Ok(()));
+        assert_eq!(
+            verify(endpoint().secrets_at(0).next().expect("a secret"), request.headers(), b"{}", now),
+            Ok(())
+        );
     }
 
     #[test]

@@ -162,7 +162,12 @@ impl fmt::Debug for Secret {
 
 /// The value of the signature header: one signature per secret, in their order.
 #[must_use]
-pub fn sign<'a>(secrets: impl IntoIterator<Item = &'a Secret>, id: &str, timestamp_s: u64, body: &[u8]) -> String {
+pub fn sign<'a>(
+    secrets: impl IntoIterator<Item = &'a Secret>,
+    id: &str,
+    timestamp_s: u64,
+    body: &[u8],
+) -> String {
     let signed = signed(id, &timestamp_s.to_string(), body);
     let mut value = String::new();
     for secret in secrets {
@@ -345,9 +350,11 @@ mod tests {
         assert_eq!(Secret::from_bytes(&[0; 65]), Err(SecretError::BadLength { bytes: 65 }));
     }
     // Made with another program (Python's cryptography): the seed is the bytes 0 to 31.
-    const PRIVATE: &str = "whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8DoQe/884Qvh1w3RjnS8CZZ+TWMJulDV8d3IZkElUxuA==";
+    const PRIVATE: &str =
+        "whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8DoQe/884Qvh1w3RjnS8CZZ+TWMJulDV8d3IZkElUxuA==";
     const PUBLIC: &str = "whpk_A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=";
-    const EXPECTED_PRIVATE: &str = "v1a,yoUrgEkc12aGqm0n4Sydmdz55xJfTz4AsAgieHFjmkR7LJtqVCZOQYzvvHjI5kAey+r4iaBGxTFRrl2iBQxtDQ==";
+    const EXPECTED_PRIVATE: &str =
+        "v1a,yoUrgEkc12aGqm0n4Sydmdz55xJfTz4AsAgieHFjmkR7LJtqVCZOQYzvvHjI5kAey+r4iaBGxTFRrl2iBQxtDQ==";
 
     // proves: WHK-01
     #[test]
