@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 
 const SID: &str = "AC00000000000000000000000000000001";
@@ -30,10 +30,11 @@ impl Fake {
         let address = listener.local_addr().expect("an address");
         let fake = Arc::new(Self { address, script: Mutex::default(), seen: watch::Sender::new(Vec::new()) });
         let serving = fake.clone();
-        tokio::spawn(async move {
+        let handle = Handle::current();
+        Handle::current().spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let fake = serving.clone();
-                tokio::spawn(async move { fake.serve(stream).await });
+                handle.spawn(async move { fake.serve(stream).await });
             }
         });
         fake
