@@ -206,6 +206,15 @@ mod tests {
         }
 
         #[test]
+        fn segments_hold_the_text(text in ".{0,400}") {
+            let counted = segments(&text);
+            prop_assert!(counted.units <= counted.segments * counted.units_per_segment);
+            // At most one unit of each segment but the last is left free.
+            let least = (counted.segments - 1) * (counted.units_per_segment - 1);
+            prop_assert!(counted.segments == 1 || counted.units > least);
+        }
+
+        #[test]
         fn any_text_has_segments_and_more_text_never_has_fewer(text: String, more: String) {
             let both = format!("{text}{more}");
             prop_assert!(segments(&both).segments >= segments(&text).segments);

@@ -1,7 +1,7 @@
 //! For any variables, rendering returns, and what it returns is JSON.
 
 use super::*;
-use fantail_templates::{diff, segments};
+use fantail_templates::diff;
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
@@ -67,14 +67,6 @@ proptest! {
                 }
             }
         }
-    }
-
-    #[test]
-    fn segments_hold_the_text(text in ".{0,400}") {
-        let counted = segments(&text);
-        prop_assert!(counted.units <= counted.segments * counted.units_per_segment);
-        // At most one unit of each segment but the last is left free.
-        prop_assert!(counted.segments == 1 || counted.units > (counted.segments - 1) * (counted.units_per_segment - 1));
     }
 
     #[test]
