@@ -30,6 +30,10 @@ async function send(token) {
   return result;
 }
 
+// Node opens a hundred streams before it has seen the settings.
+const cold = await send(Array.from({ length: 300 }, (_, no) => device(`ac${String(no).padStart(4, "0")}`)));
+check("a burst over a cold connection is taken", [cold.sent.length, cold.failed.length], [300, 0]);
+
 const good = await send(device("aa01"));
 check("a push is taken", [good.sent.length, good.failed.length], [1, 0]);
 

@@ -20,6 +20,8 @@ pub struct Connection {
     streams_proven: u32,
     order: Mutex<Option<Order>>,
     ordered: Notify,
+    /// Whom it called last.
+    emulator: Mutex<Option<&'static str>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,6 +47,7 @@ impl Connection {
             streams_proven,
             order: Mutex::new(None),
             ordered: Notify::new(),
+            emulator: Mutex::new(None),
         }
     }
 
@@ -108,6 +111,10 @@ impl Connections {
 
     /// A connection that serves several emulators belongs to the one it last called.
     pub fn belongs(&self, emulator: &'static str, connection: &Arc<Connection>) {
+        let before = connection.emulator.lock().unwrap_or_else(PoisonError::into_inner).replace(emulator);
+        if before == Some(emulator) {
+            return;
+        }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(connection.number, (emulator, Arc::downgrade(connection)));
     }

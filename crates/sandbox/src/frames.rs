@@ -11,6 +11,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -18,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const HEAD: usize = 9;
 const PREFACE: usize = 24;
 const READ_BYTES: usize = 16 << 10;
+const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
 const ACK: u8 = 1;
@@ -30,16 +32,24 @@ pub enum Injection {
     GoAway { last_stream: u32, reason: Bytes },
 }
 
-/// What is to be written at the next gap.
+/// What is to be written at the next gap, and what was seen.
 #[derive(Debug, Default)]
 pub struct Frames {
     waiting: Mutex<VecDeque<Injection>>,
+    /// The highest stream that the client opened before it knew our settings.
+    early: AtomicU32,
 }
 
 impl Frames {
     /// Leaves with the next write or flush of the server.
     pub fn inject(&self, injection: Injection) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(injection);
+    }
+
+    /// Whether a client could not know yet, when it opened the stream, how many it may have.
+    #[must_use]
+    pub fn is_early(&self, stream: u32) -> bool {
+        stream <= self.early.load(Ordering::SeqCst)
     }
 
     fn next(&self) -> Option<Injection> {
@@ -66,6 +76,8 @@ pub struct Layer<S> {
     preface_left: usize,
     /// Whose SETTINGS wait for their acknowledgement, oldest first: `true` for ours.
     unacknowledged: VecDeque<bool>,
+    /// The client knows the first settings.
+    is_acknowledged: bool,
     /// Read, but not looked at: at last a part of a frame's head, kept until it is whole.
     held: BytesMut,
     /// For the server to read.
@@ -85,10 +97,24 @@ impl<S> Layer<S> {
             incoming: Scanner::default(),
             preface_left: PREFACE,
             unacknowledged: VecDeque::new(),
+            is_acknowledged: false,
             held: BytesMut::new(),
             passed: BytesMut::new(),
             space: vec![0; READ_BYTES].into_boxed_slice(),
         }
+    }
+}
+
+/// What a frame begins with.
+struct Head {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+}
+
+impl Head {
+    fn is_acknowledgement(&self) -> bool {
+        self.kind == SETTINGS && self.flags & ACK != 0
     }
 }
 
@@ -105,8 +131,8 @@ impl Scanner {
         self.have == 0 && self.left == 0
     }
 
-    /// Passes the bytes, and tells type and flags of every frame whose head became whole.
-    fn pass(&mut self, mut bytes: &[u8], mut seen: impl FnMut(u8, u8)) {
+    /// Passes the bytes, and tells of every frame whose head became whole.
+    fn pass(&mut self, mut bytes: &[u8], mut seen: impl FnMut(&Head)) {
         while !bytes.is_empty() {
             let taken = self.step(bytes, &mut seen);
             bytes = &bytes[taken..];
@@ -114,7 +140,7 @@ impl Scanner {
     }
 
     /// Takes up to the end of the head or of the frame.
-    fn step(&mut self, bytes: &[u8], seen: &mut impl FnMut(u8, u8)) -> usize {
+    fn step(&mut self, bytes: &[u8], seen: &mut impl FnMut(&Head)) -> usize {
         if self.left > 0 {
             let taken = self.left.min(bytes.len());
             self.left -= taken;
@@ -126,7 +152,8 @@ impl Scanner {
         if self.have == HEAD {
             self.have = 0;
             self.left = length(&self.head);
-            seen(self.head[3], self.head[4]);
+            let [.., kind, flags, a, b, c, d] = self.head;
+            seen(&Head { kind, flags, stream: u32::from_be_bytes([a, b, c, d]) });
         }
         taken
     }
@@ -214,8 +241,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Layer<S> {
         let allowed = if this.frames.any() { this.out.to_gap(bytes) } else { bytes.len() };
         let written = ready!(Pin::new(&mut this.inner).poll_write(cx, &bytes[..allowed]))?;
         let unacknowledged = &mut this.unacknowledged;
-        this.out.pass(&bytes[..written], |kind, flags| {
-            if kind == SETTINGS && flags & ACK == 0 {
+        this.out.pass(&bytes[..written], |head| {
+            if head.kind == SETTINGS && !head.is_acknowledgement() {
                 unacknowledged.push_back(false);
             }
         });
@@ -260,10 +287,15 @@ impl<S> Layer<S> {
         self.preface_left -= preface;
         self.passed.extend_from_slice(&self.held.split_to(preface));
         while self.incoming.left > 0 && !self.held.is_empty() || self.held.len() >= HEAD {
-            let mut is_acknowledgement = false;
-            let taken = self.incoming.step(&self.held, &mut |kind, flags| {
-                is_acknowledgement = kind == SETTINGS && flags & ACK != 0;
+            let (mut is_acknowledgement, mut opened) = (false, None);
+            let taken = self.incoming.step(&self.held, &mut |head| {
+                is_acknowledgement = head.is_acknowledgement();
+                opened = (head.kind == HEADERS).then_some(head.stream);
             });
+            if let Some(stream) = opened.filter(|_| !self.is_acknowledged) {
+                self.frames.early.store(stream, Ordering::SeqCst);
+            }
+            self.is_acknowledged |= is_acknowledgement;
             let part = self.held.split_to(taken);
             if !(is_acknowledgement && self.unacknowledged.pop_front() == Some(true)) {
                 self.passed.extend_from_slice(&part);
@@ -309,7 +341,7 @@ mod tests {
                 client.read_to_end(&mut read).await.expect("read");
                 let mut kinds = Vec::new();
                 let mut scanner = Scanner::default();
-                scanner.pass(&read, |kind, _| kinds.push(kind));
+                scanner.pass(&read, |head| kinds.push(head.kind));
                 assert!(scanner.is_between(), "chunks of {chunk}: whole frames only");
                 assert_eq!(kinds.iter().filter(|kind| **kind == 0).count(), 3);
                 assert_eq!(kinds.iter().filter(|kind| **kind == SETTINGS).count(), 2);
@@ -331,10 +363,11 @@ mod tests {
                 layer.write_all(&frame(SETTINGS, &[])).await.expect("written");
                 frames.inject(Injection::Streams(5));
                 layer.flush().await.expect("flushed");
-                let sent =
-                    [&[b'P'; PREFACE][..], &acknowledgement, &data(1, 3), &acknowledgement, &data(2, 4)];
-                let expected = [&[b'P'; PREFACE][..], &acknowledgement, &data(1, 3), &data(2, 4)].concat();
-                let sent = sent.concat();
+                let opened = |stream: u8| [0, 0, 0, HEADERS, 4, 0, 0, 0, stream];
+                let before = [&[b'P'; PREFACE][..], &opened(3), &acknowledgement, &data(1, 3)].concat();
+                let after = [&data(2, 4)[..], &opened(5)].concat();
+                let sent = [&before[..], &acknowledgement, &after].concat();
+                let expected = [before, after].concat();
                 let send = async {
                     for part in sent.chunks(chunk) {
                         client.write_all(part).await.expect("sent");
@@ -346,6 +379,7 @@ mod tests {
                 let (read, ()) = tokio::join!(layer.read_to_end(&mut seen), send);
                 read.expect("read");
                 assert_eq!(seen, expected, "chunks of {chunk}");
+                assert!(frames.is_early(3) && !frames.is_early(5), "chunks of {chunk}");
             });
         }
     }

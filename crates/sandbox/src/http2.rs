@@ -3,8 +3,8 @@
 //! Comes from: the listener, after TLS. Does: takes streams up to the announced number, answers each in a task of its own,
 //! and goes away when it is told to. Goes to: `world` for every call.
 //!
-//! A client that opens more streams than it may gets REFUSED_STREAM. After a GOAWAY newer streams are left without a word,
-//! as the protocol has it: the client knows from the last stream id that they were not taken.
+//! A client that opens more streams than it may gets REFUSED_STREAM, but for those it opened before it could know. After a
+//! GOAWAY newer streams are left without a word, as the protocol has it: the last stream id says that they were not taken.
 
 use crate::connection::{Connection, Order};
 use crate::emulator::{Answer, Call, Reply, Streams};
@@ -99,7 +99,10 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
 
 impl Streamer {
     fn begin(&self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
-        let allowed = if self.connection.is_proven() { self.streams.proven } else { self.streams.first };
+        // A client may open what it likes until it knows the settings.
+        let is_early = self.connection.frames.is_early(respond.stream_id().as_u32());
+        let may_have_many = is_early || self.connection.is_proven();
+        let allowed = if may_have_many { self.streams.proven } else { self.streams.first };
         if self.flow.open.fetch_add(1, Ordering::SeqCst) >= allowed {
             self.flow.open.fetch_sub(1, Ordering::SeqCst);
             return respond.send_reset(Reason::REFUSED_STREAM);

@@ -2,6 +2,7 @@
 
 use crate::ids::is_uuid;
 use hyper::http::HeaderMap;
+use serde_json::value::RawValue;
 
 const PAYLOAD_BYTES_MAX: usize = 4_096;
 const PAYLOAD_BYTES_MAX_VOIP: usize = 5_120;
@@ -95,7 +96,7 @@ pub fn payload(headers: &HeaderMap, body: &[u8]) -> Result<(), &'static str> {
     if body.len() > most {
         return Err("PayloadTooLarge");
     }
-    let is_object = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body).is_ok();
+    let is_object = serde_json::from_slice::<&RawValue>(body).is_ok_and(|raw| raw.get().starts_with('{'));
     if is_object { Ok(()) } else { Err("InvalidPayload") }
 }
 

@@ -3,6 +3,7 @@
 mod apns;
 mod client;
 mod control;
+mod faults;
 mod fcm;
 mod listen;
 mod webpush;
