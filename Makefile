@@ -10,6 +10,7 @@ SIM_SEEDS ?= 5000
 CRASH_ROUNDS ?= 500
 DELIVERY_CRASH_ROUNDS ?= 50
 HISTORIES ?= 1000
+APNS_PUSHES ?= 100000
 ARGS ?=
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
@@ -73,6 +74,7 @@ bench-instructions:
 nightly: test
 	$(CARGO) run --locked --release -p fantail-sim -- --seeds $(SIM_SEEDS)
 	FANTAIL_HISTORIES=$(HISTORIES) $(CARGO) test --locked -p fantail-local --test it store
+	FANTAIL_APNS_PUSHES=$(APNS_PUSHES) $(CARGO) test --locked -p fantail-channels --test it apns
 	FANTAIL_CRASH_ROUNDS=$(CRASH_ROUNDS) FANTAIL_DELIVERY_CRASH_ROUNDS=$(DELIVERY_CRASH_ROUNDS) \
 		$(CARGO) test --locked -p fantail-server --test it crash -- --nocapture
 

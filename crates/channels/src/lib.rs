@@ -20,6 +20,8 @@ mod shorten;
 
 pub mod stub;
 
+pub mod apns;
+
 pub mod fcm;
 
 pub mod twilio;

@@ -17,8 +17,23 @@ pub struct PushContent {
     /// Android: in which of the app's channels it shows, and the intent of a click.
     pub channel_id: Option<String>,
     pub click_action: Option<String>,
+    pub apple: Apple,
     pub actions: Vec<Action>,
     pub data: Map<String, Value>,
+}
+
+/// What only Apple's devices know.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Apple {
+    pub subtitle: Option<String>,
+    pub sound: Option<String>,
+    pub badge: Option<u32>,
+    /// One that the app has registered buttons for.
+    pub category: Option<String>,
+    /// Notifications of one thread are shown together.
+    pub thread: Option<String>,
+    /// A device that is not reached at once never gets it.
+    pub is_now_or_never: bool,
 }
 
 /// A button.
@@ -51,6 +66,14 @@ impl PushContent {
         let (title, body) = (text(&["title"]), text(&["body"]));
         let (image, icon, url) = (text(&["imageUrl", "image"]), text(&["iconUrl", "icon"]), text(&["url"]));
         let (channel_id, click_action) = (text(&["channelId"]), text(&["clickAction"]));
+        let apple = Apple {
+            subtitle: text(&["subtitle"]),
+            sound: text(&["sound"]),
+            category: text(&["category"]),
+            thread: text(&["threadId"]),
+            badge: fields.get("badge").and_then(Value::as_u64).and_then(|badge| u32::try_from(badge).ok()),
+            is_now_or_never: fields.get("store") == Some(&Value::Bool(false)),
+        };
         let actions = read_actions(fields.remove("actions"))?;
         let data = match fields.remove("data") {
             Some(Value::Object(data)) => data,
@@ -59,7 +82,7 @@ impl PushContent {
         if title.is_none() && body.is_none() && data.is_empty() {
             return Err(ContentError::Empty);
         }
-        Ok(Self { title, body, image, icon, url, channel_id, click_action, actions, data })
+        Ok(Self { title, body, image, icon, url, channel_id, click_action, apple, actions, data })
     }
 
     /// Carries data alone: an app is woken, and nobody is shown anything.

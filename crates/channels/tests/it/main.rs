@@ -33,3 +33,7 @@ mod service;
 
 mod fcm;
 mod fcm_desk;
+
+mod real_time;
+
+mod apns;

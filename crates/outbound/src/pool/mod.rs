@@ -143,8 +143,12 @@ impl Pool {
         let mut tries = 0;
         loop {
             tries += 1;
+            let is_late = || self.shared.now() > timing.start_by;
+            if is_late() {
+                return Err(too_late());
+            }
             let lease = self.shared.lease(timing.start_by).await?;
-            if self.shared.now() > timing.start_by {
+            if is_late() {
                 return Err(too_late());
             }
             match lease.exchange(make(), timing.answer_within_ms).await {

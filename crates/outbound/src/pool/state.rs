@@ -61,6 +61,8 @@ pub struct State {
     busy_since: Option<Millis>,
     failures: u32,
     rest_until: Option<Millis>,
+    /// Why nobody could be connected to.
+    last_error: String,
 }
 
 impl State {
@@ -78,6 +80,7 @@ impl State {
             busy_since: None,
             failures: 0,
             rest_until: None,
+            last_error: String::new(),
         }
     }
 
@@ -111,8 +114,8 @@ impl State {
 
     /// Somebody waits, unless nothing is there and nothing may be opened yet.
     pub fn wait(&mut self, now: Millis) -> Result<oneshot::Receiver<Result<Lease, Failure>>, Failure> {
-        if let Some(after_ms) = self.resting_ms(now) {
-            return Err(unsent(Proof::Resting { after_ms }, "no connection could be made a moment ago"));
+        if self.resting_ms(now).is_some() {
+            return Err(self.resting());
         }
         if self.waiting.len() >= self.limits.waiting_max {
             self.waiting.retain(|waiting| !waiting.0.is_closed());
@@ -175,6 +178,7 @@ impl State {
     /// No connection was made. Those who wait hear of it, unless another connection serves them.
     pub fn not_connected(&mut self, now: Millis, message: &str) {
         self.failed(now);
+        self.last_error = message.to_owned();
         if self.is_alone() {
             self.dismiss(&unsent(Proof::NoConnection, message));
         }
@@ -236,8 +240,8 @@ impl State {
 
     /// Only if nobody can be served, now or soon: those who wait go.
     pub fn dismiss_if_resting(&mut self, now: Millis) {
-        if let Some(after_ms) = self.resting_ms(now) {
-            self.dismiss(&unsent(Proof::Resting { after_ms }, "no connection lasts at the moment"));
+        if self.resting_ms(now).is_some() {
+            self.dismiss(&self.resting());
         }
     }
 
@@ -255,12 +259,18 @@ impl State {
     fn connection_works(&mut self) {
         self.failures = 0;
         self.rest_until = None;
+        self.last_error.clear();
     }
 
     fn failed(&mut self, now: Millis) {
         let rest_ms = BACKOFF_MS_MIN << self.failures.min(16);
         self.failures += 1;
         self.rest_until = Some(now.plus(rest_ms.min(BACKOFF_MS_MAX)));
+    }
+
+    fn resting(&self) -> Failure {
+        let last = if self.last_error.is_empty() { "no connection lasts" } else { &self.last_error };
+        unsent(Proof::NoConnection, &format!("tried a moment ago: {last}"))
     }
 
     fn resting_ms(&self, now: Millis) -> Option<u64> {
