@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 /// How long a connection that went away waits for the client to close it.
@@ -68,9 +69,13 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
     streamer: Streamer,
 ) {
     let (mut highest, mut going, mut left) = (0, false, Vec::new());
+    let mut done_at: Option<Instant> = None;
     let flow = Arc::clone(&streamer.flow);
     loop {
-        let is_done = going && flow.open.load(Ordering::SeqCst) == 0;
+        if going && flow.open.load(Ordering::SeqCst) == 0 {
+            done_at.get_or_insert_with(Instant::now);
+        }
+        let linger = sleep_until(done_at.unwrap_or_else(Instant::now) + LINGER);
         tokio::select! {
             biased;
             accepted = http2.accept() => match accepted {
@@ -92,7 +97,7 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
                 Order::GoAway(_) => {}
             },
             () = flow.ended.notified(), if going => {}
-            () = tokio::time::sleep(LINGER), if is_done => return,
+            () = linger, if done_at.is_some() => return,
         }
     }
 }

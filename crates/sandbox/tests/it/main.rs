@@ -7,3 +7,4 @@ mod faults;
 mod fcm;
 mod listen;
 mod webpush;
+mod wire;
