@@ -57,11 +57,8 @@ async fn connection(stream: TcpStream, desk: Desk) {
 
 async fn answer(request: Request<Incoming>, desk: &Desk) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
-    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-    let path: Vec<String> = head.uri.path().split('/').filter(|part| !part.is_empty()).map(decoded).collect();
-    if head.method == Method::GET && path == ["ca.pem"] {
-        let pem = desk.world.authority().pem();
-        return respond(StatusCode::OK, "application/x-pem-file", pem);
+    if head.method == Method::GET && head.uri.path() == "/ca.pem" {
+        return respond(StatusCode::OK, "application/x-pem-file", desk.world.authority().pem());
     }
     let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(body) => body.to_bytes(),
@@ -69,14 +66,8 @@ async fn answer(request: Request<Incoming>, desk: &Desk) -> Response<Full<Bytes>
     };
     let body = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body) };
     let Ok(body) = body else { return problem(StatusCode::BAD_REQUEST, "the body is not JSON") };
-    let pairs = head.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-    let query = pairs
-        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (decoded(name), decoded(&value.replace('+', " "))))
-        .collect();
-    let now_ms = desk.world.clock().now_ms();
-    let ask = ControlCall { method: head.method, path, query, body, now_ms };
-    match desk.answer(ask).await {
+    let path_and_query = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    match desk.ask(head.method, path_and_query, body).await {
         ControlReply::Json(status, value) => respond(status, "application/json", value.to_string()),
         ControlReply::Problem(status, detail) => problem(status, &detail),
     }
@@ -97,6 +88,20 @@ fn problem(status: StatusCode, detail: &str) -> Response<Full<Bytes>> {
 }
 
 impl Desk {
+    pub async fn ask(&self, method: Method, path_and_query: &str, body: Value) -> ControlReply {
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
+        let path = path.split('/').filter(|part| !part.is_empty()).map(decoded).collect();
+        let query = query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            .map(|(name, value)| (decoded(name), decoded(&value.replace('+', " "))))
+            .collect();
+        let now_ms = self.world.clock().now_ms();
+        self.answer(ControlCall { method, path, query, body, now_ms }).await
+    }
+
     async fn answer(&self, mut ask: ControlCall) -> ControlReply {
         let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
         match (ask.method.as_str(), path.as_slice()) {
@@ -175,6 +180,10 @@ impl Desk {
                     filter.recipient = Some(value.clone());
                     true
                 }
+                "order" => {
+                    filter.is_newest_first = value == "newest";
+                    filter.is_newest_first || value == "oldest"
+                }
                 "after" => value.parse().map(|after| filter.after = after).is_ok(),
                 "limit" => value.parse().map(|limit: usize| filter.limit = limit.clamp(1, PAGE_MAX)).is_ok(),
                 _ => false,
@@ -184,7 +193,8 @@ impl Desk {
             }
         }
         let messages = self.world.record().list(&filter);
-        let next = (messages.len() == filter.limit).then(|| messages[messages.len() - 1]["no"].clone());
+        let has_next = !filter.is_newest_first && messages.len() == filter.limit;
+        let next = has_next.then(|| messages[messages.len() - 1]["no"].clone());
         let counts = self.world.record().counts();
         ControlReply::ok(json!({
             "messages": messages,
@@ -228,7 +238,7 @@ impl Desk {
             "hosts": hosts,
             "places": places,
             "paths": [
-                "GET /messages?channel=&emulator=&recipient=&after=&limit=", "GET /messages/{no}",
+                "GET /messages?channel=&emulator=&recipient=&order=&after=&limit=", "GET /messages/{no}",
                 "DELETE /messages", "GET /faults/{emulator}", "PUT /faults/{emulator}",
                 "POST /goaway/{emulator}", "POST /clock {advanceMs}", "POST /judge [{id, recipient}]",
                 "GET /ca.pem",

@@ -3,6 +3,7 @@
 use crate::apns::Apns;
 use crate::emulator::{Emulator, Raw};
 use crate::fcm::Fcm;
+use crate::sandbox::Options;
 use crate::webpush::WebPush;
 use crate::world::World;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ pub(crate) struct All {
     pub raw: Vec<Arc<dyn Raw>>,
 }
 
-pub(crate) fn all(world: &World) -> All {
+pub(crate) fn all(world: &World, options: &Options) -> All {
     let http: Vec<Arc<dyn Emulator>> = vec![
         Arc::new(Apns::new(world.clone())),
         Arc::new(Fcm::new(world.clone())),
-        Arc::new(WebPush::new(world.clone())),
+        Arc::new(WebPush::new(world.clone(), options.takes_unknown_subscriptions)),
     ];
     All { http, raw: vec![] }
 }

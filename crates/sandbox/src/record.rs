@@ -127,6 +127,7 @@ pub struct Filter {
     pub recipient: Option<String>,
     /// Only those with a higher number.
     pub after: u64,
+    pub is_newest_first: bool,
     pub limit: usize,
 }
 
@@ -200,7 +201,7 @@ impl Record {
         ask(&store.rows, store.counts)
     }
 
-    /// Oldest first, without contents.
+    /// Oldest first unless it is wished otherwise, without contents.
     #[must_use]
     pub fn list(&self, filter: &Filter) -> Vec<Value> {
         let store = self.lock();
@@ -211,7 +212,11 @@ impl Record {
                 && filter.emulator.as_ref().is_none_or(|emulator| emulator == arrival.emulator)
                 && filter.recipient.as_ref().is_none_or(|recipient| *recipient == arrival.recipient)
         };
-        store.shown.iter().filter(wanted).take(filter.limit).map(Shown::head).collect()
+        let shown = store.shown.iter();
+        if filter.is_newest_first {
+            return shown.rev().filter(wanted).take(filter.limit).map(Shown::head).collect();
+        }
+        shown.filter(wanted).take(filter.limit).map(Shown::head).collect()
     }
 
     /// One message with its contents.

@@ -3,14 +3,16 @@
 use crate::authority::{Authority, AuthorityError};
 use crate::clock::Clock;
 use crate::connection::Connections;
-use crate::control;
-use crate::emulator::{Emulator, Raw};
+use crate::control::{self, Desk};
+use crate::emulator::{ControlReply, Emulator, Raw};
 use crate::emulators;
 use crate::faults::{Faults, Profile};
 use crate::judge::{self, Send, Verdict};
 use crate::listen;
 use crate::record::{Limits, Record};
 use crate::world::{Places, Shared, Site, World};
+use hyper::http::Method;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,6 +33,9 @@ pub struct Options {
     /// Where `ca.pem` is written, if anywhere.
     pub directory: Option<PathBuf>,
     pub record: Limits,
+    /// Web Push to endpoints that were not made here is taken unopened, instead of being refused as unknown: for those whose
+    /// subscriptions outlive the sandbox, or come from real browsers.
+    pub takes_unknown_subscriptions: bool,
 }
 
 impl Default for Options {
@@ -42,6 +47,7 @@ impl Default for Options {
             own_ports: BTreeMap::new(),
             directory: None,
             record: Limits::default(),
+            takes_unknown_subscriptions: false,
         }
     }
 }
@@ -63,7 +69,7 @@ pub struct Sandbox;
 /// Everything stops when this is dropped.
 pub struct Running {
     world: World,
-    http: Arc<Vec<Arc<dyn Emulator>>>,
+    desk: Desk,
     places: Places,
     tasks: JoinSet<()>,
 }
@@ -72,7 +78,7 @@ impl Sandbox {
     /// Listens on all ports when it returns. Must be called inside a tokio runtime.
     pub async fn start(options: Options) -> Result<Running, StartError> {
         let world = world(&options)?;
-        let emulators::All { http, raw } = emulators::all(&world);
+        let emulators::All { http, raw } = emulators::all(&world, &options);
         check_names(&options, &http, &raw)?;
         let http = Arc::new(http);
         let own = |name: &str| SocketAddr::new(options.bind, *options.own_ports.get(name).unwrap_or(&0));
@@ -94,9 +100,9 @@ impl Sandbox {
         }
         world.0.places.get_or_init(|| places.clone());
         tasks.spawn(listen::http(shared.0, site));
-        let desk = control::Desk { world: world.clone(), http: Arc::clone(&http), raw: Arc::new(raw) };
-        tasks.spawn(control::serve(control.0, desk));
-        Ok(Running { world, http, places, tasks })
+        let desk = Desk { world: world.clone(), http, raw: Arc::new(raw) };
+        tasks.spawn(control::serve(control.0, desk.clone()));
+        Ok(Running { world, desk, places, tasks })
     }
 }
 
@@ -174,13 +180,18 @@ impl Running {
         self.world.0.authority.pem()
     }
 
+    /// The control API without a socket: `ask(Method::GET, "/messages?channel=push", Value::Null)`.
+    pub async fn ask(&self, method: Method, path_and_query: &str, body: Value) -> ControlReply {
+        self.desk.ask(method, path_and_query, body).await
+    }
+
     pub fn set_faults(&self, emulator: &str, profile: Profile) {
         self.world.faults().set(emulator, profile);
     }
 
     /// Tells all connections of an emulator to go away, and how many these were.
     pub fn go_away(&self, emulator: &str) -> usize {
-        go_away(&self.world, &self.http, emulator)
+        go_away(&self.world, &self.desk.http, emulator)
     }
 
     #[must_use]

@@ -53,12 +53,14 @@ const LOSSES: &[&str] = &["black-hole", "lose-connection", "lose-answer"];
 pub struct WebPush {
     world: World,
     browsers: Browsers,
+    takes_unknown: bool,
 }
 
 impl WebPush {
+    /// `takes_unknown`: what goes to endpoints that were not made here is taken unopened.
     #[must_use]
-    pub fn new(world: World) -> Self {
-        Self { world, browsers: Browsers::default() }
+    pub fn new(world: World, takes_unknown: bool) -> Self {
+        Self { world, browsers: Browsers::default(), takes_unknown }
     }
 
     fn handle(&self, call: &Call) -> Answer {
@@ -70,6 +72,7 @@ impl WebPush {
             return self.fault_of(kind).unwrap_or(Answer::Silence);
         }
         let subscription = match self.browsers.find(id) {
+            None if self.takes_unknown => return self.take_unknown(call).into(),
             None => return refused("not-found", None).into(),
             Some(None) => return refused("gone", None).into(),
             Some(Some(subscription)) => subscription,
@@ -78,7 +81,7 @@ impl WebPush {
             Ok(terms) => terms,
             Err(reply) => {
                 let reason = reply.status.as_u16().to_string();
-                let ticket = self.arrive(call, &subscription, None, Some(reason), Value::Null);
+                let ticket = self.arrive(call, &subscription.endpoint, None, Some(reason), Value::Null);
                 return reply.arrival(ticket).into();
             }
         };
@@ -118,9 +121,30 @@ impl WebPush {
         };
         vapid::check(call.header("authorization"), &terms)
             .map_err(|error| denied(error, subscription.strictness))?;
-        request::check(&call.headers, &call.body).map_err(|Refusal { status, errno, message }| {
-            problem(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), errno, message)
-        })
+        request::check(&call.headers, &call.body).map_err(malformed)
+    }
+
+    /// For a browser whose keys nobody here has: checked like any other, but sealed for ever.
+    fn take_unknown(&self, call: &Call) -> Reply {
+        let origin = format!("https://{}", call.authority);
+        let strictness = Strictness::Standard;
+        let wanted = vapid::Terms { origin: &origin, bound_to: None, strictness, now_ms: call.now_ms };
+        if let Err(error) = vapid::check(call.header("authorization"), &wanted) {
+            return denied(error, strictness);
+        }
+        let terms = match request::check(&call.headers, &call.body) {
+            Ok(terms) => terms,
+            Err(refusal) => return malformed(refusal),
+        };
+        let shown = json!({
+            "sealed": true, "ttl": terms.ttl_seconds, "urgency": terms.urgency,
+            "topic": terms.topic, "bytes": call.body.len(),
+        });
+        let ticket = self.arrive(call, &format!("{origin}{}", call.path), None, None, shown);
+        Reply::new(StatusCode::CREATED)
+            .with("location", &format!("{origin}/m/{}", ids::uuid()))
+            .with("ttl", &terms.ttl_seconds.to_string())
+            .arrival(ticket)
     }
 
     /// Opens the message, lets it wait for the browser, and records it.
@@ -138,7 +162,7 @@ impl WebPush {
             "text": text, "payload": payload, "ttl": terms.ttl_seconds,
             "urgency": terms.urgency, "topic": terms.topic, "bytes": call.body.len(),
         });
-        let ticket = self.arrive(call, subscription, Some(&id), failure.clone(), shown);
+        let ticket = self.arrive(call, &subscription.endpoint, Some(&id), failure.clone(), shown);
         if failure.is_none() && terms.ttl_seconds > 0 {
             subscription.wait(Waiting {
                 message: message.clone(),
@@ -154,7 +178,7 @@ impl WebPush {
     fn arrive(
         &self,
         call: &Call,
-        subscription: &Subscription,
+        endpoint: &str,
         id: Option<&str>,
         refused: Option<String>,
         shown: Value,
@@ -164,7 +188,7 @@ impl WebPush {
             emulator: NAME,
             channel: Channel::Push,
             id: id.map_or_else(ids::uuid, str::to_owned),
-            recipient: subscription.endpoint.clone(),
+            recipient: endpoint.to_owned(),
             // Of what was said: the same text is never encrypted to the same bytes.
             sha256: sha256(&content),
             at_ms: call.now_ms,
@@ -267,6 +291,10 @@ fn refused(kind: &str, retry_after_ms: Option<u64>) -> Reply {
 fn problem(status: StatusCode, errno: u16, message: &str) -> Reply {
     let error = status.canonical_reason().unwrap_or_default();
     Reply::json(status, &json!({"code": status.as_u16(), "errno": errno, "error": error, "message": message}))
+}
+
+fn malformed(Refusal { status, errno, message }: Refusal) -> Reply {
+    problem(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), errno, message)
 }
 
 fn denied(error: VapidError, strictness: Strictness) -> Reply {

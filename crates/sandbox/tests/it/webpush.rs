@@ -7,9 +7,10 @@ use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use fantail_sandbox::Running;
+use fantail_sandbox::emulator::ControlReply;
 use fantail_sandbox::judge::Send;
-use hyper::http::Request;
+use fantail_sandbox::{Options, Running, Sandbox};
+use hyper::http::{Method, Request};
 use serde_json::{Value, json};
 
 fn decode(value: &Value) -> Vec<u8> {
@@ -142,4 +143,22 @@ async fn endings_and_keys_have_their_statuses() {
         assert_eq!(reply.status.as_u16(), expected, "{endpoint}");
         assert_eq!(reply.status == 429, reply.headers.contains_key("retry-after"));
     }
+}
+
+#[tokio::test]
+async fn unknown_subscriptions_are_taken_unopened_if_that_is_wanted() {
+    let options = Options { takes_unknown_subscriptions: true, ..Options::default() };
+    let running = Sandbox::start(options).await.expect("a sandbox");
+    let own = ProviderKey::new();
+    let endpoint = "https://updates.push.services.mozilla.com/wpush/v2/of-a-real-browser";
+    let authorization = vapid(&own, &running, "https://updates.push.services.mozilla.com");
+    let foreign = vapid(&own, &running, "https://elsewhere.example");
+    for (authorization, expected) in [(&authorization, 201), (&foreign, 401)] {
+        let headers = [("authorization", authorization.as_str()), ("ttl", "5")];
+        let reply = post(&running, endpoint, &headers, Bytes::new()).await;
+        assert_eq!(reply.status.as_u16(), expected);
+    }
+    let asked = running.ask(Method::GET, "/messages?channel=push&order=newest&limit=1", Value::Null).await;
+    let ControlReply::Json(_, page) = asked else { panic!("{asked:?}") };
+    assert_eq!(page["messages"][0]["recipient"], endpoint);
 }
