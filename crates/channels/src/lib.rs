@@ -29,6 +29,7 @@ pub mod twilio;
 pub mod webhook;
 
 pub mod email;
+pub mod ses;
 pub mod smtp;
 
 pub mod receipt;

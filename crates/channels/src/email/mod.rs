@@ -4,7 +4,7 @@
 //! to where no mail led; two mails of one delivery with different message ids.
 //!
 //! Reading order: what an operator sets (`settings`), what a template gives (`content`, read by `html`), what becomes of it
-//! (`text`, `links`, `encode`, `mime`), the signature (`dkim`), all of it together (`compose`); and the first days (`warm_up`).
+//! (`text`, `links`, `encode`, `mime`), the signature (`dkim`), all of it together (`compose`, `batch`); and the first days (`warm_up`).
 
 pub mod settings;
 
@@ -22,6 +22,7 @@ pub mod mime;
 
 pub mod dkim;
 
+pub mod batch;
 pub mod compose;
 
 pub mod warm_up;
@@ -30,6 +31,7 @@ pub(crate) mod fields;
 
 mod limits;
 
+pub use batch::Batch;
 pub use compose::{Composer, Mail};
 pub use fields::SettingsError;
 pub use settings::{Sender, SenderSecrets};

@@ -167,7 +167,7 @@ impl Dkim {
 }
 
 /// Days since 1970 of `2026-11-16`.
-fn day_of(text: &str) -> Option<u64> {
+pub(crate) fn day_of(text: &str) -> Option<u64> {
     let mut parts = text.split('-');
     let mut number = |length: usize| -> Option<u64> {
         let part = parts.next().filter(|part| part.len() == length)?;

@@ -12,17 +12,17 @@ use super::pool::Idle;
 use super::reply::Reply;
 use super::session::{Broken, Opener, within};
 use super::settings::{Secrets, Security, Settings};
-use crate::email::compose::{MailError, Prepared};
+use crate::email::compose::MailError;
 use crate::email::warm_up::Days;
-use crate::email::{Composer, Mail, SettingsError};
+use crate::email::{Batch, Composer, SettingsError};
 use crate::probe::Hop;
 use fantail_outbound::pool::Ports;
 use fantail_outbound::tls;
 use fantail_ports::BoxFuture;
-use fantail_ports::channel::{Answer, Callbacks, Channel, Message, Proof, Refusal, Report, Scope, Shipment};
+use fantail_ports::channel::{Answer, Channel, Message, Proof, Refusal, Report, Scope, Shipment};
 use fantail_rules::ids::Millis;
 use futures_util::stream::{self, StreamExt};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use tracing::error;
 
@@ -37,8 +37,6 @@ pub struct Smtp {
     /// Until when everything gets the same answer without being asked for.
     rest: Mutex<Option<(Millis, Answer)>>,
 }
-
-type Shared = OnceLock<Result<Arc<Prepared>, MailError>>;
 
 impl Smtp {
     pub fn open(settings: Settings, secrets: Secrets, ports: Ports) -> Result<Self, SettingsError> {
@@ -95,7 +93,7 @@ impl Smtp {
         self.opener.ports.clock.monotonic()
     }
 
-    async fn deliver(&self, shipment: &Shipment, index: usize, shared: &Shared, report: &Report<'_>) {
+    async fn deliver(&self, shipment: &Shipment, index: usize, batch: &Batch<'_>, report: &Report<'_>) {
         let message = &shipment.messages[index];
         if let Some(answer) = self.resting(message) {
             return report(index, answer);
@@ -106,7 +104,7 @@ impl Smtp {
             return report(index, answer);
         }
         // Boxed, because most of a shipment waits for a place and should be small meanwhile.
-        report(index, Box::pin(self.attempt(shipment, message, shared)).await);
+        report(index, Box::pin(self.attempt(shipment, message, batch)).await);
     }
 
     /// What can be said without asking the relay.
@@ -122,11 +120,11 @@ impl Smtp {
         Some(not_sent(Proof::Resting { after_ms }, "its domain is left alone"))
     }
 
-    async fn attempt(&self, shipment: &Shipment, message: &Message, shared: &Shared) -> Answer {
+    async fn attempt(&self, shipment: &Shipment, message: &Message, batch: &Batch<'_>) -> Answer {
         if self.now() > shipment.deadline {
             return too_late();
         }
-        let mail = match self.mail(shipment, message, shared).await {
+        let mail = match batch.mail(message, self.opener.ports.clock.wall()).await {
             Ok(mail) => mail,
             Err(error) => {
                 let refusal = Refusal::Malformed;
@@ -150,19 +148,6 @@ impl Smtp {
             Answer::Rejected { .. } | Answer::Later { .. } | Answer::NotSent { .. } => self.days.put_back(),
         }
         answer
-    }
-
-    /// Signing takes half a millisecond: not on a thread that others wait for.
-    async fn mail(&self, shipment: &Shipment, message: &Message, shared: &Shared) -> Result<Mail, MailError> {
-        let callbacks = shipment.callbacks.clone();
-        let prepared = match &message.content {
-            Some(own) => Arc::new(self.composer.prepare(own, callbacks.as_deref())?),
-            None => {
-                let prepare = || self.composer.prepare(&shipment.content, callbacks.as_deref()).map(Arc::new);
-                shared.get_or_init(prepare).clone()?
-            }
-        };
-        compose(&self.composer, prepared, message, callbacks, self.opener.ports.clock.wall()).await
     }
 
     async fn send_mail(&self, envelope: &Envelope, mail: &[u8], deadline: Millis) -> Answer {
@@ -252,29 +237,12 @@ const PROBE_MS_MAX: u64 = 15_000;
 impl Channel for Smtp {
     fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let shared = &Shared::new();
+            let batch = &Batch::new(&self.composer, shipment);
             stream::iter(0..shipment.messages.len())
-                .for_each_concurrent(None, |index| self.deliver(shipment, index, shared, report))
+                .for_each_concurrent(None, |index| self.deliver(shipment, index, batch, report))
                 .await;
         })
     }
-}
-
-/// Writes and signs a mail where nobody waits for the thread.
-async fn compose(
-    composer: &Arc<Composer>,
-    prepared: Arc<Prepared>,
-    message: &Message,
-    callbacks: Option<Arc<Callbacks>>,
-    wall: Millis,
-) -> Result<Mail, MailError> {
-    if !composer.signs() {
-        return composer.mail(&prepared, message, callbacks.as_deref(), wall);
-    }
-    let (composer, message) = (Arc::clone(composer), Message { content: None, ..message.clone() });
-    let working =
-        tokio::task::spawn_blocking(move || composer.mail(&prepared, &message, callbacks.as_deref(), wall));
-    working.await.expect("a mail is written without a panic, and nobody calls it off")
 }
 
 fn too_late() -> Answer {

@@ -37,3 +37,6 @@ mod fcm_desk;
 mod real_time;
 
 mod apns;
+mod aws;
+
+mod ses;

@@ -1,0 +1,222 @@
+//! What SES says, by the type of its error; a type that is not known is judged by its status and kept as it is.
+//!
+//! | error | answer |
+//! |---|---|
+//! | TooManyRequests, Throttling, 429 | later; the account sends more slowly |
+//! | a text about the daily quota | later, the account rests for an hour |
+//! | SendingPaused, AccountSuspended | later, the account rests; another one may take it |
+//! | MailFromDomainNotVerified, NotFound, LimitExceeded | later, the account rests, an operator is told |
+//! | 401, 403: keys, signatures, rights | the same |
+//! | MessageRejected, 413, other 4xx | refused |
+//! | BadRequest | malformed |
+//! | 5xx | later |
+
+use super::limits::{CREDENTIAL_REST_MS, DAY_REST_MS, PAUSED_REST_MS, TEXT_BYTES_MAX};
+use fantail_ports::channel::{Answer, Refusal, Scope};
+use hyper::StatusCode;
+use hyper::header::HeaderMap;
+use serde_json::Value;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    pub answer: Answer,
+    pub news: News,
+}
+
+/// What follows for the account.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum News {
+    Nothing,
+    Works,
+    /// It sends too fast.
+    Throttled,
+    /// Its 24 hours are used up.
+    DayIsOver,
+    /// Somebody has to change something.
+    NeedsOperator,
+}
+
+#[must_use]
+pub fn answer(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Verdict {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    if status.is_success() {
+        let id = value.get("MessageId").and_then(Value::as_str).map(|id| shortened(id.to_owned()));
+        return Verdict { answer: Answer::Accepted { provider_id: id }, news: News::Works };
+    }
+    let kind = kind(headers, &value);
+    let code = if kind.is_empty() { status.as_str().to_owned() } else { kind.clone() };
+    let later = |scope, after_ms, news, message: &str| Verdict {
+        answer: Answer::Later { after_ms, scope, code: code.clone(), message: message.to_owned() },
+        news,
+    };
+    let rejected = |refusal, message: &str| Verdict {
+        answer: Answer::Rejected { refusal, code: code.clone(), message: message.to_owned() },
+        news: News::Works,
+    };
+    let operator =
+        |message: &str| later(Scope::Credential, Some(CREDENTIAL_REST_MS), News::NeedsOperator, message);
+    let is_throttled =
+        kind.starts_with("Throttling") || kind.starts_with("TooManyRequests") || status.as_u16() == 429;
+    if is_throttled && says_day(&value) {
+        let text = "the account has used up its 24 hours";
+        return later(Scope::Credential, Some(DAY_REST_MS), News::DayIsOver, text);
+    }
+    match kind.trim_end_matches("Exception") {
+        _ if is_throttled => later(Scope::Message, None, News::Throttled, "the account sends too fast"),
+        "SendingPaused" | "AccountSuspended" => {
+            let text = "the account may not send now";
+            later(Scope::Credential, Some(PAUSED_REST_MS), News::NeedsOperator, text)
+        }
+        "MailFromDomainNotVerified" | "NotFound" | "LimitExceeded" => {
+            operator("the account is not set up for it")
+        }
+        "MessageRejected" => rejected(Refusal::Message, "the provider refuses it"),
+        "BadRequest" => rejected(Refusal::Malformed, "the provider does not understand it"),
+        _ => match status.as_u16() {
+            401 | 403 => operator("the provider does not let us in"),
+            400..=499 => rejected(Refusal::Message, "the provider refuses it"),
+            _ => later(Scope::Message, None, News::Nothing, "the provider has a problem of its own"),
+        },
+    }
+}
+
+/// Where AWS names the error: a header, or the body, with things around the name that nobody needs.
+fn kind(headers: &HeaderMap, value: &Value) -> String {
+    let header = headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok());
+    let written =
+        header.or_else(|| value.get("__type").or_else(|| value.get("code")).and_then(Value::as_str));
+    let name = written.unwrap_or_default();
+    let name = name.rsplit('#').next().unwrap_or_default();
+    let name = name.split(':').next().unwrap_or_default();
+    let is_name = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '_';
+    name.chars().filter(is_name).take(TEXT_BYTES_MAX).collect()
+}
+
+/// The one error that is told from others by its text alone.
+fn says_day(value: &Value) -> bool {
+    let text = value.get("message").or_else(|| value.get("Message")).and_then(Value::as_str);
+    text.is_some_and(|text| text.to_ascii_lowercase().contains("daily message quota exceeded"))
+}
+
+fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderValue;
+    use serde_json::json;
+
+    fn told(status: u16, kind: &str, body: &Value) -> String {
+        let mut headers = HeaderMap::new();
+        if !kind.is_empty() {
+            headers.insert("x-amzn-errortype", HeaderValue::from_str(kind).expect("a header"));
+        }
+        let status = StatusCode::from_u16(status).expect("a status");
+        let Verdict { answer, news } = answer(status, &headers, body.to_string().as_bytes());
+        let told = match answer {
+            Answer::Accepted { provider_id } => format!("accepted {}", provider_id.unwrap_or_default()),
+            Answer::Rejected { refusal, code, .. } => format!("{refusal:?} {code}"),
+            Answer::Later { after_ms, scope, code, .. } => {
+                format!("later {scope:?} {} {code}", after_ms.unwrap_or_default() / 1_000)
+            }
+            Answer::NotSent { .. } | Answer::Unknown { .. } => panic!("a reply is an answer"),
+        };
+        format!("{told}, {news:?}")
+    }
+
+    // proves: DEL-13
+    #[test]
+    fn every_error_has_its_answer() {
+        let nothing = json!({});
+        let rate = json!({"message": "Maximum sending rate exceeded."});
+        let day = json!({"message": "Daily message quota exceeded."});
+        let typed = json!({"__type": "com.amazonaws.sesv2#MessageRejected", "message": "x"});
+        for (status, kind, body, expected) in [
+            (200, "", &json!({"MessageId": "0100"}), "accepted 0100, Works"),
+            (200, "", &nothing, "accepted , Works"),
+            (
+                429,
+                "TooManyRequestsException",
+                &nothing,
+                "later Message 0 TooManyRequestsException, Throttled",
+            ),
+            (400, "ThrottlingException", &rate, "later Message 0 ThrottlingException, Throttled"),
+            (400, "Throttling", &rate, "later Message 0 Throttling, Throttled"),
+            (429, "", &nothing, "later Message 0 429, Throttled"),
+            (400, "ThrottlingException", &day, "later Credential 3600 ThrottlingException, DayIsOver"),
+            (
+                429,
+                "TooManyRequestsException",
+                &day,
+                "later Credential 3600 TooManyRequestsException, DayIsOver",
+            ),
+            (
+                400,
+                "SendingPausedException",
+                &nothing,
+                "later Credential 600 SendingPausedException, NeedsOperator",
+            ),
+            (
+                400,
+                "AccountSuspendedException",
+                &nothing,
+                "later Credential 600 AccountSuspendedException, NeedsOperator",
+            ),
+            (
+                400,
+                "MailFromDomainNotVerifiedException",
+                &nothing,
+                "later Credential 300 MailFromDomainNotVerifiedException, NeedsOperator",
+            ),
+            (404, "NotFoundException", &nothing, "later Credential 300 NotFoundException, NeedsOperator"),
+            (
+                400,
+                "LimitExceededException",
+                &nothing,
+                "later Credential 300 LimitExceededException, NeedsOperator",
+            ),
+            (400, "MessageRejected", &nothing, "Message MessageRejected, Works"),
+            (400, "", &typed, "Message MessageRejected, Works"),
+            (
+                400,
+                "BadRequestException:http://internal.amazon.com/x/",
+                &nothing,
+                "Malformed BadRequestException, Works",
+            ),
+            (
+                403,
+                "SignatureDoesNotMatch",
+                &nothing,
+                "later Credential 300 SignatureDoesNotMatch, NeedsOperator",
+            ),
+            (
+                403,
+                "AccessDeniedException",
+                &nothing,
+                "later Credential 300 AccessDeniedException, NeedsOperator",
+            ),
+            (401, "", &nothing, "later Credential 300 401, NeedsOperator"),
+            (413, "", &nothing, "Message 413, Works"),
+            (409, "SomethingNew", &nothing, "Message SomethingNew, Works"),
+            (
+                500,
+                "InternalServiceErrorException",
+                &nothing,
+                "later Message 0 InternalServiceErrorException, Nothing",
+            ),
+            (503, "", &nothing, "later Message 0 503, Nothing"),
+        ] {
+            assert_eq!(told(status, kind, body), expected, "{status} {kind} {body}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_judged_by_its_status() {
+        let page = b"<html>Bad Gateway</html>";
+        let Verdict { answer, .. } = answer(StatusCode::BAD_GATEWAY, &HeaderMap::new(), page);
+        assert!(matches!(answer, Answer::Later { scope: Scope::Message, .. }));
+    }
+}

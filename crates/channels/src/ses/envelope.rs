@@ -1,0 +1,288 @@
+//! What SNS wraps around a message, and the signature on it.
+//!
+//! What must never happen: a URL of a message that is called although it is not one of SNS itself, or a field that is believed
+//! before the signature over it was checked.
+
+use super::limits::ENVELOPE_BYTES_MAX;
+use aws_lc_rs::signature::{
+    RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256, RsaParameters,
+    UnparsedPublicKey,
+};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::server::ParsedCertificate;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Envelope {
+    pub kind: Kind,
+    pub message_id: String,
+    pub topic: String,
+    pub message: String,
+    subject: Option<String>,
+    timestamp: String,
+    version: Version,
+    signature: Vec<u8>,
+    pub certificate_url: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Notification,
+    /// Somebody subscribed us: this URL says that we want it.
+    Subscription {
+        token: String,
+        url: String,
+    },
+    /// We were unsubscribed: the same URL takes it back.
+    Unsubscription {
+        token: String,
+        url: String,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    Sha1,
+    Sha256,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum EnvelopeError {
+    #[error("this is no message of SNS")]
+    NotAnEnvelope,
+    #[error("{field} is not a URL of SNS")]
+    ForeignUrl { field: &'static str },
+    #[error("the certificate cannot be read")]
+    BadCertificate,
+    #[error("the signature is not that of the certificate")]
+    Forged,
+}
+
+impl Envelope {
+    /// Every URL in it is one of SNS; nothing else is known yet.
+    pub fn read(body: &[u8]) -> Result<Self, EnvelopeError> {
+        let wrong = EnvelopeError::NotAnEnvelope;
+        if body.len() > ENVELOPE_BYTES_MAX {
+            return Err(wrong);
+        }
+        let value: Value = serde_json::from_slice(body).map_err(|_| wrong.clone())?;
+        let optional = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let text = |name: &str| optional(name).ok_or(EnvelopeError::NotAnEnvelope);
+        let confirmation = || -> Result<(String, String), EnvelopeError> {
+            let url = text("SubscribeURL")?;
+            match is_of_sns(&url) {
+                true => Ok((text("Token")?, url)),
+                false => Err(EnvelopeError::ForeignUrl { field: "SubscribeURL" }),
+            }
+        };
+        let kind = match text("Type")?.as_str() {
+            "Notification" => Kind::Notification,
+            "SubscriptionConfirmation" => {
+                let (token, url) = confirmation()?;
+                Kind::Subscription { token, url }
+            }
+            "UnsubscribeConfirmation" => {
+                let (token, url) = confirmation()?;
+                Kind::Unsubscription { token, url }
+            }
+            _ => return Err(wrong),
+        };
+        let version = match text("SignatureVersion")?.as_str() {
+            "1" => Version::Sha1,
+            "2" => Version::Sha256,
+            _ => return Err(wrong),
+        };
+        let certificate_url = text("SigningCertURL")?;
+        if !is_of_sns(&certificate_url) || !certificate_url.ends_with(".pem") {
+            return Err(EnvelopeError::ForeignUrl { field: "SigningCertURL" });
+        }
+        Ok(Self {
+            kind,
+            message_id: text("MessageId")?,
+            topic: text("TopicArn")?,
+            message: text("Message")?,
+            subject: optional("Subject"),
+            timestamp: text("Timestamp")?,
+            version,
+            signature: STANDARD.decode(text("Signature")?).map_err(|_| EnvelopeError::NotAnEnvelope)?,
+            certificate_url,
+        })
+    }
+
+    /// Whether the owner of this certificate wrote it.
+    pub fn verify(&self, certificate_pem: &[u8]) -> Result<(), EnvelopeError> {
+        let bad = |_| EnvelopeError::BadCertificate;
+        let certificate = CertificateDer::from_pem_slice(certificate_pem).map_err(bad)?;
+        let parsed = ParsedCertificate::try_from(&certificate).map_err(|_| EnvelopeError::BadCertificate)?;
+        let key = parsed.subject_public_key_info();
+        let algorithm: &'static RsaParameters = match self.version {
+            Version::Sha1 => &RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
+            Version::Sha256 => &RSA_PKCS1_2048_8192_SHA256,
+        };
+        let verified =
+            UnparsedPublicKey::new(algorithm, key.as_ref()).verify(self.signed().as_bytes(), &self.signature);
+        verified.map_err(|_| EnvelopeError::Forged)
+    }
+
+    /// What the signature is over: names and values, each on its own line, in the order of the names.
+    fn signed(&self) -> String {
+        let mut lines = vec![("Message", &self.message), ("MessageId", &self.message_id)];
+        let kind = match &self.kind {
+            Kind::Notification => {
+                lines.extend(self.subject.as_ref().map(|subject| ("Subject", subject)));
+                lines.push(("Timestamp", &self.timestamp));
+                "Notification"
+            }
+            Kind::Subscription { token, url } => {
+                lines.extend([("SubscribeURL", url), ("Timestamp", &self.timestamp), ("Token", token)]);
+                "SubscriptionConfirmation"
+            }
+            Kind::Unsubscription { token, url } => {
+                lines.extend([("SubscribeURL", url), ("Timestamp", &self.timestamp), ("Token", token)]);
+                "UnsubscribeConfirmation"
+            }
+        };
+        lines.push(("TopicArn", &self.topic));
+        let lines: String = lines.iter().map(|(name, value)| format!("{name}\n{value}\n")).collect();
+        format!("{lines}Type\n{kind}\n")
+    }
+}
+
+/// `https://sns.REGION.amazonaws.com/…`, or `.com.cn`; the host, and path and query.
+#[must_use]
+pub fn url_of_sns(url: &str) -> Option<(&str, &str)> {
+    let rest = url.strip_prefix("https://")?;
+    let (host, path) = rest.split_at(rest.find('/')?);
+    let region = host.strip_prefix("sns.")?;
+    let region = region.strip_suffix(".cn").unwrap_or(region).strip_suffix(".amazonaws.com")?;
+    let is_region = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_path = |byte: u8| byte.is_ascii_graphic() && byte != b'\\' && byte != b'#';
+    (region.len() >= 3 && region.bytes().all(is_region) && path.bytes().all(is_path)).then_some((host, path))
+}
+
+fn is_of_sns(url: &str) -> bool {
+    url_of_sns(url).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_urls_of_sns_are_called() {
+        for url in [
+            "https://sns.eu-west-1.amazonaws.com/a.pem",
+            "https://sns.us-gov-west-1.amazonaws.com/?Action=ConfirmSubscription&Token=x",
+            "https://sns.cn-north-1.amazonaws.com.cn/a.pem",
+        ] {
+            assert!(is_of_sns(url), "{url}");
+        }
+        for url in [
+            "http://sns.eu-west-1.amazonaws.com/a.pem",
+            "https://sns.eu-west-1.amazonaws.com.evil.example/a.pem",
+            "https://sns.eu-west-1.amazonaws.com:444/a.pem",
+            "https://sns.eu-west-1.amazonaws.com@evil.example/a.pem",
+            "https://evil.example/sns.eu-west-1.amazonaws.com/a.pem",
+            "https://sns.a.b.amazonaws.com/a.pem",
+            "https://sns..amazonaws.com/a.pem",
+            "https://sns.EU-WEST-1.amazonaws.com/a.pem",
+            "https://sns.eu-west-1.amazonaws.com",
+            "https://sns.eu-west-1.amazonaws.com/a b",
+            "https://sns.eu-west-1.amazonaws.com\\@evil.example/",
+            "",
+        ] {
+            assert!(!is_of_sns(url), "{url}");
+        }
+    }
+
+    fn envelope(change: impl FnOnce(&mut Value)) -> Result<Envelope, EnvelopeError> {
+        let mut value = json!({
+            "Type": "Notification",
+            "MessageId": "m1",
+            "TopicArn": "arn:aws:sns:eu-west-1:123456789012:mail",
+            "Message": "{}",
+            "Timestamp": "2026-11-16T08:30:00.000Z",
+            "SignatureVersion": "2",
+            "Signature": "AAAA",
+            "SigningCertURL": "https://sns.eu-west-1.amazonaws.com/a.pem",
+        });
+        change(&mut value);
+        Envelope::read(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn what_is_signed_is_in_order() {
+        let read = envelope(|value| value["Subject"] = "s".into()).expect("an envelope");
+        assert_eq!(
+            read.signed(),
+            "Message\n{}\nMessageId\nm1\nSubject\ns\nTimestamp\n2026-11-16T08:30:00.000Z\n\
+             TopicArn\narn:aws:sns:eu-west-1:123456789012:mail\nType\nNotification\n"
+        );
+        assert_eq!(read.verify(b"no certificate"), Err(EnvelopeError::BadCertificate));
+    }
+
+    /// Signed by `cryptography` of Python, in both versions.
+    #[test]
+    fn signatures_of_both_versions_are_checked() {
+        let messages = include_bytes!("../../tests/golden/sns-messages.json");
+        let certificate = include_bytes!("../../tests/golden/sns-certificate.pem");
+        let messages: Vec<Value> = serde_json::from_slice(messages).expect("a list");
+        assert_eq!(messages.len(), 4);
+        for message in messages {
+            let read = |value: &Value| Envelope::read(value.to_string().as_bytes()).expect("an envelope");
+            assert_eq!(read(&message).verify(certificate), Ok(()), "{message}");
+            for field in ["Message", "MessageId", "Timestamp", "TopicArn", "Token", "Subject"] {
+                let mut forged = message.clone();
+                if forged.get(field).is_some() {
+                    forged[field] = "another".into();
+                    assert_eq!(read(&forged).verify(certificate), Err(EnvelopeError::Forged), "{field}");
+                }
+            }
+            let mut forged = message.clone();
+            let other = if message["SignatureVersion"] == "1" { "2" } else { "1" };
+            forged["SignatureVersion"] = other.into();
+            assert_eq!(read(&forged).verify(certificate), Err(EnvelopeError::Forged), "version {other}");
+        }
+    }
+
+    #[test]
+    fn foreign_urls_are_refused() {
+        let refused = envelope(|value| value["SigningCertURL"] = "https://evil.example/a.pem".into());
+        assert_eq!(refused, Err(EnvelopeError::ForeignUrl { field: "SigningCertURL" }));
+        let refused = envelope(|value| {
+            value["Type"] = "SubscriptionConfirmation".into();
+            value["Token"] = "t".into();
+            value["SubscribeURL"] = "https://evil.example/".into();
+        });
+        assert_eq!(refused, Err(EnvelopeError::ForeignUrl { field: "SubscribeURL" }));
+        for field in
+            ["Type", "MessageId", "TopicArn", "Message", "Signature", "SignatureVersion", "Timestamp"]
+        {
+            assert_eq!(
+                envelope(|value| value[field] = Value::Null),
+                Err(EnvelopeError::NotAnEnvelope),
+                "{field}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_refused(bytes in any::<Vec<u8>>()) {
+            prop_assert!(Envelope::read(&bytes).is_err());
+        }
+
+        #[test]
+        fn any_url_is_judged(url in "https://sns[ -~]{0,40}") {
+            if let Some((host, path)) = url_of_sns(&url) {
+                prop_assert!(host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn"));
+                prop_assert!(path.starts_with('/') && !host.contains(['@', ':', '/']));
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Mail through Amazon SES (API version 2), and what SES tells later through SNS.
+//!
+//! What must never happen: more per second than the account allows, a notification that is believed without its signature, or a
+//! URL that is called because a stranger sent it.
+//!
+//! Reading order: what an operator sets, what is sent (`payload`) and how fast (`pace`), what came of it (`answer`), then the IO
+//! (`client`); and what comes later: the envelope of SNS (`envelope`), who is believed (`sns`), what it says (`events`).
+
+pub mod settings;
+
+pub mod payload;
+
+mod pace;
+
+pub mod answer;
+
+mod client;
+
+pub mod envelope;
+
+pub mod events;
+
+pub mod sns;
+
+mod limits;
+
+pub use client::Ses;
+pub use settings::{Secrets, Settings};
+pub use sns::{Sns, SnsError, Told};

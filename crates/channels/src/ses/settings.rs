@@ -1,0 +1,212 @@
+//! Which region, and as whom. The endpoint can be another one: emulators, or a private endpoint of the operator's network.
+
+use super::limits::TOPICS_MAX;
+use crate::email::fields::Fields;
+use crate::email::{Sender, SenderSecrets, SettingsError};
+use fantail_outbound::sigv4::Credentials;
+use serde_json::Value;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settings {
+    pub sender: Sender,
+    pub region: String,
+    pub endpoint: Endpoint,
+    /// Connect here instead of looking the name up: emulators on this machine.
+    pub connect_to: Option<SocketAddr>,
+    /// Certificates in PEM, trusted beside the public ones.
+    pub ca_pem: Option<String>,
+    /// Which of the account's configuration sets publishes events about our mails.
+    pub configuration_set: Option<String>,
+    /// Topics of SNS whose messages are believed.
+    pub event_topics: Vec<String>,
+    /// Send no more than this per second, whatever the account allows.
+    pub rate_max: Option<f64>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Endpoint {
+    pub is_tls: bool,
+    pub host: String,
+    pub port: u16,
+}
+
+impl Endpoint {
+    /// As it stands in a `Host` header.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        match (self.is_tls, self.port) {
+            (true, 443) | (false, 80) => self.host.clone(),
+            (true | false, port) => format!("{}:{port}", self.host),
+        }
+    }
+
+    /// `https://host` or `http://127.0.0.1:4566`; without TLS only on this machine.
+    pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
+        let wrong = Err("must be a URL like https://email.eu-west-1.amazonaws.com, without a path");
+        let (is_tls, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+            (Some(rest), _) => (true, rest),
+            (None, Some(rest)) => (false, rest),
+            (None, None) => return wrong,
+        };
+        let (host, port) = match rest.rsplit_once(':') {
+            Some((host, port)) => (host, port.parse().ok()),
+            None => (rest, Some(if is_tls { 443 } else { 80 })),
+        };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+        let Some(port) = port.filter(|_| !host.is_empty() && host.bytes().all(is_plain)) else {
+            return wrong;
+        };
+        let is_here =
+            host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        if !is_tls && !is_here {
+            return Err("may be without TLS only on this machine");
+        }
+        Ok(Self { is_tls, host: host.to_ascii_lowercase(), port })
+    }
+}
+
+/// Never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secrets {
+    pub sender: SenderSecrets,
+    pub credentials: Credentials,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secrets(hidden)")
+    }
+}
+
+const FIELDS: &[&str] =
+    &["region", "endpoint", "connectTo", "caPem", "configurationSet", "eventTopics", "rateMax"];
+const SECRETS: &[&str] = &["accessKeyId", "secretAccessKey", "sessionToken"];
+const CA_BYTES_MAX: usize = 256 * 1_024;
+const TOKEN_BYTES_MAX: usize = 4_096;
+const RATE_MAX: f64 = 100_000.0;
+
+impl Settings {
+    pub fn read(value: &Value) -> Result<Self, SettingsError> {
+        let fields = Fields::read(value, "", &[Sender::FIELDS, FIELDS])?;
+        let sender = Sender::read(&fields)?;
+        let region = fields.required("region")?;
+        let is_region = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if !region.bytes().all(is_region) {
+            return Err(fields.wrong("region", "must be a region like eu-west-1"));
+        }
+        let endpoint = match fields.text("endpoint")? {
+            Some(text) => Endpoint::read(text).map_err(|reason| fields.wrong("endpoint", reason))?,
+            None => Endpoint { is_tls: true, host: format!("email.{region}.amazonaws.com"), port: 443 },
+        };
+        let connect_to = fields.text("connectTo")?.map(str::parse).transpose();
+        let connect_to =
+            connect_to.map_err(|_| fields.wrong("connectTo", "must be an address like 127.0.0.1:4566"))?;
+        let configuration_set = fields.text_of("configurationSet", 64)?;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        if configuration_set.is_some_and(|name| !name.bytes().all(is_name)) {
+            return Err(fields.wrong("configurationSet", "must be letters, digits, _ and -"));
+        }
+        let rate_max = match fields.value("rateMax") {
+            None => None,
+            Some(value) => match value.as_f64().filter(|rate| (0.2..=RATE_MAX).contains(rate)) {
+                Some(rate) => Some(rate),
+                None => return Err(fields.wrong("rateMax", "must be 0.2 to 100000 per second")),
+            },
+        };
+        Ok(Self {
+            sender,
+            region: region.to_owned(),
+            endpoint,
+            connect_to,
+            ca_pem: fields.long_text("caPem", CA_BYTES_MAX)?.map(str::to_owned),
+            configuration_set: configuration_set.map(str::to_owned),
+            event_topics: topics(&fields)?,
+            rate_max,
+        })
+    }
+}
+
+fn topics(fields: &Fields<'_>) -> Result<Vec<String>, SettingsError> {
+    let Some(value) = fields.value("eventTopics") else { return Ok(Vec::new()) };
+    let wrong = || {
+        fields.wrong(
+            "eventTopics",
+            format!("must be up to {TOPICS_MAX} texts like arn:aws:sns:eu-west-1:1:mail"),
+        )
+    };
+    let list = value.as_array().filter(|list| list.len() <= TOPICS_MAX).ok_or_else(wrong)?;
+    let topic = |value: &Value| match value.as_str() {
+        Some(text) if text.starts_with("arn:") && text.len() <= ARN_BYTES_MAX => Ok(text.to_owned()),
+        Some(_) | None => Err(wrong()),
+    };
+    list.iter().map(topic).collect()
+}
+
+const ARN_BYTES_MAX: usize = 400;
+
+impl Secrets {
+    pub fn read(value: &Value) -> Result<Self, SettingsError> {
+        let fields = Fields::read(value, "", &[SenderSecrets::FIELDS, SECRETS])?;
+        let credentials = Credentials {
+            access_key_id: fields.required("accessKeyId")?.to_owned(),
+            secret_access_key: fields.required("secretAccessKey")?.to_owned(),
+            session_token: fields.text_of("sessionToken", TOKEN_BYTES_MAX)?.map(str::to_owned),
+        };
+        Ok(Self { sender: SenderSecrets::read(&fields)?, credentials })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn with(name: &str, value: Value) -> Result<Settings, String> {
+        let mut settings = json!({"fromAddress": "news@shop.example", "region": "eu-west-1"});
+        settings[name] = value;
+        Settings::read(&settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_endpoint_is_that_of_the_region() {
+        let endpoint = with("tracking", false.into()).expect("settings").endpoint;
+        assert_eq!(endpoint.authority(), "email.eu-west-1.amazonaws.com");
+        let endpoint = with("endpoint", "http://127.0.0.1:4566".into()).expect("settings").endpoint;
+        assert_eq!((endpoint.is_tls, endpoint.authority().as_str()), (false, "127.0.0.1:4566"));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (name, value, expected) in [
+            ("region", json!("EU"), "/region must be a region like eu-west-1"),
+            ("region", Value::Null, "/region is needed"),
+            ("endpoint", json!("http://ses.example"), "/endpoint may be without TLS only on this machine"),
+            (
+                "endpoint",
+                json!("https://a/b"),
+                "/endpoint must be a URL like https://email.eu-west-1.amazonaws.com, without a path",
+            ),
+            ("connectTo", json!("x"), "/connectTo must be an address like 127.0.0.1:4566"),
+            ("configurationSet", json!("a b"), "/configurationSet must be letters, digits, _ and -"),
+            (
+                "eventTopics",
+                json!(["mail"]),
+                "/eventTopics must be up to 100 texts like arn:aws:sns:eu-west-1:1:mail",
+            ),
+            ("rateMax", json!(0), "/rateMax must be 0.2 to 100000 per second"),
+        ] {
+            assert_eq!(with(name, value.clone()).expect_err("a mistake"), expected, "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_hidden() {
+        let secrets =
+            Secrets::read(&json!({"accessKeyId": "AKIA", "secretAccessKey": "s"})).expect("secrets");
+        assert_eq!(format!("{secrets:?}"), "Secrets(hidden)");
+        let error = Secrets::read(&json!({"accessKeyId": "AKIA"})).expect_err("a mistake");
+        assert_eq!(error.to_string(), "/secretAccessKey is needed");
+    }
+}
