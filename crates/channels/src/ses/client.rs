@@ -128,14 +128,9 @@ impl Ses {
             false => self.within(deadline, self.asking.acquire()).await.and_then(Result::ok),
         };
         let Some(_permit) = permit else { return };
-        {
-            let mut state = self.state();
-            if !is_due(&state) {
-                return;
-            }
-            state.ask_at = self.now().plus(ACCOUNT_AGAIN_MS);
+        if is_due(&self.state()) {
+            self.ask(deadline).await;
         }
-        self.ask(deadline).await;
     }
 
     async fn ask(&self, deadline: Millis) {
@@ -150,9 +145,12 @@ impl Ses {
                 None
             }
         };
-        let Some(account) = account else { return };
         let now = self.now();
         let mut state = self.state();
+        let Some(account) = account else {
+            state.ask_at = now.plus(ACCOUNT_AGAIN_MS);
+            return;
+        };
         (state.ask_at, state.is_known) = (now.plus(ACCOUNT_MS), true);
         state.pace.learn(&account);
         if !account.may_send {

@@ -31,6 +31,7 @@ mod golden;
 
 mod service;
 
+mod aws;
 mod fcm;
 mod fcm_desk;
 
