@@ -107,15 +107,14 @@ fn shortened(mut text: String) -> String {
 mod tests {
     use super::*;
     use hyper::header::HeaderValue;
-    use serde_json::json;
 
-    fn told(status: u16, kind: &str, body: &Value) -> String {
+    fn told(status: u16, kind: &str, body: &str) -> String {
         let mut headers = HeaderMap::new();
         if !kind.is_empty() {
             headers.insert("x-amzn-errortype", HeaderValue::from_str(kind).expect("a header"));
         }
         let status = StatusCode::from_u16(status).expect("a status");
-        let Verdict { answer, news } = answer(status, &headers, body.to_string().as_bytes());
+        let Verdict { answer, news } = answer(status, &headers, body.as_bytes());
         let told = match answer {
             Answer::Accepted { provider_id } => format!("accepted {}", provider_id.unwrap_or_default()),
             Answer::Rejected { refusal, code, .. } => format!("{refusal:?} {code}"),
@@ -127,89 +126,57 @@ mod tests {
         format!("{told}, {news:?}")
     }
 
+    const RATE: &str = r#"{"message":"Maximum sending rate exceeded."}"#;
+    const DAY: &str = r#"{"message":"Daily message quota exceeded."}"#;
+    const TYPED: &str = r#"{"__type":"com.amazonaws.sesv2#MessageRejected","message":"x"}"#;
+
+    /// Status, type, body, and what is told.
+    const TABLE: &[(u16, &str, &str, &str)] = &[
+        (200, "", r#"{"MessageId":"0100"}"#, "accepted 0100, Works"),
+        (200, "", "", "accepted , Works"),
+        (429, "TooManyRequestsException", "", "later Message 0 TooManyRequestsException, Throttled"),
+        (400, "ThrottlingException", RATE, "later Message 0 ThrottlingException, Throttled"),
+        (400, "Throttling", RATE, "later Message 0 Throttling, Throttled"),
+        (429, "", "", "later Message 0 429, Throttled"),
+        (400, "ThrottlingException", DAY, "later Credential 3600 ThrottlingException, DayIsOver"),
+        (429, "TooManyRequestsException", DAY, "later Credential 3600 TooManyRequestsException, DayIsOver"),
+        (400, "SendingPausedException", "", "later Credential 600 SendingPausedException, NeedsOperator"),
+        (
+            400,
+            "AccountSuspendedException",
+            "",
+            "later Credential 600 AccountSuspendedException, NeedsOperator",
+        ),
+        (
+            400,
+            "MailFromDomainNotVerifiedException",
+            "",
+            "later Credential 300 MailFromDomainNotVerifiedException, NeedsOperator",
+        ),
+        (404, "NotFoundException", "", "later Credential 300 NotFoundException, NeedsOperator"),
+        (400, "LimitExceededException", "", "later Credential 300 LimitExceededException, NeedsOperator"),
+        (400, "MessageRejected", "", "Message MessageRejected, Works"),
+        (400, "", TYPED, "Message MessageRejected, Works"),
+        (
+            400,
+            "BadRequestException:http://internal.amazon.com/x/",
+            "",
+            "Malformed BadRequestException, Works",
+        ),
+        (403, "SignatureDoesNotMatch", "", "later Credential 300 SignatureDoesNotMatch, NeedsOperator"),
+        (403, "AccessDeniedException", "", "later Credential 300 AccessDeniedException, NeedsOperator"),
+        (401, "", "", "later Credential 300 401, NeedsOperator"),
+        (413, "", "", "Message 413, Works"),
+        (409, "SomethingNew", "", "Message SomethingNew, Works"),
+        (500, "InternalServiceErrorException", "", "later Message 0 InternalServiceErrorException, Nothing"),
+        (503, "", "", "later Message 0 503, Nothing"),
+    ];
+
     // proves: DEL-13
     #[test]
     fn every_error_has_its_answer() {
-        let nothing = json!({});
-        let rate = json!({"message": "Maximum sending rate exceeded."});
-        let day = json!({"message": "Daily message quota exceeded."});
-        let typed = json!({"__type": "com.amazonaws.sesv2#MessageRejected", "message": "x"});
-        for (status, kind, body, expected) in [
-            (200, "", &json!({"MessageId": "0100"}), "accepted 0100, Works"),
-            (200, "", &nothing, "accepted , Works"),
-            (
-                429,
-                "TooManyRequestsException",
-                &nothing,
-                "later Message 0 TooManyRequestsException, Throttled",
-            ),
-            (400, "ThrottlingException", &rate, "later Message 0 ThrottlingException, Throttled"),
-            (400, "Throttling", &rate, "later Message 0 Throttling, Throttled"),
-            (429, "", &nothing, "later Message 0 429, Throttled"),
-            (400, "ThrottlingException", &day, "later Credential 3600 ThrottlingException, DayIsOver"),
-            (
-                429,
-                "TooManyRequestsException",
-                &day,
-                "later Credential 3600 TooManyRequestsException, DayIsOver",
-            ),
-            (
-                400,
-                "SendingPausedException",
-                &nothing,
-                "later Credential 600 SendingPausedException, NeedsOperator",
-            ),
-            (
-                400,
-                "AccountSuspendedException",
-                &nothing,
-                "later Credential 600 AccountSuspendedException, NeedsOperator",
-            ),
-            (
-                400,
-                "MailFromDomainNotVerifiedException",
-                &nothing,
-                "later Credential 300 MailFromDomainNotVerifiedException, NeedsOperator",
-            ),
-            (404, "NotFoundException", &nothing, "later Credential 300 NotFoundException, NeedsOperator"),
-            (
-                400,
-                "LimitExceededException",
-                &nothing,
-                "later Credential 300 LimitExceededException, NeedsOperator",
-            ),
-            (400, "MessageRejected", &nothing, "Message MessageRejected, Works"),
-            (400, "", &typed, "Message MessageRejected, Works"),
-            (
-                400,
-                "BadRequestException:http://internal.amazon.com/x/",
-                &nothing,
-                "Malformed BadRequestException, Works",
-            ),
-            (
-                403,
-                "SignatureDoesNotMatch",
-                &nothing,
-                "later Credential 300 SignatureDoesNotMatch, NeedsOperator",
-            ),
-            (
-                403,
-                "AccessDeniedException",
-                &nothing,
-                "later Credential 300 AccessDeniedException, NeedsOperator",
-            ),
-            (401, "", &nothing, "later Credential 300 401, NeedsOperator"),
-            (413, "", &nothing, "Message 413, Works"),
-            (409, "SomethingNew", &nothing, "Message SomethingNew, Works"),
-            (
-                500,
-                "InternalServiceErrorException",
-                &nothing,
-                "later Message 0 InternalServiceErrorException, Nothing",
-            ),
-            (503, "", &nothing, "later Message 0 503, Nothing"),
-        ] {
-            assert_eq!(told(status, kind, body), expected, "{status} {kind} {body}");
+        for (status, kind, body, expected) in TABLE {
+            assert_eq!(told(*status, kind, body), *expected, "{status} {kind} {body}");
         }
     }
 
