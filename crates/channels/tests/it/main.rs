@@ -31,7 +31,6 @@ mod golden;
 
 mod service;
 
-mod aws;
 mod fcm;
 mod fcm_desk;
 
