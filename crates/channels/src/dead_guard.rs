@@ -17,6 +17,8 @@ pub const DOUBTS_PERCENT_MAX: u64 = 5;
 pub const ANSWERS_MIN: u64 = 20;
 /// What many small shipments said is remembered up to so many answers; then both counts are halved.
 const REMEMBERED_MAX: u64 = 2_000;
+/// Fewer doubts over several shipments are devices that came and went.
+const DOUBTS_REMEMBERED_MIN: u64 = 5;
 
 /// Whether so many doubts are too many to be believed.
 #[must_use]
@@ -37,7 +39,8 @@ impl Memory {
     pub fn believes(&mut self, answers: u64, doubts: u64) -> bool {
         self.answers += answers;
         self.doubts += doubts.min(answers);
-        let believed = !too_many(answers, doubts) && !too_many(self.answers, self.doubts);
+        let adds_up = self.doubts >= DOUBTS_REMEMBERED_MIN && too_many(self.answers, self.doubts);
+        let believed = !too_many(answers, doubts) && !adds_up;
         while self.answers > REMEMBERED_MAX {
             self.answers /= 2;
             self.doubts /= 2;

@@ -26,6 +26,8 @@ pub mod fcm;
 
 pub mod twilio;
 
+pub mod webpush;
+
 pub mod webhook;
 
 pub mod email;

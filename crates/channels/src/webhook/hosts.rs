@@ -39,7 +39,7 @@ struct Health {
 }
 
 impl Way {
-    fn new(concurrency_max: usize, now: Millis) -> Self {
+    pub fn new(concurrency_max: usize, now: Millis) -> Self {
         let health = Health { breaker: Breaker::new(now), pause: Pause::default(), is_failing: false };
         Self { permits: Arc::new(Semaphore::new(concurrency_max)), health: Mutex::new(health) }
     }
@@ -60,6 +60,11 @@ impl Way {
         // Probes are under way: whoever comes back in a while knows more.
         let ready_at = health.breaker.ready_at().unwrap_or(now).max(now.plus(PAUSE_MS_DEFAULT));
         Err(ready_at.since(now))
+    }
+
+    /// Left alone for so long, whatever single attempts said.
+    pub fn rest(&self, now: Millis, after_ms: u64) {
+        self.health().pause.rest(now, after_ms);
     }
 
     /// An attempt is over; says what is worth telling.

@@ -28,7 +28,7 @@ mod connect;
 
 mod pool;
 
-mod hosts;
+pub(crate) mod hosts;
 
 mod client;
 

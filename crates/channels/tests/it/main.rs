@@ -34,6 +34,10 @@ mod service;
 mod fcm;
 mod fcm_desk;
 
+mod webpush;
+
+mod sandboxed;
+
 mod real_time;
 
 mod apns;

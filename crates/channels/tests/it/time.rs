@@ -22,7 +22,12 @@ pub struct Time {
 
 impl Time {
     pub fn new(handle: Option<Handle>) -> Arc<Self> {
-        let clock = ManualClock::new(Millis(WALL.0 - BEGAN.0));
+        Self::at(WALL, handle)
+    }
+
+    /// Stands still at another time, such as the one that a sandbox has.
+    pub fn at(wall: Millis, handle: Option<Handle>) -> Arc<Self> {
+        let clock = ManualClock::new(Millis(wall.0 - BEGAN.0));
         clock.advance(BEGAN.0);
         Arc::new(Self { clock, now: watch::Sender::new(BEGAN), handle })
     }
