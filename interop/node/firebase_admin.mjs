@@ -52,5 +52,11 @@ check("a bad argument", await failure({ token: "sandbox-invalid-argument" }), "m
 check("too much for a minute", await failure({ token: "sandbox-quota" }), "messaging/message-rate-exceeded");
 check("a broken server", await failure({ token: "sandbox-internal" }), "messaging/internal-error");
 
+const joined = await messaging.subscribeToTopic(["device-1", "sandbox-unregistered"], "news");
+check("devices subscribe", [joined.successCount, joined.failureCount], [1, 1]);
+check("but for the dead", joined.errors[0].error.code, dead);
+const left = await messaging.unsubscribeFromTopic(["device-1"], "news");
+check("and leave", [left.successCount, left.failureCount], [1, 0]);
+
 await judge(sends);
 process.exit(0);

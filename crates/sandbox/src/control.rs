@@ -118,13 +118,7 @@ impl Desk {
             ("GET", ["faults", name]) if self.knows(name) => {
                 ControlReply::ok(self.world.faults().profile(name).write())
             }
-            ("PUT", ["faults", name]) if self.knows(name) => match Profile::read(&ask.body) {
-                Ok(profile) => {
-                    self.world.faults().set(name, profile);
-                    ControlReply::ok(self.world.faults().profile(name).write())
-                }
-                Err(error) => ControlReply::bad(&error.to_string()),
-            },
+            ("PUT", ["faults", name]) if self.knows(name) => self.set_faults(name, &ask.body),
             ("POST", ["goaway", name]) if self.knows(name) => {
                 ControlReply::ok(json!({"connections": go_away(&self.world, &self.http, name)}))
             }
@@ -142,6 +136,29 @@ impl Desk {
             }
             _ => not_found("see GET / for what there is"),
         }
+    }
+
+    /// A kind of error that nobody would answer with is a mistake: it would test nothing.
+    fn set_faults(&self, name: &str, body: &Value) -> ControlReply {
+        let profile = match Profile::read(body) {
+            Ok(profile) => profile,
+            Err(error) => return ControlReply::bad(&error.to_string()),
+        };
+        let emulator = self.http.iter().find(|emulator| emulator.name() == name);
+        let kinds = emulator.map(|emulator| emulator.fault_kinds()).unwrap_or_default();
+        let is_known = |kind: &str| {
+            kinds.is_empty()
+                || kinds.contains(&kind)
+                || kind.parse().is_ok_and(|status| (100..=599).contains(&status))
+        };
+        if let Some(kind) = profile.errors.keys().find(|kind| !is_known(kind)) {
+            return ControlReply::bad(&format!(
+                "errors.{kind} is none of: {}, or a status",
+                kinds.join(", ")
+            ));
+        }
+        self.world.faults().set(name, profile);
+        ControlReply::ok(self.world.faults().profile(name).write())
     }
 
     fn knows(&self, name: &str) -> bool {

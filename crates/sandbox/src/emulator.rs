@@ -35,6 +35,11 @@ pub trait Emulator: Send + Sync {
     /// `None` if it has no such kind: then the kind is taken as a status, with an empty body.
     fn fault(&self, kind: &str, call: &Call, retry_after_ms: Option<u64>) -> Option<Reply>;
 
+    /// All kinds that `fault` knows; none if it cannot list them. A profile that asks for another one is refused.
+    fn fault_kinds(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// What a repeat of the same message has in common with it, as far as the head of the call shows it.
     fn message_id(&self, _call: &Call) -> Option<String> {
         None
@@ -85,6 +90,7 @@ pub struct Call {
     /// With port if one was given, as in `https://HOST` of a URL.
     pub authority: String,
     pub is_tls: bool,
+    pub is_http2: bool,
     pub method: Method,
     pub path: String,
     pub query: String,

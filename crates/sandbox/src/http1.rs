@@ -57,6 +57,7 @@ async fn answer(
         host: hosts::name(&authority),
         authority,
         is_tls,
+        is_http2: false,
         method: head.method,
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),

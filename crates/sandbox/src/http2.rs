@@ -155,6 +155,7 @@ impl Streamer {
             host: hosts::name(&authority),
             authority,
             is_tls: self.is_tls,
+            is_http2: true,
             method: head.method,
             path: head.uri.path().to_owned(),
             query: head.uri.query().unwrap_or_default().to_owned(),

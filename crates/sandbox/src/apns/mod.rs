@@ -248,8 +248,19 @@ impl Emulator for Apns {
         Streams { first: 1, proven: 1_000 }
     }
 
+    /// Apple speaks HTTP/2 only.
     fn answer<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Answer> {
-        Box::pin(async move { self.handle(call) })
+        Box::pin(async move {
+            if call.is_http2 {
+                self.handle(call)
+            } else {
+                Reply::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED).into()
+            }
+        })
+    }
+
+    fn fault_kinds(&self) -> Vec<&'static str> {
+        reasons::REASONS.iter().map(|(reason, _)| *reason).chain(["quota"]).collect()
     }
 
     fn fault(&self, kind: &str, call: &Call, _retry_after_ms: Option<u64>) -> Option<Reply> {

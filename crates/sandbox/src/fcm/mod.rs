@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use topics::{Ask, Topics};
 
 pub const NAME: &str = "fcm";
-const HOSTS: &[&str] = &["fcm.googleapis.com", "oauth2.googleapis.com"];
+const HOSTS: &[&str] = &["fcm.googleapis.com", "oauth2.googleapis.com", "iid.googleapis.com"];
 /// A target that begins so has the outcome that follows: `sandbox-unregistered`, `sandbox-quota-7`.
 pub const MAGIC: &str = "sandbox-";
 /// Where senders put what they repeat when they send again.
@@ -87,6 +87,15 @@ impl Fcm {
                     return reply.into();
                 }
                 self.subscription(project, registration, rest, call).into()
+            }
+            ("POST", ["iid", batch @ ("v1:batchAdd" | "v1:batchRemove")]) => {
+                match self.oauth.project(call.header("authorization"), call.now_ms) {
+                    Ok(project) => {
+                        let project = project.unwrap_or_default();
+                        self.topics.batch(&project, &call.body, *batch == "v1:batchAdd").into()
+                    }
+                    Err(_) => refused("unauthenticated").into(),
+                }
             }
             _ => errors::not_found().into(),
         }
@@ -224,21 +233,12 @@ impl Emulator for Fcm {
         Box::pin(async move { self.handle(call) })
     }
 
-    /// Kinds as magic targets have them, or the codes of FCM.
     fn fault(&self, kind: &str, _call: &Call, retry_after_ms: Option<u64>) -> Option<Reply> {
-        let kind = match kind {
-            "UNREGISTERED" => "unregistered",
-            "SENDER_ID_MISMATCH" => "sender-id-mismatch",
-            "INVALID_ARGUMENT" => "invalid-argument",
-            "THIRD_PARTY_AUTH_ERROR" => "third-party-auth",
-            "UNAUTHENTICATED" => "unauthenticated",
-            "PERMISSION_DENIED" => "permission-denied",
-            "QUOTA_EXCEEDED" => "quota",
-            "INTERNAL" => "internal",
-            "UNAVAILABLE" => "unavailable",
-            other => other,
-        };
         errors::reply(kind, retry_after_ms)
+    }
+
+    fn fault_kinds(&self) -> Vec<&'static str> {
+        errors::KINDS.to_vec()
     }
 
     /// Each project has its own; asking for access tokens uses none.

@@ -123,12 +123,19 @@ impl Oauth {
     }
 
     pub fn authorize(&self, authorization: Option<&str>, project: &str, now_ms: u64) -> Result<(), Denied> {
+        match self.project(authorization, now_ms)? {
+            Some(own) if own != project => Err(Denied::OtherProject),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whose access token this is; `None` of an account that nobody registered.
+    pub fn project(&self, authorization: Option<&str>, now_ms: u64) -> Result<Option<String>, Denied> {
         let (scheme, token) = authorization.and_then(|value| value.split_once(' ')).unwrap_or_default();
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         match given.get(token.trim()) {
             Some(found) if scheme.eq_ignore_ascii_case("bearer") && now_ms < found.expires_ms => {
-                let is_own = found.project.as_deref().is_none_or(|own| own == project);
-                if is_own { Ok(()) } else { Err(Denied::OtherProject) }
+                Ok(found.project.clone())
             }
             Some(_) | None => Err(Denied::Unauthenticated),
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! POST   /v1/projects/{p}/registrations/{token}/topicSubscriptions?topic_name=news
 //! DELETE /v1/projects/{p}/registrations/{token}/topicSubscriptions/news
+//! POST   /iid/v1:batchAdd, /iid/v1:batchRemove      the older way, at another host
 //! ```
 
 use super::errors;
@@ -10,7 +11,7 @@ use super::message::is_topic;
 use crate::emulator::Reply;
 use hyper::http::StatusCode;
 use percent_encoding::percent_decode_str;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
@@ -40,16 +41,9 @@ impl Topics {
         if !is_topic(topic) {
             return errors::violated("topic_name", "is no topic name");
         }
-        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (ask.project.to_owned(), ask.registration.to_owned());
-        if of.len() >= REGISTRATIONS_MAX && !of.contains_key(&key) {
-            return errors::reply("quota", None).unwrap_or_else(errors::not_found);
-        }
-        let topics = of.entry(key).or_default();
-        if topics.len() >= TOPICS_MAX {
+        if !self.add(ask.project, ask.registration, topic) {
             return errors::violated("topic_name", "too many topics");
         }
-        topics.insert(topic.to_owned());
         let name =
             format!("projects/{}/registrations/{}/topicSubscriptions/{topic}", ask.project, ask.registration);
         Reply::json(StatusCode::OK, &json!({"name": name}))
@@ -57,14 +51,56 @@ impl Topics {
 
     pub fn unsubscribe(&self, ask: &Ask<'_>) -> Reply {
         let topic = percent_decode_str(ask.topic.unwrap_or_default()).decode_utf8_lossy().into_owned();
-        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        let topics = of.get_mut(&(ask.project.to_owned(), ask.registration.to_owned()));
-        let was_subscribed = topics.is_some_and(|topics| topics.remove(topic.as_str()));
+        let was_subscribed = self.remove(ask.project, ask.registration, &topic);
         let may_be_missing = ask.query.split('&').any(|pair| pair == "allow_missing=true");
         if was_subscribed || may_be_missing {
             return Reply::json(StatusCode::OK, &json!({}));
         }
         errors::not_found()
+    }
+
+    /// `{"to": "/topics/news", "registration_tokens": […]}`; one result for each, in their order.
+    pub fn batch(&self, project: &str, body: &[u8], is_add: bool) -> Reply {
+        let asked: Value = serde_json::from_slice(body).unwrap_or_default();
+        let topic =
+            asked["to"].as_str().and_then(|to| to.strip_prefix("/topics/")).filter(|topic| is_topic(topic));
+        let (Some(topic), Some(tokens)) = (topic, asked["registration_tokens"].as_array()) else {
+            return Reply::json(StatusCode::BAD_REQUEST, &json!({"error": "InvalidArgument"}));
+        };
+        let result = |token: &Value| match token.as_str() {
+            None | Some("") => json!({"error": "INVALID_ARGUMENT"}),
+            Some(token) if super::magic(token).is_some() => json!({"error": "NOT_FOUND"}),
+            Some(token) if is_add && !self.add(project, token, topic) => json!({"error": "TOO_MANY_TOPICS"}),
+            Some(_) if is_add => json!({}),
+            Some(token) => {
+                self.remove(project, token, topic);
+                json!({})
+            }
+        };
+        let results: Vec<Value> = tokens.iter().map(result).collect();
+        Reply::json(StatusCode::OK, &json!({"results": results}))
+    }
+
+    /// `false` if there is no room.
+    fn add(&self, project: &str, registration: &str, topic: &str) -> bool {
+        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (project.to_owned(), registration.to_owned());
+        if of.len() >= REGISTRATIONS_MAX && !of.contains_key(&key) {
+            return false;
+        }
+        let topics = of.entry(key).or_default();
+        if topics.len() >= TOPICS_MAX {
+            return false;
+        }
+        topics.insert(topic.to_owned());
+        true
+    }
+
+    /// Whether it was subscribed.
+    fn remove(&self, project: &str, registration: &str, topic: &str) -> bool {
+        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let topics = of.get_mut(&(project.to_owned(), registration.to_owned()));
+        topics.is_some_and(|topics| topics.remove(topic))
     }
 
     /// All topics of a registration.
@@ -92,5 +128,15 @@ mod tests {
         assert_eq!(topics.unsubscribe(&ask(Some("news"), "")).status, 404);
         assert_eq!(topics.unsubscribe(&ask(Some("news"), "allow_missing=true")).status, 200);
         assert_eq!(topics.list("p", "r"), ["sport"]);
+        let batch = |is_add, to: &str| {
+            let body = json!({"to": to, "registration_tokens": ["r", "sandbox-unregistered", ""]});
+            topics.batch("p", body.to_string().as_bytes(), is_add)
+        };
+        let told: Value = serde_json::from_slice(&batch(true, "/topics/news").body).expect("JSON");
+        assert_eq!(told, json!({"results": [{}, {"error": "NOT_FOUND"}, {"error": "INVALID_ARGUMENT"}]}));
+        assert_eq!(topics.list("p", "r"), ["news", "sport"]);
+        batch(false, "/topics/sport");
+        assert_eq!(topics.list("p", "r"), ["news"]);
+        assert_eq!(batch(true, "news").status, 400);
     }
 }

@@ -329,6 +329,10 @@ impl Emulator for WebPush {
         reply(kind, retry_after_ms)
     }
 
+    fn fault_kinds(&self) -> Vec<&'static str> {
+        KINDS.to_vec()
+    }
+
     fn control<'a>(&'a self, ask: &'a ControlCall) -> BoxFuture<'a, Option<ControlReply>> {
         Box::pin(async move { self.desk(ask) })
     }

@@ -56,6 +56,7 @@ async fn what_is_wrong_is_a_problem_document() {
         ("GET", "/messages/abc", json!(null), 404),
         ("GET", "/faults/nobody", json!(null), 404),
         ("PUT", "/faults/apns", json!({"sead": 1}), 400),
+        ("PUT", "/faults/apns", json!({"errors": {"ServiceUnavailible": 0.1}}), 400),
         ("POST", "/judge", json!("no list"), 400),
         ("POST", "/judge", json!([1]), 400),
         ("POST", "/clock", json!({}), 400),

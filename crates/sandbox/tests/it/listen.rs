@@ -10,23 +10,25 @@ use tokio::net::TcpStream;
 async fn an_emulator_is_found_by_name_path_and_port() {
     let running = start().await;
     let body = || Bytes::from_static(b"{}");
-    let missing = "MissingProviderToken";
-    let by_name = tls(&running, running.shared(), "api.push.apple.com", &[b"http/1.1"]).await;
+    let by_name = tls(&running, running.shared(), "fcm.googleapis.com", &[b"http/1.1"]).await;
     let by_path = tls(&running, running.shared(), "localhost", &[]).await;
-    let own = running.own("apns").expect("a port");
+    let own = running.own("fcm").expect("a port");
     let by_port = tls(&running, own, "127.0.0.1", &[b"http/1.1"]).await;
     let plain = TcpStream::connect(own).await.expect("a connection");
     // The host header says localhost: then the path decides.
-    let (status, told) = http1(by_name, "POST", "/3/device/aa", body()).await;
+    let path = "/v1/projects/p/messages:send";
+    let (status, told) = http1(by_name, "POST", path, body()).await;
     assert_eq!(status, 421, "{told:?}");
-    for (told, expected) in [
-        (http1(by_path, "POST", "/apns/3/device/aa", body()).await, missing),
-        (http1(by_port, "POST", "/3/device/aa", body()).await, missing),
-        (http1(plain, "POST", "/3/device/aa", body()).await, missing),
+    for (status, told) in [
+        http1(by_path, "POST", &format!("/fcm{path}"), body()).await,
+        http1(by_port, "POST", path, body()).await,
+        http1(plain, "POST", path, body()).await,
     ] {
-        assert_eq!(told.0, 403);
-        assert!(String::from_utf8_lossy(&told.1).contains(expected));
+        assert_eq!(status, 401);
+        assert!(String::from_utf8_lossy(&told).contains("UNAUTHENTICATED"));
     }
+    let apple = tls(&running, running.own("apns").expect("a port"), "localhost", &[b"http/1.1"]).await;
+    assert_eq!(http1(apple, "POST", "/3/device/aa", body()).await.0, 505, "Apple speaks HTTP/2 only");
 }
 
 #[tokio::test]
