@@ -2,7 +2,11 @@
 
 use crate::client::{http1, start, tls};
 use bytes::Bytes;
+use fantail_sandbox::faults::Profile;
 use fantail_sandbox::{Options, Sandbox, StartError};
+use http_body_util::Empty;
+use hyper::http::Request;
+use hyper_util::rt::TokioIo;
 use std::collections::BTreeMap;
 use tokio::net::TcpStream;
 
@@ -29,6 +33,23 @@ async fn an_emulator_is_found_by_name_path_and_port() {
     }
     let apple = tls(&running, running.own("apns").expect("a port"), "localhost", &[b"http/1.1"]).await;
     assert_eq!(http1(apple, "POST", "/3/device/aa", body()).await.0, 505, "Apple speaks HTTP/2 only");
+}
+
+#[tokio::test]
+async fn the_last_answer_of_http1_says_so() {
+    let running = start().await;
+    running.set_faults("fcm", Profile { go_away_every: Some(2), ..Profile::default() });
+    let stream = TcpStream::connect(running.own("fcm").expect("a port")).await.expect("a connection");
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("HTTP/1.1");
+    let ended = tokio::spawn(connection);
+    for expected in [None, Some("close")] {
+        let request = Request::get("/nothing").header("host", "localhost").body(Empty::<Bytes>::new());
+        let answer = sender.send_request(request.expect("a request")).await.expect("an answer");
+        let said = answer.headers().get("connection").and_then(|value| value.to_str().ok());
+        assert_eq!(said, expected);
+    }
+    ended.await.expect("an end").expect("no error");
 }
 
 #[tokio::test]
