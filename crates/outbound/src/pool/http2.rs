@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use fantail_ports::channel::Proof;
 use fantail_rules::ids::Millis;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
-use h2::{Ping, PingPong, Reason, RecvStream};
+use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
 use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Scheme};
@@ -51,27 +51,37 @@ pub async fn begin(stream: TlsStream<Watched>, stalled: Arc<AtomicBool>) -> io::
     Ok(Begun { sender, connection, stalled })
 }
 
-pub async fn exchange(
+/// Both halves of a request that has begun. Dropping the first before the end calls it off.
+pub struct Streams {
+    sending: SendStream<Bytes>,
+    response: ResponseFuture,
+}
+
+pub fn begin_request(
     shared: &Shared,
     sender: &mut SendRequest<Bytes>,
     request: Request<Bytes>,
-    until: Millis,
-) -> (End, Result<Reply, Failure>) {
+) -> Result<Streams, (End, Failure)> {
     let (mut head, body) = request.into_parts();
     let Some(uri) = absolute(shared, &mut head) else {
-        return (End::CalledOff, Err(unsent(Proof::NoConnection, "the host is none")));
+        return Err((End::CalledOff, unsent(Proof::NoConnection, "the host is none")));
     };
     head.uri = uri;
     let begun = sender.send_request(Request::from_parts(head, ()), body.is_empty());
-    let Ok((response, mut stream)) = begun else {
-        return (End::Gone, Err(unsent(Proof::Unprocessed, "the connection takes no more requests")));
+    let Ok((response, mut sending)) = begun else {
+        return Err((End::Gone, unsent(Proof::Unprocessed, "the connection takes no more requests")));
     };
-    if !body.is_empty()
-        && let Err(error) = stream.send_data(body, true)
-    {
-        return failed(&error);
+    if !body.is_empty() {
+        sending.send_data(body, true).map_err(|error| failed(&error))?;
     }
-    match shared.within(until, read(response)).await {
+    Ok(Streams { sending, response })
+}
+
+pub async fn answer(shared: &Shared, streams: Streams, until: Millis) -> (End, Result<Reply, Failure>) {
+    let Streams { sending, response } = streams;
+    let read = shared.within(until, read(response)).await;
+    drop(sending);
+    match read {
         None => {
             let message = "no answer in time".to_owned();
             (End::TimedOut, Err(Failure::Unknown { code: "timeout", message }))
@@ -80,7 +90,10 @@ pub async fn exchange(
             let message = "the answer is too large".to_owned();
             (End::Reset, Err(Failure::Unknown { code: "protocol", message }))
         }
-        Some(Err(ReadError::Wire(error))) => failed(&error),
+        Some(Err(ReadError::Wire(error))) => {
+            let (end, failure) = failed(&error);
+            (end, Err(failure))
+        }
         Some(Ok(reply)) => (ending(reply.status), Ok(reply)),
     }
 }
@@ -140,9 +153,9 @@ async fn read_body(stream: &mut RecvStream) -> Result<Bytes, ReadError> {
 }
 
 /// What a stream's end without an answer proves.
-fn failed(error: &h2::Error) -> (End, Result<Reply, Failure>) {
+fn failed(error: &h2::Error) -> (End, Failure) {
     let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
-    let (end, failure) = if error.is_go_away() && error.is_remote() {
+    if error.is_go_away() && error.is_remote() {
         (End::Gone, unsent(Proof::Unprocessed, "the server goes away and did not look at it"))
     } else if is_refused && error.is_remote() {
         (End::Reset, unsent(Proof::Unprocessed, "the server refused the stream"))
@@ -150,8 +163,7 @@ fn failed(error: &h2::Error) -> (End, Result<Reply, Failure>) {
         let end = if error.is_reset() { End::Reset } else { End::Gone };
         let code = if error.is_library() { "protocol" } else { "reset" };
         (end, Failure::Unknown { code, message: format!("the connection was lost: {error}") })
-    };
-    (end, Err(failure))
+    }
 }
 
 /// Until the connection ends, or does not answer. Holds the pool only weakly: whoever drops it lets its connections go.

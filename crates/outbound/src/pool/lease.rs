@@ -16,30 +16,39 @@ pub struct Lease {
     way: Option<Way>,
 }
 
+/// A request that is under way.
+pub enum Begun {
+    Two(Result<http2::Streams, (End, Failure)>),
+    /// Sent with the waiting for its answer: one at a time needs no haste.
+    One(Box<Request<Bytes>>),
+}
+
 impl Lease {
     pub fn new(shared: &Arc<Shared>, way: Way) -> Self {
         Self { shared: Arc::clone(shared), way: Some(way) }
     }
 
-    pub async fn exchange(
-        mut self,
-        request: Request<Bytes>,
-        answer_within_ms: u64,
-    ) -> Result<Reply, Failure> {
-        let until = self.shared.now().plus(answer_within_ms);
+    /// The first bytes are the connection's now.
+    pub fn begin(&mut self, request: Request<Bytes>) -> Begun {
         match &mut self.way {
-            Some(Way::Two { sender, .. }) => {
-                let (end, outcome) = http2::exchange(&self.shared, sender, request, until).await;
-                self.finish(end);
-                outcome
-            }
-            Some(Way::One(one)) => {
-                let (end, outcome) = http1::exchange(&self.shared, one, request, until).await;
-                self.finish(end);
-                outcome
-            }
+            Some(Way::Two { sender, .. }) => Begun::Two(http2::begin_request(&self.shared, sender, request)),
+            Some(Way::One(_)) => Begun::One(Box::new(request)),
             None => unreachable!("a lease is used once"),
         }
+    }
+
+    pub async fn answer(mut self, begun: Begun, answer_within_ms: u64) -> Result<Reply, Failure> {
+        let until = self.shared.now().plus(answer_within_ms);
+        let (end, outcome) = match (&mut self.way, begun) {
+            (_, Begun::Two(Ok(streams))) => http2::answer(&self.shared, streams, until).await,
+            (_, Begun::Two(Err((end, failure)))) => (end, Err(failure)),
+            (Some(Way::One(one)), Begun::One(request)) => {
+                http1::exchange(&self.shared, one, *request, until).await
+            }
+            (Some(Way::Two { .. }) | None, Begun::One(_)) => unreachable!("begun on this connection"),
+        };
+        self.finish(end);
+        outcome
     }
 
     /// Unused, by whoever holds the books.

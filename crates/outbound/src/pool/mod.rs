@@ -147,11 +147,13 @@ impl Pool {
             if is_late() {
                 return Err(too_late());
             }
-            let lease = self.shared.lease(timing.start_by).await?;
+            let mut lease = self.shared.lease(timing.start_by).await?;
             if is_late() {
                 return Err(too_late());
             }
-            match lease.exchange(make(), timing.answer_within_ms).await {
+            // Begun at once, so that a request is not carried through everything that waits for its answer.
+            let begun = lease.begin(make());
+            match lease.answer(begun, timing.answer_within_ms).await {
                 Err(Failure::NotSent { proof: Proof::Unprocessed, .. }) if tries < limits::TRIES_MAX => {}
                 outcome => return outcome,
             }

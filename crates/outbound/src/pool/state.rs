@@ -86,9 +86,9 @@ impl State {
 
     /// A place that is free, for a caller who has nobody before it.
     pub fn take(&mut self, now: Millis) -> Option<Way> {
-        match self.waiting.is_empty() {
-            true => self.take_for_waiting(now),
-            false => None,
+        match self.has_waiting() {
+            true => None,
+            false => self.take_for_waiting(now),
         }
     }
 
