@@ -64,9 +64,10 @@ bench:
 
 # What stands beside ours in the benchmarks, and valgrind. Stream-Framework is old and wants a client of its age.
 bench-peers:
-	$(SUDO) apt-get install -y postgresql redis-server python3-venv valgrind
+	$(SUDO) apt-get install -y postgresql redis-server python3-venv valgrind nghttp2-client
 	python3 -m venv target/bench-peers
-	target/bench-peers/bin/pip install --quiet stream-framework==1.4.0 'redis<3'
+	target/bench-peers/bin/pip install --quiet stream-framework==1.4.0 'redis<3' aioapns==4.0
+	npm install --prefix target/bench-peers --no-save --no-audit --no-fund --silent @parse/node-apn@8.1.0
 
 bench-instructions:
 	$(CARGO) run --locked --release -p fantail-bench -- instructions

@@ -16,6 +16,8 @@ mod peers;
 
 mod deliveries;
 
+mod apns;
+
 mod instructions;
 
 mod event;
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Some(Hidden::Worker { job }) => index::job::work(job),
         Some(Hidden::Instructions) => instructions::run(),
         Some(Hidden::Micro { name, units }) => instructions::micro(*name, *units),
+        Some(Hidden::ApnsServer { directory, echoes }) => apns::serve(directory, *echoes).map(|()| true),
         None => bench(&options),
     };
     match outcome {

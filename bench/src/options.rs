@@ -73,6 +73,13 @@ pub enum Hidden {
     Instructions,
     #[command(hide = true)]
     Micro { name: Micro, units: u64 },
+    /// Takes every push, until it is killed
+    #[command(hide = true)]
+    ApnsServer {
+        directory: PathBuf,
+        #[arg(long)]
+        echoes: bool,
+    },
 }
 
 /// How much of everything.

@@ -57,6 +57,12 @@ pub fn family_cpu(pid: u32) -> Result<Duration> {
     Ok(TICK * ticks)
 }
 
+/// CPU time of a process and of the children that it waited for.
+pub fn family_cpu_of_ended(pid: u32) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the process is gone")?;
+    Ok(TICK * ticks_of(&stat, 4).context("no CPU time")?)
+}
+
 /// CPU time of this program: near one core means that it, not the server, is the limit.
 pub fn own_cpu() -> Result<Duration> {
     Ok(usage(std::process::id())?.cpu)

@@ -20,7 +20,7 @@ use crate::options::Scale;
 use crate::process;
 use crate::scrape::{Metrics, Reading};
 use crate::server::Server;
-use crate::{deliveries, index};
+use crate::{apns, deliveries, index};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use std::time::{Duration, Instant};
@@ -40,6 +40,7 @@ pub enum Scenario {
     Gates,
     Timers,
     Bulk,
+    Apns,
 }
 
 impl Scenario {
@@ -57,6 +58,7 @@ impl Scenario {
         Self::Gates,
         Self::Timers,
         Self::Bulk,
+        Self::Apns,
     ];
 
     pub fn name(self) -> &'static str {
@@ -74,12 +76,16 @@ impl Scenario {
             Self::Gates => "gates",
             Self::Timers => "timers",
             Self::Bulk => "bulk",
+            Self::Apns => "apns",
         }
     }
 
     /// Whether it drives a server; the others drive the store or the rules themselves, or only the disk.
     pub fn needs_server(self) -> bool {
-        !matches!(self, Self::Fsync | Self::Index | Self::Deliveries | Self::Gates | Self::Timers)
+        !matches!(
+            self,
+            Self::Fsync | Self::Index | Self::Deliveries | Self::Gates | Self::Timers | Self::Apns
+        )
     }
 
     /// When it is given up.
@@ -103,6 +109,7 @@ impl Scenario {
             Self::Gates => gates::run(bench),
             Self::Timers => timers::run(bench).await,
             Self::Bulk => bulk::run(bench).await,
+            Self::Apns => apns::run(bench).await,
         }
     }
 }
