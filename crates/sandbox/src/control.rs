@@ -5,6 +5,7 @@
 use crate::emulator::{ControlCall, ControlReply, Emulator, Raw};
 use crate::faults::Profile;
 use crate::judge::{self, Send};
+use crate::listen;
 use crate::record::{Channel, Filter};
 use crate::sandbox::go_away;
 use crate::world::World;
@@ -19,10 +20,12 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tracing::debug;
 
 /// A list of sends for the judge may be long: about a million.
 const BODY_BYTES_MAX: usize = 128 << 20;
+const CONNECTIONS_MAX: usize = 256;
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
 
@@ -34,16 +37,13 @@ pub(crate) struct Desk {
 }
 
 pub(crate) async fn serve(listener: TcpListener, desk: Desk) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::spawn(connection(stream, desk.clone()));
-            }
-            Err(error) => {
-                debug!(%error, "a connection could not be taken");
-                tokio::task::yield_now().await;
-            }
-        }
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Some((stream, permit)) = listen::accept(&listener, &connections).await {
+        let desk = desk.clone();
+        tokio::spawn(async move {
+            connection(stream, desk).await;
+            drop(permit);
+        });
     }
 }
 

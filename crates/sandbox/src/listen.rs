@@ -52,7 +52,7 @@ pub(crate) async fn raw(listener: TcpListener, world: World, emulator: Arc<dyn R
     }
 }
 
-async fn accept(
+pub(crate) async fn accept(
     listener: &TcpListener,
     connections: &Arc<Semaphore>,
 ) -> Option<(TcpStream, OwnedSemaphorePermit)> {

@@ -115,7 +115,7 @@ impl Site {
         if let Some(emulator) = self.by_name(&call.host) {
             return Some(Arc::clone(emulator));
         }
-        let first = call.path.trim_start_matches('/').split('/').next().unwrap_or_default();
+        let first = call.path.strip_prefix('/')?.split('/').next().unwrap_or_default();
         let emulator = self.emulators.iter().find(|emulator| emulator.name() == first)?;
         call.path = call.path[1 + first.len()..].to_owned();
         Some(Arc::clone(emulator))

@@ -12,6 +12,7 @@ const CHANGE_MS_MIN: u64 = 1_200_000;
 /// Clocks differ a little.
 const FUTURE_MS_MAX: u64 = 10_000;
 const CONNECTIONS_MAX: usize = 100_000;
+const KEYS_MAX: usize = 10_000;
 
 /// A key that Apple would know.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,8 +31,14 @@ pub struct Keys {
 }
 
 impl Keys {
-    pub fn register(&self, kid: &str, key: Key) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(kid.to_owned(), key);
+    /// `false` if there is no room.
+    pub fn register(&self, kid: &str, key: Key) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = known.len() < KEYS_MAX || known.contains_key(kid);
+        if has_room {
+            known.insert(kid.to_owned(), key);
+        }
+        has_room
     }
 
     /// Whether there was one.
@@ -151,7 +158,7 @@ mod tests {
     fn known(signer: &Signer) -> Credentials {
         let credentials = Credentials::default();
         let key = Key { team: "TEAM".to_owned(), public: signer.public(), topics: Vec::new() };
-        credentials.keys.register("KEY", key);
+        assert!(credentials.keys.register("KEY", key));
         credentials
     }
 
@@ -214,7 +221,7 @@ mod tests {
         let signer = Signer::new();
         let credentials = known(&signer);
         let key = Key { team: "T".to_owned(), public: signer.public(), topics: Vec::new() };
-        credentials.keys.register("OTHER", key);
+        assert!(credentials.keys.register("OTHER", key));
         assert!(credentials.keys.revoke("KEY"));
         assert!(!credentials.keys.revoke("KEY"));
         let old = token(&signer, "KEY", "TEAM", NOW_MS);

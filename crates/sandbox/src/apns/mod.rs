@@ -206,8 +206,10 @@ impl Apns {
                 };
                 let topics = ask.body.get("topics").and_then(Value::as_array).into_iter().flatten();
                 let topics = topics.filter_map(Value::as_str).map(str::to_owned).collect();
-                self.credentials.keys.register(kid, Key { team: team.to_owned(), public, topics });
-                ControlReply::ok(json!({"kid": kid}))
+                match self.credentials.keys.register(kid, Key { team: team.to_owned(), public, topics }) {
+                    true => ControlReply::ok(json!({"kid": kid})),
+                    false => ControlReply::bad("no more keys can be registered"),
+                }
             }
             ("DELETE", ["keys", kid]) => {
                 ControlReply::ok(json!({"revoked": self.credentials.keys.revoke(kid)}))

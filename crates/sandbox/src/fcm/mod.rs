@@ -204,8 +204,10 @@ impl Fcm {
                 let (Some(project), Some(public)) = (text("project"), public) else {
                     return Some(ControlReply::bad("an account has a project and a publicKey (PEM)"));
                 };
-                self.oauth.register(email, Account { project: project.to_owned(), public });
-                Some(ControlReply::ok(json!({"account": email})))
+                Some(match self.oauth.register(email, Account { project: project.to_owned(), public }) {
+                    true => ControlReply::ok(json!({"account": email})),
+                    false => ControlReply::bad("no more accounts can be registered"),
+                })
             }
             ("POST", ["revoke"]) => {
                 self.oauth.revoke_tokens();

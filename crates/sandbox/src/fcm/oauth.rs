@@ -20,6 +20,7 @@ const LIFE_MS: u64 = 3_600_000;
 /// Clocks differ a little.
 const SKEW_MS: u64 = 300_000;
 const TOKENS_MAX: usize = 100_000;
+const ACCOUNTS_MAX: usize = 10_000;
 
 /// A service account that Google would know.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,8 +50,14 @@ pub enum Denied {
 }
 
 impl Oauth {
-    pub fn register(&self, email: &str, account: Account) {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner).insert(email.to_owned(), account);
+    /// `false` if there is no room.
+    pub fn register(&self, email: &str, account: Account) -> bool {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = accounts.len() < ACCOUNTS_MAX || accounts.contains_key(email);
+        if has_room {
+            accounts.insert(email.to_owned(), account);
+        }
+        has_room
     }
 
     /// All access tokens are worth nothing from now on.
@@ -74,6 +81,10 @@ impl Oauth {
                 let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
                 if given.len() >= TOKENS_MAX {
                     given.retain(|_, token| token.expires_ms > call.now_ms);
+                }
+                if given.len() >= TOKENS_MAX {
+                    // Somebody asks anew for every message: all of them have to ask once more.
+                    given.clear();
                 }
                 given.insert(token.clone(), Given { project, expires_ms: call.now_ms + LIFE_MS });
                 let body = json!({"access_token": token, "expires_in": 3_599, "token_type": "Bearer"});
