@@ -4,6 +4,10 @@ use crate::apns::Apns;
 use crate::emulator::{Emulator, Raw};
 use crate::fcm::Fcm;
 use crate::sandbox::Options;
+use crate::ses::Ses;
+use crate::sigv4::Keys;
+use crate::smtp::{Smtp, Smtps};
+use crate::sns::{Sns, Topics};
 use crate::webpush::WebPush;
 use crate::world::World;
 use std::sync::Arc;
@@ -14,10 +18,14 @@ pub(crate) struct All {
 }
 
 pub(crate) fn all(world: &World, options: &Options) -> All {
+    let (keys, topics) = (Arc::new(Keys::default()), Topics::new(world.clone()));
+    let smtp = Arc::new(Smtp::new(world.clone()));
     let http: Vec<Arc<dyn Emulator>> = vec![
         Arc::new(Apns::new(world.clone())),
         Arc::new(Fcm::new(world.clone())),
         Arc::new(WebPush::new(world.clone(), options.takes_unknown_subscriptions)),
+        Arc::new(Ses::new(world.clone(), Arc::clone(&topics), Arc::clone(&keys))),
+        Arc::new(Sns::new(topics, keys)),
     ];
-    All { http, raw: vec![] }
+    All { http, raw: vec![Arc::clone(&smtp) as Arc<dyn Raw>, Arc::new(Smtps(smtp))] }
 }

@@ -20,6 +20,16 @@ pub mod fcm;
 
 pub mod webpush;
 
+pub mod smtp;
+
+pub mod ses;
+
+pub mod sns;
+
+mod sigv4;
+
+pub mod outgoing;
+
 pub mod jwt;
 
 pub mod ids;

@@ -8,3 +8,5 @@ mod fcm;
 mod listen;
 mod webpush;
 mod wire;
+
+mod mail;
