@@ -7,6 +7,8 @@ mod script;
 
 mod talk;
 
+mod wire;
+
 pub mod letter;
 
 mod reports;
