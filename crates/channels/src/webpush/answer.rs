@@ -89,12 +89,17 @@ fn code(reply: &Reply) -> String {
     let value: Value = serde_json::from_slice(&reply.body).unwrap_or(Value::Null);
     let status = reply.status.as_str();
     let mut code = match (value["reason"].as_str(), value["errno"].as_u64()) {
-        (Some(reason), _) if !reason.is_empty() => reason.to_owned(),
+        (Some(reason), _) if is_word(reason) => reason.to_owned(),
         (_, Some(errno)) => format!("{status} errno {errno}"),
         (Some(_) | None, None) => status.to_owned(),
     };
     code.truncate(code.floor_char_boundary(CODE_BYTES_MAX));
     code
+}
+
+/// Some services put a sentence there.
+fn is_word(reason: &str) -> bool {
+    !reason.is_empty() && reason.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 fn location(reply: &Reply) -> Option<String> {
@@ -170,6 +175,7 @@ mod tests {
             told(400, None, r#"{"code":400,"errno":111,"message":"x"}"#),
             "Malformed 400 errno 111, Alert"
         );
+        assert_eq!(told(410, None, r#"{"reason":"It has ended."}"#), "DeadEndpoint 410, Nothing", "no name");
         let long = format!(r#"{{"reason":"{}"}}"#, "X".repeat(500));
         assert!(told(400, None, &long).len() < 100);
         let dead = of_another_key(Answer::Later {

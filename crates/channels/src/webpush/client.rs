@@ -19,15 +19,13 @@ use crate::fields::SettingsError;
 use crate::probe::Hop;
 use crate::push_content::PushContent;
 use crate::webhook::policy::{Forbidden, Policy};
-use crate::webhook::resolve::Resolve;
+use crate::webhook::resolve::{Resolve, SystemResolver};
 use crate::webhook::url::{Origin, Scheme};
 use bytes::Bytes;
-use fantail_outbound::pool::{Failure, Ports as PoolPorts, Timing};
+use fantail_outbound::pool::{Failure, Ports, Timing};
 use fantail_outbound::tls;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Message, Proof, Refusal, Report, Shipment};
-use fantail_ports::clock::Clock;
-use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::Millis;
 use fantail_rules::pacing::{Call, News, Signal};
 use fantail_rules::priority::Priority;
@@ -45,14 +43,6 @@ const CONCURRENCY_MAX: usize = 256;
 /// Push services keep nothing for longer than four weeks.
 const TTL_S_MAX: u64 = 2_419_200;
 const MESSAGE_BYTES_MAX: usize = 200;
-
-/// What the channel needs of the world.
-#[derive(Clone)]
-pub struct Ports {
-    pub clock: Arc<dyn Clock>,
-    pub tasks: Arc<dyn Tasks>,
-    pub resolver: Arc<dyn Resolve>,
-}
 
 /// Must be used inside a tokio runtime: its sockets belong to one.
 pub struct WebPush {
@@ -82,10 +72,18 @@ struct Run<'a> {
 
 impl WebPush {
     pub fn open(settings: Settings, secrets: Secrets, ports: Ports) -> Result<Self, SettingsError> {
+        Self::with_resolver(settings, secrets, ports, Arc::new(SystemResolver::default()))
+    }
+
+    /// Names have the addresses that the resolver says.
+    pub fn with_resolver(
+        settings: Settings,
+        secrets: Secrets,
+        ports: Ports,
+        resolver: Arc<dyn Resolve>,
+    ) -> Result<Self, SettingsError> {
         let bad_roots = |error: tls::TlsError| SettingsError::new("/caPem", error.to_string());
         let tls = tls::client(&settings.targets.extra_roots_pem, &[b"h2", b"http/1.1"]).map_err(bad_roots)?;
-        let Ports { clock, tasks, resolver } = ports;
-        let ports = PoolPorts { clock, tasks };
         let (policy, connect_to) = (Policy::new(&settings.targets), settings.connect_to);
         Ok(Self {
             pad_to: settings.pad_to,
@@ -184,7 +182,7 @@ impl WebPush {
     }
 
     async fn attempt(&self, target: &Target, service: &Service, plaintext: &[u8], run: &Run<'_>) -> Read {
-        let PoolPorts { clock, tasks } = &self.connector.ports;
+        let Ports { clock, tasks } = &self.connector.ports;
         let deadline = run.shipment.deadline;
         let nothing = |answer| Read { answer, note: Note::Nothing };
         let pool = tokio::select! {

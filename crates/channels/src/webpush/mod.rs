@@ -26,6 +26,6 @@ mod origins;
 
 mod client;
 
-pub use client::{Ports, WebPush};
+pub use client::WebPush;
 pub use keys::{Secrets, generate_vapid};
 pub use settings::Settings;

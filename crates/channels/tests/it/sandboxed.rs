@@ -5,7 +5,6 @@ use super::parcel::{message, send, shipment, told};
 use super::time::Time;
 use bytes::Bytes;
 use fantail_channels::fcm::{self, Fcm};
-use fantail_channels::webhook::SystemResolver;
 use fantail_channels::webpush::{self, WebPush, generate_vapid};
 use fantail_outbound::pool::{Pool, Ports, Target, Timing};
 use fantail_ports::channel::{Channel, Message};
@@ -75,9 +74,7 @@ impl Rig {
             "caPem": self.sandbox.ca_pem(),
         });
         let (settings, secrets) = (webpush::Settings::read(&settings), webpush::Secrets::read(vapid));
-        let resolver = Arc::new(SystemResolver::default());
-        let ports = webpush::Ports { clock: self.time.clone(), tasks: self.time.clone(), resolver };
-        WebPush::open(settings.expect("good settings"), secrets.expect("good secrets"), ports)
+        WebPush::open(settings.expect("good settings"), secrets.expect("good secrets"), self.ports())
             .expect("a channel")
     }
 

@@ -9,8 +9,9 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use fantail_channels::webhook::Resolve;
-use fantail_channels::webpush::{Ports, Secrets, Settings, WebPush, generate_vapid};
+use fantail_channels::webpush::{Secrets, Settings, WebPush, generate_vapid};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
+use fantail_outbound::pool::Ports;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Channel, Message, Shipment};
 use fantail_ports::clock::Clock;
@@ -53,9 +54,14 @@ impl House {
         change(&mut settings, port);
         let secrets = generate_vapid();
         let vapid_public = secrets["vapidPublicKey"].as_str().expect("text").to_owned();
-        let ports = Ports { clock: time.clone(), tasks: time.clone(), resolver };
+        let ports = Ports { clock: time.clone(), tasks: time.clone() };
         let (settings, secrets) = (Settings::read(&settings), Secrets::read(&secrets));
-        let push = WebPush::open(settings.expect("good settings"), secrets.expect("good secrets"), ports);
+        let push = WebPush::with_resolver(
+            settings.expect("good settings"),
+            secrets.expect("good secrets"),
+            ports,
+            resolver,
+        );
         let push = push.expect("a channel");
         Self { runtime, time, service, push, browser: Keys::generate(), vapid_public }
     }
