@@ -8,6 +8,8 @@ use crate::ses::Ses;
 use crate::sigv4::Keys;
 use crate::smtp::{Smtp, Smtps};
 use crate::sns::{Sns, Topics};
+use crate::twilio::Twilio;
+use crate::webhook::Webhook;
 use crate::webpush::WebPush;
 use crate::world::World;
 use std::sync::Arc;
@@ -26,6 +28,8 @@ pub(crate) fn all(world: &World, options: &Options) -> All {
         Arc::new(WebPush::new(world.clone(), options.takes_unknown_subscriptions)),
         Arc::new(Ses::new(world.clone(), Arc::clone(&topics), Arc::clone(&keys))),
         Arc::new(Sns::new(topics, keys)),
+        Arc::new(Twilio::new(world.clone())),
+        Arc::new(Webhook::new(world.clone())),
     ];
     All { http, raw: vec![Arc::clone(&smtp) as Arc<dyn Raw>, Arc::new(Smtps(smtp))] }
 }

@@ -27,6 +27,9 @@ pub mod ses;
 pub mod sns;
 
 mod sigv4;
+pub mod twilio;
+
+pub mod webhook;
 
 pub mod outgoing;
 

@@ -6,6 +6,8 @@ mod control;
 mod faults;
 mod fcm;
 mod listen;
+mod twilio;
+mod webhook;
 mod webpush;
 mod wire;
 
