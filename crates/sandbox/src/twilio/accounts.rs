@@ -34,7 +34,7 @@ impl Accounts {
         let account = match self.0.get(sid) {
             Some(known) if known.is_registered => known,
             _ if self.0.len() >= ACCOUNTS_MAX && !self.0.contains_key(sid) => return None,
-            _ if user != sid => self.0.entry(sid.to_owned()).or_insert(Account::default()),
+            _ if user != sid => self.0.entry(sid.to_owned()).or_default(),
             _ => {
                 self.0.insert(sid.to_owned(), fresh);
                 self.0.get(sid)?

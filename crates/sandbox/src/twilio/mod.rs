@@ -103,10 +103,10 @@ impl Twilio {
 
     fn create(&self, call: &Call, sid: &str, account: Account) -> Result<Reply, u32> {
         let form = Form::read(&String::from_utf8_lossy(&call.body));
-        let mut message = match read(sid, &form, call.now_ms) {
-            Ok(message) => message,
-            Err((message, code)) => return Ok(self.refuse(call, message, code)),
-        };
+        let mut message = read(sid, &form, call.now_ms);
+        if let Some(code) = wrong(&message) {
+            return Ok(self.refuse(call, message, code));
+        }
         let sender = sender_of(&form).unwrap_or_default().to_owned();
         let mut state = self.state();
         if state.stopped.contains(&(sender.clone(), message.to.clone())) {
@@ -223,12 +223,11 @@ fn course(message: &mut Message, wait_ms: u64) -> Vec<(u64, Status)> {
     }
 }
 
-/// A message, or also why it is none.
-fn read(account: &str, form: &Form, now_ms: u64) -> Result<Message, (Message, u32)> {
+fn read(account: &str, form: &Form, now_ms: u64) -> Message {
     let owned = |name: &str| form.get(name).map(str::to_owned);
     let service = owned("MessagingServiceSid");
     let body = owned("Body").unwrap_or_default();
-    let message = Message {
+    Message {
         sid: format!("SM{}", hex(&ids::bytes::<16>())),
         account: account.to_owned(),
         to: owned("To").unwrap_or_default(),
@@ -242,10 +241,6 @@ fn read(account: &str, form: &Form, now_ms: u64) -> Result<Message, (Message, u3
         validity_s: form.get("ValidityPeriod").map(|text| text.parse().unwrap_or(0)),
         created_ms: now_ms,
         sent_ms: None,
-    };
-    match wrong(&message) {
-        None => Ok(message),
-        Some(code) => Err((message, code)),
     }
 }
 
