@@ -148,7 +148,7 @@ async fn numbers_for_tests_and_mistakes_have_their_codes() {
 async fn a_full_queue_refuses_numbers_and_fails_services_later() {
     let running = start().await;
     let (address, mut told) = listener().await;
-    let slow = json!({"perSecond": 1, "queueSeconds": 1});
+    let slow = json!({"perSecond": 0.001, "queueSeconds": 1});
     for sender in ["%2B12025550100", "MG1"] {
         control(&running, "PUT", &format!("/twilio/senders/{sender}"), &slow).await;
     }
