@@ -22,6 +22,7 @@ use fantail_node::ask::TenantAsk;
 use fantail_node::ports::{Audit, Points, Ports, Stop};
 use fantail_node::spans::Spans;
 use fantail_node::start::Options;
+use fantail_ports::accounts::NoAccounts;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
 use fantail_ports::journal::{Append, Journal};
@@ -105,6 +106,8 @@ impl House {
                 signer: Signer::from_seed(&[7; 32]),
                 checkpoint_every_ms: 60_000,
             },
+            accounts: Arc::new(NoAccounts),
+            public_url: Arc::default(),
             webhook_patience_ms: 86_400_000,
             stop: Stop::default(),
             points: Points::default(),

@@ -6,6 +6,7 @@
 use crate::aside;
 use crate::problem::Problem;
 use crate::telemetry::{Telemetry, Text};
+use fantail_channels::accounts::Registry;
 use fantail_node::Node;
 use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
@@ -27,6 +28,9 @@ pub trait Host: Send + Sync {
 
     /// Makes a full verified copy of the data inside the data directory. The error is logged, not shown.
     fn backup(&self) -> BoxFuture<'static, Result<Backup, String>>;
+
+    /// The accounts that messages go through.
+    fn accounts(&self) -> &Arc<Registry>;
 }
 
 #[derive(Clone, Debug)]
@@ -108,6 +112,12 @@ impl App {
 
     pub fn host(&self) -> Option<&Arc<dyn Host>> {
         self.serving.get().map(|serving| &serving.host)
+    }
+
+    /// The accounts that messages go through, once the node is open.
+    pub fn accounts(&self) -> Result<Arc<Registry>, Problem> {
+        let starting = || Problem::new(Code::NotReady, "the server is starting").retry_after_s(1);
+        Ok(self.host().ok_or_else(starting)?.accounts().clone())
     }
 
     pub fn is_stopping(&self) -> bool {

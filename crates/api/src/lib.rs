@@ -25,6 +25,7 @@ mod reply;
 mod template_problem;
 pub mod time;
 
+mod callbacks;
 mod hosted;
 pub mod openapi;
 mod pages;

@@ -31,6 +31,8 @@ pub fn of(code: Code) -> &'static str {
         Code::ScheduleNotFound => page!("schedule-not-found"),
         Code::InvalidFilter => page!("invalid-filter"),
         Code::WebhookNotFound => page!("webhook-not-found"),
+        Code::ProviderNotFound => page!("provider-not-found"),
+        Code::CallbackRefused => page!("callback-refused"),
         Code::CategoryNotFound => page!("category-not-found"),
         Code::DeviceNotFound => page!("device-not-found"),
         Code::SuppressionNotFound => page!("suppression-not-found"),

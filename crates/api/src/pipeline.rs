@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::auth;
 use crate::body;
 use crate::call::{Call, Query};
+use crate::callbacks::{self, Arrival};
 use crate::hosted::{self, Visit};
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -88,6 +89,13 @@ async fn dispatch(
         let (node, headers) = (node.clone(), parts.headers);
         return handler(Visit { node, token, headers, body }).await;
     }
+    if let Handle::Callback(handler) = route.handle {
+        let params = path_params(&mut parts, route).await?;
+        let path_and_query = parts.uri.path_and_query().map_or("", |path| path.as_str()).to_owned();
+        let body = body::read_at_most(body, callbacks::BYTES_MAX, app.settings.body_timeout).await?;
+        let (app, node, headers) = (app.clone(), node.clone(), parts.headers);
+        return handler(Arrival { app, node, params, path_and_query, headers, body }).await;
+    }
     let caller = auth::authenticate(app, node, &parts.headers)?;
     let node = node.acting_as(caller.actor());
     let params = path_params(&mut parts, route).await?;
@@ -136,7 +144,7 @@ fn authorise(route: &Route, call: &Call) -> Result<Authorised, Problem> {
             auth::require_server(caller)?;
             Ok(Authorised::Server(handler))
         }
-        Handle::Open(_) | Handle::Hosted(_) => {
+        Handle::Open(_) | Handle::Hosted(_) | Handle::Callback(_) => {
             unreachable!("open routes and pages were answered before anyone was authenticated")
         }
     }

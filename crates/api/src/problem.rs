@@ -96,6 +96,11 @@ impl From<Refusal> for Problem {
             Refusal::TenantExists { .. } => Self::new(Code::TenantExists, detail),
             Refusal::TooMany { .. } => Self::new(Code::LimitReached, detail),
             Refusal::UnknownWebhook { .. } => Self::new(Code::WebhookNotFound, detail),
+            Refusal::UnknownProvider { .. } => Self::new(Code::ProviderNotFound, detail),
+            Refusal::ProviderKind { .. } => Self::field("/kind", detail),
+            Refusal::ProviderConflict { current } => {
+                Self::new(Code::VersionConflict, detail).with_version(current)
+            }
             Refusal::BulkEnded { .. } => Self::new(Code::BulkEnded, detail),
             Refusal::UnknownSegment { .. } => Self::new(Code::SegmentNotFound, detail),
             Refusal::UnknownSchedule { .. } => Self::new(Code::ScheduleNotFound, detail),
@@ -179,6 +184,9 @@ mod tests {
             (Refusal::TooMany { limit: 3 }, "LIMIT_REACHED"),
             (Refusal::UnknownKey, "KEY_NOT_FOUND"),
             (Refusal::UnknownWebhook { webhook: "w".into() }, "WEBHOOK_NOT_FOUND"),
+            (Refusal::UnknownProvider { provider: "p".into() }, "PROVIDER_NOT_FOUND"),
+            (Refusal::ProviderKind { provider: "p".into() }, "INVALID_REQUEST"),
+            (Refusal::ProviderConflict { current: Some(2) }, "VERSION_CONFLICT"),
             (Refusal::BulkEnded { event: Ulid(1) }, "BULK_ENDED"),
             (Refusal::UnknownSegment { segment: "s".into() }, "SEGMENT_NOT_FOUND"),
             (Refusal::UnknownSchedule { schedule: "s".into() }, "SCHEDULE_NOT_FOUND"),

@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::call::{Call, Query};
+use crate::callbacks::Arrival;
 use crate::hosted::Visit;
 use crate::openapi::Shape;
 use crate::problem::Problem;
@@ -29,6 +30,8 @@ pub enum Handle {
     ServerAdmin(fn(Call) -> Handling),
     /// Whoever has the link in the path.
     Hosted(fn(Visit) -> Handling),
+    /// Whoever proves itself by a signature, or by a seal in the path.
+    Callback(fn(Arrival) -> Handling),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,7 +187,7 @@ impl Route {
         let mut codes = self.codes.to_vec();
         match self.handle {
             Handle::Open(_) => {}
-            Handle::Hosted(_) => codes.extend([Code::NotReady, Code::Internal]),
+            Handle::Hosted(_) | Handle::Callback(_) => codes.extend([Code::NotReady, Code::Internal]),
             Handle::Scoped(..) | Handle::TenantAdmin(_) | Handle::ServerAdmin(_) => {
                 codes.extend([Code::Unauthenticated, Code::Forbidden, Code::NotReady, Code::Internal]);
             }
@@ -193,7 +196,7 @@ impl Route {
             Handle::Scoped(..) | Handle::TenantAdmin(_) => {
                 codes.extend([Code::UnknownTenant, Code::InvalidRequest]);
             }
-            Handle::Open(_) | Handle::ServerAdmin(_) | Handle::Hosted(_) => {}
+            Handle::Open(_) | Handle::ServerAdmin(_) | Handle::Hosted(_) | Handle::Callback(_) => {}
         }
         match self.body {
             Body::None => {}

@@ -7,6 +7,7 @@ mod endpoints;
 mod erasures;
 mod hosted;
 mod inbox;
+mod providers;
 mod respect;
 mod schedules;
 mod segments;
@@ -77,6 +78,7 @@ static ALL: [Route;
         + categories::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
+        + providers::ROUTES.len()
         + webhooks::ROUTES.len()] = joined(&[
     CORE,
     sent::ROUTES,
@@ -91,6 +93,7 @@ static ALL: [Route;
     categories::ROUTES,
     templates::ROUTES,
     audit::ROUTES,
+    providers::ROUTES,
     webhooks::ROUTES,
 ]);
 

@@ -7,6 +7,7 @@
 //! What must never happen: a second provider for a message that the first one may have. What is unknown stays unknown:
 //! whether it is sent again is for whoever wrote the attempt down, by the class of the message.
 
+use crate::part;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Report, Shipment};
 use fantail_ports::clock::Clock;
@@ -123,21 +124,15 @@ impl Way {
         }
         let began = clock.monotonic();
         let refused = Mutex::new(Vec::new());
-        let told = |at: usize, answer: Answer| {
-            let Some(place) = places.get(at) else { return };
+        let told = |place: usize, answer: Answer| {
             self.ended(clock.monotonic(), Call { began, signal: answer.signal() });
             if answer.was_not_taken() {
-                refused.lock().unwrap_or_else(PoisonError::into_inner).push((*place, answer));
+                refused.lock().unwrap_or_else(PoisonError::into_inner).push((place, answer));
             } else {
-                report(*place, self.named(answer));
+                report(place, self.named(answer));
             }
         };
-        if places.len() == shipment.messages.len() {
-            self.channel.send(shipment, &told).await;
-        } else {
-            let messages = places.iter().map(|place| shipment.messages[*place].clone()).collect();
-            self.channel.send(&Shipment { messages, ..shipment.clone() }, &told).await;
-        }
+        part::send(&*self.channel, shipment, places, &told).await;
         refused.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 

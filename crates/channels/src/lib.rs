@@ -4,14 +4,17 @@
 //! What must never happen: a decision whether to try again (the caller writes the answer down and decides), a wait that
 //! does not go through the ports, or a secret, address or answered body in a log.
 
+pub mod accounts;
 pub mod failover;
+pub mod part;
+pub mod probe;
+pub mod receipt;
 
 pub mod mixed;
 
 pub mod alerts;
 pub mod dead_guard;
 pub mod fields;
-pub mod probe;
 
 mod collapse;
 mod push_content;
@@ -33,5 +36,3 @@ pub mod webhook;
 pub mod email;
 pub mod ses;
 pub mod smtp;
-
-pub mod receipt;

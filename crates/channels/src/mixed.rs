@@ -1,6 +1,7 @@
 //! A channel with two ways out: endpoints of the stub go there, all others to the real provider, or
 //! nowhere if there is none. So every path can be tried on a server that serves real users.
 
+use crate::part;
 use crate::stub::payload::is_of_stub;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Refusal, Report, Shipment};
@@ -27,8 +28,12 @@ impl Channel for Mixed {
         Box::pin(self.split(shipment, stubs, others, report))
     }
 
-    fn paces_hosts(&self) -> bool {
-        self.provider.as_ref().is_some_and(|provider| provider.paces_hosts())
+    fn paces(&self, endpoint: &[u8]) -> bool {
+        match (&self.provider, is_of_stub(endpoint)) {
+            (_, true) => self.stub.paces(endpoint),
+            (Some(provider), false) => provider.paces(endpoint),
+            (None, false) => false,
+        }
     }
 }
 
@@ -39,14 +44,7 @@ impl Mixed {
                 places.into_iter().for_each(|place| report(place, nowhere()));
                 continue;
             };
-            let messages = places.iter().map(|place| shipment.messages[*place].clone()).collect();
-            let part = Shipment { messages, ..shipment.clone() };
-            let told = |at: usize, answer| {
-                if let Some(place) = places.get(at) {
-                    report(*place, answer);
-                }
-            };
-            channel.send(&part, &told).await;
+            part::send(channel, shipment, &places, report).await;
         }
     }
 }

@@ -125,6 +125,7 @@ fn nothing_else_opens_it(rig: &mut dyn Rig) {
         Context::DeviceMeta,
         Context::CollapseKey,
         Context::Link,
+        Context::Credential,
     ];
     for context in others {
         assert_eq!(rig.keyring().open(TENANT, context, &sealed), closed, "{context:?}");

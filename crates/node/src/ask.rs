@@ -299,6 +299,12 @@ pub enum Refusal {
     BadCursor,
     #[error("no such webhook: {webhook}")]
     UnknownWebhook { webhook: String },
+    #[error("no such provider: {provider}")]
+    UnknownProvider { provider: String },
+    #[error("the provider is not what the caller expects; it has version {current:?} now")]
+    ProviderConflict { current: Option<u32> },
+    #[error("provider {provider} is of another kind; delete it first")]
+    ProviderKind { provider: String },
     #[error("bulk send {event} was called off")]
     BulkEnded { event: Ulid },
     #[error("no such segment: {segment}")]

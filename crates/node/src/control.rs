@@ -3,6 +3,7 @@
 use crate::ask::{KeyView, TenantView};
 use fantail_machine::records::root::Tenant;
 use fantail_machine::root::Control;
+use fantail_machine::tables::provider::ProviderRow;
 use fantail_machine::tables::root::ApiKeyRow;
 use fantail_machine::tables::webhook::WebhookRow;
 use fantail_rules::ids::TenantId;
@@ -21,6 +22,8 @@ pub struct Snapshot {
     keys: HashMap<String, Arc<KeyView>>,
     /// By tenant and id.
     pub webhooks: BTreeMap<(TenantId, String), Arc<WebhookRow>>,
+    /// By tenant and id.
+    pub providers: BTreeMap<(TenantId, String), Arc<ProviderRow>>,
     /// What tenants say about categories and the silent.
     pub policies: Arc<Policies>,
 }
@@ -57,8 +60,10 @@ impl ControlPlane {
         let keys = control.keys.iter().map(|row| (row.key.id.clone(), Arc::new(key_view(row)))).collect();
         let webhook = |row: &WebhookRow| ((row.put.tenant, row.put.id.clone()), Arc::new(row.clone()));
         let webhooks = control.webhooks.iter().map(webhook).collect();
+        let provider = |row: &ProviderRow| ((row.put.tenant, row.put.id.clone()), Arc::new(row.clone()));
+        let providers = control.providers.iter().map(provider).collect();
         let policies = Arc::new(control.policies.clone());
-        let snapshot = Arc::new(Snapshot { tenants, slugs, keys, webhooks, policies });
+        let snapshot = Arc::new(Snapshot { tenants, slugs, keys, webhooks, providers, policies });
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }

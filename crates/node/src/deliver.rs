@@ -138,12 +138,13 @@ impl Parcel {
         let report = |index: usize, answer: Answer| {
             let Some((position, claim)) = packed.positions.get(index).copied() else { return };
             self.core.ports.points.reach("deliver.answered");
-            if packed.shipment.messages.get(index).is_some_and(|message| message.attempt == 1) {
+            let Some(message) = packed.shipment.messages.get(index) else { return };
+            if message.attempt == 1 {
                 let waited_ms = self.core.ports.clock.wall().since(self.allowed.event.millis());
                 self.core.meter.answered(self.allowed.terms.lane, waited_ms);
             }
             let signal = match answer.signal() {
-                Signal::Rest { .. } | Signal::Fails if provider.paces_hosts() => Signal::Nothing,
+                Signal::Rest { .. } | Signal::Fails if provider.paces(&message.endpoint) => Signal::Nothing,
                 signal => signal,
             };
             let call = Call { began, signal };

@@ -46,6 +46,8 @@ pub mod spans;
 pub mod audit;
 pub mod webhooks;
 
+pub mod providers;
+
 mod devices;
 mod inbox;
 mod known;

@@ -7,7 +7,7 @@
 pub use fantail_rules::link::{Link, Purpose};
 
 use crate::ask::Refusal;
-use crate::core::{answer, locked, stopped};
+use crate::core::{Core, answer, locked, stopped};
 use crate::node::Node;
 use crate::people::locate;
 use crate::respect::{ASK_BYTES, Prefer, RespectRow};
@@ -16,7 +16,7 @@ use fantail_machine::tables::{respect, user};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Lookup, Millis, PartitionId, TenantId};
+use fantail_rules::ids::{KeyNo, Lookup, Millis, PartitionId, TenantId};
 use fantail_rules::link::Envelope;
 use fantail_rules::zone::ZoneNo;
 
@@ -53,11 +53,7 @@ impl Node {
         let key = row.ok_or_else(unknown)?.id.key;
         let LinkAsk { purpose, channel, category, until } = ask;
         let link = Link { shard, user: number, purpose, channel, category, until };
-        match self.core.ports.keyring.seal(tenant, key, Context::Link, &link.write()) {
-            Ok(Sealed { key, nonce, bytes }) => Ok(Envelope { tenant, key, nonce, sealed: bytes }.write()),
-            Err(KeyringError::NoKey { .. }) => Err(unknown()),
-            Err(failed) => Err(locked(failed)),
-        }
+        sealed(&self.core, tenant, key, &link)?.ok_or_else(unknown)
     }
 
     /// `None` for what is not a link of ours, or one that is over, or whose user has gone.
@@ -98,5 +94,19 @@ impl Node {
             ShardAnswer::UnknownUser => Err(Refusal::UnknownUser { user: "of the link".to_owned() }),
             _ => Err(stopped("the shard answered something else")),
         }
+    }
+}
+
+/// The text of a link, under its user's key; `None` if that is gone.
+pub(crate) fn sealed(
+    core: &Core,
+    tenant: TenantId,
+    key: KeyNo,
+    link: &Link,
+) -> Result<Option<String>, Refusal> {
+    match core.ports.keyring.seal(tenant, key, Context::Link, &link.write()) {
+        Ok(Sealed { key, nonce, bytes }) => Ok(Some(Envelope { tenant, key, nonce, sealed: bytes }.write())),
+        Err(KeyringError::NoKey { .. }) => Ok(None),
+        Err(failed) => Err(locked(failed)),
     }
 }

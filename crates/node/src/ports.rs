@@ -2,6 +2,7 @@
 
 use crate::spans::Spans;
 use fantail_audit::key::Signer;
+use fantail_ports::accounts::Accounts;
 use fantail_ports::audit::AuditLog;
 use fantail_ports::blobs::Blobs;
 use fantail_ports::channel::Channel;
@@ -13,7 +14,7 @@ use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub struct Ports {
     pub journal: Arc<dyn Journal>,
@@ -26,6 +27,10 @@ pub struct Ports {
     pub tasks: Arc<dyn Tasks>,
     /// The ways out of the house; what has none is refused.
     pub channels: BTreeMap<ChannelKind, Arc<dyn Channel>>,
+    /// Whoever sends through the tenants' accounts with providers.
+    pub accounts: Arc<dyn Accounts>,
+    /// Where providers and recipients find us, without a slash at its end, once that is known.
+    pub public_url: Arc<OnceLock<String>>,
     pub audit: Audit,
     /// A webhook to the producer that fails for this long is switched off.
     pub webhook_patience_ms: u64,

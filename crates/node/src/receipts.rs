@@ -28,6 +28,21 @@ const BOUNCED: &str = "bounced";
 const RECEIPT_BYTES: usize = 128;
 
 impl Node {
+    /// Whose delivery a reference names, if it is sealed by us.
+    pub fn tenant_of_reference(&self, reference: &str) -> Result<TenantId, Refusal> {
+        let core = &self.core;
+        let key = |tenant| {
+            core.require_tenant(tenant).ok()?;
+            reference_key(core, tenant).ok()
+        };
+        Reference::read(reference, key).map(|found| found.tenant).ok_or(Refusal::UnknownDelivery)
+    }
+
+    /// What links of a tenant's mails are sealed under.
+    pub fn link_key(&self, tenant: TenantId) -> Result<[u8; 16], Refusal> {
+        reference_key(&self.core, tenant)
+    }
+
     /// One result for each: whether it said anything new.
     pub async fn receive(&self, tenant: TenantId, asks: &[ReceiptAsk]) -> Vec<Result<bool, Refusal>> {
         receive(&self.core, &self.by, tenant, asks).await

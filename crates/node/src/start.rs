@@ -26,7 +26,7 @@ use crate::schedule;
 use crate::tail::Tail;
 use crate::take::{HOUSE, TakeLoop};
 use crate::todos::Todos;
-use crate::webhooks;
+use crate::{providers, webhooks};
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
@@ -137,7 +137,8 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let applied = BTreeMap::new();
     let mut starter = Starter { ports: Arc::new(ports), meter, replayed: 0, newest: Millis(0), applied };
     let plane = Arc::new(ControlPlane::default());
-    let settled = refresh(starter.ports.clone(), plane.clone());
+    let known: Arc<providers::Known> = Arc::default();
+    let settled = refresh(starter.ports.clone(), plane.clone(), known.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
     let Options { shards, fronts, directories, producers, queue_max, guard_ms } = options;
     let wanted = Layout { shards, fronts, directories };
@@ -146,7 +147,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         Ok(_) | Err(_) => return Err(StartError::NoLayout),
     };
     // What was recovered is the control plane until the root's next batch.
-    refresh(starter.ports.clone(), plane.clone())(&[], &[]);
+    refresh(starter.ports.clone(), plane.clone(), known)(&[], &[]);
     let fronts = starter.lead_fronts(layout).await?;
     let tails = fronts.iter().map(|(no, front)| (*no, front.tail.clone())).collect();
     let bells: Bells = (0..layout.shards).map(|no| (ShardNo(no), Bell::default())).collect();
@@ -231,12 +232,15 @@ fn start_loops(core: &Arc<Core>) {
 }
 
 /// Rebuilds the control plane after each batch of the root.
-fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>) -> Settled {
+fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>, accounts: Arc<providers::Known>) -> Settled {
     Box::new(move |_, _| {
         let mut found = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
         let read = ports.store.read(PartitionId::Root, &mut |state| found = control(state.tables()));
         match (read, found) {
-            (Ok(()), Ok(control)) => plane.replace(&control),
+            (Ok(()), Ok(control)) => {
+                providers::tell(&ports, &accounts, &control.providers);
+                plane.replace(&control);
+            }
             (Err(failed), _) => ports.stop.set(&failed.to_string()),
             (Ok(()), Err(failed)) => ports.stop.set(&failed.to_string()),
         }

@@ -20,6 +20,7 @@ async fn ask(core: &Core, by: &Actor, ask: RootAsk) -> Result<RootAnswer, Refusa
         | RootAnswer::Segment(_)
         | RootAnswer::Schedule(_)
         | RootAnswer::Webhook(_)
+        | RootAnswer::Provider(_)
         | RootAnswer::Policy(_) => Err(other()),
         done @ (RootAnswer::Layout(_)
         | RootAnswer::Tenant(_)

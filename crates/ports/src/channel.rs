@@ -23,6 +23,11 @@ pub trait Channel: Send + Sync {
     fn paces_hosts(&self) -> bool {
         false
     }
+
+    /// The same for what goes to one endpoint, where a channel has several ways out.
+    fn paces(&self, _endpoint: &[u8]) -> bool {
+        self.paces_hosts()
+    }
 }
 
 /// Called with the index of a message in its shipment. May borrow what the caller keeps.

@@ -71,6 +71,8 @@ pub enum Context {
     DeviceMeta = 8,
     CollapseKey = 9,
     Link = 10,
+    /// What a tenant proves itself to a provider with.
+    Credential = 11,
 }
 
 /// Personal bytes as they travel through journal and tables.

@@ -2,7 +2,7 @@
 //! comment is a contract, held by the suite of the same name in `fantail-conformance` for every engine.
 //!
 //! Reading order follows a fact: it is appended to the `journal`, folded into the `store` (whose parts are
-//! `tables`, `lists` and `inbox`), told to the `audit` log, copied to `blobs`. Messages leave by a `channel`. Names are
+//! `tables`, `lists` and `inbox`), told to the `audit` log, copied to `blobs`. Messages leave by a `channel`, through `accounts` of their tenant. Names are
 //! sealed by the `keyring`. `clock`, `entropy` and `tasks` are the only ways to time, chance and concurrency. What was done is told to a `trace`.
 
 use std::future::Future;
@@ -18,6 +18,7 @@ pub mod tables;
 
 pub mod audit;
 
+pub mod accounts;
 pub mod blobs;
 pub mod channel;
 pub mod keyring;

@@ -197,6 +197,10 @@ pub const AUDIT_APPEND_BYTES_MAX: usize = 8 << 20;
 pub const AUDIT_NAME_BYTES_MAX: usize = 64;
 /// Webhooks to the producer. Each reads the journal for itself.
 pub const WEBHOOKS_PER_TENANT_MAX: usize = 16;
+/// Accounts with providers. Each has its own connections, and all are read whenever the control plane changes.
+pub const PROVIDERS_PER_TENANT_MAX: usize = 32;
+/// What is said about an account, as JSON, and its credentials: a service account or a key has about 3 KB.
+pub const PROVIDER_BYTES_MAX: usize = 32_768;
 /// What is kept of the reason of one delivery: enough for every word of ours and nearly all of the providers'.
 pub const AUDIT_REASON_BYTES_MAX: usize = 32;
 /// Heads that one checkpoint lists, about 100 bytes each: ten partitions of every tenant there may be.

@@ -12,6 +12,8 @@ pub struct Banner {
     pub default_key: Option<(PathBuf, String)>,
     /// `None`: given by the operator.
     pub admin_file: Option<PathBuf>,
+    /// Where the sandbox's own API is, if there is one.
+    pub sandbox: Option<SocketAddr>,
     /// Where a test moves the clock, if one does.
     pub test_clock: Option<PathBuf>,
 }
@@ -37,6 +39,12 @@ impl Banner {
             Some(file) => line("admin", &format!("key in {}", file.display())),
             None => line("admin", "key from the configuration"),
         }
+        if let Some(control) = self.sandbox {
+            line(
+                "sandbox",
+                &format!("http://{control} (nothing leaves this machine until a provider is set up)"),
+            );
+        }
         if let Some(socket) = &self.test_clock {
             text.push_str("\n  FOR TESTS ONLY: NOT THE REAL TIME\n");
             text.push_str(&format!("  the clock is moved by whoever writes to {}\n\n", socket.display()));
@@ -60,10 +68,17 @@ mod tests {
             default_key: Some(("./fantail-data/default.key".into(), "ft_x".into())),
             admin_file: Some("./fantail-data/admin.key".into()),
             test_clock: None,
+            sandbox: Some("127.0.0.1:7071".parse().expect("an address")),
         };
         let text = banner.text();
         assert!(!text.contains("TESTS"), "{text}");
-        for part in ["http://127.0.0.1:7070/api/v1\n", "(format 1)", "ft_x (tenant default", "admin.key"] {
+        for part in [
+            "http://127.0.0.1:7070/api/v1\n",
+            "(format 1)",
+            "ft_x (tenant default",
+            "admin.key",
+            "nothing leaves",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         assert!(text.ends_with("\nready\n"));

@@ -1,16 +1,20 @@
-//! The ways out of the house that this process has: webhooks, and the stub that stands for everything else until a
-//! provider is configured.
+//! The ways out of the house that this process has: webhooks, the tenants' accounts with providers, and the stub, which takes
+//! what is addressed to it.
 //!
 //! A second stub stands behind the first one if tests want that: providers of one channel are asked in their order.
 //!
 //! Comes from: settings. Goes to: the node's ports.
 
-use crate::config::Delivery;
+use crate::config::{Config, Delivery};
+use crate::sandbox::House;
 use anyhow::{Context, Result};
+use fantail_channels::accounts::Registry;
+use fantail_channels::accounts::open::opener;
 use fantail_channels::failover::Failover;
 use fantail_channels::mixed::Mixed;
 use fantail_channels::stub::{self, Stub};
 use fantail_channels::webhook::{self, SystemResolver, Webhook};
+use fantail_outbound::pool;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
@@ -18,11 +22,19 @@ use fantail_rules::channel_kind::ChannelKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The ways out, and the accounts that most of them go through.
+pub struct Channels {
+    pub ways: BTreeMap<ChannelKind, Arc<dyn Channel>>,
+    pub accounts: Arc<Registry>,
+}
+
 pub fn open(
-    delivery: &Delivery,
+    config: &Config,
     clock: &Arc<dyn Clock>,
     tasks: &Arc<dyn Tasks>,
-) -> Result<BTreeMap<ChannelKind, Arc<dyn Channel>>> {
+    sandbox: Option<Arc<House>>,
+) -> Result<Channels> {
+    let delivery = &config.delivery;
     let ports = webhook::Ports {
         clock: clock.clone(),
         tasks: tasks.clone(),
@@ -31,13 +43,24 @@ pub fn open(
     let webhook = Webhook::new(delivery.webhook.clone(), ports).context("cannot use the webhook settings")?;
     let webhook: Arc<dyn Channel> = Arc::new(webhook);
     let ways = [ChannelKind::Push, ChannelKind::Email, ChannelKind::Sms, ChannelKind::Webhook];
+    let ports = pool::Ports { clock: clock.clone(), tasks: tasks.clone() };
+    let accounts = Registry::new(clock.clone(), tasks.clone(), opener(ports));
+    if let Some(sandbox) = sandbox {
+        accounts.serve_others(Box::new(move || sandbox.accounts()));
+    }
     let way = |kind: ChannelKind| {
-        let provider = (kind == ChannelKind::Webhook).then(|| webhook.clone());
+        let provider = match kind {
+            ChannelKind::Webhook => webhook.clone(),
+            ChannelKind::InApp | ChannelKind::Push | ChannelKind::Email | ChannelKind::Sms => {
+                accounts.channel(kind)
+            }
+        };
         let stub = stubs(delivery, kind, clock, tasks)?;
-        let way: Arc<dyn Channel> = Arc::new(Mixed { stub, provider });
+        let way: Arc<dyn Channel> = Arc::new(Mixed { stub, provider: Some(provider) });
         Ok((kind, way))
     };
-    ways.into_iter().map(way).collect()
+    let ways = ways.into_iter().map(way).collect::<Result<_>>()?;
+    Ok(Channels { ways, accounts })
 }
 
 fn stubs(

@@ -3,11 +3,12 @@
 use crate::bulk_command::{self, BulkCommand};
 use crate::config::Flags;
 use crate::{
-    audit_command, backup, check_command, config_command, explain, journal_command, plan, scan_command, seed,
-    serve,
+    audit_command, backup, check_command, config_command, explain, journal_command, plan, sandbox_command,
+    scan_command, seed, serve,
 };
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -54,6 +55,8 @@ enum Command {
     },
     /// Show what a post costs by number of followers, and which celebrity threshold fits
     Plan(PlanArgs),
+    /// Emulate the providers on this machine: APNs, FCM, Web Push, SES, SMTP, Twilio; see docs/sandbox.md
+    Sandbox(SandboxArgs),
     /// For development
     Dev {
         #[command(subcommand)]
@@ -70,6 +73,25 @@ pub struct ServeCommand {
     /// For tests only: the time is what is written to this socket. Refused unless FANTAIL_TEST_CLOCK says when it begins
     #[arg(long, value_name = "SOCKET")]
     pub clock: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct SandboxArgs {
+    /// Address to listen on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    pub bind: IpAddr,
+    /// Port of all emulators, by host name; 0 chooses a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+    /// Port of the control and viewer API, always on 127.0.0.1; 0 chooses a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub control_port: u16,
+    /// Port of one emulator, like apns=2197; may be given several times
+    #[arg(long, value_name = "NAME=PORT")]
+    pub own: Vec<String>,
+    /// Where ca.pem is written, which clients have to trust
+    #[arg(long, value_name = "DIR", default_value = "./fantail-sandbox")]
+    pub directory: PathBuf,
 }
 
 /// Settings that have a flag. The rest is set by environment or file, see `fantail config doc`.
@@ -279,6 +301,7 @@ pub fn run() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Bulk { command } => bulk_command::run(&command),
         Command::Plan(args) => plan::run(&args),
+        Command::Sandbox(args) => sandbox_command::run(&args),
         Command::Dev { command: DevCommand::Seed(args) } => seed::run(&args),
         Command::Version => say(concat!("fantail ", env!("CARGO_PKG_VERSION"))),
     };

@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::host::ServerHost;
 use crate::listen::Connections;
 use crate::otlp::Exporter;
+use crate::sandbox::House;
 use crate::snapshots::Snapshots;
 use anyhow::{Context, Result};
 use fantail_api::Host;
@@ -30,8 +31,8 @@ use fantail_ports::entropy::Entropy;
 use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing::info;
 
@@ -64,6 +65,10 @@ pub struct Surroundings<'a> {
     pub connections: Arc<Connections>,
     /// Where traces go, if anywhere.
     pub exporter: Option<&'a Exporter>,
+    /// Where providers and recipients find us, without a slash at its end.
+    pub public_url: String,
+    /// Where messages of tenants go that have no accounts, if anywhere.
+    pub sandbox: Option<Arc<House>>,
 }
 
 /// An open data directory.
@@ -121,7 +126,8 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     let audit = LocalAudit::open(Arc::new(RealDisk), &audit_directory(data), &options);
     let audit = Arc::new(audit.context("cannot open the audit log")?);
     let (tasks, exporter) = (surroundings.tasks, surroundings.exporter);
-    let channels = channels::open(&config.delivery, &surroundings.clock, &tasks)?;
+    let channels = channels::open(config, &surroundings.clock, &tasks, surroundings.sandbox)?;
+    let accounts = channels.accounts;
     let ports = Ports {
         journal: journal.clone(),
         store: store.clone(),
@@ -130,12 +136,10 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         clock: surroundings.clock,
         entropy: surroundings.entropy.clone(),
         tasks,
-        channels,
-        audit: Audit {
-            log: audit.clone(),
-            signer: signer(data, &*surroundings.entropy)?,
-            checkpoint_every_ms: config.checkpoint_every.as_millis() as u64,
-        },
+        channels: channels.ways,
+        accounts: accounts.clone(),
+        public_url: Arc::new(OnceLock::from(surroundings.public_url)),
+        audit: audit_of(config, audit.clone(), &*surroundings.entropy)?,
         webhook_patience_ms: config.delivery.webhook_patience_ms,
         stop: Stop::default(),
         points: points(config.delivery.die_at.as_deref()),
@@ -159,6 +163,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         traces: exporter.map(|exporter| exporter.counts.clone()),
         room: config.room,
         data: data.clone(),
+        accounts,
         backups: Arc::new(Backups { node: node.clone(), snapshots, data: data.clone() }),
     };
     Ok(Running {
@@ -168,6 +173,11 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         failed: Box::pin(failure(node.clone())),
         close: Box::new(move || Box::pin(close(node, background, journal, audit))),
     })
+}
+
+fn audit_of(config: &Config, log: Arc<LocalAudit>, entropy: &dyn Entropy) -> Result<Audit> {
+    let checkpoint_every_ms = config.checkpoint_every.as_millis() as u64;
+    Ok(Audit { log, signer: signer(&config.data, entropy)?, checkpoint_every_ms })
 }
 
 fn room(config: &Config) -> RoomOptions {

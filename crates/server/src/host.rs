@@ -5,8 +5,10 @@ use crate::config::Room;
 use crate::delivery_metrics;
 use crate::listen::Connections;
 use crate::otlp;
+use crate::provider_metrics;
 use fantail_api::Host;
 use fantail_api::telemetry::Text;
+use fantail_channels::accounts::Registry;
 use fantail_local::audit::LocalAudit;
 use fantail_local::disk::{Disk, RealDisk};
 use fantail_local::journal::{JournalStats, LocalJournal};
@@ -35,6 +37,7 @@ pub struct ServerHost {
     pub backups: Arc<Backups>,
     pub data: PathBuf,
     pub room: Room,
+    pub accounts: Arc<Registry>,
 }
 
 impl Host for ServerHost {
@@ -68,11 +71,16 @@ impl Host for ServerHost {
         write_node(text, &health);
         write_deliveries(text, &health);
         delivery_metrics::write(text, &health);
+        provider_metrics::write(text, &self.node, &self.accounts);
         write_audit(text, &health, self.node.wall());
         write_journal(text, &self.journal.stats());
         if let Some(traces) = &self.traces {
             traces.write(text);
         }
+    }
+
+    fn accounts(&self) -> &Arc<Registry> {
+        &self.accounts
     }
 
     fn backup(&self) -> BoxFuture<'static, Result<Backup, String>> {

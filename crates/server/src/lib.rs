@@ -17,7 +17,9 @@ mod delivery_metrics;
 mod host;
 pub mod listen;
 pub mod otlp;
+mod provider_metrics;
 pub mod provision;
+mod sandbox;
 mod snapshots;
 pub mod system;
 mod test_clock;
@@ -36,6 +38,7 @@ mod config_command;
 mod explain;
 mod journal_command;
 mod plan;
+mod sandbox_command;
 mod scan_command;
 
 pub mod channels;

@@ -10,6 +10,7 @@ use crate::config::{self, Config};
 use crate::listen::{self, Connections, Listener};
 use crate::otlp::Exporter;
 use crate::provision::{self, AdminKey};
+use crate::sandbox::House;
 use crate::system::{SystemClock, SystemEntropy, SystemTasks};
 use crate::test_clock::{self, TestClock, TestTasks};
 use crate::{logging, tls};
@@ -57,8 +58,19 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
 
     let exporter = config.collector.clone().map(Exporter::start).transpose();
     let exporter = exporter.context("cannot export traces")?;
-    let surroundings =
-        Surroundings { clock, entropy: entropy.clone(), tasks, connections, exporter: exporter.as_ref() };
+    let sandbox = match config.delivery.sandbox {
+        true => Some(Arc::new(House::open(config.delivery.sandbox_port).await?)),
+        false => None,
+    };
+    let surroundings = Surroundings {
+        clock,
+        entropy: entropy.clone(),
+        tasks,
+        connections,
+        exporter: exporter.as_ref(),
+        public_url: app.public_url().to_owned(),
+        sandbox: sandbox.clone(),
+    };
     let mut running = tokio::select! {
         opened = composition::open(&config, surroundings) => opened?,
         signal = signals.next() => {
@@ -70,7 +82,8 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
     app.serve(running.node.clone(), running.host.clone());
     let runs = tokio::spawn(fantail_api::runs::run(app.clone(), running.node.clone()));
     let banner = banner(&config, address, &running, default_file, admin)?;
-    Banner { test_clock: asked.map(|asked| asked.socket), ..banner }.print()?;
+    let sandbox = sandbox.map(|sandbox| sandbox.control());
+    Banner { test_clock: asked.map(|asked| asked.socket), sandbox, ..banner }.print()?;
     info!(%address, data = %config.data.display(), "serving");
 
     let end = tokio::select! {
@@ -153,6 +166,7 @@ fn banner(
         default_key,
         admin_file: admin.file,
         test_clock: None,
+        sandbox: None,
     })
 }
 

@@ -22,6 +22,7 @@ use fantail_node::Node;
 use fantail_node::ports::{Audit, Points, Ports, Stop};
 use fantail_node::spans::Spans;
 use fantail_node::start::Options;
+use fantail_ports::accounts::NoAccounts;
 use fantail_ports::clock::Clock;
 use fantail_ports::journal::{Journal, ReadLimit};
 use fantail_ports::store::Store;
@@ -116,6 +117,8 @@ impl World {
                 signer: Signer::from_seed(&[7; 32]),
                 checkpoint_every_ms: CHECKPOINT_EVERY_MS,
             },
+            accounts: Arc::new(NoAccounts),
+            public_url: Arc::default(),
             webhook_patience_ms: 86_400_000,
             stop: Stop::default(),
             points: Points::default(),

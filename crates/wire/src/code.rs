@@ -60,6 +60,8 @@ codes! {
     ScheduleNotFound "SCHEDULE_NOT_FOUND" 404 "There is no such schedule";
     InvalidFilter "INVALID_FILTER" 422 "The filter cannot be understood";
     WebhookNotFound "WEBHOOK_NOT_FOUND" 404 "There is no such webhook";
+    ProviderNotFound "PROVIDER_NOT_FOUND" 404 "There is no such provider";
+    CallbackRefused "CALLBACK_REFUSED" 403 "Nobody we know says this";
     KeyNotFound "KEY_NOT_FOUND" 404 "There is no such key";
     ErasureNotFound "ERASURE_NOT_FOUND" 404 "There is no such erasure";
     TemplateNotFound "TEMPLATE_NOT_FOUND" 404 "There is no such template or version";

@@ -19,6 +19,21 @@ pub struct DeviceRegister {
     /// What the push service gave the app. One that begins with `stub:` goes to the stub provider, for tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// Which service pushes to it, if it is another than the platform's own: `apns` for ios, `fcm` for android, `webPush` for web.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<PushService>,
+    /// Of APNs: a build for development has tokens of the sandbox. `production` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<PushEnvironment>,
+    /// Of FCM: whether `token` is a registration token or an installation id. `token` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_kind: Option<TokenKind>,
+    /// The app that the token belongs to: a bundle id (APNs) or a project id (FCM). Needed only if the tenant has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_id: Option<String>,
+    /// What `PushManager.subscribe` gave the page, instead of a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscription: Option<Subscription>,
     /// Where a webhook is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -30,6 +45,46 @@ pub struct DeviceRegister {
     /// What the user said about push when the app asked; without a grant nothing is pushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<ConsentPut>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PushService {
+    Apns,
+    Fcm,
+    WebPush,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PushEnvironment {
+    #[default]
+    Production,
+    Sandbox,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TokenKind {
+    #[default]
+    Token,
+    Fid,
+}
+
+/// A subscription as browsers give it. What else they put in is passed over.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Subscription {
+    pub endpoint: String,
+    pub keys: SubscriptionKeys,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SubscriptionKeys {
+    /// The browser's public key, base64url.
+    pub p256dh: String,
+    pub auth: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -19,6 +19,7 @@ pub mod link;
 pub mod list;
 pub mod notification;
 pub mod preference;
+pub mod provider;
 pub mod schedule;
 pub mod segment;
 pub mod template;

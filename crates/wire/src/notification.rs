@@ -1,6 +1,6 @@
 //! Notifications to named users: what is sent, what became of it, and what could not be delivered.
 
-use crate::device::Platform;
+use crate::device::{Platform, PushEnvironment};
 use crate::event::{Channel, Content, Priority};
 use crate::preference::{ConsentPut, Day};
 use schemars::JsonSchema;
@@ -79,8 +79,14 @@ pub struct WebhookAddress {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PushAddress {
     pub platform: Platform,
-    /// As the push service gave it to the app.
+    /// As the push service gave it to the app. A browser cannot be named so: register it as a device.
     pub token: String,
+    /// Of APNs: a build for development has tokens of the sandbox. `production` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<PushEnvironment>,
+    /// The app that the token belongs to: a bundle id (APNs) or a project id (FCM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_id: Option<String>,
     /// What whoever has the device said about push; without a grant, here or earlier, nothing is pushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<ConsentPut>,

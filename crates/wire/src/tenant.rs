@@ -106,6 +106,9 @@ pub enum Scope {
     /// Manage the webhooks that tell what becomes of notifications.
     #[serde(rename = "webhooks:write")]
     WebhooksWrite,
+    /// Manage accounts with providers.
+    #[serde(rename = "providers:write")]
+    ProvidersWrite,
     /// Read the audit log and its proofs.
     #[serde(rename = "audit:read")]
     AuditRead,
@@ -131,6 +134,7 @@ impl Scope {
         Self::CategoriesWrite,
         Self::DevicesWrite,
         Self::WebhooksWrite,
+        Self::ProvidersWrite,
         Self::AuditRead,
         Self::Admin,
     ];
@@ -154,6 +158,7 @@ impl Scope {
             Self::CategoriesWrite => "categories:write",
             Self::DevicesWrite => "devices:write",
             Self::WebhooksWrite => "webhooks:write",
+            Self::ProvidersWrite => "providers:write",
             Self::AuditRead => "audit:read",
             Self::Admin => "admin",
         }

@@ -3,8 +3,8 @@
 use super::Example;
 use fantail_wire::code::Code;
 use fantail_wire::device::{
-    Device, DeviceKind, DeviceRegister, DeviceRegistered, Devices, EndpointStatus, Platform, Suppression,
-    SuppressionPut, SuppressionReason,
+    Device, DeviceKind, DeviceRegister, DeviceRegistered, Devices, EndpointStatus, Platform, PushEnvironment,
+    PushService, Subscription, SubscriptionKeys, Suppression, SuppressionPut, SuppressionReason, TokenKind,
 };
 use fantail_wire::event::{
     AcceptedStatus, Action, Audience, Channel, CloudEvent, Content, EventAccepted, EventData, EventResult,
@@ -139,6 +139,14 @@ examples! {
         kind: DeviceKind::Push,
         platform: Some(Platform::Ios),
         token: Some(text("80ab…5f")),
+        service: Some(PushService::Apns),
+        environment: Some(PushEnvironment::Production),
+        token_kind: Some(TokenKind::Token),
+        app_id: Some(text("com.example.app")),
+        subscription: Some(Subscription {
+            endpoint: text("https://updates.push.services.mozilla.com/wpush/v2/gAAA (browsers only)"),
+            keys: SubscriptionKeys { p256dh: text("BCV…"), auth: text("k8J…") },
+        }),
         url: Some(text("https://example.com/hook (webhooks only)")),
         secret: Some(text("whsec_… (webhooks only, and needed there)")),
         app_version: Some(text("4.2.0")),

@@ -3,7 +3,7 @@
 use super::Example;
 use super::examples::{examples, map, text};
 use fantail_wire::code::Code;
-use fantail_wire::device::Platform;
+use fantail_wire::device::{Platform, PushEnvironment};
 use fantail_wire::event::{Channel, Content, Priority};
 use fantail_wire::list::ItemError;
 use fantail_wire::notification::{
@@ -46,6 +46,8 @@ examples! {
             push_token: Some(PushAddress {
                 platform: Platform::Android,
                 token: text("fcm-token"),
+                environment: Some(PushEnvironment::Production),
+                app_id: Some(text("my-project")),
                 consent: Some(ConsentPut::example()),
             }),
             content: Some(content("Ann, your order has left")),

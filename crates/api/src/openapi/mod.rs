@@ -5,6 +5,7 @@ mod examples;
 mod examples_audit;
 mod examples_bulk;
 mod examples_categories;
+mod examples_providers;
 mod examples_respect;
 mod examples_schedules;
 mod examples_segments;
@@ -93,7 +94,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         operation.insert("parameters".to_owned(), Value::Array(parameters));
     }
     match route.handle {
-        Handle::Open(_) | Handle::Hosted(_) => {}
+        Handle::Open(_) | Handle::Hosted(_) | Handle::Callback(_) => {}
         Handle::Scoped(scope, _) => {
             operation.insert("security".to_owned(), json!([{"key": [scope.text()]}]));
         }

@@ -7,11 +7,12 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
 use crate::v1::consents;
+use crate::v1::push_target::{self, Given};
 use fantail_node::ask::{DeviceAsk, DeviceView};
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{self, Status};
-use fantail_rules::ids::TenantId;
+use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::APP_VERSION_BYTES_MAX;
 use fantail_wire::device::{
     Device, DeviceKind, DeviceRegister, DeviceRegistered, Devices, EndpointStatus, Platform,
@@ -19,7 +20,7 @@ use fantail_wire::device::{
 use serde_json::{Map, Value, json};
 
 pub async fn register(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let ask = ask_of(call.json()?, call.caller.actor().name())?;
+    let ask = ask_of(call.json()?, call.caller.actor().name(), call.app.clock.wall())?;
     let device_id = ask.device.clone();
     let registered = call.node.register_device(tenant, ask).await?;
     let answer = DeviceRegistered { device_id, status: status_of(registered.status) };
@@ -40,7 +41,7 @@ pub async fn unregister(tenant: TenantId, call: Call) -> Result<Reply, Problem> 
     Ok(Reply::no_content())
 }
 
-fn ask_of(request: DeviceRegister, caller: &str) -> Result<DeviceAsk, Problem> {
+fn ask_of(request: DeviceRegister, caller: &str, now: Millis) -> Result<DeviceAsk, Problem> {
     let root = Pointer::ROOT;
     let mut faults = Faults::default();
     faults.name(root.key("userId"), &request.user_id);
@@ -48,7 +49,7 @@ fn ask_of(request: DeviceRegister, caller: &str) -> Result<DeviceAsk, Problem> {
     if let Some(version) = &request.app_version {
         faults.text(root.key("appVersion"), version, APP_VERSION_BYTES_MAX);
     }
-    let target = target_of(&request, &mut faults);
+    let target = target_of(&request, now, &mut faults);
     let consent =
         request.consent.clone().map(|put| consents::ask_of(put, root.key("consent"), caller, &mut faults));
     if consent.is_some() && request.kind != DeviceKind::Push {
@@ -77,48 +78,72 @@ struct Target {
     identity: String,
 }
 
-fn target_of(request: &DeviceRegister, faults: &mut Faults) -> Target {
+fn target_of(request: &DeviceRegister, now: Millis, faults: &mut Faults) -> Target {
+    match request.kind {
+        DeviceKind::Push => push_of(request, now, faults),
+        DeviceKind::Webhook => webhook_of(request, faults),
+    }
+}
+
+fn push_of(request: &DeviceRegister, now: Millis, faults: &mut Faults) -> Target {
     let root = Pointer::ROOT;
-    let (kind, field, given) = match request.kind {
-        DeviceKind::Push => (ChannelKind::Push, "token", &request.token),
-        DeviceKind::Webhook => (ChannelKind::Webhook, "url", &request.url),
+    for (field, given) in [("url", &request.url), ("secret", &request.secret)] {
+        refuse_other(faults, field, given.as_deref());
+    }
+    let given = Given {
+        platform: request.platform,
+        token: request.token.as_deref(),
+        service: request.service,
+        environment: request.environment,
+        token_kind: request.token_kind,
+        app_id: request.app_id.as_deref(),
+        subscription: request.subscription.as_ref(),
+        registered_at: now,
     };
-    let read = match given {
+    let target = push_target::target(&given, root, faults).unwrap_or_else(|fault| {
+        faults.add(root.key("token"), fault);
+        Default::default()
+    });
+    if request.platform.is_none() {
+        faults.add(root.key("platform"), "is needed for push");
+    }
+    let push_target::Target { address, identity } = target;
+    let platform = request.platform.map_or_else(Default::default, stored_platform);
+    Target { kind: ChannelKind::Push, platform, address, identity }
+}
+
+fn webhook_of(request: &DeviceRegister, faults: &mut Faults) -> Target {
+    let root = Pointer::ROOT;
+    let read = match &request.url {
         None => Err("is needed for this kind"),
-        Some(given) => address::read(kind, given),
+        Some(url) => address::read(ChannelKind::Webhook, url),
     };
     let (text, identity) = match read {
         Ok(read) => (read.text, read.identity),
         Err(fault) => {
-            faults.add(root.key(field), fault);
+            faults.add(root.key("url"), fault);
             Default::default()
         }
     };
-    match request.kind {
-        DeviceKind::Push => {
-            if request.platform.is_none() {
-                faults.add(root.key("platform"), "is needed for push");
-            }
-            for (field, given) in [("url", &request.url), ("secret", &request.secret)] {
-                refuse_other(faults, field, given.as_deref());
-            }
-            let platform = request.platform.map_or_else(Default::default, stored_platform);
-            Target { kind, platform, address: text.into_bytes(), identity }
-        }
-        DeviceKind::Webhook => {
-            refuse_other(faults, "token", request.token.as_deref());
-            if request.platform.is_some() {
-                faults.add(root.key("platform"), "does not go with this kind");
-            }
-            // Unsigned calls are none that a receiver of Standard Webhooks takes, so nothing could ever be sent.
-            match &request.secret {
-                None => faults.add(root.key("secret"), "is needed for this kind: whsec_ and base64"),
-                Some(secret) => faults.add_some(root.key("secret"), secret_fault(secret)),
-            }
-            let address = json!({"url": text, "secret": request.secret}).to_string().into_bytes();
-            Target { kind, platform: endpoint::Platform::None, address, identity }
-        }
+    refuse_other(faults, "token", request.token.as_deref());
+    let others = [
+        ("platform", request.platform.is_some()),
+        ("service", request.service.is_some()),
+        ("environment", request.environment.is_some()),
+        ("tokenKind", request.token_kind.is_some()),
+        ("appId", request.app_id.is_some()),
+        ("subscription", request.subscription.is_some()),
+    ];
+    for (field, _) in others.into_iter().filter(|(_, is_given)| *is_given) {
+        faults.add(root.key(field), "does not go with this kind");
     }
+    // Unsigned calls are none that a receiver of Standard Webhooks takes, so nothing could ever be sent.
+    match &request.secret {
+        None => faults.add(root.key("secret"), "is needed for this kind: whsec_ and base64"),
+        Some(secret) => faults.add_some(root.key("secret"), secret_fault(secret)),
+    }
+    let address = json!({"url": text, "secret": request.secret}).to_string().into_bytes();
+    Target { kind: ChannelKind::Webhook, platform: endpoint::Platform::None, address, identity }
 }
 
 fn refuse_other(faults: &mut Faults, field: &str, given: Option<&str>) {
@@ -172,7 +197,7 @@ mod tests {
 
     fn check(body: Value, faults: &[&str]) {
         let request: DeviceRegister = serde_json::from_value(body.clone()).expect("the shape fits");
-        let found = match ask_of(request, "key") {
+        let found = match ask_of(request, "key", Millis(5)) {
             Ok(_) => Vec::new(),
             Err(problem) => problem.errors.into_iter().map(|error| error.pointer).collect(),
         };
@@ -196,16 +221,44 @@ mod tests {
             check(hook(json!(bad)), &["/secret"]);
         }
         check(with(json!({})), &["/token", "/platform"]);
-        check(with(json!({"platform": "web", "token": "a b"})), &["/token"]);
-        check(with(json!({"platform": "web", "token": "t", "url": "https://a.b"})), &["/url"]);
+        check(with(json!({"platform": "android", "token": "a b"})), &["/token"]);
+        check(
+            with(json!({"platform": "ios", "token": "80abF5", "environment": "sandbox", "appId": "a.b"})),
+            &[],
+        );
+        check(with(json!({"platform": "ios", "token": "fcm-token"})), &["/token"]);
+        check(
+            with(json!({"platform": "ios", "token": "fcm-token", "service": "fcm", "tokenKind": "fid"})),
+            &[],
+        );
+        check(
+            with(json!({"platform": "android", "token": "t", "environment": "sandbox"})),
+            &["/environment"],
+        );
+        check(with(json!({"platform": "android", "token": "t", "appId": "a b"})), &["/appId"]);
+        let browser = |endpoint: &str, auth: &str| {
+            let keys = json!({"p256dh": "B".repeat(87), "auth": auth});
+            with(json!({"platform": "web", "subscription": {"endpoint": endpoint, "keys": keys}}))
+        };
+        check(browser("https://push.example/1", &"a".repeat(22)), &[]);
+        check(
+            browser("http://push.example/1", "short"),
+            &["/subscription/keys/auth", "/subscription/endpoint"],
+        );
+        check(with(json!({"platform": "web"})), &["/subscription"]);
+        check(with(json!({"platform": "web", "token": "t"})), &["/token"]);
+        check(with(json!({"platform": "android", "token": "t", "url": "https://a.b"})), &["/url"]);
         check(
             with(json!({"kind": "webhook", "platform": "web", "token": "t"})),
             &["/url", "/token", "/platform", "/secret"],
         );
         check(
-            json!({"userId": "", "deviceId": "", "platform": "ios", "token": "t"}),
+            json!({"userId": "", "deviceId": "", "platform": "ios", "token": "ab"}),
             &["/userId", "/deviceId"],
         );
-        check(with(json!({"platform": "ios", "token": "t", "appVersion": "x".repeat(65)})), &["/appVersion"]);
+        check(
+            with(json!({"platform": "ios", "token": "ab", "appVersion": "x".repeat(65)})),
+            &["/appVersion"],
+        );
     }
 }

@@ -40,6 +40,8 @@ pub mod templates;
 pub mod audit;
 mod audit_fact;
 
+pub mod providers;
+pub mod push_target;
 pub mod webhooks;
 
 pub mod backups;

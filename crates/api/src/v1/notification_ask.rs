@@ -13,19 +13,20 @@ use crate::v1::consents;
 use crate::v1::devices::stored_platform;
 use crate::v1::event_ask::{self, channel_of, priority_of};
 use crate::v1::option_ask::{check_channels, options_of, out_of_inbox, ttl_of};
+use crate::v1::push_target::{self, Given};
 use crate::v1::rendering::{self, Reader, Scene};
 use aws_lc_rs::digest::{Context, SHA256};
 use fantail_node::ask::{ChannelKind, ChannelSet, NotifyAsk, OptionsAsk, Priority, Recipient, Refusal, Who};
-use fantail_rules::address;
+use fantail_rules::address::{self, Address};
 use fantail_rules::endpoint::Platform;
-use fantail_rules::ids::TenantId;
+use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{CATEGORY_BYTES_MAX, RECIPIENTS_MAX};
 use fantail_rules::nameless;
 use fantail_rules::schedule::Appointment;
 use fantail_templates::Compiled;
 use fantail_wire::code::Code;
 use fantail_wire::event::Channel;
-use fantail_wire::notification::{NotificationSend, RecipientSend};
+use fantail_wire::notification::{NotificationSend, PushAddress, RecipientSend};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -259,7 +260,11 @@ fn who_of(recipient: &RecipientSend, at: Pointer<'_>, faults: &mut Faults, unrea
     };
     let platform =
         recipient.push_token.as_ref().map_or(Platform::None, |push| stored_platform(push.platform));
-    let read = match address::read(kind, text) {
+    let read = match &recipient.push_token {
+        None => address::read(kind, text),
+        Some(push) => push_of(push, at.key(field), faults),
+    };
+    let read = match read {
         Ok(read) => read,
         Err(fault) => {
             unreadable.add(at.key(field), fault);
@@ -282,6 +287,23 @@ fn who_of(recipient: &RecipientSend, at: Pointer<'_>, faults: &mut Faults, unrea
     let consent = recipient.push_token.as_ref().and_then(|push| push.consent.clone());
     let consent = consent.map(|put| consents::ask_of(put, at.key(field).key("consent"), SOURCE, faults));
     Who::Address { kind, address, identity: read.identity, platform, consent }
+}
+
+/// The line that a token is sent to by.
+fn push_of(push: &PushAddress, at: Pointer<'_>, faults: &mut Faults) -> Result<Address, &'static str> {
+    let given = Given {
+        platform: Some(push.platform),
+        token: Some(&push.token),
+        service: None,
+        environment: push.environment,
+        token_kind: None,
+        app_id: push.app_id.as_deref(),
+        subscription: None,
+        // Whoever sends to a token says that it is good now; nobody registers it again.
+        registered_at: Millis(0),
+    };
+    let target = push_target::target(&given, at, faults)?;
+    Ok(Address { text: String::from_utf8_lossy(&target.address).into_owned(), identity: target.identity })
 }
 
 /// The channel of an address.

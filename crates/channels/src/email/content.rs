@@ -1,4 +1,5 @@
-//! What a template gives for a mail: a JSON object with `subject`, and `html` or `text` or both.
+//! What a template gives for a mail: a JSON object with `subject`, and `html` or `text` or both. Content that was written for no
+//! channel has `title` and `body` instead.
 
 use super::limits::{CONTENT_BYTES_MAX, SUBJECT_BYTES_MAX};
 use serde_json::Value;
@@ -34,9 +35,10 @@ impl Content {
             Some(Value::String(text)) => Some(text),
             Some(_) | None => None,
         };
-        let mut subject = text("subject").ok_or(ContentError::NoSubject)?;
+        let (title, body) = (text("title"), text("body"));
+        let mut subject = text("subject").or_else(|| title.clone()).ok_or(ContentError::NoSubject)?;
         subject.truncate(subject.floor_char_boundary(SUBJECT_BYTES_MAX));
-        let content = Self { subject, html: text("html"), text: text("text") };
+        let content = Self { subject, html: text("html"), text: text("text").or(body).or(title) };
         if content.html.is_none() && content.text.is_none() {
             return Err(ContentError::NoBody);
         }
@@ -52,6 +54,14 @@ mod tests {
     fn contents_are_read_or_refused() {
         let content = Content::read(br#"{"subject":"s","html":"<p>h</p>","other":1}"#).expect("a content");
         assert_eq!((content.subject.as_str(), content.text), ("s", None));
+        for (bytes, expected) in [
+            (&br#"{"title":"t","body":"b"}"#[..], ("t", "b")),
+            (br#"{"title":"t"}"#, ("t", "t")),
+            (br#"{"subject":"s","text":"x","title":"t","body":"b"}"#, ("s", "x")),
+        ] {
+            let content = Content::read(bytes).expect("a content");
+            assert_eq!((content.subject.as_str(), content.text.as_deref()), (expected.0, Some(expected.1)));
+        }
         for (bytes, expected) in [
             (&b"[]"[..], ContentError::NotAnObject),
             (b"", ContentError::NotAnObject),

@@ -30,7 +30,9 @@ pub enum TextError {
 /// The body of rendered content.
 pub fn text(content: &[u8], smart_encoding: bool) -> Result<Text, TextError> {
     let content: Value = serde_json::from_slice(content).map_err(|_| TextError::NoBody)?;
-    let body = content.get("body").and_then(Value::as_str).ok_or(TextError::NoBody)?;
+    // Content that was written for no channel may have a title only.
+    let found = ["body", "title"].iter().find_map(|name| content.get(*name).and_then(Value::as_str));
+    let body = found.ok_or(TextError::NoBody)?;
     let body = if smart_encoding { plainer(body) } else { Cow::Borrowed(body) };
     if body.trim().is_empty() {
         return Err(TextError::Empty);

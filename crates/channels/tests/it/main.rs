@@ -9,6 +9,8 @@ mod sink;
 mod conform;
 mod failover;
 
+mod accounts;
+
 mod stub;
 
 mod house;

@@ -22,6 +22,7 @@ pub mod front;
 mod given;
 mod mark;
 pub mod policy;
+pub mod provider;
 pub mod respect;
 pub mod root;
 pub mod schedule;

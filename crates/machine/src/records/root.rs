@@ -12,6 +12,7 @@
 //! 15 to 17     recurring schedules: see `schedule`
 //! 20 to 22     segments: see `segment`
 //! 40 to 43     webhooks to the producer: see `webhook`
+//! 44 and 45    accounts with providers: see `provider`
 //!
 //! rate = perSecond: varint (0: no limit), burst: varint      difference: see there
 //! ```
@@ -19,6 +20,7 @@
 use super::Fact;
 use super::difference::Difference;
 use super::policy::{CategoryPut, DefaultsPut};
+use super::provider::ProviderPut;
 use super::schedule::{SchedulePut, ScheduleRan};
 use super::segment::{SegmentListed, SegmentPut};
 use super::template::{TemplateActivated, TemplatePut};
@@ -79,6 +81,12 @@ pub enum RootRecord {
         tenant: TenantId,
         id: String,
         is_failing: bool,
+    },
+    ProviderPut(Box<ProviderPut>, Difference),
+    ProviderGone {
+        tenant: TenantId,
+        id: String,
+        difference: Difference,
     },
 }
 
@@ -201,6 +209,8 @@ impl Fact for RootRecord {
             Self::WebhookGone { .. } => 41,
             Self::WebhookSwitched(_) => 42,
             Self::WebhookFailing { .. } => 43,
+            Self::ProviderPut(..) => 44,
+            Self::ProviderGone { .. } => 45,
         }
     }
 
@@ -234,6 +244,10 @@ impl Fact for RootRecord {
             Self::WebhookFailing { tenant, id, is_failing } => {
                 w.tenant(*tenant).text(id).flag(*is_failing);
             }
+            Self::ProviderPut(put, difference) => {
+                put.write(w);
+                difference.write(w);
+            }
             Self::CategoryPut(put) => put.write(w),
             Self::DefaultsPut(put) => put.write(w),
             Self::KeyRevoked { tenant, id, difference }
@@ -241,6 +255,7 @@ impl Fact for RootRecord {
             | Self::TemplateGone { tenant, id, difference }
             | Self::ScheduleGone { tenant, id, difference }
             | Self::SegmentGone { tenant, id, difference }
+            | Self::ProviderGone { tenant, id, difference }
             | Self::WebhookGone { tenant, id, difference } => {
                 w.tenant(*tenant).text(id);
                 difference.write(w);
@@ -288,6 +303,11 @@ impl Fact for RootRecord {
             }
             42 => Self::WebhookSwitched(WebhookSwitched::read(r)?),
             43 => Self::WebhookFailing { tenant: r.tenant()?, id: r.text()?, is_failing: r.flag()? },
+            44 => Self::ProviderPut(Box::new(ProviderPut::read(r)?), Difference::read(r)?),
+            45 => {
+                let (tenant, id, difference) = read_named(r)?;
+                Self::ProviderGone { tenant, id, difference }
+            }
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -4,6 +4,7 @@
 //! Goes to: every other machine's asks, which carry what they need of it.
 
 pub mod policy;
+pub mod provider;
 pub mod schedule;
 pub mod segment;
 pub mod template;
@@ -12,6 +13,7 @@ pub mod webhook;
 use crate::Planned;
 use crate::records::difference::Difference;
 use crate::records::root::{ApiKey, Layout, RootRecord, Tenant};
+use crate::tables::provider::ProviderRow;
 use crate::tables::root::{self, ApiKeyRow};
 use crate::tables::webhook::WebhookRow;
 use crate::tables::{get, put};
@@ -54,6 +56,7 @@ pub enum RootAsk {
     Schedule(Box<schedule::Ask>),
     Webhook(webhook::Ask),
     Policy(Box<policy::Ask>),
+    Provider(Box<provider::Ask>),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,6 +74,7 @@ pub enum RootAnswer {
     Schedule(schedule::Answer),
     Webhook(webhook::Answer),
     Policy(policy::Answer),
+    Provider(provider::Answer),
 }
 
 type Plan = Planned<RootRecord, RootAnswer>;
@@ -125,6 +129,10 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
         RootAsk::Policy(ask) => {
             let Planned { records, answer } = policy::plan(view, *ask, now)?;
             Ok(Planned { records, answer: RootAnswer::Policy(answer) })
+        }
+        RootAsk::Provider(ask) => {
+            let Planned { records, answer } = provider::plan(view, *ask, now)?;
+            Ok(Planned { records, answer: RootAnswer::Provider(answer) })
         }
     }
 }
@@ -200,6 +208,8 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::CategoryPut(record) => policy::apply_category(view, record, at)?,
         RootRecord::CategoryGone { tenant, name, .. } => policy::apply_category_gone(view, *tenant, name),
         RootRecord::DefaultsPut(record) => policy::apply_defaults(view, record, at),
+        RootRecord::ProviderPut(record, _) => provider::apply_put(view, record, at)?,
+        RootRecord::ProviderGone { tenant, id, .. } => provider::apply_gone(view, *tenant, id),
     }
     Ok(())
 }
@@ -211,6 +221,7 @@ pub struct Control {
     pub tenants: Vec<Tenant>,
     pub keys: Vec<ApiKeyRow>,
     pub webhooks: Vec<WebhookRow>,
+    pub providers: Vec<ProviderRow>,
     pub policies: Policies,
 }
 
@@ -220,6 +231,7 @@ pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
         tenants: root::tenants(tables)?,
         keys: root::api_keys(tables)?,
         webhooks: crate::tables::webhook::all(tables)?,
+        providers: crate::tables::provider::all(tables)?,
         policies: crate::tables::policy::policies(tables)?,
     })
 }

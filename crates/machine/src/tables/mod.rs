@@ -13,6 +13,7 @@ use fantail_rules::ids::TenantId;
 use std::ops::ControlFlow;
 
 pub mod policy;
+pub mod provider;
 pub mod root;
 pub mod schedule;
 pub mod segment;
@@ -66,6 +67,7 @@ pub enum Family {
     Category = 10,
     Defaults = 11,
     Segment = 12,
+    Provider = 13,
     Schedule = 14,
     FrontState = 16,
     Idempotency = 17,

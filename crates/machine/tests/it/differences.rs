@@ -2,7 +2,7 @@
 //! that of what the tables hold.
 
 use crate::harness::{Node, TENANT, sealed};
-use crate::{policies, templates, webhooks};
+use crate::{policies, providers, templates, webhooks};
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::difference::{Difference, hash};
@@ -13,10 +13,11 @@ use fantail_machine::records::webhook::WebhookPut;
 use fantail_machine::root::template::Expect;
 use fantail_machine::root::{RootAsk, segment, webhook};
 use fantail_machine::tables::policy::{CategoryRow, DefaultsRow};
+use fantail_machine::tables::provider::ProviderRow;
 use fantail_machine::tables::root::{ApiKeyRow, api_key, tenant_key};
 use fantail_machine::tables::template;
 use fantail_machine::tables::webhook::WebhookRow;
-use fantail_machine::tables::{Row, get, policy, webhook as webhook_table};
+use fantail_machine::tables::{Row, get, policy, provider as provider_table, webhook as webhook_table};
 use fantail_ports::audit::Digest;
 use fantail_rules::digest::StormTerms;
 use fantail_rules::ids::{AddressHash, PartitionId};
@@ -50,6 +51,8 @@ fn of_root(node: &Node) -> BTreeMap<String, Vec<Difference>> {
             RootRecord::WebhookPut(put, difference) => (format!("webhook {}", put.id), difference),
             RootRecord::WebhookSwitched(set) => (format!("webhook {}", set.id), set.difference),
             RootRecord::WebhookGone { id, difference, .. } => (format!("webhook {id}"), difference),
+            RootRecord::ProviderPut(put, difference) => (format!("provider {}", put.id), difference),
+            RootRecord::ProviderGone { id, difference, .. } => (format!("provider {id}"), difference),
         };
         all.entry(what).or_default().push(difference);
     }
@@ -79,8 +82,7 @@ fn changes_of_the_control_plane_link_up() {
     let mut node = Node::new();
     node.root(RootAsk::CreateTenant { slug: "a".into(), name: "A".into() });
     let name = Some("B".into());
-    let (tier_up, retention_days, rate) = (None, None, None);
-    node.root(RootAsk::PatchTenant { tenant: TENANT, name, tier_up, retention_days, rate });
+    node.root(RootAsk::PatchTenant { tenant: TENANT, name, tier_up: None, retention_days: None, rate: None });
     let (id, secret_hash, scopes) = (String::from("k1"), [1; 32], Vec::new());
     node.root(RootAsk::CreateKey { tenant: TENANT, id, secret_hash, scopes, expires: None, rate: None });
     node.now = node.now.plus(5);
@@ -93,6 +95,7 @@ fn changes_of_the_control_plane_link_up() {
     let put = WebhookPut { tenant: TENANT, id: "wh_2".into(), target, url, events: 7 };
     node.root(RootAsk::Webhook(webhook::Ask::Put(put)));
     node.root(RootAsk::Webhook(webhook::Ask::Delete { tenant: TENANT, id: "wh_2".into() }));
+    providers::history(&mut node);
     let put = SegmentPut { tenant: TENANT, name: "s".into(), filter: None, note: String::new() };
     node.root(RootAsk::Segment(segment::Ask::Put(put.clone())));
     node.root(RootAsk::Segment(segment::Ask::Put(put)));
@@ -125,6 +128,9 @@ fn changes_of_the_control_plane_link_up() {
     let key = webhook_table::key(TENANT, "wh_1");
     check_linked("webhook", &all["webhook wh_1"], 3, stored::<WebhookRow>(&node, &key));
     check_linked("webhook", &all["webhook wh_2"], 2, None);
+    let key = provider_table::key(TENANT, "ios");
+    check_linked("provider", &all["provider ios"], 2, stored::<ProviderRow>(&node, &key));
+    check_linked("provider", &all["provider android"], 2, None);
     check_linked("segment", &all["segment s"], 3, None);
     check_linked("category", &all["category gone"], 2, None);
     let key = policy::category_key(TENANT, "likes");

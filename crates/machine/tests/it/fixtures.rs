@@ -15,7 +15,7 @@ use crate::schedules;
 use crate::templates;
 use crate::throttles;
 use crate::walks;
-use crate::webhooks;
+use crate::{providers, webhooks};
 use fantail_machine::columns::counts::Count;
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
@@ -92,7 +92,7 @@ fn released_records_are_still_read() {
 fn every_record_kind_has_a_fixture() {
     assert_eq!(
         tags(&root_examples()),
-        (1..=7).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=43).collect()
+        (1..=7).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).collect()
     );
     assert_eq!(tags(&front_examples()), (1..=8).chain([17]).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
@@ -123,8 +123,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected = (1..=12)
-        .chain([14])
+    let expected = (1..=14)
         .chain(16..=25)
         .chain(27..=28)
         .chain(32..=60)
@@ -194,6 +193,7 @@ fn history() -> Node {
     policies::history(&mut node);
     walks::history(&mut node);
     schedules::history(&mut node);
+    providers::put(&mut node, Expect::Unsaid, providers::account(TENANT, "ios"));
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");
@@ -303,7 +303,7 @@ fn root_examples() -> Vec<RootRecord> {
     ];
     all.extend(policies::examples(tenant));
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
-    all
+    [all, providers::examples(tenant, difference)].concat()
 }
 
 fn counted() -> Counted {

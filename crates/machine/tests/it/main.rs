@@ -26,6 +26,7 @@ mod follow;
 mod marks;
 mod paging;
 mod policies;
+mod providers;
 mod respect;
 mod retract;
 mod root;

@@ -232,6 +232,7 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
             .prop_map(|(tenant, id, difference)| RootRecord::KeyRevoked { tenant, id, difference }),
         template_record(),
         webhook_record(),
+        crate::providers::record(),
         segment_record(),
         policy_record(),
         schedule_record(),

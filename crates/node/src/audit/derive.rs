@@ -22,7 +22,7 @@ use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::erasure::{Erasure, Step};
 use fantail_machine::records::front::{FrontRecord, Steer};
 use fantail_machine::records::respect::{Consented, Preferred};
-use fantail_machine::records::root::RootRecord;
+use fantail_machine::records::root::{Layout, RootRecord};
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::tables::taken;
 use fantail_ports::journal::Record;
@@ -89,12 +89,13 @@ fn malformed(malformed: Malformed) -> Refusal {
     stopped(&format!("a record does not decode for the audit log: {malformed}"))
 }
 
+fn laid_out(by: &Actor, layout: &Layout) -> Said {
+    Said::changed(by, HOUSE, "layout.put", String::new(), Difference::of(None, Some(layout)))
+}
+
 fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
     let said = match fact {
-        RootRecord::Layout(layout) => {
-            let difference = Difference::of(None, Some(&layout));
-            Said::changed(by, HOUSE, "layout.put", String::new(), difference)
-        }
+        RootRecord::Layout(layout) => laid_out(by, &layout),
         RootRecord::TenantPut(tenant, difference) => {
             Said::changed(by, tenant.id, "tenant.put", tenant.slug, difference)
         }
@@ -125,6 +126,12 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
         }
         RootRecord::WebhookPut(put, difference) => {
             Said::changed(by, put.tenant, "webhook.put", put.id, difference)
+        }
+        RootRecord::ProviderPut(put, difference) => {
+            Said::changed(by, put.tenant, "provider.put", put.id, difference)
+        }
+        RootRecord::ProviderGone { tenant, id, difference } => {
+            Said::changed(by, tenant, "provider.delete", id, difference)
         }
         RootRecord::WebhookGone { tenant, id, difference } => {
             Said::changed(by, tenant, "webhook.delete", id, difference)

@@ -11,17 +11,21 @@ use crate::ask::Refusal;
 use crate::content::{generic, pick};
 use crate::core::{Core, locked};
 use crate::editions;
-use crate::{digests, inbox};
+use crate::{digests, inbox, links};
 use fantail_machine::shard::intend::Send;
 use fantail_machine::shard::outcome::Told;
 use fantail_machine::tables::digest::is_digest;
 use fantail_machine::tables::endpoint;
-use fantail_ports::channel::{Message, Shipment};
+use fantail_ports::channel::{Callbacks, Message, Shipment};
 use fantail_ports::keyring::Context;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
-use fantail_rules::ids::{ClaimNo, DeviceNo, Millis, PartitionId, TenantId, UserNo};
+use fantail_rules::ids::{ClaimNo, DeviceNo, KeyNo, Millis, PartitionId, TenantId, UserNo};
+use fantail_rules::link::{Link, Purpose};
+use fantail_rules::priority::Priority;
 use fantail_rules::reference::Reference;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A message whose first byte did not leave by then does not leave.
 const START_WITHIN_MS: u64 = 2_000;
@@ -34,7 +38,16 @@ pub struct Packed {
 }
 
 /// What is open of each endpoint, ascending.
-type Addresses = Vec<((UserNo, DeviceNo), ClaimNo, Vec<u8>)>;
+type Addresses = Vec<Open>;
+
+/// An endpoint, opened.
+struct Open {
+    of: (UserNo, DeviceNo),
+    claim: ClaimNo,
+    /// Of its user.
+    key: KeyNo,
+    address: Vec<u8>,
+}
 
 impl Parcel {
     /// Opens addresses and content.
@@ -56,12 +69,12 @@ impl Parcel {
         let key = reference_key(core, tenant)?;
         let (mut positions, mut messages, mut unsendable) = (Vec::new(), Vec::new(), Vec::new());
         for Send { position, member, attempt } in &allowed.sends {
-            let of_member = addresses.binary_search_by_key(&(member.user, member.device), |(of, ..)| *of);
+            let of_member = addresses.binary_search_by_key(&(member.user, member.device), |open| open.of);
             let Ok(found) = of_member else {
                 unsendable.push(gone(*position));
                 continue;
             };
-            let (_, claim, endpoint) = &mut addresses[found];
+            let Open { claim, key: user_key, address: endpoint, .. } = &mut addresses[found];
             let reference = Reference {
                 tenant,
                 shard: self.shard,
@@ -86,7 +99,7 @@ impl Parcel {
                 },
                 attempt: *attempt,
                 recipient: member.user.0 << 16 | u64::from(self.shard.0),
-                unsubscribe: None,
+                unsubscribe: self.unsubscribe((member.user, *user_key), &event.category)?,
             });
         }
         let shipment = Shipment {
@@ -99,7 +112,7 @@ impl Parcel {
             expires_at: allowed.terms.expires_at,
             collapse_key: event.collapse_key.clone(),
             deadline: began.plus(START_WITHIN_MS),
-            callbacks: None,
+            callbacks: self.callbacks(&key),
             messages,
         };
         Ok(Packed { shipment, positions, unsendable })
@@ -118,7 +131,7 @@ impl Parcel {
         self.core.read(PartitionId::Shard(self.shard), |view| {
             endpoint::destinations(view.tables(), tenant, users, &mut |at, one| {
                 if one.kind == self.channel && one.status == Status::Active {
-                    whose.push(((users[at], one.device), one.claim));
+                    whose.push(((users[at], one.device), one.claim, one.address.key));
                     sealed.push(one.address);
                 }
             })
@@ -126,7 +139,30 @@ impl Parcel {
         let open = self.core.ports.keyring.open_all(tenant, Context::Address, sealed).map_err(locked)?;
         // A key that is gone takes its address along.
         let open = whose.into_iter().zip(open);
-        Ok(open.filter_map(|((of, claim), address)| Some((of, claim, address?))).collect())
+        Ok(open
+            .filter_map(|((of, claim, key), address)| Some(Open { of, claim, key, address: address? }))
+            .collect())
+    }
+
+    /// Where this user says no to more of this kind by mail; what is critical has no way out.
+    fn unsubscribe(&self, (user, key): (UserNo, KeyNo), category: &str) -> Result<Option<String>, Refusal> {
+        let is_mail = self.channel == ChannelKind::Email && self.allowed.terms.lane != Priority::Critical;
+        let Some(base) = self.core.ports.public_url.get().filter(|_| is_mail) else { return Ok(None) };
+        let link = Link {
+            shard: self.shard,
+            user,
+            purpose: Purpose::Unsubscribe,
+            channel: Some(ChannelKind::Email),
+            category: (!category.is_empty()).then(|| category.to_owned()),
+            until: None,
+        };
+        let token = links::sealed(&self.core, self.allowed.parcel.tenant, key, &link)?;
+        Ok(token.map(|token| format!("{base}/u/{token}")))
+    }
+
+    fn callbacks(&self, key: &[u8; 16]) -> Option<Arc<Callbacks>> {
+        let base_url = self.core.ports.public_url.get()?.clone();
+        Some(Arc::new(Callbacks { base_url, key: *key }))
     }
 }
 

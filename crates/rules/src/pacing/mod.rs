@@ -107,6 +107,12 @@ impl Pace {
         Some(ready_at.max(self.bucket.ready_at(1)).max(self.pause.until(now).unwrap_or(now)))
     }
 
+    /// Whether it wants a rest or does not work, so that nothing may begin, however much room there is.
+    #[must_use]
+    pub fn rests(&self, now: Millis) -> bool {
+        self.pause.until(now).is_some() || self.breaker.ready_at().is_none_or(|at| at > now)
+    }
+
     /// How many calls may be in flight now, as found out so far.
     #[must_use]
     pub fn concurrency(&self) -> u32 {

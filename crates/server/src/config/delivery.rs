@@ -12,6 +12,9 @@ pub struct Delivery {
     pub stub_faults: Option<PathBuf>,
     /// Whether each channel of it has a second provider behind the first one.
     pub stub_standby: bool,
+    /// Whether tenants without providers have the sandbox.
+    pub sandbox: bool,
+    pub sandbox_port: u16,
     /// Events of a tenant that may wait in one lane.
     pub queue_max: u64,
     /// How long what is kept about deliveries outlives their event.

@@ -216,6 +216,8 @@ impl Layers {
             stub_arrivals,
             stub_faults,
             stub_standby: self.flag("delivery.stub_standby")?,
+            sandbox: self.flag("delivery.sandbox")?,
+            sandbox_port: self.number("delivery.sandbox_port", 0, 65_535)?,
             queue_max,
             guard_ms,
             die_at,

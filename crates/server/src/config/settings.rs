@@ -155,6 +155,17 @@ pub const SETTINGS: &[Setting] = &[
          push down, email fail=20, sms slow=50 or push malformed=10.",
     ),
     text(
+        "delivery.sandbox",
+        "true",
+        "Whether messages of tenants without any provider go to the sandbox in this process, which emulates the providers and \
+         lets nothing leave this machine. false: they fail with no_provider.",
+    ),
+    number(
+        "delivery.sandbox_port",
+        "0",
+        "Where the sandbox's own API listens on 127.0.0.1; 0 chooses a free port.",
+    ),
+    text(
         "delivery.stub_standby",
         "false",
         "For tests: a second stub behind the first one of each channel, for what the first certainly did not take. Its faults \

@@ -42,6 +42,7 @@ mod people;
 mod problems;
 mod producers;
 mod proofs;
+mod providers;
 mod receipts;
 mod recovery;
 mod respect;

@@ -123,6 +123,7 @@ pub const ALL_SCOPES: &[&str] = &[
     "devices:write",
     "audit:read",
     "webhooks:write",
+    "providers:write",
     "receipts:write",
     "templates:read",
     "templates:write",

@@ -1,0 +1,65 @@
+//! Examples of accounts with providers.
+
+use super::Example;
+use super::examples::{examples, text};
+use fantail_wire::provider::{
+    Provider, ProviderHop, ProviderKind, ProviderPut, ProviderStanding, ProviderTest, Providers,
+};
+use serde_json::{Map, Value, json};
+
+const TIME: &str = "2026-11-15T08:30:00.000Z";
+
+fn object(value: Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+fn settings() -> Map<String, Value> {
+    object(json!({"teamId": "ABCDE12345", "keyId": "KEY1234567", "topic": "com.example.app"}))
+}
+
+fn provider() -> Provider {
+    Provider {
+        provider_id: text("ios"),
+        kind: ProviderKind::Apns,
+        channel: text("push"),
+        settings: settings(),
+        order: 0,
+        weight: 1,
+        per_second: Some(5_000),
+        concurrency: Some(2_000),
+        enabled: true,
+        credentials_expire_at: Some(text(TIME)),
+        version: 3,
+        created_at: text(TIME),
+        updated_at: text(TIME),
+        application_server_key: Some(text("BCV… (of webPush only)")),
+        standing: Some(ProviderStanding {
+            usable: true,
+            resting: false,
+            in_flight: 12,
+            answered: 4_500,
+            rests: 2,
+            failures: 1,
+        }),
+    }
+}
+
+examples! {
+    ProviderPut => ProviderPut {
+        kind: ProviderKind::Apns,
+        settings: settings(),
+        credentials: Some(object(json!({"key": "-----BEGIN PRIVATE KEY-----\n…"}))),
+        order: 0,
+        weight: 1,
+        per_second: Some(5_000),
+        concurrency: Some(2_000),
+        enabled: true,
+        credentials_expire_at: Some(text(TIME)),
+    };
+    Provider => provider();
+    Providers => Providers { providers: vec![provider()] };
+    ProviderTest => ProviderTest {
+        ok: true,
+        hops: vec![ProviderHop { name: text("connect"), ok: true, detail: text("api.push.apple.com:443") }],
+    };
+}

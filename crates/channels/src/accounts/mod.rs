@@ -1,0 +1,210 @@
+//! The accounts that tenants have with providers, and the channels that go through them.
+//!
+//! Comes from: the control plane, which says after every change which accounts there are; and the dispatcher, with shipments.
+//! Decides: which account a message goes through, by order and weight, each user always the same one; what an account of mail
+//! or text messages certainly did not take, the next one is asked to. Goes to: the provider's client.
+//!
+//! What must never happen: a push through an account that its token does not belong to, for it would be called dead; a message
+//! that a second account gets while the first one may have it; a tenant with accounts of its own whose messages go elsewhere.
+
+mod choose;
+pub mod client;
+pub mod open;
+mod way;
+
+pub use way::{Counts, Standing};
+
+use crate::mixed::NO_PROVIDER;
+use crate::probe::Hop;
+use choose::chain;
+use client::{Client, Deaf, Heard, Incoming};
+use fantail_ports::BoxFuture;
+use fantail_ports::accounts::{Account, Accounts};
+use fantail_ports::channel::{Answer, Channel, Refusal, Report, Shipment};
+use fantail_ports::clock::Clock;
+use fantail_ports::tasks::Tasks;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::TenantId;
+use futures_util::future::join_all;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use tracing::{error, info};
+use way::Way;
+
+/// Makes the client of an account; the error says what is wrong with its settings.
+pub type Opener = dyn Fn(&Account) -> Result<Arc<dyn Client>, String> + Send + Sync;
+
+/// All accounts, as they are now.
+pub struct Registry {
+    clock: Arc<dyn Clock>,
+    tasks: Arc<dyn Tasks>,
+    opener: Box<Opener>,
+    own: RwLock<BTreeMap<TenantId, Ways>>,
+    /// For tenants that have no accounts at all: made when the first of them sends something.
+    others: OnceLock<Ways>,
+    make_others: OnceLock<Box<dyn Fn() -> Vec<Account> + Send + Sync>>,
+}
+
+/// Ascending by order, then by name.
+type Ways = Arc<Vec<Arc<Way>>>;
+
+impl Registry {
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, tasks: Arc<dyn Tasks>, opener: Box<Opener>) -> Arc<Self> {
+        let (own, others, make_others) = (RwLock::default(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { clock, tasks, opener, own, others, make_others })
+    }
+
+    /// Where messages of tenants go that have no accounts: the sandbox. Said once; asked for when it is needed.
+    pub fn serve_others(&self, make: Box<dyn Fn() -> Vec<Account> + Send + Sync>) {
+        assert!(self.make_others.set(make).is_ok(), "it is said once");
+    }
+
+    /// The channel that goes through the accounts for this kind.
+    #[must_use]
+    pub fn channel(self: &Arc<Self>, kind: ChannelKind) -> Arc<dyn Channel> {
+        Arc::new(Through { kind, registry: self.clone() })
+    }
+
+    /// Whether settings and credentials can be used at all, without using them.
+    pub fn check(&self, account: &Account) -> Result<(), String> {
+        (self.opener)(account).map(drop)
+    }
+
+    /// Tries each hop with the account as it is given.
+    pub async fn probe(&self, account: &Account) -> Vec<Hop> {
+        match (self.opener)(account) {
+            Ok(client) => client.probe().await,
+            Err(reason) => vec![Hop::failed("settings", reason)],
+        }
+    }
+
+    /// What somebody says in the name of a provider; `None` if there is no such account.
+    pub async fn hear(&self, tenant: TenantId, id: &str, call: &Incoming) -> Option<Result<Heard, Deaf>> {
+        let way = self.ways(tenant).iter().find(|way| way.account.id == id).cloned()?;
+        match &way.client {
+            Ok(client) => Some(client.hear(call).await),
+            Err(reason) => Some(Err(Deaf::NotNow(reason.clone()))),
+        }
+    }
+
+    /// What was heard from an account under this id is durable.
+    pub fn written(&self, tenant: TenantId, id: &str, message_id: String) {
+        let ways = self.ways(tenant);
+        let way = ways.iter().find(|way| way.account.id == id);
+        if let Some(Ok(client)) = way.map(|way| &way.client) {
+            client.written(message_id);
+        }
+    }
+
+    /// How each account is doing, those of tenants without any first.
+    #[must_use]
+    pub fn standings(&self) -> Vec<(Account, Standing)> {
+        let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
+        let others = self.others.get().into_iter();
+        let all = others.chain(own.values()).flat_map(|ways| ways.iter());
+        all.map(|way| (way.account.clone(), way.standing())).collect()
+    }
+
+    fn ways(&self, tenant: TenantId) -> Ways {
+        if let Some(own) = self.own.read().unwrap_or_else(PoisonError::into_inner).get(&tenant) {
+            return own.clone();
+        }
+        let open = || {
+            let accounts = self.make_others.get().map(|make| make()).unwrap_or_default();
+            sorted(accounts.into_iter().map(|account| self.open(account)).collect())
+        };
+        self.others.get_or_init(open).clone()
+    }
+
+    fn open(&self, account: Account) -> Arc<Way> {
+        let client = (self.opener)(&account);
+        if let Err(reason) = &client {
+            error!(provider = account.id, tenant = %account.tenant, reason, "an account cannot be used");
+        }
+        Arc::new(Way::new(account, client, self.clock.clone(), self.tasks.clone()))
+    }
+}
+
+impl Accounts for Registry {
+    fn replace(&self, accounts: Vec<Account>) {
+        let known: Vec<Arc<Way>> = {
+            let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
+            own.values().flat_map(|ways| ways.iter().cloned()).collect()
+        };
+        let mut own: BTreeMap<TenantId, Vec<Arc<Way>>> = BTreeMap::new();
+        for account in accounts {
+            // One that did not change keeps its connections and its pace.
+            let way = match known.iter().find(|way| way.account == account) {
+                Some(way) => way.clone(),
+                None => {
+                    info!(provider = account.id, tenant = %account.tenant, version = account.version, "account in use");
+                    self.open(account)
+                }
+            };
+            own.entry(way.account.tenant).or_default().push(way);
+        }
+        let own = own.into_iter().map(|(tenant, ways)| (tenant, sorted(ways))).collect();
+        *self.own.write().unwrap_or_else(PoisonError::into_inner) = own;
+    }
+}
+
+fn sorted(mut ways: Vec<Arc<Way>>) -> Ways {
+    ways.sort_by(|a, b| (a.account.order, &a.account.id).cmp(&(b.account.order, &b.account.id)));
+    Arc::new(ways)
+}
+
+/// One channel, through whichever accounts its tenant has.
+struct Through {
+    kind: ChannelKind,
+    registry: Arc<Registry>,
+}
+
+impl Channel for Through {
+    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let ways = self.registry.ways(shipment.tenant);
+            let mut by_chain: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
+            for (place, message) in shipment.messages.iter().enumerate() {
+                match chain(self.kind, &ways, message) {
+                    Ok(chain) => by_chain.entry(chain).or_default().push(place),
+                    Err(answer) => report(place, answer),
+                }
+            }
+            let sends = by_chain.into_iter().map(|(chain, places)| {
+                let chain = chain.into_iter().map(|at| ways[at].clone()).collect();
+                ask_all(chain, shipment, places, report)
+            });
+            join_all(sends).await;
+        })
+    }
+
+    fn paces_hosts(&self) -> bool {
+        true
+    }
+}
+
+/// Asks one account after the other, for what those before certainly did not take.
+async fn ask_all(chain: Vec<Arc<Way>>, shipment: &Shipment, places: Vec<usize>, report: &Report<'_>) {
+    let mut left = places;
+    let mut refusals: BTreeMap<usize, Answer> = BTreeMap::new();
+    for way in chain {
+        let refused = way.ask(shipment, &left, report).await;
+        left.iter().for_each(|place| drop(refusals.remove(place)));
+        left = refused.iter().map(|(place, _)| *place).collect();
+        left.sort_unstable();
+        refusals.extend(refused);
+        if left.is_empty() {
+            return;
+        }
+    }
+    refusals.into_iter().for_each(|(place, refusal)| report(place, refusal));
+}
+
+fn no_provider() -> Answer {
+    Answer::Rejected {
+        refusal: Refusal::Message,
+        code: NO_PROVIDER.to_owned(),
+        message: "the tenant has no account for this endpoint".to_owned(),
+    }
+}

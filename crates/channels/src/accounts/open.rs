@@ -1,0 +1,259 @@
+//! From an account to the client that speaks its provider's protocol: one arm for each kind, and what each is like.
+
+use super::Opener;
+use super::client::{Client, Deaf, Heard, Incoming, Usual, Wish};
+use crate::apns::{self, Apns};
+use crate::fcm::{self, Fcm};
+use crate::probe::Hop;
+use crate::ses::{self, Ses, Sns, SnsError, Told};
+use crate::smtp::{self, Smtp};
+use crate::twilio::callback::{self, Keyword};
+use crate::twilio::signature::{self, Signed};
+use crate::twilio::{self, Twilio};
+use crate::webpush::{self, WebPush};
+use fantail_outbound::pool::Ports;
+use fantail_ports::BoxFuture;
+use fantail_ports::accounts::Account;
+use fantail_ports::channel::{Channel, Report, Shipment};
+use fantail_rules::pacing::{Concurrency, Rate};
+use fantail_rules::provider_kind::ProviderKind;
+use serde_json::Value;
+use std::sync::Arc;
+use tracing::warn;
+
+/// Makes clients with these ports. Nothing is connected to before something is sent.
+#[must_use]
+pub fn opener(ports: Ports) -> Box<Opener> {
+    Box::new(move |account| open(account, ports.clone()))
+}
+
+fn open(account: &Account, ports: Ports) -> Result<Arc<dyn Client>, String> {
+    let mut settings: Value = serde_json::from_str(&account.settings).map_err(|_| "settings are no JSON")?;
+    let secrets: Value = serde_json::from_slice(&account.secrets).map_err(|_| "credentials do not open")?;
+    Ok(match account.kind {
+        ProviderKind::Apns => {
+            let settings = apns::Settings::read(&settings).map_err(text)?;
+            let secrets = apns::Secrets::read(&secrets).map_err(text)?;
+            Arc::new(Apns::open(settings, secrets, ports).map_err(text)?)
+        }
+        ProviderKind::Fcm => {
+            let settings = fcm::Settings::read(&settings).map_err(text)?;
+            let secrets = fcm::Secrets::read(&secrets).map_err(text)?;
+            Arc::new(Fcm::open(settings, secrets, ports).map_err(text)?)
+        }
+        ProviderKind::WebPush => {
+            let settings = webpush::Settings::read(&settings).map_err(text)?;
+            let secrets = webpush::Secrets::read(&secrets).map_err(text)?;
+            Arc::new(WebPush::open(settings, secrets, ports).map_err(text)?)
+        }
+        ProviderKind::Ses => {
+            let settings = ses::Settings::read(&settings).map_err(text)?;
+            let secrets = ses::Secrets::read(&secrets).map_err(text)?;
+            let events = Sns::open(&settings, ports.clone()).map_err(text)?;
+            Arc::new(Mailings { client: Ses::open(settings, secrets, ports).map_err(text)?, events })
+        }
+        ProviderKind::Smtp => {
+            let settings = smtp::Settings::read(&settings).map_err(text)?;
+            let secrets = smtp::Secrets::read(&secrets).map_err(text)?;
+            Arc::new(Smtp::open(settings, secrets, ports).map_err(text)?)
+        }
+        ProviderKind::Twilio => {
+            // Callbacks come in under the account's name here.
+            if let Some(fields) = settings.as_object_mut() {
+                fields.insert("account".to_owned(), account.id.clone().into());
+            }
+            let settings = twilio::Settings::read(&settings).map_err(text)?;
+            let secrets = twilio::Secrets::read(&secrets).map_err(text)?;
+            let client = Twilio::open(settings, secrets.clone(), ports).map_err(text)?;
+            Arc::new(Texts { client, secrets })
+        }
+    })
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+/// Many small requests on few connections.
+const fn push(per_second: u32) -> Usual {
+    Usual {
+        rate: Rate { per_second, burst: per_second / 4 },
+        concurrency: Concurrency { start: 2_000, ceiling: 8_000 },
+    }
+}
+
+/// What each provider says later comes by the minute, not by the second: it is asked for little at a time.
+const fn slower(per_second: u32, places: u32) -> Usual {
+    Usual {
+        rate: Rate { per_second, burst: per_second },
+        concurrency: Concurrency { start: places, ceiling: 4 * places },
+    }
+}
+
+impl Client for Apns {
+    fn probe(&self) -> BoxFuture<'_, Vec<Hop>> {
+        Apns::probe(self)
+    }
+
+    /// Apple names no rate.
+    fn usual(&self) -> Usual {
+        push(200_000)
+    }
+
+    fn serves(&self, endpoint: &[u8]) -> bool {
+        Apns::serves(self, endpoint)
+    }
+}
+
+impl Client for Fcm {
+    fn probe(&self) -> BoxFuture<'_, Vec<Hop>> {
+        Fcm::probe(self)
+    }
+
+    /// Each project has its quota in the client; this is above all of them.
+    fn usual(&self) -> Usual {
+        push(200_000)
+    }
+}
+
+impl Client for WebPush {
+    fn probe(&self) -> BoxFuture<'_, Vec<Hop>> {
+        WebPush::probe(self)
+    }
+
+    fn usual(&self) -> Usual {
+        push(50_000)
+    }
+
+    fn public_key(&self) -> Option<&str> {
+        Some(WebPush::public_key(self))
+    }
+}
+
+impl Client for Smtp {
+    fn probe(&self) -> BoxFuture<'_, Vec<Hop>> {
+        Box::pin(Smtp::probe(self))
+    }
+
+    /// A relay of one's own has no limit but what its connections bear.
+    fn usual(&self) -> Usual {
+        slower(10_000, 500)
+    }
+
+    /// A report of a mail server, as it came in. The sealed reference in it is its proof.
+    fn hear<'a>(&'a self, call: &'a Incoming) -> BoxFuture<'a, Result<Heard, Deaf>> {
+        Box::pin(async move {
+            let events = smtp::report::read(&call.body, call.header("x-original-to"));
+            let events = events.map_err(|error| Deaf::Malformed(error.to_string()))?;
+            Ok(Heard { events, ..Heard::default() })
+        })
+    }
+}
+
+/// Mail through SES, and the events that SNS brings about it.
+struct Mailings {
+    client: Ses,
+    events: Sns,
+}
+
+impl Channel for Mailings {
+    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
+        self.client.send(shipment, report)
+    }
+}
+
+impl Client for Mailings {
+    fn probe(&self) -> BoxFuture<'_, Vec<Hop>> {
+        Box::pin(self.client.probe())
+    }
+
+    /// The account's own quota is in the client, as SES tells it.
+    fn usual(&self) -> Usual {
+        slower(10_000, 500)
+    }
+
+    fn hear<'a>(&'a self, call: &'a Incoming) -> BoxFuture<'a, Result<Heard, Deaf>> {
+        Box::pin(async move {
+            match self.events.take(&call.body).await.map_err(deaf)? {
+                Told::Event { event, message_id } => {
+                    Ok(Heard { events: vec![event], message_id: Some(message_id), ..Heard::default() })
+                }
+                Told::Confirm { url } => {
+                    self.events.confirm(&url).await.map_err(deaf)?;
+                    Ok(Heard::default())
+                }
+                Told::Nothing | Told::Repeat => Ok(Heard::default()),
+                Told::Unsubscribed { topic } => {
+                    warn!(topic, "SNS tells nothing more about this topic");
+                    Ok(Heard::default())
+                }
+            }
+        })
+    }
+
+    fn written(&self, message_id: String) {
+        self.events.remember(message_id);
+    }
+}
+
+fn deaf(error: SnsError) -> Deaf {
+    match error {
+        error if error.is_temporary() => Deaf::NotNow(error.to_string()),
+        SnsError::Event(error) => Deaf::Malformed(error.to_string()),
+        _ => Deaf::NotProven,
+    }
+}
+
+/// Text messages, and what proves that a callback about them is Twilio's.
+struct Texts {
+    client: Twilio,
+    secrets: twilio::Secrets,
+}
+
+impl Channel for Texts {
+    fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
+        self.client.send(shipment, report)
+    }
+}
+
+impl Client for Texts {
+    fn probe(&self) -> BoxFuture<'_, Vec<Hop>> {
+        self.client.probe()
+    }
+
+    /// Each sender has its own pace in the client.
+    fn usual(&self) -> Usual {
+        slower(1_000, 200)
+    }
+
+    fn hear<'a>(&'a self, call: &'a Incoming) -> BoxFuture<'a, Result<Heard, Deaf>> {
+        Box::pin(async move {
+            let is_form = call.header("content-type").is_some_and(|kind| {
+                kind.trim_start().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
+            });
+            let signed = Signed {
+                url: &call.url,
+                signature: call.header(signature::SIGNATURE),
+                settings: call.header(signature::SIGNATURE_SETTINGS),
+                is_form,
+                body: &call.body,
+            };
+            let parameters = signature::validate(&signed, &self.secrets).map_err(|_| Deaf::NotProven)?;
+            // The last part of a status callback's path; what recipients write comes without one.
+            let path = call.url.split('?').next().unwrap_or_default();
+            let reference = path.rsplit('/').next().unwrap_or_default();
+            let events = callback::event(reference, &parameters).into_iter().collect();
+            let wishes = callback::inbound(&parameters).into_iter().filter_map(wish).collect();
+            Ok(Heard { events, wishes, message_id: None })
+        })
+    }
+}
+
+fn wish(inbound: callback::Inbound) -> Option<Wish> {
+    let is_stop = match inbound.keyword {
+        Keyword::Stop => true,
+        Keyword::Start => false,
+        Keyword::Help | Keyword::Other => return None,
+    };
+    Some(Wish { from: inbound.from, is_stop })
+}

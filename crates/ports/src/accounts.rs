@@ -1,0 +1,50 @@
+//! Accounts with providers, as whoever sends through them must know them.
+//!
+//! What must never happen: credentials in a log. `Debug` does not show them.
+
+use fantail_rules::ids::TenantId;
+use fantail_rules::provider_kind::ProviderKind;
+use std::fmt;
+
+pub trait Accounts: Send + Sync {
+    /// From now on these accounts and no others, whichever were there before. What is under way goes on with what it began.
+    /// One that cannot be used is told to the operator and refuses what comes to it; the others are not touched by that.
+    fn replace(&self, accounts: Vec<Account>);
+}
+
+/// An account, opened.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Account {
+    pub tenant: TenantId,
+    /// The tenant's name for it.
+    pub id: String,
+    /// Grows with every change.
+    pub version: u32,
+    pub kind: ProviderKind,
+    /// JSON.
+    pub settings: String,
+    /// JSON: keys, passwords, tokens. Empty if it cannot be opened.
+    pub secrets: Vec<u8>,
+    /// Lower ones are asked first.
+    pub order: u16,
+    /// The share of users among the accounts of one order.
+    pub weight: u16,
+    pub per_second: Option<u32>,
+    pub concurrency: Option<u32>,
+    /// Nothing is sent through one that is switched off.
+    pub enabled: bool,
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tenant, id, version, kind, .. } = self;
+        write!(formatter, "account {id} ({}, version {version}) of tenant {tenant}", kind.name())
+    }
+}
+
+/// For nodes that have none.
+pub struct NoAccounts;
+
+impl Accounts for NoAccounts {
+    fn replace(&self, _: Vec<Account>) {}
+}
