@@ -41,6 +41,9 @@ const NAMES = [
   "api.twilio.com",
 ];
 
+// Where `ip` and servers live, which is not in everybody's path.
+process.env.PATH += ":/usr/sbin:/sbin";
+
 const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
 const isFast = process.argv.includes("--fast");
 const cases = JSON.parse(fs.readFileSync(path.join(HERE, "cases.json"), "utf8")).filter((one) =>

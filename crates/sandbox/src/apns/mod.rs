@@ -126,6 +126,9 @@ impl Apns {
             None => {}
             Some(Magic::Reason(reason)) => return Err(reason),
             Some(Magic::DeadNow) => return Ok(Verdict::Refused(reasons::gone("Unregistered", call.now_ms))),
+            Some(Magic::ExpiredNow) => {
+                return Ok(Verdict::Refused(reasons::gone("ExpiredToken", call.now_ms)));
+            }
             Some(Magic::DeadLongAgo) => {
                 return Ok(Verdict::Refused(reasons::gone("Unregistered", reasons::LONG_AGO_MS)));
             }

@@ -72,6 +72,8 @@ pub enum Magic {
     Reason(&'static str),
     /// Dead since now.
     DeadNow,
+    /// Its time is over, since now.
+    ExpiredNow,
     /// Dead since the beginning of 2020: whoever registered later is meant by it no more.
     DeadLongAgo,
     /// Neither taken nor answered.
@@ -95,7 +97,7 @@ pub const MAGIC: &[(&str, Magic)] = &[
     ("bad0050d", Magic::Reason("Shutdown")),
     ("dead0410", Magic::DeadNow),
     ("dead0411", Magic::DeadLongAgo),
-    ("dead0412", Magic::Reason("ExpiredToken")),
+    ("dead0412", Magic::ExpiredNow),
     ("badf0000", Magic::BlackHole),
     ("badf0001", Magic::LoseConnection),
     ("badf0002", Magic::LoseAnswer),
