@@ -92,7 +92,7 @@ fn terms(kind: ProviderKind, at: SocketAddr, ca_pem: &str) -> Option<(Value, Val
         ),
         ProviderKind::Twilio => (
             json!({"accountSid": format!("AC{}", "0".repeat(32)), "connectTo": at, "caPem": ca_pem,
-                   "senders": [{"from": "+15005550006", "kind": "shortCode"}]}),
+                   "senders": [{"from": "+15005550006", "kind": "longCode", "perSecond": 100}]}),
             json!({"authToken": "sandbox"}),
         ),
         ProviderKind::Ses => return None,

@@ -143,7 +143,8 @@ impl Client for Smtp {
     /// A report of a mail server, as it came in. The sealed reference in it is its proof.
     fn hear<'a>(&'a self, call: &'a Incoming) -> BoxFuture<'a, Result<Heard, Deaf>> {
         Box::pin(async move {
-            let events = smtp::report::read(&call.body, call.header("x-original-to"));
+            let sent_to = call.header("x-envelope-to").or_else(|| call.header("x-original-to"));
+            let events = smtp::report::read(&call.body, sent_to);
             let events = events.map_err(|error| Deaf::Malformed(error.to_string()))?;
             Ok(Heard { events, ..Heard::default() })
         })

@@ -13,6 +13,7 @@ mod books;
 mod bulk;
 mod bulk_command;
 mod bulk_inbox;
+mod callbacks;
 #[cfg(target_os = "linux")]
 mod caps;
 mod categories;

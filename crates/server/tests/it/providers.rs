@@ -18,24 +18,24 @@ const P8: &str = "-----BEGIN PRIVATE KEY-----\n\
     -----END PRIVATE KEY-----\n";
 
 /// The providers, in this process, so that a test can break them and judge what arrived.
-struct World {
-    sandbox: Running,
+pub struct World {
+    pub sandbox: Running,
     /// Keeps it going.
     _runtime: Runtime,
 }
 
 impl World {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let sandbox = runtime.block_on(Sandbox::start(Options::default())).expect("a sandbox");
         Self { sandbox, _runtime: runtime }
     }
 
-    fn viewer(&self) -> Client {
+    pub fn viewer(&self) -> Client {
         Client::to(&self.sandbox.control().to_string())
     }
 
-    fn own(&self, emulator: &str) -> String {
+    pub fn own(&self, emulator: &str) -> String {
         self.sandbox.own(emulator).expect("an emulator").to_string()
     }
 
@@ -48,7 +48,7 @@ impl World {
         })
     }
 
-    fn smtp(&self) -> Value {
+    pub fn smtp(&self) -> Value {
         json!({
             "kind": "smtp",
             "settings": {"fromAddress": "news@example.com", "fromName": "News", "host": "localhost", "security": "none",
@@ -57,13 +57,13 @@ impl World {
         })
     }
 
-    fn messages(&self, query: &str) -> Vec<Value> {
+    pub fn messages(&self, query: &str) -> Vec<Value> {
         let page = expect(self.viewer().get(&format!("/messages?{query}")), 200);
         page["messages"].as_array().expect("messages").clone()
     }
 }
 
-fn put(client: &mut Client, id: &str, account: &Value) -> Value {
+pub fn put(client: &mut Client, id: &str, account: &Value) -> Value {
     let response = client.json("PUT", &format!("/api/v1/providers/{id}"), account).expect("an answer");
     assert!(matches!(response.status, 200 | 201), "{}", response.text());
     response.json()
