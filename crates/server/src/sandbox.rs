@@ -24,7 +24,7 @@ pub struct House {
 
 impl House {
     pub async fn open(control_port: u16) -> Result<Self> {
-        let options = Options { control_port, ..Options::default() };
+        let options = Options { control_port, takes_unknown_subscriptions: true, ..Options::default() };
         let running = Sandbox::start(options).await.context("cannot start the sandbox")?;
         Ok(Self { running })
     }

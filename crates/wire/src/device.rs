@@ -37,9 +37,16 @@ pub struct DeviceRegister {
     /// Where a webhook is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// With what its calls are signed; needed for webhooks: `whsec_` and the base64 of 24 to 64 bytes.
+    /// With what its calls are signed; needed for webhooks: `whsec_` and the base64 of 24 to 64 bytes, or `whsk_` and a
+    /// private key (Ed25519).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// The secret of before, with which calls are signed too until `previousUntil`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_secret: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub previous_until: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_version: Option<String>,
     /// What the user said about push when the app asked; without a grant nothing is pushed.

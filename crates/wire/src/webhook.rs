@@ -11,14 +11,37 @@ pub struct WebhookCreate {
     /// notification.progress and notification.summary for followers and subscribers. All of them if left out.
     #[serde(default)]
     pub events: Vec<String>,
+    /// `shared`: signed with a secret that both sides have (`v1`). `public`: signed with a key that only this server has, checked
+    /// with a public one (`v1a`, Ed25519). `shared` if left out.
+    #[serde(default)]
+    pub signature: SignatureKind,
 }
 
-/// A new webhook. `secret` is shown this once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SignatureKind {
+    #[default]
+    Shared,
+    Public,
+}
+
+/// The body of `POST webhooks/{webhook}/rotate`. An empty body is an empty object.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WebhookRotate {
+    #[serde(default)]
+    pub signature: SignatureKind,
+    /// For how many seconds messages are signed with the old secret as well, at most 2,592,000. A day if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_seconds: Option<u64>,
+}
+
+/// A webhook with a new secret, which is shown this once.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookCreated {
     pub webhook: Webhook,
-    /// `whsec_` and base64: signs every message as Standard Webhooks describes.
+    /// `whsec_` and base64 (`shared`) to check signatures with as Standard Webhooks describes, or `whpk_` and the public key (`public`).
     pub secret: String,
 }
 

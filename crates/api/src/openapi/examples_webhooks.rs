@@ -2,7 +2,9 @@
 
 use super::Example;
 use super::examples::{examples, text};
-use fantail_wire::webhook::{Webhook, WebhookCreate, WebhookCreated, WebhookReplay, Webhooks};
+use fantail_wire::webhook::{
+    SignatureKind, Webhook, WebhookCreate, WebhookCreated, WebhookReplay, WebhookRotate, Webhooks,
+};
 
 const TIME: &str = "2026-11-15T08:30:00.000Z";
 
@@ -22,7 +24,9 @@ examples! {
     WebhookCreate => WebhookCreate {
         url: text("https://example.com/hooks"),
         events: vec![text("notification.failed"), text("notification.summary")],
+        signature: SignatureKind::Shared,
     };
+    WebhookRotate => WebhookRotate { signature: SignatureKind::Public, keep_seconds: Some(86_400) };
     WebhookCreated => WebhookCreated { webhook: webhook(), secret: text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") };
     Webhook => webhook();
     Webhooks => Webhooks { webhooks: vec![webhook()] };

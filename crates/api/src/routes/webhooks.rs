@@ -7,7 +7,7 @@ use crate::route::Route;
 use crate::v1::webhooks;
 use fantail_wire::code::Code;
 use fantail_wire::tenant::Scope::WebhooksWrite;
-use fantail_wire::webhook::{Webhook, WebhookCreate, WebhookCreated, WebhookReplay, Webhooks};
+use fantail_wire::webhook::{Webhook, WebhookCreate, WebhookCreated, WebhookReplay, WebhookRotate, Webhooks};
 
 const NO_WEBHOOK: &[Code] = &[Code::WebhookNotFound];
 
@@ -47,6 +47,16 @@ pub const ROUTES: &[Route] = &[
         Scoped(WebhooksWrite, |tenant, call| Box::pin(webhooks::enable(tenant, call))),
     )
     .gives(200, Shape::of::<Webhook>())
+    .refuses(NO_WEBHOOK),
+    Route::new(
+        "rotateWebhook",
+        Post,
+        "/api/v1/webhooks/{webhook}/rotate",
+        "Sign with a new secret, and for a while with the old one too; shown once",
+        Scoped(WebhooksWrite, |tenant, call| Box::pin(webhooks::rotate(tenant, call))),
+    )
+    .takes(Shape::of::<WebhookRotate>())
+    .gives(200, Shape::of::<WebhookCreated>())
     .refuses(NO_WEBHOOK),
     Route::new(
         "replayWebhook",

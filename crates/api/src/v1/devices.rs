@@ -87,7 +87,13 @@ fn target_of(request: &DeviceRegister, now: Millis, faults: &mut Faults) -> Targ
 
 fn push_of(request: &DeviceRegister, now: Millis, faults: &mut Faults) -> Target {
     let root = Pointer::ROOT;
-    for (field, given) in [("url", &request.url), ("secret", &request.secret)] {
+    let others = [
+        ("url", &request.url),
+        ("secret", &request.secret),
+        ("previousSecret", &request.previous_secret),
+        ("previousUntil", &request.previous_until),
+    ];
+    for (field, given) in others {
         refuse_other(faults, field, given.as_deref());
     }
     let given = Given {
@@ -142,7 +148,20 @@ fn webhook_of(request: &DeviceRegister, faults: &mut Faults) -> Target {
         None => faults.add(root.key("secret"), "is needed for this kind: whsec_ and base64"),
         Some(secret) => faults.add_some(root.key("secret"), secret_fault(secret)),
     }
-    let address = json!({"url": text, "secret": request.secret}).to_string().into_bytes();
+    let mut address = json!({"url": text, "secret": request.secret});
+    let until = request.previous_until.as_deref().map(time::parse);
+    match (&request.previous_secret, until) {
+        (None, None) => {}
+        (Some(previous), Some(Some(until))) => {
+            faults.add_some(root.key("previousSecret"), secret_fault(previous));
+            address["previousSecret"] = json!(previous);
+            address["previousUntil"] = json!(until.0 / 1_000);
+        }
+        (_, Some(None)) => faults.add(root.key("previousUntil"), "must be a time like 2026-01-31T12:00:00Z"),
+        (Some(_), None) => faults.add(root.key("previousUntil"), "is needed with previousSecret"),
+        (None, Some(Some(_))) => faults.add(root.key("previousSecret"), "is needed with previousUntil"),
+    }
+    let address = address.to_string().into_bytes();
     Target { kind: ChannelKind::Webhook, platform: endpoint::Platform::None, address, identity }
 }
 
@@ -217,6 +236,16 @@ mod tests {
         let hook = |secret: Value| with(json!({"kind": "webhook", "url": "https://a.b/c", "secret": secret}));
         check(hook(json!("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")), &[]);
         check(hook(Value::Null), &["/secret"]);
+        let rotated = |until: Value| {
+            let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+            with(
+                json!({"kind": "webhook", "url": "https://a.b/c", "secret": secret, "previousSecret": secret,
+                        "previousUntil": until}),
+            )
+        };
+        check(rotated(json!("2026-11-16T08:00:00Z")), &[]);
+        check(rotated(json!("soon")), &["/previousUntil"]);
+        check(rotated(Value::Null), &["/previousUntil"]);
         for bad in ["", "secret", "whsec_", "whsec_x", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"] {
             check(hook(json!(bad)), &["/secret"]);
         }

@@ -12,20 +12,43 @@ use fantail_node::webhooks::{WebhookAsk, WebhookView};
 use fantail_ports::entropy::Entropy;
 use fantail_rules::ids::TenantId;
 use fantail_rules::producer_event::ProducerEvent;
-use fantail_wire::webhook::{Webhook, WebhookCreate, WebhookCreated, WebhookReplay, Webhooks};
+use fantail_wire::code::Code;
+use fantail_wire::webhook::{
+    SignatureKind, Webhook, WebhookCreate, WebhookCreated, WebhookReplay, WebhookRotate, Webhooks,
+};
 
 const SECRET_BYTES: usize = 24;
+/// Receivers have a day to change, and a month at most.
+const KEEP_S: u64 = 86_400;
+const KEEP_S_MAX: u64 = 30 * 86_400;
 
 pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: WebhookCreate = call.json()?;
     let events = events_of(&request.events)?;
-    let secret = mint(&*call.app.entropy);
+    let secret = mint(&*call.app.entropy, request.signature);
     let endpoint = Endpoint::new(&request.url, vec![secret.clone()], &[]);
     let endpoint = endpoint.map_err(|fault| Problem::field("/url", fault.to_string()))?;
     let id = format!("wh_{:032x}", call.app.entropy.random_u128());
     let ask = WebhookAsk { id, url: request.url, target: endpoint.encode(), events };
     let made = call.node.create_webhook(tenant, ask).await?;
-    Ok(Reply::json(201, &WebhookCreated { webhook: shown(made), secret: secret.reveal() }))
+    Ok(Reply::json(201, &WebhookCreated { webhook: shown(made), secret: told(&secret) }))
+}
+
+/// Another secret; what is sent until then is signed with both.
+pub async fn rotate(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let request: WebhookRotate = if call.body.is_empty() { WebhookRotate::default() } else { call.json()? };
+    let keep_s = request.keep_seconds.unwrap_or(KEEP_S);
+    if keep_s > KEEP_S_MAX {
+        return Err(Problem::field("/keepSeconds", format!("must be at most {KEEP_S_MAX}")));
+    }
+    let id = call.name("webhook")?;
+    let target = Endpoint::decode(&call.node.webhook_target(tenant, id)?);
+    let target = target.map_err(|fault| Problem::new(Code::Internal, fault.to_string()))?;
+    let secret = mint(&*call.app.entropy, request.signature);
+    let until_s = call.app.clock.wall().0 / 1_000 + keep_s;
+    let changed =
+        call.node.retarget_webhook(tenant, id, &target.rotated(secret.clone(), until_s).encode()).await?;
+    Ok(Reply::json(200, &WebhookCreated { webhook: shown(changed), secret: told(&secret) }))
 }
 
 pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -51,9 +74,19 @@ pub async fn replay(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     Ok(Reply::no_content())
 }
 
-fn mint(entropy: &dyn Entropy) -> Secret {
+fn mint(entropy: &dyn Entropy, kind: SignatureKind) -> Secret {
     let random = [entropy.random_u128().to_be_bytes(), entropy.random_u128().to_be_bytes()];
-    Secret::from_bytes(&random.as_flattened()[..SECRET_BYTES]).expect("24 bytes are a good length")
+    let random = random.as_flattened();
+    let made = match kind {
+        SignatureKind::Shared => Secret::from_bytes(&random[..SECRET_BYTES]),
+        SignatureKind::Public => Secret::from_private(random),
+    };
+    made.expect("24 bytes are a secret, and 32 a private key")
+}
+
+/// What a receiver needs: the secret that both have, or the key that belongs to ours.
+fn told(secret: &Secret) -> String {
+    secret.public().map_or_else(|| secret.reveal(), |public| public.to_string())
 }
 
 fn events_of(names: &[String]) -> Result<u32, Problem> {

@@ -113,6 +113,13 @@ impl Endpoint {
         Ok(self)
     }
 
+    /// The same place with another secret; the one of before signs too until a time.
+    #[must_use]
+    pub fn rotated(self, secret: Secret, until_s: u64) -> Self {
+        let previous = self.secrets.into_iter().next().map(|secret| Previous { secret, until_s });
+        Self { secrets: vec![secret], previous, ..self }
+    }
+
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url

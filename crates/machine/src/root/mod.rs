@@ -199,7 +199,7 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::SchedulePut(record) => schedule::apply_put(view, record, at)?,
         RootRecord::ScheduleRan(record) => schedule::apply_ran(view, record)?,
         RootRecord::ScheduleGone { tenant, id, .. } => schedule::apply_gone(view, *tenant, id)?,
-        RootRecord::WebhookPut(record, _) => webhook::apply_put(view, record, at),
+        RootRecord::WebhookPut(record, _) => webhook::apply_put(view, record, at)?,
         RootRecord::WebhookSwitched(record) => webhook::apply_switched(view, record, at)?,
         RootRecord::WebhookGone { tenant, id, .. } => webhook::apply_gone(view, *tenant, id),
         RootRecord::WebhookFailing { tenant, id, is_failing } => {

@@ -95,19 +95,30 @@ fn plan_put(
     if get::<Tenant>(view, &root::tenant_key(put.tenant))?.is_none() {
         return Ok(Planned::nothing(Answer::UnknownTenant));
     }
+    let known = get::<WebhookRow>(view, &webhook::key(put.tenant, &put.id))?;
     let count = webhook::all(view)?.iter().filter(|row| row.put.tenant == put.tenant).count();
-    if count >= WEBHOOKS_PER_TENANT_MAX {
+    if known.is_none() && count >= WEBHOOKS_PER_TENANT_MAX {
         return Ok(Planned::nothing(Answer::TooMany));
     }
-    let row = WebhookRow { put: put.clone(), created: now, off: None };
-    let known = get::<WebhookRow>(view, &webhook::key(put.tenant, &put.id))?;
+    let row = row_after(known.as_ref(), &put, now);
     let difference = Difference::of(known.as_ref(), Some(&row));
     Ok(Planned::one(RootRecord::WebhookPut(put, difference), Answer::Webhook(row)))
 }
 
-pub(super) fn apply_put(view: &mut View<'_>, record: &WebhookPut, at: Millis) {
-    let row = WebhookRow { put: record.clone(), created: at, off: None };
-    put(view, webhook::key(record.tenant, &record.id), &row);
+/// One whose secret was replaced is as old as before, and off if it was.
+fn row_after(known: Option<&WebhookRow>, put: &WebhookPut, at: Millis) -> WebhookRow {
+    WebhookRow {
+        put: put.clone(),
+        created: known.map_or(at, |row| row.created),
+        off: known.and_then(|row| row.off.clone()),
+    }
+}
+
+pub(super) fn apply_put(view: &mut View<'_>, record: &WebhookPut, at: Millis) -> Result<(), TablesError> {
+    let key = webhook::key(record.tenant, &record.id);
+    let known = get::<WebhookRow>(view, &key)?;
+    put(view, key, &row_after(known.as_ref(), record, at));
+    Ok(())
 }
 
 pub(super) fn apply_switched(

@@ -104,3 +104,26 @@ fn a_place_is_moved_by_who_knows_it_and_goes_with_its_webhook() {
     node.shard(untell);
     assert_eq!(node.records(), records, "there is nothing to forget twice");
 }
+
+/// Replacing a secret changes nothing else, and needs no room for another webhook.
+// proves: WHK-01
+#[test]
+fn a_webhook_that_is_put_again_stays_what_it_was() {
+    let mut node = with_webhook();
+    for no in 2..=fantail_rules::limits::WEBHOOKS_PER_TENANT_MAX {
+        put(&mut node, &format!("wh_{no}"));
+    }
+    switch(&mut node, "wh_1", Some("410"));
+    let created = |node: &mut Node| {
+        let put =
+            WebhookPut { tenant: TENANT, id: "wh_1".into(), target: sealed(3), url: sealed(2), events: 7 };
+        match ask(node, Ask::Put(put)) {
+            Answer::Webhook(row) => (row.created, row.off.is_some()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let first = created(&mut node);
+    node.now = node.now.plus(5_000);
+    assert_eq!(created(&mut node), first);
+    assert!(first.1, "it is off as before");
+}

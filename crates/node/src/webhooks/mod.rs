@@ -23,6 +23,7 @@ use fantail_ports::keyring::Context;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, Millis, PartitionId, Position, ShardNo, TenantId};
 use fantail_rules::limits::WEBHOOKS_PER_TENANT_MAX;
+use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub struct WebhookAsk {
@@ -58,6 +59,31 @@ impl Node {
         }
         let put = WebhookPut { tenant, id: ask.id, target, url, events: ask.events };
         view(core, ask_root(core, &self.by, Ask::Put(put)).await?)
+    }
+
+    /// Where a webhook goes and with which secrets, as the channel reads it.
+    pub fn webhook_target(&self, tenant: TenantId, id: &str) -> Result<Vec<u8>, Refusal> {
+        let row = self.webhook(tenant, id)?;
+        self.core.ports.keyring.open(tenant, Context::Address, &row.put.target).map_err(locked)
+    }
+
+    /// Another secret for the same place; it goes on where it is.
+    pub async fn retarget_webhook(
+        &self,
+        tenant: TenantId,
+        id: &str,
+        target: &[u8],
+    ) -> Result<WebhookView, Refusal> {
+        let core = &self.core;
+        let put = self.webhook(tenant, id)?.put.clone();
+        let sealed = core.ports.keyring.seal(tenant, KeyNo::TENANT, Context::Address, target);
+        let put = WebhookPut { target: sealed.map_err(locked)?, ..put };
+        view(core, ask_root(core, &self.by, Ask::Put(put)).await?)
+    }
+
+    fn webhook(&self, tenant: TenantId, id: &str) -> Result<Arc<WebhookRow>, Refusal> {
+        let found = self.core.control.now().webhooks.get(&(tenant, id.to_owned())).cloned();
+        found.ok_or_else(|| Refusal::UnknownWebhook { webhook: id.to_owned() })
     }
 
     pub fn webhooks(&self, tenant: TenantId) -> Result<Vec<WebhookView>, Refusal> {

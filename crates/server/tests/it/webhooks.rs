@@ -5,6 +5,7 @@ use crate::deliveries::{Post, notification, register, send, status};
 use crate::server::Server;
 use crate::world::{bare, event, eventually, expect, follow, post, put_user, refused};
 use aws_lc_rs::hmac;
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_ports::store::Store;
 use fantail_ports::tables::{KeyRange, Order};
@@ -30,8 +31,8 @@ fn open(receiver: &Receiver) -> Vec<(&str, &str)> {
 
 #[derive(Default)]
 struct Heard {
-    /// Key of the signatures, once it is known.
-    secret: Mutex<Vec<u8>>,
+    /// What signatures are checked with, once it is known: `whsec_…` or `whpk_…`.
+    secret: Mutex<String>,
     is_failing: AtomicBool,
     requests: AtomicU64,
     /// What was said under each id, and how often.
@@ -61,8 +62,7 @@ impl Receiver {
     }
 
     fn trust(&self, secret: &str) {
-        let encoded = secret.strip_prefix("whsec_").expect("a prefix");
-        *self.heard.secret.lock().expect("a lock") = base64(encoded);
+        *self.heard.secret.lock().expect("a lock") = secret.to_owned();
     }
 
     fn fail(&self, is_failing: bool) {
@@ -120,12 +120,24 @@ impl Heard {
         (&*stream).write_all(answer.as_bytes()).ok()
     }
 
-    /// As Standard Webhooks says.
+    /// As Standard Webhooks says: one of the signatures is by what we trust.
     fn check(&self, headers: &BTreeMap<String, String>, id: &str, body: &[u8]) {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.secret.lock().expect("a lock"));
         let signed = [id.as_bytes(), b".", headers["webhook-timestamp"].as_bytes(), b".", body].concat();
-        let signature = headers["webhook-signature"].strip_prefix("v1,").expect("a version");
-        hmac::verify(&key, &signed, &base64(signature)).expect("a signature by our secret");
+        let secret = self.secret.lock().expect("a lock").clone();
+        let (kind, key) = secret.split_once('_').expect("a prefix");
+        let fits = |signature: &str| match (kind, signature.split_once(',')) {
+            ("whsec", Some(("v1", signature))) => {
+                let key = hmac::Key::new(hmac::HMAC_SHA256, &base64(key));
+                hmac::verify(&key, &signed, &base64(signature)).is_ok()
+            }
+            ("whpk", Some(("v1a", signature))) => {
+                let key = UnparsedPublicKey::new(&ED25519, base64(key));
+                key.verify(&signed, &base64(signature)).is_ok()
+            }
+            _ => false,
+        };
+        let signatures = &headers["webhook-signature"];
+        assert!(signatures.split(' ').any(fits), "no signature by what we trust");
     }
 }
 
@@ -207,6 +219,36 @@ fn each_recipient_is_told_once_and_again_under_the_same_id_when_replayed() {
     expect(bare(&mut client, "DELETE", &format!("/api/v1/webhooks/{id}")), 204);
     refused(bare(&mut client, "DELETE", &format!("/api/v1/webhooks/{id}")), "WEBHOOK_NOT_FOUND");
     refused(client.post(&path, &json!({"since": "2020-01-01T00:00:00Z"})), "WEBHOOK_NOT_FOUND");
+}
+
+/// Whoever checks with the old secret goes on, whoever changed goes on too; then only the new one signs.
+// proves: WHK-01
+#[test]
+fn a_secret_is_replaced_without_a_message_lost() {
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let server = house.start(&open(&receiver));
+    let mut client = server.client();
+    put_user(&mut client, "bob");
+    register(&mut client, "bob", "phone", "stub:ok");
+    let id = hook(&mut client, &receiver, &["notification.sent"]);
+    let path = format!("/api/v1/webhooks/{id}/rotate");
+    let told = |client: &mut Client, name: &str, count: usize| {
+        send(client, &notification(name, &["bob"], json!({})));
+        eventually(name, || (receiver.told().len() == count).then_some(()));
+    };
+    told(&mut client, "first", 1);
+    let rotated = expect(client.post(&path, &json!({})), 200);
+    assert_eq!(rotated["webhook"]["webhookId"], *id);
+    told(&mut client, "checked with the old one", 2);
+    receiver.trust(rotated["secret"].as_str().expect("a secret"));
+    told(&mut client, "checked with the new one", 3);
+    let rotated = expect(client.post(&path, &json!({"signature": "public", "keepSeconds": 0})), 200);
+    let public = rotated["secret"].as_str().expect("a key");
+    assert!(public.starts_with("whpk_"), "{public}");
+    receiver.trust(public);
+    told(&mut client, "signed with a key of ours", 4);
+    refused(client.post(&path, &json!({"keepSeconds": 2_592_001})), "INVALID_REQUEST");
+    refused(client.post("/api/v1/webhooks/wh_0/rotate", &json!({})), "WEBHOOK_NOT_FOUND");
 }
 
 // proves: API-06
