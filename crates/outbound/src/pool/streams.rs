@@ -71,7 +71,9 @@ impl Streams {
 
     /// Nothing but the server's limit and ours holds it back.
     pub fn is_grown(&self, limits: &Limits) -> bool {
-        self.is_warm && self.window >= self.server_max.min(limits.streams_max)
+        // A server that answered has said before what it allows; 1 may be our own guess until then.
+        let is_known = self.server_max > 1 || self.has_answered;
+        self.is_warm && is_known && self.window >= self.server_max.min(limits.streams_max)
     }
 
     pub fn is_old(&self, now: Millis, limits: &Limits) -> bool {

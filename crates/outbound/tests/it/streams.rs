@@ -4,6 +4,8 @@ use super::house::{House, TIMING, one_connection};
 use super::server::{OK, Raw, SERVER_ERROR};
 use super::time::BEGAN;
 use fantail_outbound::pool::{Limits, Timing};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 // proves: PSH-01
 #[test]
@@ -74,21 +76,54 @@ fn a_cold_connection_has_one_stream_until_the_first_success() {
 #[test]
 fn callers_who_wait_get_another_connection_up_to_the_limit() {
     let limits = Limits { http2_connections_max: 2, ..Limits::default() };
-    let mut house = House::new(limits, |_, stream, say| async move {
-        let mut raw = Raw::begin(stream, 2).await;
-        let (first, second) = (raw.request().await, raw.request().await);
-        say.send("full".to_owned()).expect("the test listens");
-        raw.requests_until_quiet().await;
-        for stream in [first, second].into_iter().flatten() {
-            raw.answer(stream, OK).await;
+    let release = Arc::new(Semaphore::new(0));
+    let released = Arc::clone(&release);
+    let mut house = House::new(limits, move |_, stream, say| {
+        let released = Arc::clone(&released);
+        async move {
+            let mut raw = Raw::begin(stream, 2).await;
+            let (first, second) = (raw.request().await, raw.request().await);
+            say.send("full".to_owned()).expect("the test listens");
+            drop(released.acquire().await);
+            for stream in [first, second].into_iter().flatten() {
+                raw.answer(stream, OK).await;
+            }
+            raw.answer_all().await;
         }
-        raw.answer_all().await;
     });
     let calls = house.calls(7);
     house.hear("full");
     house.hear("full");
+    house.wait_for(|gauge| gauge.waiting == 3);
+    release.add_permits(1);
     assert_eq!(house.ends(calls), vec!["200 "; 7]);
     assert_eq!(house.server.connections(), 2);
+}
+
+// proves: PSH-01
+#[test]
+fn a_connection_that_was_nearly_full_for_a_second_gets_a_second_one_beside() {
+    let limits = Limits { http2_connections_max: 2, ..Limits::default() };
+    let mut house = House::new(limits, |_, stream, say| async move {
+        let mut raw = Raw::begin(stream, 10).await;
+        let mut held = Vec::new();
+        while held.len() < 9 {
+            held.extend(raw.request().await);
+        }
+        say.send("nearly full".to_owned()).expect("the test listens");
+        held.extend(raw.request().await);
+        for stream in held {
+            raw.answer(stream, OK).await;
+        }
+        raw.drain().await;
+    });
+    let mut calls = house.calls(9);
+    house.hear("nearly full");
+    assert_eq!(house.pool.gauge().opened, 1);
+    house.time.advance(1_000);
+    calls.push(house.call_aside(TIMING));
+    house.wait_for(|gauge| gauge.opened == 2);
+    assert_eq!(house.ends(calls), vec!["200 "; 10]);
 }
 
 #[test]
