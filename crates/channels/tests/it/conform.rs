@@ -1,6 +1,7 @@
 //! Both channels pass the suite of the port.
 
 use super::house::{Everywhere, House, endpoint};
+use super::nobody::Nobody;
 use super::time::Time;
 use fantail_channels::stub::{Settings, Stub};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
@@ -8,7 +9,6 @@ use fantail_ports::BoxFuture;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
 use fantail_rules::ids::Millis;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -58,8 +58,7 @@ fn stub_conforms() {
 
 struct WebhookRig {
     house: House,
-    /// A port that nobody listens on: this listener is bound to another address and keeps the number.
-    unreachable: TcpListener,
+    unreachable: Nobody,
     hosts: AtomicUsize,
 }
 
@@ -80,8 +79,7 @@ impl Rig for WebhookRig {
             Behaviour::SaysLater => self.house.url_at(&host, "/status/429"),
             Behaviour::Refuses => self.house.url_at(&host, "/status/410"),
             Behaviour::IsUnreachable => {
-                let port = self.unreachable.local_addr().expect("a bound port").port();
-                format!("http://{host}:{port}/")
+                format!("http://{host}:{}/", self.unreachable.port())
             }
             Behaviour::TakesAndFallsSilent => self.house.url_at(&host, "/reset"),
         };
@@ -102,8 +100,8 @@ impl Rig for WebhookRig {
 #[test]
 fn webhook_conforms() {
     channel_suite(|| {
-        let unreachable = TcpListener::bind("127.0.0.2:0").expect("a free port");
-        let port = unreachable.local_addr().expect("a bound port").port();
+        let unreachable = Nobody::new();
+        let port = unreachable.port();
         let house = House::build(None, Arc::new(Everywhere), |settings| {
             use fantail_channels::webhook::settings::PortRule;
             let PortRule::Only(ports) = &mut settings.ports else { panic!("houses list their ports") };

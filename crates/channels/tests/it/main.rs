@@ -4,6 +4,8 @@ mod time;
 
 mod parcel;
 
+mod nobody;
+
 mod sink;
 
 mod conform;

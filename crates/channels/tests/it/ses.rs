@@ -1,6 +1,7 @@
 //! SES: what an account may, what is sent, and whom we believe when SNS tells of it.
 
 use super::aws::Aws;
+use super::nobody::Nobody;
 use super::parcel::{message, send, shipment, told};
 use super::time::Time;
 use fantail_channels::receipt::Outcome;
@@ -12,7 +13,6 @@ use fantail_ports::channel::{Answer, Channel, Report, Shipment};
 use fantail_ports::clock::Clock;
 use fantail_rules::ids::Millis;
 use serde_json::{Value, json};
-use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsAcceptor;
@@ -252,8 +252,7 @@ impl Channel for Both {
 struct SesRig {
     house: House,
     both: Both,
-    /// Bound to another address, so that nobody listens on this port of ours.
-    _kept: TcpListener,
+    _kept: Nobody,
 }
 
 impl Rig for SesRig {
@@ -289,9 +288,9 @@ impl Rig for SesRig {
 fn ses_conforms() {
     channel_suite(|| {
         let house = House::new();
-        let kept = TcpListener::bind("127.0.0.2:0").expect("a free port");
+        let kept = Nobody::new();
         let there = open(&house.time, &settings(house.aws.address.port()));
-        let gone_at = kept.local_addr().expect("a bound port").port();
+        let gone_at = kept.port();
         SesRig { both: Both { there, time: house.time.clone(), gone_at }, house, _kept: kept }
     });
 }

@@ -1,6 +1,7 @@
 //! SMTP against a server that does as it is told: what is answered at each step, and what is never sent twice.
 
 use super::mail::account;
+use super::nobody::Nobody;
 use super::parcel::{message, send, shipment, told};
 use super::relay::{Manners, Relay, Taken};
 use super::time::Time;
@@ -12,7 +13,6 @@ use fantail_ports::channel::{Answer, Channel, Report, Shipment};
 use fantail_ports::clock::Clock;
 use fantail_rules::ids::Millis;
 use serde_json::{Value, json};
-use std::net::TcpListener;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsAcceptor;
@@ -315,8 +315,7 @@ impl Channel for Both {
 struct SmtpRig {
     house: House,
     both: Both,
-    /// Bound to another address, so that nobody listens on this port of ours.
-    _kept: TcpListener,
+    _kept: Nobody,
 }
 
 impl Rig for SmtpRig {
@@ -352,9 +351,9 @@ impl Rig for SmtpRig {
 fn smtp_conforms() {
     channel_suite(|| {
         let house = House::new(pipelining());
-        let kept = TcpListener::bind("127.0.0.2:0").expect("a free port");
+        let kept = Nobody::new();
         let there = open(&house.time, house.relay.address.port(), |_, _| ());
-        let gone = open(&house.time, kept.local_addr().expect("a bound port").port(), |_, _| ());
+        let gone = open(&house.time, kept.port(), |_, _| ());
         SmtpRig { both: Both { there, gone }, house, _kept: kept }
     });
 }
