@@ -26,6 +26,15 @@ pub fn too_many(answers: u64, doubts: u64) -> bool {
     answers >= ANSWERS_MIN && doubts * 100 > answers * DOUBTS_PERCENT_MAX
 }
 
+/// Whether the provider said something about the message, of which doubts are a share.
+#[must_use]
+pub fn is_said_by_provider(answer: &Answer) -> bool {
+    match answer {
+        Answer::Accepted { .. } | Answer::Rejected { .. } | Answer::Later { .. } => true,
+        Answer::NotSent { .. } | Answer::Unknown { .. } => false,
+    }
+}
+
 /// What shipments of one account have said lately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {

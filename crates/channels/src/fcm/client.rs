@@ -11,7 +11,7 @@ use super::settings::{ProjectSettings, Secrets, ServiceAccount, Settings};
 use super::shard::{Candidate, place_of};
 use super::token::{TokenSource, authorize};
 use crate::alerts::Alerts;
-use crate::dead_guard::{DeadGuard, Doubts};
+use crate::dead_guard::{DeadGuard, Doubts, is_said_by_provider};
 use crate::fields::{Base, SettingsError};
 use crate::probe::Hop;
 use crate::push_content::PushContent;
@@ -209,7 +209,7 @@ impl Fcm {
         match read.note {
             Note::Doubt => run.doubts.hold(index, read.answer),
             Note::Nothing | Note::Alert | Note::Refresh => {
-                run.answered.fetch_add(1, Ordering::Relaxed);
+                run.answered.fetch_add(u64::from(is_said_by_provider(&read.answer)), Ordering::Relaxed);
                 (run.report)(index, read.answer);
             }
         }

@@ -14,7 +14,7 @@ use super::target::Target;
 use super::vapid::Vapid;
 use crate::alerts::Alerts;
 use crate::collapse::topic;
-use crate::dead_guard::{DeadGuard, Doubts};
+use crate::dead_guard::{DeadGuard, Doubts, is_said_by_provider};
 use crate::fields::SettingsError;
 use crate::probe::Hop;
 use crate::push_content::PushContent;
@@ -237,7 +237,7 @@ impl WebPush {
             Note::Alert => alert(&run.alerts, &answer),
             Note::Nothing => {}
         }
-        run.answered.fetch_add(1, Ordering::Relaxed);
+        run.answered.fetch_add(u64::from(is_said_by_provider(&answer)), Ordering::Relaxed);
         (run.report)(index, answer);
     }
 

@@ -9,6 +9,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use fantail_channels::webhook::Resolve;
+use fantail_channels::webpush::reservoir::{KEYS_MAX, Reservoir};
 use fantail_channels::webpush::{Secrets, Settings, WebPush, generate_vapid};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
 use fantail_outbound::pool::Ports;
@@ -297,6 +298,26 @@ fn webpush_conforms() {
         let house = House::with(Arc::new(Everywhere), |settings, own| settings["ports"] = json!([own, port]));
         WebPushRig { house, unreachable, hosts: AtomicUsize::new(0) }
     });
+}
+
+#[test]
+fn keys_are_made_ahead_up_to_their_limit() {
+    let house = House::new();
+    let ports = Ports { clock: house.time.clone(), tasks: house.time.clone() };
+    let reservoir = Reservoir::new(ports);
+    assert_eq!(reservoir.stock(), 0);
+    drop(reservoir.take());
+    house.runtime.block_on(async {
+        while reservoir.stock() + 16 <= KEYS_MAX {
+            house.time.advance(1);
+            tokio::task::yield_now().await;
+        }
+    });
+    house.time.advance(1_000);
+    assert!(reservoir.stock() <= KEYS_MAX);
+    let before = reservoir.stock();
+    drop(reservoir.take());
+    assert_eq!(reservoir.stock(), before - 1, "what is there is used");
 }
 
 // proves: PSH-11
