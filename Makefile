@@ -67,7 +67,7 @@ bench-peers:
 	$(SUDO) apt-get install -y postgresql redis-server python3-venv valgrind nghttp2-client
 	python3 -m venv target/bench-peers
 	target/bench-peers/bin/pip install --quiet stream-framework==1.4.0 'redis<3' aioapns==4.0
-	npm install --prefix target/bench-peers --no-save --no-audit --no-fund --silent @parse/node-apn@8.1.0
+	npm install --prefix target/bench-peers --no-save --no-audit --no-fund --silent @parse/node-apn@8.1.0 web-push@3.6.7
 
 bench-instructions:
 	$(CARGO) run --locked --release -p fantail-bench -- instructions

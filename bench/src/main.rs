@@ -17,6 +17,7 @@ mod peers;
 mod deliveries;
 
 mod apns;
+mod webpush;
 
 mod instructions;
 

@@ -80,7 +80,7 @@ fn open(directory: &Path, port: u16, connections: usize) -> Result<Apns> {
         "caPem": std::fs::read_to_string(directory.join("ca.pem"))?, "connections": connections,
     });
     let key = rcgen::KeyPair::generate()?.serialize_pem();
-    let time = Arc::new(System { began: Instant::now() });
+    let time = Arc::new(System::new());
     let ports = Ports { clock: time.clone(), tasks: time };
     Apns::open(Settings::read(&settings)?, Secrets::read(&json!({"p8": key}))?, ports).context("no sender")
 }
@@ -109,8 +109,15 @@ fn shipment() -> Shipment {
     }
 }
 
-struct System {
+/// Time as it passes, and tasks on tokio.
+pub struct System {
     began: Instant,
+}
+
+impl System {
+    pub fn new() -> Self {
+        Self { began: Instant::now() }
+    }
 }
 
 impl Clock for System {

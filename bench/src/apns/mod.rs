@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+pub use client::System;
 pub use server::run as serve;
 
 const CONNECTIONS: [usize; 3] = [1, 4, 8];
@@ -27,7 +28,7 @@ const AIOAPNS: &str = include_str!("aioapns_push.py");
 /// Where `make bench-peers` puts the peers.
 const VENV_PYTHON: &str = "target/bench-peers/bin/python";
 const NODE_MODULES: &str = "target/bench-peers/node_modules";
-const NO_DURABILITY: &str = "none needed";
+pub const NO_DURABILITY: &str = "none needed";
 const START_LIMIT: Duration = Duration::from_secs(10);
 
 pub async fn run(bench: &mut Bench) -> Result<()> {
@@ -54,13 +55,16 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
         let name = format!("beside: h2load, the same request always, connections: {connections}");
         match h2load(&directory, server.port, connections, limit)? {
             Some(spent) => bench.report.add(spent.row(name)),
-            None => bench.report.add(missing(name, "h2load is not installed: `make bench-peers`")),
+            None => bench.report.add(missing("apns", name, "h2load is not installed: `make bench-peers`")),
         }
     }
     drop(server);
     let server = Server::start(&directory, true)?;
     for (name, found) in [
-        ("beside: @parse/node-apn, one connection", node_apn(&directory, server.port, limit)?),
+        (
+            "beside: @parse/node-apn, one connection",
+            node_script("@parse/node-apn", NODE_APN, &directory, server.port, limit)?,
+        ),
         ("beside: aioapns, one connection", aioapns(&directory, server.port, limit)?),
     ] {
         match found {
@@ -68,7 +72,7 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
                 let goal = spent.per_core() * TIMES_PEERS;
                 bench.report.add(spent.row(name).at_least(goal, of_one, "/s per core by ours"));
             }
-            None => bench.report.add(missing(name, "it is not installed: `make bench-peers`")),
+            None => bench.report.add(missing("apns", name, "it is not installed: `make bench-peers`")),
         }
     }
     Ok(())
@@ -76,14 +80,14 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
 
 /// What a sender did, and what it took of the processor.
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
-struct Spent {
-    pushes: f64,
-    seconds: f64,
-    cpu_seconds: f64,
+pub struct Spent {
+    pub pushes: f64,
+    pub seconds: f64,
+    pub cpu_seconds: f64,
 }
 
 impl Spent {
-    fn per_core(&self) -> f64 {
+    pub fn per_core(&self) -> f64 {
         self.pushes / self.cpu_seconds.max(1e-9)
     }
 
@@ -95,18 +99,18 @@ impl Spent {
     }
 }
 
-fn missing(name: impl Into<String>, advice: &str) -> Row {
-    Row::new("apns", name, NO_DURABILITY).note(advice)
+pub fn missing(scenario: &'static str, name: impl Into<String>, advice: &str) -> Row {
+    Row::new(scenario, name, NO_DURABILITY).note(advice)
 }
 
 /// The process that takes everything; ends with this.
-struct Server {
+pub struct Server {
     child: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Server {
-    fn start(directory: &Path, echoes: bool) -> Result<Self> {
+    pub fn start(directory: &Path, echoes: bool) -> Result<Self> {
         let program = std::env::current_exe()?;
         let mut command = Command::new(program);
         command.arg("apns-server").arg(directory).args(echoes.then_some("--echoes"));
@@ -180,13 +184,20 @@ fn children_cpu() -> Result<f64> {
     Ok(crate::process::family_cpu_of_ended(std::process::id())?.saturating_sub(own).as_secs_f64())
 }
 
-fn node_apn(directory: &Path, port: u16, limit: Duration) -> Result<Option<Spent>> {
+/// A script of Node over a package of the peers; `None` if that is not installed.
+pub fn node_script(
+    package: &str,
+    text: &str,
+    directory: &Path,
+    port: u16,
+    limit: Duration,
+) -> Result<Option<Spent>> {
     let modules = std::env::current_dir()?.join(NODE_MODULES);
-    if !modules.join("@parse/node-apn").exists() {
+    if !modules.join(package).exists() {
         return Ok(None);
     }
     let mut command = Command::new("node");
-    command.env("NODE_PATH", modules).args(["-e", NODE_APN]);
+    command.env("NODE_PATH", modules).args(["-e", text]);
     script(command, directory, port, limit).map(Some)
 }
 

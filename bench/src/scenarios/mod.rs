@@ -20,7 +20,7 @@ use crate::options::Scale;
 use crate::process;
 use crate::scrape::{Metrics, Reading};
 use crate::server::Server;
-use crate::{apns, deliveries, index};
+use crate::{apns, deliveries, index, webpush};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use std::time::{Duration, Instant};
@@ -41,6 +41,7 @@ pub enum Scenario {
     Timers,
     Bulk,
     Apns,
+    Webpush,
 }
 
 impl Scenario {
@@ -59,6 +60,7 @@ impl Scenario {
         Self::Timers,
         Self::Bulk,
         Self::Apns,
+        Self::Webpush,
     ];
 
     pub fn name(self) -> &'static str {
@@ -77,6 +79,7 @@ impl Scenario {
             Self::Timers => "timers",
             Self::Bulk => "bulk",
             Self::Apns => "apns",
+            Self::Webpush => "webpush",
         }
     }
 
@@ -84,7 +87,13 @@ impl Scenario {
     pub fn needs_server(self) -> bool {
         !matches!(
             self,
-            Self::Fsync | Self::Index | Self::Deliveries | Self::Gates | Self::Timers | Self::Apns
+            Self::Fsync
+                | Self::Index
+                | Self::Deliveries
+                | Self::Gates
+                | Self::Timers
+                | Self::Apns
+                | Self::Webpush
         )
     }
 
@@ -110,6 +119,7 @@ impl Scenario {
             Self::Timers => timers::run(bench).await,
             Self::Bulk => bulk::run(bench).await,
             Self::Apns => apns::run(bench).await,
+            Self::Webpush => webpush::run(bench).await,
         }
     }
 }
