@@ -1,9 +1,10 @@
 //! `fantail audit verify|export`: reads the files without the lock, also beside a running server.
 //!
 //! Verification asks two questions of the whole log: are the files sound, and do entries and checkpoints say what was
-//! signed? Everything that is not as it was written is named. An export is the newest checkpoint, to be kept where
-//! whoever owns this machine cannot change it; later it is given to `verify`.
+//! signed? Everything that is not as it was written is named. An export to a file is the newest checkpoint, to be kept where
+//! whoever owns this machine cannot change it; later it is given to `verify`. Exports of the whole log are in `audit_export`.
 
+use crate::audit_export;
 use crate::audit_files::{audit_directory, parse_keys, public_keys};
 use crate::cli::{AuditCommand, AuditExportArgs, AuditVerifyArgs, say};
 use anyhow::{Context, Result, bail, ensure};
@@ -19,6 +20,7 @@ use std::path::Path;
 pub fn run(command: &AuditCommand) -> Result<()> {
     match command {
         AuditCommand::Verify(args) => check(args),
+        AuditCommand::Export(args) if args.to.starts_with("s3://") => audit_export::run(args),
         AuditCommand::Export(args) => export(args),
     }
 }
@@ -103,9 +105,9 @@ fn export(args: &AuditExportArgs) -> Result<()> {
     let Some(newest) = stored.last() else { bail!("there is no checkpoint yet") };
     let checkpoint = Checkpoint::parse(&newest.text).context("the newest checkpoint is damaged")?;
     let out = fs::OpenOptions::new().write(true).create_new(true).open(&args.to);
-    let about = || format!("cannot write {}", args.to.display());
+    let about = || format!("cannot write {}", args.to);
     let mut out = out.with_context(about)?;
     out.write_all(checkpoint.note().as_bytes()).and_then(|()| out.sync_all()).with_context(about)?;
     let (number, hash) = (checkpoint.statement.number, checkpoint.statement.hash());
-    say(format_args!("checkpoint {number}, {hash}, in {}", args.to.display()))
+    say(format_args!("checkpoint {number}, {hash}, in {}", args.to))
 }

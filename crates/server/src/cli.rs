@@ -165,7 +165,7 @@ pub struct JournalArgs {
 pub enum AuditCommand {
     /// Check every entry, chain and checkpoint, and name what was altered, removed, reordered or cut off
     Verify(AuditVerifyArgs),
-    /// Write the newest checkpoint to a file, to be kept elsewhere and given to verify later
+    /// Write the newest checkpoint to a file, or the whole log to storage that changes nothing any more
     Export(AuditExportArgs),
 }
 
@@ -187,9 +187,21 @@ pub struct AuditExportArgs {
     /// Data directory
     #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
     pub data: PathBuf,
-    /// Where the checkpoint goes; must not exist
+    /// Where the newest checkpoint goes: a file that does not exist; or `s3://bucket/prefix` for the whole log
+    #[arg(long, value_name = "FILE|s3://BUCKET/PREFIX")]
+    pub to: String,
+    /// Nobody may change or delete what is put before so many days have passed (Object Lock, COMPLIANCE)
+    #[arg(long, value_name = "DAYS")]
+    pub retain_days: Option<u64>,
+    /// Region of the bucket; otherwise AWS_REGION
+    #[arg(long, value_name = "NAME")]
+    pub region: Option<String>,
+    /// Storage that is not AWS, like https://storage.example.com:9000
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+    /// Certificates in PEM that are trusted beside the public ones
     #[arg(long, value_name = "FILE")]
-    pub to: PathBuf,
+    pub ca: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -29,6 +29,7 @@ mod logging;
 mod tls;
 
 mod audit_command;
+mod audit_export;
 mod backup;
 mod bulk_command;
 mod bulk_progress;
