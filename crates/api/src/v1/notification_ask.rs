@@ -357,13 +357,13 @@ mod tests {
                 json!({"webhook": {"url": "https://x.io", "secret": "whsec_x"}}),
                 Err(("INVALID_REQUEST", "/webhook/secret")),
             ),
-            (json!({"pushToken": {"platform": "ios", "token": "aB1"}}), Ok("\u{1}push\u{1}aB1")),
+            (json!({"pushToken": {"platform": "android", "token": "aB1"}}), Ok("\u{1}push\u{1}aB1")),
             (
                 json!({"pushToken": {"platform": "ios", "token": "a b"}}),
                 Err(("INVALID_RECIPIENT", "/pushToken")),
             ),
             (
-                json!({"pushToken": {"platform": "ios", "token": "t"}, "email": "ann@example.com"}),
+                json!({"pushToken": {"platform": "android", "token": "t"}, "email": "ann@example.com"}),
                 Err(("INVALID_REQUEST", "")),
             ),
             (
