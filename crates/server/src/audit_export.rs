@@ -19,13 +19,13 @@ use bytes::Bytes;
 use fantail_audit::checkpoint::Checkpoint;
 use fantail_local::audit::read_checkpoints;
 use fantail_local::disk::RealDisk;
-use fantail_local::journal::{DumpKind, dump};
+use fantail_local::journal::{dump, segments};
 use fantail_outbound::pool::Ports;
 use fantail_outbound::sigv4::Credentials;
 use fantail_ports::clock::Clock;
 use fantail_s3::bucket::sha256;
 use fantail_s3::{Bucket, Location, Lock};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -156,19 +156,12 @@ fn pieces(data: &Path, directory: &Path) -> Result<(Vec<Piece>, bool)> {
 /// nothing behind them.
 fn sealed(directory: &Path, part: &str) -> Result<(Vec<Piece>, bool)> {
     let directory = directory.join(part);
-    let (mut seen, mut sealed) = (BTreeSet::new(), BTreeSet::new());
     for record in dump(&RealDisk, &directory)? {
-        let record = record.with_context(|| format!("{part} is damaged: nothing is exported"))?;
-        seen.insert(record.segment);
-        match record.kind {
-            DumpKind::Footer => {
-                sealed.insert(record.segment);
-            }
-            DumpKind::Data | DumpKind::Fence | DumpKind::State => {}
-        }
+        record.with_context(|| format!("{part} is damaged: nothing is exported"))?;
     }
+    let all = segments(&RealDisk, &directory)?;
     let mut pieces = Vec::new();
-    for segment in &sealed {
+    for (segment, _) in all.iter().filter(|(_, is_sealed)| *is_sealed) {
         let file = format!("journal-{segment:016}.segment");
         let path = directory.join(&file);
         if !path.is_file() {
@@ -176,7 +169,7 @@ fn sealed(directory: &Path, part: &str) -> Result<(Vec<Piece>, bool)> {
         }
         pieces.push(Piece { name: format!("{part}/{file}"), from: Source::File(path) });
     }
-    Ok((pieces, seen == sealed))
+    Ok((pieces, all.iter().all(|(_, is_sealed)| *is_sealed)))
 }
 
 fn tell(exported: &Exported, is_whole: bool) -> Result<()> {

@@ -44,7 +44,7 @@ pub(crate) mod worker;
 pub use options::{Drive, FailureCallback, JournalOptions, OpenReport, RoomOptions};
 pub use stats::{JournalStats, SYNC_BUCKETS};
 pub use torn::TornTail;
-pub use verify::{Dump, DumpKind, DumpedRecord, Verdict, dump, verify};
+pub use verify::{Dump, DumpKind, DumpedRecord, Verdict, dump, segments, verify};
 
 use crate::disk::{Disk, DiskLock};
 use catalog::Catalog;

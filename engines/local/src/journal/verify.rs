@@ -83,6 +83,12 @@ pub fn dump<'a>(disk: &'a dyn Disk, dir: &'a Path) -> Result<Dump<'a>, JournalEr
     Ok(Dump { disk, dir, segments: segment_numbers(disk, dir)?.into(), records: VecDeque::new(), at: None })
 }
 
+/// All segments, ascending, each with whether it is sealed and so never changes again. A dump ends before the seal.
+pub fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u64, bool)>, JournalError> {
+    let look = |number: u64| Ok((number, Found::look(disk, dir, number, How::Read)?.seal.is_some()));
+    segment_numbers(disk, dir)?.into_iter().map(look).collect()
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DumpedRecord {
     pub segment: u64,
