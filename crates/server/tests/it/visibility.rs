@@ -39,7 +39,8 @@ fn what_is_off_is_hidden_from_then_on_also_after_a_crash() {
     let mut client = server.client();
     patch(&mut client, "ann", &json!({"channels": null, "categories": null}));
     let after = post(&mut client, &about("e4", "likes"));
-    eventually_has(&mut client, "ann", &[after.clone(), news, before]);
+    eventually_has(&mut client, "ann", &[after.clone(), news.clone(), before.clone()]);
+    eventually_has(&mut client, "bob", &[after, sent, news, hidden, before]);
     assert_eq!((unread(&mut client, "ann").0, unread(&mut client, "bob").0), (3, 5));
 }
 
