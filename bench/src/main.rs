@@ -17,9 +17,13 @@ mod peers;
 mod deliveries;
 
 mod apns;
+mod mail;
+mod outage;
 mod webpush;
 
 mod instructions;
+
+mod sending;
 
 mod event;
 mod load;
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Some(Hidden::Instructions) => instructions::run(),
         Some(Hidden::Micro { name, units }) => instructions::micro(*name, *units),
         Some(Hidden::ApnsServer { directory, echoes }) => apns::serve(directory, *echoes).map(|()| true),
+        Some(Hidden::MailServer { directory }) => mail::serve(directory).map(|()| true),
         None => bench(&options),
     };
     match outcome {

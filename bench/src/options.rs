@@ -80,6 +80,9 @@ pub enum Hidden {
         #[arg(long)]
         echoes: bool,
     },
+    /// Takes every mail, until it is killed
+    #[command(hide = true)]
+    MailServer { directory: PathBuf },
 }
 
 /// How much of everything.

@@ -4,6 +4,7 @@
 //! else. Runs as a process of its own, so that the client's CPU time is the client's alone.
 
 use super::echo;
+use crate::sending::tell_port;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -42,10 +43,7 @@ pub fn run(directory: &Path, echoes: bool) -> Result<()> {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no port")?;
         std::fs::write(directory.join("ca.pem"), made.cert.pem())?;
-        let port = listener.local_addr()?.port().to_string();
-        // Whole at once: whoever waits for it reads all of it.
-        std::fs::write(directory.join("port.new"), port)?;
-        std::fs::rename(directory.join("port.new"), directory.join("port"))?;
+        tell_port(directory, &listener)?;
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;

@@ -20,7 +20,7 @@ use crate::options::Scale;
 use crate::process;
 use crate::scrape::{Metrics, Reading};
 use crate::server::Server;
-use crate::{apns, deliveries, index, webpush};
+use crate::{apns, deliveries, index, mail, outage, webpush};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use std::time::{Duration, Instant};
@@ -42,6 +42,8 @@ pub enum Scenario {
     Bulk,
     Apns,
     Webpush,
+    Mail,
+    Outage,
 }
 
 impl Scenario {
@@ -61,6 +63,8 @@ impl Scenario {
         Self::Bulk,
         Self::Apns,
         Self::Webpush,
+        Self::Mail,
+        Self::Outage,
     ];
 
     pub fn name(self) -> &'static str {
@@ -80,6 +84,8 @@ impl Scenario {
             Self::Bulk => "bulk",
             Self::Apns => "apns",
             Self::Webpush => "webpush",
+            Self::Mail => "mail",
+            Self::Outage => "outage",
         }
     }
 
@@ -94,12 +100,13 @@ impl Scenario {
                 | Self::Timers
                 | Self::Apns
                 | Self::Webpush
+                | Self::Mail
         )
     }
 
     /// When it is given up.
     pub fn limit(self, scale: &Scale) -> Duration {
-        let is_long = matches!(self, Self::Index | Self::Deliveries | Self::Bulk);
+        let is_long = matches!(self, Self::Index | Self::Deliveries | Self::Bulk | Self::Outage);
         if is_long { scale.index_limit } else { scale.scenario_limit }
     }
 
@@ -120,13 +127,15 @@ impl Scenario {
             Self::Bulk => bulk::run(bench).await,
             Self::Apns => apns::run(bench).await,
             Self::Webpush => webpush::run(bench).await,
+            Self::Mail => mail::run(bench).await,
+            Self::Outage => outage::run(bench).await,
         }
     }
 }
 
 impl Bench {
     /// A server on a directory of this name.
-    async fn serve(&self, name: &str) -> Result<Server> {
+    pub async fn serve(&self, name: &str) -> Result<Server> {
         Server::start(&self.binary, &self.work.join(name)).await
     }
 }

@@ -7,9 +7,10 @@
 mod client;
 
 use crate::Bench;
-use crate::apns::{NO_DURABILITY, Server, Spent, missing, node_script};
 use crate::process;
 use crate::report::Row;
+use crate::sending::scripts::{Task, node};
+use crate::sending::{PARCEL, Spent, Taker, missing};
 use anyhow::{Result, ensure};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
 use fantail_channels::webpush::encrypt::Fresh;
@@ -22,7 +23,6 @@ const WEB_PUSH: &str = include_str!("web_push.js");
 const SHARE_GOAL: f64 = 0.8;
 /// What a message of a template has.
 const PLAINTEXT: &[u8] = br#"{"body":"2 parcels for you","data":{"orderId":"A-42"},"tag":"order-42","title":"Order A-42 is on its way","reference":"00000000000000000000000000000000000042"}"#;
-const BROWSERS: usize = 1_000;
 /// Calls between two looks at the clock.
 const PORTION: usize = 256;
 /// Key pairs made at a time: CPU time is told in hundredths of a second, and these take a hundred of them.
@@ -30,33 +30,33 @@ const AHEAD: usize = 20_000;
 
 pub async fn run(bench: &mut Bench) -> Result<()> {
     let limit = bench.scale.accept_loop / 2;
-    let browsers: Vec<Browser> = (0..BROWSERS).map(|_| browser()).collect::<Result<_>>()?;
+    let browsers: Vec<Browser> = (0..PARCEL).map(|_| browser()).collect::<Result<_>>()?;
     let bound = repeat(limit, |no| {
         let private = PrivateKey::generate(&ECDH_P256)?;
-        agreed(&private, &browsers[no % BROWSERS])
+        agreed(&private, &browsers[no % PARCEL])
     })?;
-    let bare = bound.per_core();
-    bench.report.add(row("bare: one key pair made, and one agreement", &bound));
+    bench.report.add(bound.row("webpush", "bare: one key pair made, and one agreement"));
     let own = PrivateKey::generate(&ECDH_P256)?;
-    let agreements = repeat(limit, |no| agreed(&own, &browsers[no % BROWSERS]))?;
-    bench.report.add(row("bare: one agreement", &agreements));
+    let agreements = repeat(limit, |no| agreed(&own, &browsers[no % PARCEL]))?;
+    bench.report.add(agreements.row("webpush", "bare: one agreement"));
     let encrypt = |fresh: Fresh, no: usize| {
-        let body = fresh.encrypt(&browsers[no % BROWSERS], PLAINTEXT, 0)?;
+        let body = fresh.encrypt(&browsers[no % PARCEL], PLAINTEXT, 0)?;
         ensure!(black_box(body).len() > PLAINTEXT.len(), "nothing was encrypted");
         Ok(())
     };
     let at_once = repeat(limit, |no| encrypt(Fresh::generate(), no))?;
-    bench.report.add(judged("encrypted, the key pair made for each", &at_once, bare));
+    bench.report.add(judged("encrypted, the key pair made for each", &at_once, &bound));
     let ahead = ahead(limit, encrypt)?;
-    bench.report.add(judged("encrypted, key pairs made ahead", &ahead, bare));
+    bench.report.add(judged("encrypted, key pairs made ahead", &ahead, &bound));
     let directory = bench.work.join("webpush");
     std::fs::create_dir_all(&directory)?;
-    let server = Server::start(&directory, false)?;
-    let sent = client::measure(&directory, server.port, &browsers, limit).await?;
-    bench.report.add(judged("sent over TLS and HTTP/2, all of it", &sent, bare));
+    let server = Taker::start(&["apns-server"], &directory)?;
+    let sent = client::run(&directory, server.port, &browsers, limit).await?;
+    bench.report.add(judged("sent over TLS and HTTP/2, all of it", &sent, &bound));
     let name = "beside: npm web-push, request made and signed";
-    match node_script("web-push", WEB_PUSH, &directory, server.port, limit)? {
-        Some(spent) => bench.report.add(row(name, &spent)),
+    let task = Task { directory: &directory, port: server.port, limit };
+    match node("web-push", WEB_PUSH, task)? {
+        Some(spent) => bench.report.add(spent.row("webpush", name)),
         None => bench.report.add(missing("webpush", name, "it is not installed: `make bench-peers`")),
     }
     Ok(())
@@ -84,7 +84,7 @@ fn repeat(limit: Duration, mut call: impl FnMut(usize) -> Result<()>) -> Result<
         }
         calls += PORTION;
     }
-    spent(calls, began, cpu)
+    Spent::since(began, cpu, calls)
 }
 
 /// Only what is left on the way of a message counts; the key pairs are made between.
@@ -104,24 +104,6 @@ fn ahead(limit: Duration, mut encrypt: impl FnMut(Fresh, usize) -> Result<()>) -
     Ok(Spent { pushes: calls as f64, seconds: cpu_seconds, cpu_seconds })
 }
 
-fn spent(calls: usize, began: Instant, cpu: Duration) -> Result<Spent> {
-    let cpu_seconds = process::own_cpu()?.saturating_sub(cpu).as_secs_f64();
-    Ok(Spent { pushes: calls as f64, seconds: began.elapsed().as_secs_f64(), cpu_seconds })
-}
-
-fn row(name: &str, spent: &Spent) -> Row {
-    Row::new("webpush", name, NO_DURABILITY).fact("per core", spent.per_core(), "/s").fact(
-        "CPU",
-        spent.cpu_seconds * 1e6 / spent.pushes.max(1.0),
-        " µs each",
-    )
-}
-
-fn judged(name: &str, spent: &Spent, bare: f64) -> Row {
-    let share = spent.per_core() / bare.max(1e-9) * 100.0;
-    row(name, spent).fact("of the bare rate", share, " %").at_least(
-        SHARE_GOAL * 100.0,
-        share,
-        " % of the bare rate",
-    )
+fn judged(name: &str, spent: &Spent, bound: &Spent) -> Row {
+    spent.beside(bound, SHARE_GOAL, spent.row("webpush", name))
 }
