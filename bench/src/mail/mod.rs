@@ -33,13 +33,22 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
+/// On all cores at once, as the mails are signed: two that share one unit are slower than each alone.
 fn signatures(limit: Duration) -> Result<Spent> {
     let signer = Signer::rs256_pem(RSA_KEY.as_bytes())?;
+    let threads = std::thread::available_parallelism()?.get();
     let (cpu, began) = (process::own_cpu()?, Instant::now());
-    let mut count = 0;
-    while began.elapsed() < limit {
-        ensure!(!signer.sign(b"the headers of a mail").is_empty(), "nothing was signed");
-        count += 1;
-    }
+    let sign = || {
+        let mut count = 0;
+        while began.elapsed() < limit {
+            count += usize::from(!signer.sign(b"the headers of a mail").is_empty());
+        }
+        count
+    };
+    let count: usize = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(sign)).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap_or(0)).sum()
+    });
+    ensure!(count > 0, "nothing was signed");
     Spent::since(began, cpu, count)
 }

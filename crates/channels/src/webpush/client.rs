@@ -31,6 +31,7 @@ use fantail_rules::pacing::{Call, News, Signal};
 use fantail_rules::priority::Priority;
 use futures_util::stream::{self, StreamExt};
 use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -38,8 +39,11 @@ use tracing::info;
 
 const PROVIDER: &str = "webpush";
 const ANSWER_MS_MAX: u64 = 10_000;
-/// Messages under way of one shipment.
-const CONCURRENCY_MAX: usize = 256;
+/// Messages that are encrypted one after the other and then given to their connection at once: an agreement of keys takes
+/// so long that each would otherwise be written, and answered, alone.
+const TOGETHER: usize = 16;
+/// So many of these are under way of one shipment.
+const GROUPS_MAX: usize = 16;
 /// Push services keep nothing for longer than four weeks.
 const TTL_S_MAX: u64 = 2_419_200;
 const MESSAGE_BYTES_MAX: usize = 200;
@@ -68,6 +72,15 @@ struct Run<'a> {
     doubts: Doubts,
     answered: AtomicU64,
     alerts: Alerts,
+}
+
+/// A message that is ready to leave, and counts as under way with its push service.
+struct Sealed {
+    index: usize,
+    path: PathAndQuery,
+    service: Arc<Service>,
+    began: Millis,
+    body: Bytes,
 }
 
 impl WebPush {
@@ -134,43 +147,71 @@ impl WebPush {
             answered: AtomicU64::new(0),
             alerts: Alerts::default(),
         };
-        let borrowed = &run;
-        let deliver = |index| async move {
-            if let Err(answer) = self.deliver(index, borrowed).await {
-                report(index, answer);
-            }
-        };
-        stream::iter(0..shipment.messages.len()).for_each_concurrent(CONCURRENCY_MAX, deliver).await;
+        let groups = stream::iter((0..shipment.messages.len()).step_by(TOGETHER));
+        groups.for_each_concurrent(GROUPS_MAX, |first| self.deliver(first, &run)).await;
         self.settle(run);
     }
 
-    /// `Err`: what can be said without an answer of the push service.
-    async fn deliver(&self, index: usize, run: &Run<'_>) -> Result<(), Answer> {
+    /// A group of messages.
+    async fn deliver(&self, first: usize, run: &Run<'_>) {
+        let last = (first + TOGETHER).min(run.shipment.messages.len());
+        let sealed: Vec<Sealed> = (first..last)
+            .filter_map(|index| match self.seal(index, run) {
+                Ok(sealed) => Some(sealed),
+                Err(answer) => {
+                    (run.report)(index, answer);
+                    None
+                }
+            })
+            .collect();
+        stream::iter(sealed).for_each_concurrent(None, |sealed| self.send_one(sealed, run)).await;
+    }
+
+    /// `Err`: what can be said without asking the push service.
+    fn seal(&self, index: usize, run: &Run<'_>) -> Result<Sealed, Answer> {
         let message = &run.shipment.messages[index];
         let target = Target::read(&message.endpoint)
             .map_err(|error| rejected(Refusal::Malformed, "endpoint", &error.to_string()))?;
         self.judge(&target.url.origin)
             .map_err(|forbidden| not_sent(Proof::Forbidden, forbidden.to_string()))?;
-        let clock = &self.connector.ports.clock;
-        let began = clock.monotonic();
+        let began = self.connector.ports.clock.monotonic();
         let service = self.origins.service(&target.url.origin, began);
         let plaintext = self.plaintext(message, run)?;
         if let Err(after_ms) = service.way.enter(began) {
             return Err(not_sent(Proof::Resting { after_ms }, "its push service is left alone".to_owned()));
         }
-        let read = self.attempt(&target, &service, &plaintext, run).await;
-        let now = clock.monotonic();
+        match self.reservoir.take().encrypt(&target.browser, &plaintext, self.pad_to) {
+            Ok(body) => Ok(Sealed { index, path: target.url.path, service, began, body: Bytes::from(body) }),
+            Err(error) => {
+                let code = match error {
+                    EncryptError::BadPublic => "endpoint",
+                    EncryptError::TooLarge => "too-large",
+                };
+                let answer = rejected(Refusal::Malformed, code, &error.to_string());
+                self.ended(&service, began, answer.signal());
+                Err(answer)
+            }
+        }
+    }
+
+    async fn send_one(&self, sealed: Sealed, run: &Run<'_>) {
+        let read = self.attempt(&sealed, run).await;
         let signal = match read.note {
             // Whether it is the key's fault is found out when the shipment is over.
             Note::KeyRefused => Signal::Works,
             Note::Nothing | Note::Alert => read.answer.signal(),
         };
+        let Sealed { index, service, began, .. } = sealed;
+        self.ended(&service, began, signal);
+        self.told(index, service, read, run);
+    }
+
+    fn ended(&self, service: &Service, began: Millis, signal: Signal) {
+        let now = self.connector.ports.clock.monotonic();
         if let Some(News::Opened { until }) = service.way.ended(now, Call { began, signal }) {
             let host = &service.origin.host;
             info!(%host, %until, "a push service does not answer and is left alone");
         }
-        self.told(index, service, read, run);
-        Ok(())
     }
 
     /// Where all connections go to one place, only the scheme is left to judge.
@@ -181,9 +222,9 @@ impl WebPush {
         }
     }
 
-    async fn attempt(&self, target: &Target, service: &Service, plaintext: &[u8], run: &Run<'_>) -> Read {
+    async fn attempt(&self, sealed: &Sealed, run: &Run<'_>) -> Read {
         let Ports { clock, tasks } = &self.connector.ports;
-        let deadline = run.shipment.deadline;
+        let (service, deadline) = (&sealed.service, run.shipment.deadline);
         let nothing = |answer| Read { answer, note: Note::Nothing };
         let pool = tokio::select! {
             biased;
@@ -194,23 +235,17 @@ impl WebPush {
             Ok(pool) => pool,
             Err(NoPool { proof, message }) => return nothing(not_sent(proof, message)),
         };
-        let body = match self.reservoir.take().encrypt(&target.browser, plaintext, self.pad_to) {
-            Ok(body) => body,
-            Err(error @ EncryptError::BadPublic) => {
-                return nothing(rejected(Refusal::Malformed, "endpoint", &error.to_string()));
-            }
-            Err(error @ EncryptError::TooLarge) => {
-                return nothing(rejected(Refusal::Malformed, "too-large", &error.to_string()));
-            }
-        };
-        let mut request = Request::new(Bytes::from(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = target.url.path.clone().into();
-        *request.headers_mut() = run.headers.clone();
         let authorization = service.authorization(&self.vapid, clock.wall(), clock.monotonic());
-        request.headers_mut().insert(AUTHORIZATION, authorization);
+        let request = || {
+            let mut request = Request::new(sealed.body.clone());
+            *request.method_mut() = Method::POST;
+            *request.uri_mut() = sealed.path.clone().into();
+            *request.headers_mut() = run.headers.clone();
+            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+            request
+        };
         let timing = Timing { start_by: deadline, answer_within_ms: ANSWER_MS_MAX };
-        match pool.call(request, timing).await {
+        match pool.call_made(request, timing).await {
             Ok(reply) => read(&reply, clock.wall()),
             Err(Failure::NotSent { proof, message }) => {
                 if proof == Proof::NoConnection {

@@ -62,7 +62,7 @@ pub const SETTINGS: &[Setting] = &[
     number("storage.free_percent_min", "5", "The same, as a part of the disk. The larger of the two counts."),
     number(
         "storage.cache_mib",
-        "64",
+        "256",
         "Memory for blocks of the tables that were read. Takes effect as they are read, not at the start.",
     ),
     number(
@@ -72,7 +72,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     number(
         "storage.keys_mib",
-        "64",
+        "384",
         "Memory for the keys of users, as they are used: 32 bytes for each user, and for 63 neighbours.",
     ),
     number(

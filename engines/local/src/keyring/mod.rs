@@ -34,7 +34,7 @@ pub struct KeyringOptions {
 impl KeyringOptions {
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), server_key: None, cache_bytes: 64 << 20 }
+        Self { directory: directory.into(), server_key: None, cache_bytes: 384 << 20 }
     }
 }
 

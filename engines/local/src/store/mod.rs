@@ -91,7 +91,7 @@ impl StoreOptions {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
-            cache_bytes: 64 << 20,
+            cache_bytes: 256 << 20,
             column_bytes: 512 << 20,
             kept_list_bytes: 32 << 20,
             window_events_min: 4_096,
