@@ -6,12 +6,12 @@
 use super::content::{Content, ContentError};
 use super::dkim::{self, body_hash};
 use super::encode::{header_text, mailbox};
-use super::fields::SettingsError;
 use super::limits::{HEADER_URL_BYTES_MAX, REFERENCE_BYTES_MAX};
 use super::links::Linked;
 use super::mime::{Body, EncodedPart, Header, date, write};
 use super::settings::{Sender, SenderSecrets};
 use super::text::text_of;
+use crate::fields::SettingsError;
 use fantail_ports::channel::{Callbacks, Message};
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;

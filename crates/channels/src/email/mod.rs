@@ -27,11 +27,8 @@ pub mod compose;
 
 pub mod warm_up;
 
-pub(crate) mod fields;
-
 mod limits;
 
 pub use batch::Batch;
 pub use compose::{Composer, Mail};
-pub use fields::SettingsError;
 pub use settings::{Sender, SenderSecrets};

@@ -11,7 +11,8 @@ use super::pace::{Pace, Wait};
 use super::payload::{Account, get_account, send_email};
 use super::settings::{Secrets, Settings};
 use crate::email::warm_up::Days;
-use crate::email::{Batch, Composer, Mail, SettingsError};
+use crate::email::{Batch, Composer, Mail};
+use crate::fields::SettingsError;
 use crate::probe::Hop;
 use bytes::Bytes;
 use fantail_outbound::pool::{Failure, Pool, Ports, Reply, Target, Timing};
@@ -56,7 +57,7 @@ impl Ses {
         let endpoint = &settings.endpoint;
         let roots = settings.ca_pem.as_deref().unwrap_or_default();
         let tls = endpoint.is_tls.then(|| tls::client(roots.as_bytes(), &[b"http/1.1"])).transpose();
-        let tls = tls.map_err(|error| SettingsError::Tls { reason: error.to_string() })?;
+        let tls = tls.map_err(|error| SettingsError::new("/caPem", error.to_string()))?;
         let (host, port) = (endpoint.host.clone(), endpoint.port);
         let target = Target { host, port, connect_to: settings.connect_to, tls };
         let state =
