@@ -23,6 +23,8 @@ pub struct Settings {
     pub event_topics: Vec<String>,
     /// Send no more than this per second, whatever the account allows.
     pub rate_max: Option<f64>,
+    /// Many mails in one call. SES puts them together then.
+    pub bulk: bool,
 }
 
 /// Never shown.
@@ -69,6 +71,11 @@ impl Settings {
                 None => return Err(fields.wrong("rateMax", "must be 0.2 to 100000 per second")),
             },
         };
+        let bulk = fields.flag("bulk")?.unwrap_or(false);
+        if bulk && sender.dkim.is_some() {
+            return Err(fields
+                .wrong("bulk", "cannot go with dkim: SES writes these mails, so only SES can sign them"));
+        }
         let settings = Self {
             sender,
             region: region.to_owned(),
@@ -78,6 +85,7 @@ impl Settings {
             configuration_set: configuration_set.map(str::to_owned),
             event_topics: topics(&mut fields)?,
             rate_max,
+            bulk,
         };
         fields.end()?;
         Ok(settings)
@@ -154,9 +162,21 @@ mod tests {
                 "/eventTopics: must be up to 100 texts like arn:aws:sns:eu-west-1:1:mail",
             ),
             ("rateMax", json!(0), "/rateMax: must be 0.2 to 100000 per second"),
+            ("bulk", json!("yes"), "/bulk: must be true or false"),
         ] {
             assert_eq!(with(name, value.clone()).expect_err("a mistake"), expected, "{name} {value}");
         }
+    }
+
+    #[test]
+    fn bulk_is_asked_for_and_signs_nothing() {
+        assert!(!with("tracking", false.into()).expect("settings").bulk);
+        assert!(with("bulk", true.into()).expect("settings").bulk);
+        let both = json!({
+            "fromAddress": "a@b.example", "region": "eu-west-1", "bulk": true,
+            "dkim": {"domain": "b.example", "rsaSelector": "s1"},
+        });
+        assert_eq!(Settings::read(&both).expect_err("refused").field, "/bulk");
     }
 
     #[test]
