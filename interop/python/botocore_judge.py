@@ -1,18 +1,23 @@
-"""Our signatures of requests beside botocore's, for many requests of every kind."""
+"""Our signatures of requests beside botocore's, for many requests of every kind; and its model of a bulk call."""
 
 import datetime
+import json
+import pathlib
 import random
 
 import botocore.auth
 from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from botocore.session import Session
+from botocore.validate import ParamValidator
 
 from desk import Desk
 from sandbox import check
 
 ROUNDS = 200
 SAFE = "abcXYZ019-._~"
+BULK = pathlib.Path(__file__).parents[2] / "crates/channels/tests/golden/ses"
 
 
 def text(dice, letters, longest):
@@ -23,7 +28,18 @@ def encoded(dice):
     return "".join(dice.choice([dice.choice(SAFE), f"%{dice.randrange(0x20, 0x7f):02X}"]) for _ in range(dice.randrange(1, 9)))
 
 
+def modelled():
+    """The bulk calls that our tests hold on to, by the model of the service: no field that it does not know, none missing."""
+    operation = Session().get_service_model("sesv2").operation_model("SendBulkEmail")
+    check("where a bulk call goes", (operation.http["method"], operation.http["requestUri"]), ("POST", "/v2/email/outbound-bulk-emails"))
+    for path in sorted(BULK.glob("*.json")):
+        payload = json.loads(path.read_text())["payload"]
+        report = ParamValidator().validate(payload, operation.input_shape)
+        check(f"{path.name} is as the model says", report.generate_report(), "")
+
+
 def main():
+    modelled()
     desk = Desk()
     dice = random.Random(7)
     same = 0

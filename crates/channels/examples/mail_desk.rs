@@ -14,7 +14,7 @@
 )]
 
 use bytes::Bytes;
-use fantail_channels::email::SettingsError;
+use fantail_channels::fields::SettingsError;
 use fantail_channels::ses::{self, Ses, Sns};
 use fantail_channels::smtp::{self, Smtp, report};
 use fantail_outbound::pool::Ports;

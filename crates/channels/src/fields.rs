@@ -3,13 +3,15 @@
 //! What must never happen: a field that is passed over because its name was misspelt, or an error that quotes a value: it
 //! may be a secret.
 
+use fantail_rules::address;
+use fantail_rules::channel_kind::ChannelKind;
 use hyper::http::Uri;
 use serde_json::{Map, Value};
+use std::fmt;
 use std::net::SocketAddr;
 
 /// Which field cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{field}: {reason}")]
 pub struct SettingsError {
     /// Where it stands, as a JSON pointer: `/projects/0/weight`. Empty for the whole.
     pub field: String,
@@ -20,6 +22,15 @@ impl SettingsError {
     #[must_use]
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { field: field.into(), reason: reason.into() }
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field.as_str() {
+            "" => formatter.write_str(&self.reason),
+            field => write!(formatter, "{field}: {}", self.reason),
+        }
     }
 }
 
@@ -75,6 +86,39 @@ impl<'a> Fields<'a> {
         self.text(name, bytes_max)?.ok_or_else(|| self.wrong(name, "is missing"))
     }
 
+    /// Some text of one line.
+    pub fn line(&mut self, name: &'static str, bytes_max: usize) -> Result<Option<&'a str>, SettingsError> {
+        let text = self.text(name, bytes_max)?;
+        if text.is_some_and(|text| text.chars().any(char::is_control)) {
+            return Err(self.wrong(name, "must be one line"));
+        }
+        Ok(text)
+    }
+
+    pub fn required_line(&mut self, name: &'static str, bytes_max: usize) -> Result<&'a str, SettingsError> {
+        self.line(name, bytes_max)?.ok_or_else(|| self.wrong(name, "is missing"))
+    }
+
+    /// A mail address, as it is compared.
+    pub fn mailbox(&mut self, name: &'static str) -> Result<Option<String>, SettingsError> {
+        let Some(text) = self.line(name, NAME_BYTES_MAX)? else { return Ok(None) };
+        match address::read(ChannelKind::Email, text) {
+            Ok(address) => Ok(Some(address.text)),
+            Err(reason) => Err(self.wrong(name, reason)),
+        }
+    }
+
+    /// A name as DNS knows it, in lower case.
+    pub fn host(&mut self, name: &'static str) -> Result<Option<String>, SettingsError> {
+        let Some(text) = self.line(name, NAME_BYTES_MAX)? else { return Ok(None) };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let is_host = text.bytes().all(is_plain) && !text.starts_with(['.', '-']) && !text.ends_with('.');
+        if !is_host {
+            return Err(self.wrong(name, "must be the name of a host"));
+        }
+        Ok(Some(text.to_ascii_lowercase()))
+    }
+
     pub fn number(
         &mut self,
         name: &'static str,
@@ -124,13 +168,24 @@ impl<'a> Fields<'a> {
     /// Nothing must be left that nobody asked for.
     pub fn end(self) -> Result<(), SettingsError> {
         match self.object.keys().find(|name| !self.asked.contains(&name.as_str())) {
-            Some(name) => Err(SettingsError::new(self.pointer(name), "is not a known field")),
+            Some(name) if is_field_name(name) => {
+                Err(SettingsError::new(self.pointer(name), "is not a known field"))
+            }
+            // What does not look like a name is not repeated: somebody may have put a secret there.
+            Some(_) => Err(SettingsError::new(self.place, "has a field that is not known")),
             None => Ok(()),
         }
     }
 }
 
+fn is_field_name(name: &str) -> bool {
+    (1..=FIELD_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+const FIELD_NAME_BYTES_MAX: usize = 40;
 const SOCKET_BYTES_MAX: usize = 64;
+/// A name, a mailbox or a host.
+pub const NAME_BYTES_MAX: usize = 254;
 pub const URL_BYTES_MAX: usize = 2_048;
 /// Certificates of a private authority, a few of them.
 pub const PEM_BYTES_MAX: usize = 65_536;
@@ -226,7 +281,42 @@ mod tests {
             assert!(fields.value(name).is_some());
         }
         assert_eq!(fields.end(), Err(SettingsError::new("/odd", "is not a known field")));
-        assert!(Fields::of(&json!([])).is_err());
+        let said = Fields::of(&json!([])).err().expect("no object").to_string();
+        assert_eq!(said, "must be an object");
+    }
+
+    #[test]
+    fn names_that_may_be_secrets_are_not_repeated() {
+        for (name, expected) in [
+            ("color", "/a/color: is not a known field"),
+            ("hunter2", "/a: has a field that is not known"),
+            ("", "/a: has a field that is not known"),
+        ] {
+            let value = json!({name: 1});
+            let fields = Fields::at("/a".to_owned(), &value).expect("an object");
+            assert_eq!(fields.end().expect_err("a mistake").to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn lines_mailboxes_and_hosts_are_read() {
+        let value = json!({
+            "line": "a b", "lines": "a\nb", "mailbox": "News@Shop.Example", "host": "Smtp.Example", "dot": ".a",
+        });
+        let mut fields = Fields::of(&value).expect("an object");
+        assert_eq!(fields.line("line", 9), Ok(Some("a b")));
+        assert_eq!(fields.mailbox("mailbox"), Ok(Some("News@shop.example".to_owned())));
+        assert_eq!(fields.host("host"), Ok(Some("smtp.example".to_owned())));
+        let said = |error: SettingsError| error.to_string();
+        for (read, expected) in [
+            (fields.line("lines", 9).map(drop), "/lines: must be one line"),
+            (fields.line("line", 2).map(drop), "/line: must have at most 2 bytes"),
+            (fields.required_line("none", 9).map(drop), "/none: is missing"),
+            (fields.mailbox("line").map(drop), "/line: must be a mail address like ann@example.com"),
+            (fields.host("dot").map(drop), "/dot: must be the name of a host"),
+        ] {
+            assert_eq!(read.map_err(said), Err(expected.to_owned()));
+        }
     }
 
     #[test]

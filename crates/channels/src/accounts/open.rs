@@ -4,6 +4,7 @@ use super::Opener;
 use super::client::{Client, Deaf, Heard, Incoming, Usual, Wish};
 use crate::apns::{self, Apns};
 use crate::fcm::{self, Fcm};
+use crate::fields::SettingsError;
 use crate::probe::Hop;
 use crate::ses::{self, Ses, Sns, SnsError, Told};
 use crate::smtp::{self, Smtp};
@@ -24,54 +25,53 @@ use tracing::warn;
 /// Makes clients with these ports. Nothing is connected to before something is sent.
 #[must_use]
 pub fn opener(ports: Ports) -> Box<Opener> {
-    Box::new(move |account| open(account, ports.clone()))
+    Box::new(move |account| open(account, ports.clone()).map_err(|error| error.to_string()))
 }
 
-fn open(account: &Account, ports: Ports) -> Result<Arc<dyn Client>, String> {
-    let mut settings: Value = serde_json::from_str(&account.settings).map_err(|_| "settings are no JSON")?;
-    let secrets: Value = serde_json::from_slice(&account.secrets).map_err(|_| "credentials do not open")?;
+fn open(account: &Account, ports: Ports) -> Result<Arc<dyn Client>, SettingsError> {
+    let whole = |reason: &str| SettingsError::new("", reason);
+    let mut settings: Value =
+        serde_json::from_str(&account.settings).map_err(|_| whole("settings are no JSON"))?;
+    let secrets: Value =
+        serde_json::from_slice(&account.secrets).map_err(|_| whole("credentials do not open"))?;
     Ok(match account.kind {
         ProviderKind::Apns => {
-            let settings = apns::Settings::read(&settings).map_err(text)?;
-            let secrets = apns::Secrets::read(&secrets).map_err(text)?;
-            Arc::new(Apns::open(settings, secrets, ports).map_err(text)?)
+            let settings = apns::Settings::read(&settings)?;
+            let secrets = apns::Secrets::read(&secrets)?;
+            Arc::new(Apns::open(settings, secrets, ports)?)
         }
         ProviderKind::Fcm => {
-            let settings = fcm::Settings::read(&settings).map_err(text)?;
-            let secrets = fcm::Secrets::read(&secrets).map_err(text)?;
-            Arc::new(Fcm::open(settings, secrets, ports).map_err(text)?)
+            let settings = fcm::Settings::read(&settings)?;
+            let secrets = fcm::Secrets::read(&secrets)?;
+            Arc::new(Fcm::open(settings, secrets, ports)?)
         }
         ProviderKind::WebPush => {
-            let settings = webpush::Settings::read(&settings).map_err(text)?;
-            let secrets = webpush::Secrets::read(&secrets).map_err(text)?;
-            Arc::new(WebPush::open(settings, secrets, ports).map_err(text)?)
+            let settings = webpush::Settings::read(&settings)?;
+            let secrets = webpush::Secrets::read(&secrets)?;
+            Arc::new(WebPush::open(settings, secrets, ports)?)
         }
         ProviderKind::Ses => {
-            let settings = ses::Settings::read(&settings).map_err(text)?;
-            let secrets = ses::Secrets::read(&secrets).map_err(text)?;
-            let events = Sns::open(&settings, ports.clone()).map_err(text)?;
-            Arc::new(Mailings { client: Ses::open(settings, secrets, ports).map_err(text)?, events })
+            let settings = ses::Settings::read(&settings)?;
+            let secrets = ses::Secrets::read(&secrets)?;
+            let events = Sns::open(&settings, ports.clone())?;
+            Arc::new(Mailings { client: Ses::open(settings, secrets, ports)?, events })
         }
         ProviderKind::Smtp => {
-            let settings = smtp::Settings::read(&settings).map_err(text)?;
-            let secrets = smtp::Secrets::read(&secrets).map_err(text)?;
-            Arc::new(Smtp::open(settings, secrets, ports).map_err(text)?)
+            let settings = smtp::Settings::read(&settings)?;
+            let secrets = smtp::Secrets::read(&secrets)?;
+            Arc::new(Smtp::open(settings, secrets, ports)?)
         }
         ProviderKind::Twilio => {
             // Callbacks come in under the account's name here.
             if let Some(fields) = settings.as_object_mut() {
                 fields.insert("account".to_owned(), account.id.clone().into());
             }
-            let settings = twilio::Settings::read(&settings).map_err(text)?;
-            let secrets = twilio::Secrets::read(&secrets).map_err(text)?;
-            let client = Twilio::open(settings, secrets.clone(), ports).map_err(text)?;
+            let settings = twilio::Settings::read(&settings)?;
+            let secrets = twilio::Secrets::read(&secrets)?;
+            let client = Twilio::open(settings, secrets.clone(), ports)?;
             Arc::new(Texts { client, secrets })
         }
     })
-}
-
-fn text(error: impl ToString) -> String {
-    error.to_string()
 }
 
 /// Many small requests on few connections.

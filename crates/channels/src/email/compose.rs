@@ -6,12 +6,12 @@
 use super::content::{Content, ContentError};
 use super::dkim::{self, body_hash};
 use super::encode::{header_text, mailbox};
-use super::fields::SettingsError;
 use super::limits::{HEADER_URL_BYTES_MAX, REFERENCE_BYTES_MAX};
 use super::links::Linked;
 use super::mime::{Body, EncodedPart, Header, date, write};
 use super::settings::{Sender, SenderSecrets};
 use super::text::text_of;
+use crate::fields::SettingsError;
 use fantail_ports::channel::{Callbacks, Message};
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
@@ -116,12 +116,8 @@ impl Composer {
         callbacks: Option<&Callbacks>,
         now: Millis,
     ) -> Result<Mail, MailError> {
-        let to = std::str::from_utf8(&message.endpoint).map_err(|_| MailError::Endpoint)?;
-        let to = address::read(ChannelKind::Email, to).map_err(|_| MailError::Endpoint)?.text;
+        let to = recipient(message)?;
         let reference = &message.reference;
-        if !is_reference(reference) {
-            return Err(MailError::Reference);
-        }
         let own;
         let (body, hash) = match (&prepared.form, callbacks) {
             (Form::Same { body, hash }, _) => (body, hash),
@@ -165,7 +161,7 @@ impl Composer {
     }
 
     /// RFC 2369 and 8058. Each on one line: a relay that folded it would break its signature.
-    fn ways_out(&self, message: &Message) -> Result<Vec<Header>, MailError> {
+    pub(super) fn ways_out(&self, message: &Message) -> Result<Vec<Header>, MailError> {
         let mut ways = Vec::new();
         if let Some(url) = &message.unsubscribe {
             let is_plain = url.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>,".contains(&byte));
@@ -187,6 +183,13 @@ impl Composer {
         }
         Ok(headers)
     }
+}
+
+/// Whom it is for, if its reference can be written into a mail.
+pub(super) fn recipient(message: &Message) -> Result<String, MailError> {
+    let to = std::str::from_utf8(&message.endpoint).map_err(|_| MailError::Endpoint)?;
+    let to = address::read(ChannelKind::Email, to).map_err(|_| MailError::Endpoint)?.text;
+    if is_reference(&message.reference) { Ok(to) } else { Err(MailError::Reference) }
 }
 
 fn shared(body: Body) -> (Body, String) {

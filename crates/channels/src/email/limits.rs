@@ -12,5 +12,3 @@ pub const LINKS_MAX: usize = 500;
 pub const HEADER_URL_BYTES_MAX: usize = 900;
 /// A signature of each kind.
 pub const PEM_BYTES_MAX: usize = 16 * 1_024;
-/// A name or a mailbox of the settings.
-pub const SETTING_BYTES_MAX: usize = 254;

@@ -4,7 +4,8 @@
 //! to where no mail led; two mails of one delivery with different message ids.
 //!
 //! Reading order: what an operator sets (`settings`), what a template gives (`content`, read by `html`), what becomes of it
-//! (`text`, `links`, `encode`, `mime`), the signature (`dkim`), all of it together (`compose`, `batch`); and the first days (`warm_up`).
+//! (`text`, `links`, `encode`, `mime`), the signature (`dkim`), all of it together (`compose`, `batch`), or
+//! in parts for who writes it himself (`parts`); and the first days (`warm_up`).
 
 pub mod settings;
 
@@ -24,14 +25,13 @@ pub mod dkim;
 
 pub mod batch;
 pub mod compose;
+pub mod parts;
 
 pub mod warm_up;
-
-pub(crate) mod fields;
 
 mod limits;
 
 pub use batch::Batch;
 pub use compose::{Composer, Mail};
-pub use fields::SettingsError;
+pub use parts::Parts;
 pub use settings::{Sender, SenderSecrets};

@@ -2,8 +2,8 @@
 //! of, how they are signed, and since when the sender is known.
 
 use super::dkim;
-use super::fields::{Fields, SettingsError};
 use super::limits::PEM_BYTES_MAX;
+use crate::fields::{Fields, NAME_BYTES_MAX, SettingsError};
 use serde_json::Value;
 use std::fmt;
 
@@ -57,30 +57,18 @@ impl fmt::Debug for SenderSecrets {
 const TARGET_MAX: u64 = 10_000_000_000;
 
 impl Sender {
-    /// The names of its fields.
-    pub const FIELDS: &[&str] = &[
-        "fromAddress",
-        "fromName",
-        "replyTo",
-        "tracking",
-        "unsubscribeMailbox",
-        "feedbackId",
-        "warmUp",
-        "dkim",
-    ];
-
-    pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, SettingsError> {
+    pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Self, SettingsError> {
         let from_address =
-            fields.mailbox("fromAddress")?.ok_or_else(|| fields.wrong("fromAddress", "is needed"))?;
-        let feedback_id = fields.text_of("feedbackId", 127)?;
+            fields.mailbox("fromAddress")?.ok_or_else(|| fields.wrong("fromAddress", "is missing"))?;
+        let feedback_id = fields.line("feedbackId", 127)?;
         if feedback_id.is_some_and(|id| !id.bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err(fields.wrong("feedbackId", "must be ASCII without spaces"));
         }
         Ok(Self {
             from_address,
-            from_name: fields.text("fromName")?.map(str::to_owned),
+            from_name: fields.line("fromName", NAME_BYTES_MAX)?.map(str::to_owned),
             reply_to: fields.mailbox("replyTo")?,
-            tracking: fields.flag("tracking")?,
+            tracking: fields.flag("tracking")?.unwrap_or(false),
             unsubscribe_mailbox: fields.mailbox("unsubscribeMailbox")?,
             feedback_id: feedback_id.map(str::to_owned),
             warm_up: fields.value("warmUp").map(WarmUp::read).transpose()?,
@@ -116,52 +104,48 @@ impl Sender {
             let (selector, pem) = match (selector, pem) {
                 (None, None) => continue,
                 (Some(selector), Some(pem)) => (selector, pem),
-                (Some(_), None) => return Err(missing(field, "is needed for its selector")),
-                (None, Some(_)) => return Err(missing(field, "has no selector in /dkim")),
+                (Some(_), None) => return Err(SettingsError::new(field, "is needed for its selector")),
+                (None, Some(_)) => return Err(SettingsError::new(field, "has no selector in /dkim")),
             };
             let domain = self.dkim.as_ref().map_or("", |dkim| dkim.domain.as_str());
             let key = dkim::Key::read(domain, selector, kind, pem.as_bytes());
-            keys.push(key.map_err(|error| SettingsError::Key { field, reason: error.to_string() })?);
+            keys.push(key.map_err(|error| SettingsError::new(field, format!("cannot be used: {error}")))?);
         }
         Ok(keys)
     }
 }
 
-fn missing(field: &'static str, reason: &str) -> SettingsError {
-    SettingsError::Field { field: field.to_owned(), reason: reason.to_owned() }
-}
-
 impl SenderSecrets {
-    pub const FIELDS: &[&str] = &["dkimRsaKey", "dkimEd25519Key"];
-
-    pub(crate) fn read(fields: &Fields<'_>) -> Result<Self, SettingsError> {
+    pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Self, SettingsError> {
         Ok(Self {
-            dkim_rsa_key: fields.long_text("dkimRsaKey", PEM_BYTES_MAX)?.map(str::to_owned),
-            dkim_ed25519_key: fields.long_text("dkimEd25519Key", PEM_BYTES_MAX)?.map(str::to_owned),
+            dkim_rsa_key: fields.text("dkimRsaKey", PEM_BYTES_MAX)?.map(str::to_owned),
+            dkim_ed25519_key: fields.text("dkimEd25519Key", PEM_BYTES_MAX)?.map(str::to_owned),
         })
     }
 }
 
 impl WarmUp {
     fn read(value: &Value) -> Result<Self, SettingsError> {
-        let fields = Fields::read(value, "warmUp/", &[&["firstDay", "target"]])?;
-        let first_day = day_of(fields.required("firstDay")?)
+        let mut fields = Fields::at("/warmUp".to_owned(), value)?;
+        let first_day = day_of(fields.required_line("firstDay", NAME_BYTES_MAX)?)
             .ok_or_else(|| fields.wrong("firstDay", "must be a day like 2026-11-16"))?;
         let target = fields.number("target", 1..=TARGET_MAX)?;
-        let target = target.ok_or_else(|| fields.wrong("target", "is needed"))?;
+        let target = target.ok_or_else(|| fields.wrong("target", "is missing"))?;
+        fields.end()?;
         Ok(Self { first_day, target })
     }
 }
 
 impl Dkim {
     fn read(value: &Value) -> Result<Self, SettingsError> {
-        let fields = Fields::read(value, "dkim/", &[&["domain", "rsaSelector", "ed25519Selector"]])?;
-        let domain = fields.host("domain")?.ok_or_else(|| fields.wrong("domain", "is needed"))?;
+        let mut fields = Fields::at("/dkim".to_owned(), value)?;
+        let domain = fields.host("domain")?.ok_or_else(|| fields.wrong("domain", "is missing"))?;
         let rsa_selector = fields.host("rsaSelector")?;
         let ed25519_selector = fields.host("ed25519Selector")?;
         if rsa_selector.is_none() && ed25519_selector.is_none() {
-            return Err(fields.wrong("rsaSelector", "is needed, or ed25519Selector"));
+            return Err(fields.wrong("rsaSelector", "is missing, or ed25519Selector"));
         }
+        fields.end()?;
         Ok(Self { domain, rsa_selector, ed25519_selector })
     }
 }
@@ -191,7 +175,10 @@ mod tests {
     use serde_json::json;
 
     fn read(value: &Value) -> Result<Sender, SettingsError> {
-        Sender::read(&Fields::read(value, "", &[Sender::FIELDS])?)
+        let mut fields = Fields::of(value)?;
+        let sender = Sender::read(&mut fields)?;
+        fields.end()?;
+        Ok(sender)
     }
 
     #[test]
@@ -212,27 +199,27 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (value, expected) in [
-            (json!([]), "/ must be an object"),
-            (json!({}), "/fromAddress is needed"),
-            (json!({"fromAddress": "a"}), "/fromAddress must be a mail address like ann@example.com"),
-            (json!({"fromAddress": "a@b.example", "hunter2": 1}), "/ has a field that is not known"),
-            (json!({"fromAddress": "a@b.example", "fromName": "a\nb"}), "/fromName must be one line"),
-            (json!({"fromAddress": "a@b.example", "tracking": 1}), "/tracking must be true or false"),
+            (json!([]), "must be an object"),
+            (json!({}), "/fromAddress: is missing"),
+            (json!({"fromAddress": "a"}), "/fromAddress: must be a mail address like ann@example.com"),
+            (json!({"fromAddress": "a@b.example", "hunter2": 1}), "has a field that is not known"),
+            (json!({"fromAddress": "a@b.example", "fromName": "a\nb"}), "/fromName: must be one line"),
+            (json!({"fromAddress": "a@b.example", "tracking": 1}), "/tracking: must be true or false"),
             (
                 json!({"fromAddress": "a@b.example", "feedbackId": "a b"}),
-                "/feedbackId must be ASCII without spaces",
+                "/feedbackId: must be ASCII without spaces",
             ),
             (
                 json!({"fromAddress": "a@b.example", "dkim": {"domain": "b"}}),
-                "/dkim/rsaSelector is needed, or ed25519Selector",
+                "/dkim/rsaSelector: is missing, or ed25519Selector",
             ),
             (
                 json!({"fromAddress": "a@b.example", "warmUp": {"firstDay": "2026-13-01", "target": 1}}),
-                "/warmUp/firstDay must be a day like 2026-11-16",
+                "/warmUp/firstDay: must be a day like 2026-11-16",
             ),
             (
                 json!({"fromAddress": "a@b.example", "warmUp": {"firstDay": "2026-01-01"}}),
-                "/warmUp/target is needed",
+                "/warmUp/target: is missing",
             ),
         ] {
             assert_eq!(read(&value).expect_err("a mistake").to_string(), expected, "{value}");
@@ -260,10 +247,10 @@ mod tests {
         assert!(sender.keys(&SenderSecrets::default()).expect("no keys").is_empty());
         let secrets = SenderSecrets { dkim_rsa_key: Some("secret".into()), dkim_ed25519_key: None };
         let told = |sender: &Sender| sender.keys(&secrets).expect_err("a mistake").to_string();
-        assert_eq!(told(&sender), "/dkimRsaKey has no selector in /dkim");
+        assert_eq!(told(&sender), "/dkimRsaKey: has no selector in /dkim");
         sender.dkim =
             Some(Dkim { domain: "b".into(), rsa_selector: Some("s".into()), ed25519_selector: None });
-        assert_eq!(told(&sender), "/dkimRsaKey cannot be used: the key is not a private key in PEM");
+        assert_eq!(told(&sender), "/dkimRsaKey: cannot be used: the key is not a private key in PEM");
         assert_eq!(format!("{secrets:?}"), "SenderSecrets(hidden)");
     }
 }

@@ -80,6 +80,63 @@ pub fn answer(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Verdict {
     }
 }
 
+/// What came of each entry of a bulk call. A call that was refused was refused for each; if it does not say what became of each,
+/// nothing is known of any.
+#[must_use]
+pub fn bulk_answers(status: StatusCode, headers: &HeaderMap, body: &[u8], entries: usize) -> Vec<Verdict> {
+    if !status.is_success() {
+        return vec![answer(status, headers, body); entries];
+    }
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    match value.get("BulkEmailEntryResults").and_then(Value::as_array) {
+        Some(results) if results.len() == entries => results.iter().map(entry_answer).collect(),
+        Some(_) | None => {
+            let message = "the provider does not say what became of each".to_owned();
+            let answer = Answer::Unknown { code: "results".to_owned(), message };
+            vec![Verdict { answer, news: News::Nothing }; entries]
+        }
+    }
+}
+
+fn entry_answer(result: &Value) -> Verdict {
+    let text = |name: &str| result.get(name).and_then(Value::as_str).map(|text| shortened(text.to_owned()));
+    let code = text("Status").unwrap_or_default();
+    let later = |after_ms: Option<u64>, news, message: &str| {
+        let scope = if after_ms.is_some() { Scope::Credential } else { Scope::Message };
+        let answer = Answer::Later { after_ms, scope, code: code.clone(), message: message.to_owned() };
+        Verdict { answer, news }
+    };
+    let rejected = |refusal, message: &str| Verdict {
+        answer: Answer::Rejected { refusal, code: code.clone(), message: message.to_owned() },
+        news: News::Works,
+    };
+    match code.as_str() {
+        "SUCCESS" => {
+            Verdict { answer: Answer::Accepted { provider_id: text("MessageId") }, news: News::Works }
+        }
+        "MESSAGE_REJECTED" => rejected(Refusal::Message, "the provider refuses it"),
+        "INVALID_PARAMETER" => rejected(Refusal::Malformed, "the provider does not understand it"),
+        "ACCOUNT_THROTTLED" => later(None, News::Throttled, "the account sends too fast"),
+        "ACCOUNT_DAILY_QUOTA_EXCEEDED" => {
+            later(Some(DAY_REST_MS), News::DayIsOver, "the account has used up its 24 hours")
+        }
+        "ACCOUNT_SUSPENDED" | "ACCOUNT_SENDING_PAUSED" | "CONFIGURATION_SET_SENDING_PAUSED" => {
+            later(Some(PAUSED_REST_MS), News::NeedsOperator, "the account may not send now")
+        }
+        "MAIL_FROM_DOMAIN_NOT_VERIFIED"
+        | "CONFIGURATION_SET_NOT_FOUND"
+        | "TEMPLATE_NOT_FOUND"
+        | "INVALID_SENDING_POOL_NAME" => {
+            later(Some(CREDENTIAL_REST_MS), News::NeedsOperator, "the account is not set up for it")
+        }
+        "TRANSIENT_FAILURE" | "FAILED" => later(None, News::Nothing, "the provider has a problem of its own"),
+        _ => {
+            let message = "the provider answers with a status that is not known".to_owned();
+            Verdict { answer: Answer::Unknown { code: "status".to_owned(), message }, news: News::Nothing }
+        }
+    }
+}
+
 /// Where AWS names the error: a header, or the body, with things around the name that nobody needs.
 fn kind(headers: &HeaderMap, value: &Value) -> String {
     let header = headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok());
@@ -114,14 +171,18 @@ mod tests {
             headers.insert("x-amzn-errortype", HeaderValue::from_str(kind).expect("a header"));
         }
         let status = StatusCode::from_u16(status).expect("a status");
-        let Verdict { answer, news } = answer(status, &headers, body.as_bytes());
+        show(answer(status, &headers, body.as_bytes()))
+    }
+
+    fn show(Verdict { answer, news }: Verdict) -> String {
         let told = match answer {
             Answer::Accepted { provider_id } => format!("accepted {}", provider_id.unwrap_or_default()),
             Answer::Rejected { refusal, code, .. } => format!("{refusal:?} {code}"),
             Answer::Later { after_ms, scope, code, .. } => {
                 format!("later {scope:?} {} {code}", after_ms.unwrap_or_default() / 1_000)
             }
-            Answer::NotSent { .. } | Answer::Unknown { .. } => panic!("a reply is an answer"),
+            Answer::Unknown { code, .. } => format!("unknown {code}"),
+            Answer::NotSent { .. } => panic!("a reply is an answer"),
         };
         format!("{told}, {news:?}")
     }
@@ -178,6 +239,58 @@ mod tests {
         for (status, kind, body, expected) in TABLE {
             assert_eq!(told(*status, kind, body), *expected, "{status} {kind} {body}");
         }
+    }
+
+    /// The status of an entry, and what is told.
+    const ENTRIES: &[(&str, &str)] = &[
+        ("SUCCESS", "accepted 0100, Works"),
+        ("MESSAGE_REJECTED", "Message MESSAGE_REJECTED, Works"),
+        ("INVALID_PARAMETER", "Malformed INVALID_PARAMETER, Works"),
+        ("ACCOUNT_THROTTLED", "later Message 0 ACCOUNT_THROTTLED, Throttled"),
+        ("ACCOUNT_DAILY_QUOTA_EXCEEDED", "later Credential 3600 ACCOUNT_DAILY_QUOTA_EXCEEDED, DayIsOver"),
+        ("ACCOUNT_SUSPENDED", "later Credential 600 ACCOUNT_SUSPENDED, NeedsOperator"),
+        ("ACCOUNT_SENDING_PAUSED", "later Credential 600 ACCOUNT_SENDING_PAUSED, NeedsOperator"),
+        (
+            "CONFIGURATION_SET_SENDING_PAUSED",
+            "later Credential 600 CONFIGURATION_SET_SENDING_PAUSED, NeedsOperator",
+        ),
+        (
+            "MAIL_FROM_DOMAIN_NOT_VERIFIED",
+            "later Credential 300 MAIL_FROM_DOMAIN_NOT_VERIFIED, NeedsOperator",
+        ),
+        ("CONFIGURATION_SET_NOT_FOUND", "later Credential 300 CONFIGURATION_SET_NOT_FOUND, NeedsOperator"),
+        ("TEMPLATE_NOT_FOUND", "later Credential 300 TEMPLATE_NOT_FOUND, NeedsOperator"),
+        ("INVALID_SENDING_POOL_NAME", "later Credential 300 INVALID_SENDING_POOL_NAME, NeedsOperator"),
+        ("TRANSIENT_FAILURE", "later Message 0 TRANSIENT_FAILURE, Nothing"),
+        ("FAILED", "later Message 0 FAILED, Nothing"),
+        ("SOMETHING_NEW", "unknown status, Nothing"),
+        ("", "unknown status, Nothing"),
+    ];
+
+    fn bulk_told(status: u16, body: &str, entries: usize) -> Vec<String> {
+        let status = StatusCode::from_u16(status).expect("a status");
+        let verdicts = bulk_answers(status, &HeaderMap::new(), body.as_bytes(), entries);
+        verdicts.into_iter().map(show).collect()
+    }
+
+    // proves: DEL-13
+    #[test]
+    fn every_entry_has_its_own_answer() {
+        let result = |(status, _): &(&str, &str)| serde_json::json!({"Status": status, "MessageId": "0100"});
+        let results: Vec<Value> = ENTRIES.iter().map(result).collect();
+        let body = serde_json::json!({"BulkEmailEntryResults": results}).to_string();
+        let expected: Vec<&str> = ENTRIES.iter().map(|(_, expected)| *expected).collect();
+        assert_eq!(bulk_told(200, &body, ENTRIES.len()), expected);
+    }
+
+    #[test]
+    fn a_bulk_answer_that_does_not_tell_all_tells_nothing() {
+        let one = r#"{"BulkEmailEntryResults":[{"Status":"SUCCESS","MessageId":"0100"}]}"#;
+        for body in [one, "", "{}", r#"{"BulkEmailEntryResults":[]}"#, "<html>"] {
+            assert_eq!(bulk_told(200, body, 2), ["unknown results, Nothing"; 2], "{body}");
+        }
+        assert_eq!(bulk_told(503, "", 2), ["later Message 0 503, Nothing"; 2]);
+        assert_eq!(bulk_told(400, TYPED, 2), ["Message MessageRejected, Works"; 2]);
     }
 
     #[test]

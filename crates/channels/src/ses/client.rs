@@ -1,5 +1,5 @@
 //! SES as a channel. The account is asked what it may before the first mail; each message waits for its turn, is written and
-//! signed, and goes out as it is.
+//! signed, and goes out as it is. Many in one call are the business of `bulk`.
 //!
 //! What must never happen: a turn before the account allows it, a first byte after the deadline.
 
@@ -11,7 +11,8 @@ use super::pace::{Pace, Wait};
 use super::payload::{Account, get_account, send_email};
 use super::settings::{Secrets, Settings};
 use crate::email::warm_up::Days;
-use crate::email::{Batch, Composer, Mail, SettingsError};
+use crate::email::{Batch, Composer, Mail};
+use crate::fields::SettingsError;
 use crate::probe::Hop;
 use bytes::Bytes;
 use fantail_outbound::pool::{Failure, Pool, Ports, Reply, Target, Timing};
@@ -29,12 +30,12 @@ use tracing::{error, warn};
 /// Must be used inside a tokio runtime: its sockets belong to one.
 pub struct Ses {
     composer: Arc<Composer>,
-    settings: Settings,
+    pub(super) settings: Settings,
     credentials: Credentials,
     service: Service,
     pool: Pool,
-    ports: Ports,
-    calls: Semaphore,
+    pub(super) ports: Ports,
+    pub(super) calls: Semaphore,
     /// One question at a time what the account may.
     asking: Semaphore,
     days: Days,
@@ -56,7 +57,7 @@ impl Ses {
         let endpoint = &settings.endpoint;
         let roots = settings.ca_pem.as_deref().unwrap_or_default();
         let tls = endpoint.is_tls.then(|| tls::client(roots.as_bytes(), &[b"http/1.1"])).transpose();
-        let tls = tls.map_err(|error| SettingsError::Tls { reason: error.to_string() })?;
+        let tls = tls.map_err(|error| SettingsError::new("/caPem", error.to_string()))?;
         let (host, port) = (endpoint.host.clone(), endpoint.port);
         let target = Target { host, port, connect_to: settings.connect_to, tls };
         let state =
@@ -104,7 +105,7 @@ impl Ses {
         hops
     }
 
-    fn now(&self) -> Millis {
+    pub(super) fn now(&self) -> Millis {
         self.ports.clock.monotonic()
     }
 
@@ -173,7 +174,7 @@ impl Ses {
         report(index, answer);
     }
 
-    async fn attempt(&self, shipment: &Shipment, message: &Message, batch: &Batch<'_>) -> Answer {
+    pub(super) async fn attempt(&self, shipment: &Shipment, message: &Message, batch: &Batch<'_>) -> Answer {
         if self.now() > shipment.deadline {
             return too_late();
         }
@@ -189,12 +190,24 @@ impl Ses {
         if at > self.now() {
             self.ports.tasks.sleep_until(at).await;
         }
-        if let Err(after_ms) = self.days.take(self.ports.clock.wall()) {
-            self.state().pace.put_back();
-            let text = "the sender is new, and has sent what it may today";
-            return later(after_ms, "warm-up", text);
+        if let Err(answer) = self.warm() {
+            return answer;
         }
         let answer = self.send_mail(&mail, &message.reference, shipment.deadline).await;
+        self.settle(&answer);
+        answer
+    }
+
+    /// One mail of today, of a sender that is new. A turn was taken before, and is given back if there is none.
+    pub(super) fn warm(&self) -> Result<(), Answer> {
+        self.days.take(self.ports.clock.wall()).map_err(|after_ms| {
+            self.state().pace.put_back();
+            later(after_ms, "warm-up", "the sender is new, and has sent what it may today")
+        })
+    }
+
+    /// What was not taken is not counted.
+    pub(super) fn settle(&self, answer: &Answer) {
         match answer {
             Answer::Accepted { .. } | Answer::Unknown { .. } => {}
             Answer::Rejected { .. } | Answer::Later { .. } | Answer::NotSent { .. } => {
@@ -202,10 +215,9 @@ impl Ses {
                 self.state().pace.put_back();
             }
         }
-        answer
     }
 
-    fn turn(&self, deadline: Millis) -> Result<Millis, Answer> {
+    pub(super) fn turn(&self, deadline: Millis) -> Result<Millis, Answer> {
         let now = self.now();
         let mut state = self.state();
         state.rest.take_if(|(until, _)| *until <= now);
@@ -231,14 +243,15 @@ impl Ses {
         let request = send_email(&self.settings, mail, reference);
         let reply = match self.call(request, deadline).await {
             Ok(reply) => reply,
-            Err(Failure::NotSent { proof, message }) => {
-                return Answer::NotSent { proof, message: shortened(message) };
-            }
-            Err(Failure::Unknown { code, message }) => {
-                return Answer::Unknown { code: code.to_owned(), message: shortened(message) };
-            }
+            Err(failure) => return failed(failure),
         };
-        let Verdict { answer, news } = answer(reply.status, &reply.headers, &reply.body);
+        let verdict = answer(reply.status, &reply.headers, &reply.body);
+        self.heed(&verdict);
+        verdict.answer
+    }
+
+    /// What an answer says about the account.
+    pub(super) fn heed(&self, Verdict { answer, news }: &Verdict) {
         let now = self.now();
         let mut state = self.state();
         match news {
@@ -247,16 +260,15 @@ impl Ses {
             News::Throttled => state.pace.throttled(now),
             News::DayIsOver => state.pace.day_is_over(),
             News::NeedsOperator => {
-                error!(provider = "ses", code = %code(&answer), "the provider refuses what an operator has to change");
+                error!(provider = "ses", code = %code(answer), "the provider refuses what an operator has to change");
             }
         }
-        if let Answer::Later { after_ms: Some(after_ms), scope: Scope::Credential, .. } = &answer {
+        if let Answer::Later { after_ms: Some(after_ms), scope: Scope::Credential, .. } = answer {
             state.rest = Some((now.plus(*after_ms), answer.clone()));
         }
-        answer
     }
 
-    async fn within<F: Future>(&self, until: Millis, future: F) -> Option<F::Output> {
+    pub(super) async fn within<F: Future>(&self, until: Millis, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;
             output = future => Some(output),
@@ -264,7 +276,7 @@ impl Ses {
         }
     }
 
-    async fn call(&self, mut request: Request<Bytes>, deadline: Millis) -> Result<Reply, Failure> {
+    pub(super) async fn call(&self, mut request: Request<Bytes>, deadline: Millis) -> Result<Reply, Failure> {
         let host = self.settings.endpoint.authority();
         let signed = sign(&mut request, &host, &self.service, &self.credentials, self.ports.clock.wall());
         if let Err(error) = signed {
@@ -282,6 +294,9 @@ impl Channel for Ses {
                 self.learn(shipment.deadline).await;
             }
             let batch = &Batch::new(&self.composer, shipment);
+            if self.settings.bulk {
+                return self.deliver_all(shipment, batch, report).await;
+            }
             stream::iter(0..shipment.messages.len())
                 .for_each_concurrent(None, |index| self.deliver(shipment, index, batch, report))
                 .await;
@@ -298,7 +313,16 @@ fn code(answer: &Answer) -> String {
     }
 }
 
-fn too_late() -> Answer {
+pub(super) fn failed(failure: Failure) -> Answer {
+    match failure {
+        Failure::NotSent { proof, message } => Answer::NotSent { proof, message: shortened(message) },
+        Failure::Unknown { code, message } => {
+            Answer::Unknown { code: code.to_owned(), message: shortened(message) }
+        }
+    }
+}
+
+pub(super) fn too_late() -> Answer {
     let message = "the deadline passed before the first byte".to_owned();
     Answer::NotSent { proof: Proof::Deadline, message }
 }
@@ -308,7 +332,7 @@ fn later(after_ms: u64, code: &str, message: &str) -> Answer {
     Answer::Later { after_ms, scope, code: code.to_owned(), message: message.to_owned() }
 }
 
-fn rejected(refusal: Refusal, code: &str, message: &str) -> Answer {
+pub(super) fn rejected(refusal: Refusal, code: &str, message: &str) -> Answer {
     Answer::Rejected { refusal, code: code.to_owned(), message: message.to_owned() }
 }
 

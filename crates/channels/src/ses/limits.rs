@@ -22,6 +22,15 @@ pub const PAUSED_REST_MS: u64 = 600_000;
 pub const DAY_REST_MS: u64 = 3_600_000;
 /// SES takes 40 MB with everything encoded.
 pub const MAIL_BYTES_MAX: usize = 28 << 20;
+/// SES takes so many entries in a bulk call.
+pub const BULK_ENTRIES_MAX: usize = 50;
+/// SES takes 1 MB of a call whose template stands in it.
+pub const BULK_BYTES_MAX: usize = 1_000_000;
+/// What SES takes as the data of one entry, and as the value of a header.
+pub const BULK_DATA_BYTES_MAX: usize = 262_144;
+pub const BULK_HEADER_BYTES_MAX: usize = 995;
+/// Turns that are so near go together, when the last of them has come. Critical mails wait for no other.
+pub const BULK_TURNS_MS: u64 = 200;
 /// How much of a provider's text is kept.
 pub const TEXT_BYTES_MAX: usize = 120;
 /// SNS sends at most 256 KiB.

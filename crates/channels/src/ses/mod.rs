@@ -4,7 +4,8 @@
 //! URL that is called because a stranger sent it.
 //!
 //! Reading order: what an operator sets, what is sent (`payload`) and how fast (`pace`), what came of it (`answer`), then the IO
-//! (`client`); and what comes later: the envelope of SNS (`envelope`), who is believed (`sns`), what it says (`events`).
+//! (`client`, and `bulk` for
+//! many in one call); and what comes later: the envelope of SNS (`envelope`), who is believed (`sns`), what it says (`events`).
 
 pub mod settings;
 
@@ -15,6 +16,8 @@ mod pace;
 pub mod answer;
 
 mod client;
+
+mod bulk;
 
 pub mod envelope;
 

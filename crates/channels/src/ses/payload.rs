@@ -1,7 +1,9 @@
 //! Requests to SES: the mail as we wrote it, and the question what the account may.
 
+use super::limits::{BULK_DATA_BYTES_MAX, BULK_HEADER_BYTES_MAX};
 use super::settings::Settings;
-use crate::email::Mail;
+use crate::email::encode::mailbox;
+use crate::email::{Mail, Parts};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -24,6 +26,57 @@ pub fn send_email(settings: &Settings, mail: &Mail, reference: &str) -> Request<
         body["ConfigurationSetName"] = Value::from(name.as_str());
     }
     request("POST", "/v2/email/outbound-emails", Bytes::from(body.to_string()))
+}
+
+/// One mail of a bulk call, as JSON: its finished texts are the data of a template that says nothing of its own. `None` if it
+/// does not fit, and has to go alone.
+#[must_use]
+pub fn bulk_entry(parts: &Parts, reference: &str) -> Option<String> {
+    let mut data = json!({"subject": parts.subject, "text": parts.text});
+    if let Some(html) = &parts.html {
+        data["html"] = Value::from(html.as_str());
+    }
+    let data = data.to_string();
+    let fits = parts.headers.iter().all(|(_, value)| value.len() <= BULK_HEADER_BYTES_MAX);
+    if !fits || data.len() > BULK_DATA_BYTES_MAX {
+        return None;
+    }
+    let header = |(name, value): &(&str, String)| json!({"Name": name, "Value": value});
+    let mut entry = json!({
+        "Destination": {"ToAddresses": [parts.to]},
+        "ReplacementEmailContent": {"ReplacementTemplate": {"ReplacementTemplateData": data}},
+        "ReplacementTags": [{"Name": REFERENCE_TAG, "Value": reference}],
+    });
+    if !parts.headers.is_empty() {
+        entry["ReplacementHeaders"] = parts.headers.iter().map(header).collect();
+    }
+    Some(entry.to_string())
+}
+
+/// `SendBulkEmail` with these entries, not yet signed. SES escapes nothing that it puts into a template.
+#[must_use]
+pub fn send_bulk_email(settings: &Settings, has_html: bool, entries: &[&str]) -> Request<Bytes> {
+    let mut template = json!({"Subject": "{{subject}}", "Text": "{{text}}"});
+    if has_html {
+        template["Html"] = Value::from("{{html}}");
+    }
+    let sender = &settings.sender;
+    // A header may be folded; this is none.
+    let from = mailbox(sender.from_name.as_deref(), &sender.from_address, 0).replace("\r\n", "");
+    let mut body = json!({
+        "FromEmailAddress": from,
+        "DefaultContent": {"Template": {"TemplateContent": template, "TemplateData": "{}"}},
+    });
+    if let Some(address) = &sender.reply_to {
+        body["ReplyToAddresses"] = json!([address]);
+    }
+    if let Some(name) = &settings.configuration_set {
+        body["ConfigurationSetName"] = Value::from(name.as_str());
+    }
+    let mut body = body.to_string();
+    body.pop();
+    body.push_str(&format!(",\"BulkEmailEntries\":[{}]}}", entries.join(",")));
+    request("POST", "/v2/email/outbound-bulk-emails", Bytes::from(body))
 }
 
 #[must_use]

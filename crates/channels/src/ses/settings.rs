@@ -1,18 +1,18 @@
 //! Which region, and as whom. The endpoint can be another one: emulators, or a private endpoint of the operator's network.
 
 use super::limits::TOPICS_MAX;
-use crate::email::fields::Fields;
-use crate::email::{Sender, SenderSecrets, SettingsError};
+use crate::email::{Sender, SenderSecrets};
+use crate::fields::{Base, Fields, NAME_BYTES_MAX, SettingsError};
 use fantail_outbound::sigv4::Credentials;
 use serde_json::Value;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     pub sender: Sender,
     pub region: String,
-    pub endpoint: Endpoint,
+    pub endpoint: Base,
     /// Connect here instead of looking the name up: emulators on this machine.
     pub connect_to: Option<SocketAddr>,
     /// Certificates in PEM, trusted beside the public ones.
@@ -23,48 +23,8 @@ pub struct Settings {
     pub event_topics: Vec<String>,
     /// Send no more than this per second, whatever the account allows.
     pub rate_max: Option<f64>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Endpoint {
-    pub is_tls: bool,
-    pub host: String,
-    pub port: u16,
-}
-
-impl Endpoint {
-    /// As it stands in a `Host` header.
-    #[must_use]
-    pub fn authority(&self) -> String {
-        match (self.is_tls, self.port) {
-            (true, 443) | (false, 80) => self.host.clone(),
-            (true | false, port) => format!("{}:{port}", self.host),
-        }
-    }
-
-    /// `https://host` or `http://127.0.0.1:4566`; without TLS only on this machine.
-    pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
-        let wrong = Err("must be a URL like https://email.eu-west-1.amazonaws.com, without a path");
-        let (is_tls, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
-            (Some(rest), _) => (true, rest),
-            (None, Some(rest)) => (false, rest),
-            (None, None) => return wrong,
-        };
-        let (host, port) = match rest.rsplit_once(':') {
-            Some((host, port)) => (host, port.parse().ok()),
-            None => (rest, Some(if is_tls { 443 } else { 80 })),
-        };
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
-        let Some(port) = port.filter(|_| !host.is_empty() && host.bytes().all(is_plain)) else {
-            return wrong;
-        };
-        let is_here =
-            host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        if !is_tls && !is_here {
-            return Err("may be without TLS only on this machine");
-        }
-        Ok(Self { is_tls, host: host.to_ascii_lowercase(), port })
-    }
+    /// Many mails in one call. SES puts them together then.
+    pub bulk: bool,
 }
 
 /// Never shown.
@@ -80,30 +40,26 @@ impl fmt::Debug for Secrets {
     }
 }
 
-const FIELDS: &[&str] =
-    &["region", "endpoint", "connectTo", "caPem", "configurationSet", "eventTopics", "rateMax"];
-const SECRETS: &[&str] = &["accessKeyId", "secretAccessKey", "sessionToken"];
 const CA_BYTES_MAX: usize = 256 * 1_024;
 const TOKEN_BYTES_MAX: usize = 4_096;
 const RATE_MAX: f64 = 100_000.0;
 
 impl Settings {
     pub fn read(value: &Value) -> Result<Self, SettingsError> {
-        let fields = Fields::read(value, "", &[Sender::FIELDS, FIELDS])?;
-        let sender = Sender::read(&fields)?;
-        let region = fields.required("region")?;
+        let mut fields = Fields::of(value)?;
+        let sender = Sender::read(&mut fields)?;
+        let region = fields.required_line("region", NAME_BYTES_MAX)?;
         let is_region = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if !region.bytes().all(is_region) {
             return Err(fields.wrong("region", "must be a region like eu-west-1"));
         }
-        let endpoint = match fields.text("endpoint")? {
-            Some(text) => Endpoint::read(text).map_err(|reason| fields.wrong("endpoint", reason))?,
-            None => Endpoint { is_tls: true, host: format!("email.{region}.amazonaws.com"), port: 443 },
-        };
-        let connect_to = fields.text("connectTo")?.map(str::parse).transpose();
-        let connect_to =
-            connect_to.map_err(|_| fields.wrong("connectTo", "must be an address like 127.0.0.1:4566"))?;
-        let configuration_set = fields.text_of("configurationSet", 64)?;
+        let own = |host| Base { is_tls: true, host, port: 443, path: String::new() };
+        let endpoint =
+            fields.base("endpoint")?.unwrap_or_else(|| own(format!("email.{region}.amazonaws.com")));
+        if !endpoint.path.is_empty() {
+            return Err(fields.wrong("endpoint", "must not have a path"));
+        }
+        let configuration_set = fields.line("configurationSet", 64)?;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         if configuration_set.is_some_and(|name| !name.bytes().all(is_name)) {
             return Err(fields.wrong("configurationSet", "must be letters, digits, _ and -"));
@@ -115,20 +71,28 @@ impl Settings {
                 None => return Err(fields.wrong("rateMax", "must be 0.2 to 100000 per second")),
             },
         };
-        Ok(Self {
+        let bulk = fields.flag("bulk")?.unwrap_or(false);
+        if bulk && sender.dkim.is_some() {
+            return Err(fields
+                .wrong("bulk", "cannot go with dkim: SES writes these mails, so only SES can sign them"));
+        }
+        let settings = Self {
             sender,
             region: region.to_owned(),
             endpoint,
-            connect_to,
-            ca_pem: fields.long_text("caPem", CA_BYTES_MAX)?.map(str::to_owned),
+            connect_to: fields.socket("connectTo")?,
+            ca_pem: fields.text("caPem", CA_BYTES_MAX)?.map(str::to_owned),
             configuration_set: configuration_set.map(str::to_owned),
-            event_topics: topics(&fields)?,
+            event_topics: topics(&mut fields)?,
             rate_max,
-        })
+            bulk,
+        };
+        fields.end()?;
+        Ok(settings)
     }
 }
 
-fn topics(fields: &Fields<'_>) -> Result<Vec<String>, SettingsError> {
+fn topics(fields: &mut Fields<'_>) -> Result<Vec<String>, SettingsError> {
     let Some(value) = fields.value("eventTopics") else { return Ok(Vec::new()) };
     let wrong = || {
         fields.wrong(
@@ -148,13 +112,15 @@ const ARN_BYTES_MAX: usize = 400;
 
 impl Secrets {
     pub fn read(value: &Value) -> Result<Self, SettingsError> {
-        let fields = Fields::read(value, "", &[SenderSecrets::FIELDS, SECRETS])?;
+        let mut fields = Fields::of(value)?;
         let credentials = Credentials {
-            access_key_id: fields.required("accessKeyId")?.to_owned(),
-            secret_access_key: fields.required("secretAccessKey")?.to_owned(),
-            session_token: fields.text_of("sessionToken", TOKEN_BYTES_MAX)?.map(str::to_owned),
+            access_key_id: fields.required_line("accessKeyId", NAME_BYTES_MAX)?.to_owned(),
+            secret_access_key: fields.required_line("secretAccessKey", NAME_BYTES_MAX)?.to_owned(),
+            session_token: fields.line("sessionToken", TOKEN_BYTES_MAX)?.map(str::to_owned),
         };
-        Ok(Self { sender: SenderSecrets::read(&fields)?, credentials })
+        let sender = SenderSecrets::read(&mut fields)?;
+        fields.end()?;
+        Ok(Self { sender, credentials })
     }
 }
 
@@ -180,25 +146,37 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (name, value, expected) in [
-            ("region", json!("EU"), "/region must be a region like eu-west-1"),
-            ("region", Value::Null, "/region is needed"),
-            ("endpoint", json!("http://ses.example"), "/endpoint may be without TLS only on this machine"),
+            ("region", json!("EU"), "/region: must be a region like eu-west-1"),
+            ("region", Value::Null, "/region: is missing"),
             (
                 "endpoint",
-                json!("https://a/b"),
-                "/endpoint must be a URL like https://email.eu-west-1.amazonaws.com, without a path",
+                json!("http://ses.example"),
+                "/endpoint: must be https unless it is on this machine",
             ),
-            ("connectTo", json!("x"), "/connectTo must be an address like 127.0.0.1:4566"),
-            ("configurationSet", json!("a b"), "/configurationSet must be letters, digits, _ and -"),
+            ("endpoint", json!("https://a/b"), "/endpoint: must not have a path"),
+            ("connectTo", json!("x"), "/connectTo: must be an address with a port"),
+            ("configurationSet", json!("a b"), "/configurationSet: must be letters, digits, _ and -"),
             (
                 "eventTopics",
                 json!(["mail"]),
-                "/eventTopics must be up to 100 texts like arn:aws:sns:eu-west-1:1:mail",
+                "/eventTopics: must be up to 100 texts like arn:aws:sns:eu-west-1:1:mail",
             ),
-            ("rateMax", json!(0), "/rateMax must be 0.2 to 100000 per second"),
+            ("rateMax", json!(0), "/rateMax: must be 0.2 to 100000 per second"),
+            ("bulk", json!("yes"), "/bulk: must be true or false"),
         ] {
             assert_eq!(with(name, value.clone()).expect_err("a mistake"), expected, "{name} {value}");
         }
+    }
+
+    #[test]
+    fn bulk_is_asked_for_and_signs_nothing() {
+        assert!(!with("tracking", false.into()).expect("settings").bulk);
+        assert!(with("bulk", true.into()).expect("settings").bulk);
+        let both = json!({
+            "fromAddress": "a@b.example", "region": "eu-west-1", "bulk": true,
+            "dkim": {"domain": "b.example", "rsaSelector": "s1"},
+        });
+        assert_eq!(Settings::read(&both).expect_err("refused").field, "/bulk");
     }
 
     #[test]
@@ -207,6 +185,6 @@ mod tests {
             Secrets::read(&json!({"accessKeyId": "AKIA", "secretAccessKey": "s"})).expect("secrets");
         assert_eq!(format!("{secrets:?}"), "Secrets(hidden)");
         let error = Secrets::read(&json!({"accessKeyId": "AKIA"})).expect_err("a mistake");
-        assert_eq!(error.to_string(), "/secretAccessKey is needed");
+        assert_eq!(error.to_string(), "/secretAccessKey: is missing");
     }
 }

@@ -7,7 +7,7 @@ use super::envelope::{Envelope, EnvelopeError, Kind, url_of_sns};
 use super::events::{self, EventError};
 use super::limits::{ANSWER_MS_MAX, CERTIFICATE_BYTES_MAX, CERTIFICATE_MS, CERTIFICATES_MAX, REMEMBERED_MAX};
 use super::settings::Settings;
-use crate::email::SettingsError;
+use crate::fields::SettingsError;
 use crate::receipt::Event;
 use bytes::Bytes;
 use fantail_outbound::pool::{Pool, Ports, Target, Timing};
@@ -86,7 +86,7 @@ impl Sns {
         let tls = tls::client(roots.as_bytes(), &[b"http/1.1"]);
         Ok(Self {
             topics: settings.event_topics.iter().cloned().collect(),
-            tls: tls.map_err(|error| SettingsError::Tls { reason: error.to_string() })?,
+            tls: tls.map_err(|error| SettingsError::new("/caPem", error.to_string()))?,
             connect_to: settings.connect_to,
             ports,
             known: Mutex::default(),

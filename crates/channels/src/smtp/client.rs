@@ -14,7 +14,8 @@ use super::session::{Broken, Opener, within};
 use super::settings::{Secrets, Security, Settings};
 use crate::email::compose::MailError;
 use crate::email::warm_up::Days;
-use crate::email::{Batch, Composer, SettingsError};
+use crate::email::{Batch, Composer};
+use crate::fields::SettingsError;
 use crate::probe::Hop;
 use fantail_outbound::pool::Ports;
 use fantail_outbound::tls;
@@ -45,7 +46,7 @@ impl Smtp {
             Security::Tls | Security::StartTls => {
                 let roots = settings.ca_pem.as_deref().unwrap_or_default();
                 let config = tls::client(roots.as_bytes(), &[]);
-                Some(config.map_err(|error| SettingsError::Tls { reason: error.to_string() })?)
+                Some(config.map_err(|error| SettingsError::new("/caPem", error.to_string()))?)
             }
         };
         Ok(Self {

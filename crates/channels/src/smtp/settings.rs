@@ -1,8 +1,8 @@
 //! Which relay, and as whom. Without TLS only on this machine: everywhere else somebody could read the password.
 
 use super::limits::LOCAL_PART_BYTES_MAX;
-use crate::email::fields::Fields;
-use crate::email::{Sender, SenderSecrets, SettingsError};
+use crate::email::{Sender, SenderSecrets};
+use crate::fields::{Fields, NAME_BYTES_MAX, SettingsError};
 use serde_json::Value;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -65,8 +65,6 @@ impl fmt::Debug for Login {
     }
 }
 
-const FIELDS: &[&str] =
-    &["host", "port", "security", "connectTo", "caPem", "heloName", "returnPath", "connectionsMax"];
 const CONNECTIONS: u64 = 8;
 const CONNECTIONS_MAX: u64 = 100;
 /// The longest reference that there is, and the sign before it.
@@ -75,10 +73,10 @@ const CA_BYTES_MAX: usize = 256 * 1_024;
 
 impl Settings {
     pub fn read(value: &Value) -> Result<Self, SettingsError> {
-        let fields = Fields::read(value, "", &[Sender::FIELDS, FIELDS])?;
-        let sender = Sender::read(&fields)?;
-        let host = fields.host("host")?.ok_or_else(|| fields.wrong("host", "is needed"))?;
-        let security = match fields.text("security")? {
+        let mut fields = Fields::of(value)?;
+        let sender = Sender::read(&mut fields)?;
+        let host = fields.host("host")?.ok_or_else(|| fields.wrong("host", "is missing"))?;
+        let security = match fields.line("security", NAME_BYTES_MAX)? {
             None | Some("starttls") => Security::StartTls,
             Some("tls") => Security::Tls,
             Some("none") => Security::None,
@@ -89,29 +87,29 @@ impl Settings {
             Security::StartTls | Security::None => 587,
         };
         let port = fields.number("port", 1..=65_535)?.unwrap_or(usual);
-        let connect_to = fields.text("connectTo")?.map(str::parse).transpose();
-        let connect_to: Option<SocketAddr> =
-            connect_to.map_err(|_| fields.wrong("connectTo", "must be an address like 127.0.0.1:2525"))?;
+        let connect_to = fields.socket("connectTo")?;
         if security == Security::None && !is_here(&host, connect_to) {
             return Err(fields.wrong("security", "may be none only for a relay on this machine"));
         }
         let helo_name = fields.host("heloName")?.unwrap_or_else(|| sender.domain().to_owned());
         let connections_max = fields.number("connectionsMax", 1..=CONNECTIONS_MAX)?.unwrap_or(CONNECTIONS);
-        Ok(Self {
-            return_path: return_path(&fields, &sender)?,
+        let settings = Self {
+            return_path: return_path(&mut fields, &sender)?,
             sender,
             host,
             port: u16::try_from(port).expect("the range of a port"),
             security,
             connect_to,
-            ca_pem: fields.long_text("caPem", CA_BYTES_MAX)?.map(str::to_owned),
+            ca_pem: fields.text("caPem", CA_BYTES_MAX)?.map(str::to_owned),
             helo_name,
             connections_max: usize::try_from(connections_max).expect("a small number"),
-        })
+        };
+        fields.end()?;
+        Ok(settings)
     }
 }
 
-fn return_path(fields: &Fields<'_>, sender: &Sender) -> Result<ReturnPath, SettingsError> {
+fn return_path(fields: &mut Fields<'_>, sender: &Sender) -> Result<ReturnPath, SettingsError> {
     let mailbox = fields.mailbox("returnPath")?.unwrap_or_else(|| format!("bounce@{}", sender.domain()));
     let (local, domain) = mailbox.rsplit_once('@').unwrap_or((&mailbox, ""));
     if local.len() + REFERENCE_ROOM > LOCAL_PART_BYTES_MAX {
@@ -130,8 +128,9 @@ fn is_here(host: &str, connect_to: Option<SocketAddr>) -> bool {
 
 impl Secrets {
     pub fn read(value: &Value) -> Result<Self, SettingsError> {
-        let fields = Fields::read(value, "", &[SenderSecrets::FIELDS, &["username", "password"]])?;
-        let login = match (fields.text("username")?, fields.text("password")?) {
+        let mut fields = Fields::of(value)?;
+        let username = fields.line("username", NAME_BYTES_MAX)?;
+        let login = match (username, fields.line("password", NAME_BYTES_MAX)?) {
             (None, None) => None,
             (Some(username), Some(password)) => {
                 Some(Login { username: username.to_owned(), password: password.to_owned() })
@@ -139,7 +138,9 @@ impl Secrets {
             (Some(_), None) => return Err(fields.wrong("password", "is needed with a user name")),
             (None, Some(_)) => return Err(fields.wrong("username", "is needed with a password")),
         };
-        Ok(Self { sender: SenderSecrets::read(&fields)?, login })
+        let sender = SenderSecrets::read(&mut fields)?;
+        fields.end()?;
+        Ok(Self { sender, login })
     }
 }
 
@@ -171,20 +172,17 @@ mod tests {
         let check = |change: fn(&mut Value), expected: &str| {
             assert_eq!(with(change).expect_err("a mistake"), expected);
         };
-        check(|value| value["host"] = Value::Null, "/host is needed");
-        check(|value| value["port"] = 0.into(), "/port must be 1 to 65535");
-        check(|value| value["security"] = "ssl".into(), "/security must be starttls, tls or none");
+        check(|value| value["host"] = Value::Null, "/host: is missing");
+        check(|value| value["port"] = 0.into(), "/port: must be a whole number from 1 to 65535");
+        check(|value| value["security"] = "ssl".into(), "/security: must be starttls, tls or none");
         check(
             |value| value["security"] = "none".into(),
-            "/security may be none only for a relay on this machine",
+            "/security: may be none only for a relay on this machine",
         );
-        check(
-            |value| value["connectTo"] = "here".into(),
-            "/connectTo must be an address like 127.0.0.1:2525",
-        );
+        check(|value| value["connectTo"] = "here".into(), "/connectTo: must be an address with a port");
         check(
             |value| value["returnPath"] = format!("{}@b.example", "b".repeat(26)).into(),
-            "/returnPath may have 25 bytes before the @",
+            "/returnPath: may have 25 bytes before the @",
         );
     }
 
@@ -211,7 +209,7 @@ mod tests {
         let secrets = Secrets::read(&json!({"username": "u", "password": "hunter2"})).expect("secrets");
         assert_eq!(format!("{secrets:?} {:?}", secrets.login), "Secrets(hidden) Some(Login(hidden))");
         let error = Secrets::read(&json!({"username": "u"})).expect_err("a mistake").to_string();
-        assert_eq!(error, "/password is needed with a user name");
+        assert_eq!(error, "/password: is needed with a user name");
         assert_eq!(Secrets::read(&json!({})).expect("none"), Secrets::default());
     }
 }

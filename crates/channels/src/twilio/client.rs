@@ -7,7 +7,8 @@ use super::limits::ANSWER_WITHIN_MS;
 use super::pace::Pace;
 use super::payload::{Text, fields, text, validity_s};
 use super::route::route;
-use super::settings::{Secrets, Settings, SettingsError};
+use super::settings::{Secrets, Settings};
+use crate::fields::SettingsError;
 use crate::probe::Hop;
 use crate::webhook::url::Scheme;
 use base64::Engine;
@@ -45,8 +46,7 @@ impl Twilio {
             Scheme::Http => None,
             Scheme::Https => {
                 let config = tls::client(settings.ca_pem.as_bytes(), &[b"http/1.1"]);
-                let bad = SettingsError { field: "/caPem".into(), reason: "holds no usable certificate" };
-                Some(config.map_err(|_| bad)?)
+                Some(config.map_err(|error| SettingsError::new("/caPem", error.to_string()))?)
             }
         };
         let target =
@@ -55,8 +55,7 @@ impl Twilio {
             (Some(key), _) => (&key.sid, &key.secret),
             (None, Some(token)) => (&settings.account_sid, token),
             (None, None) => {
-                let reason = "a token or an API key is needed";
-                return Err(SettingsError { field: "/authToken".into(), reason });
+                return Err(SettingsError::new("/authToken", "a token or an API key is needed"));
             }
         };
         let basic = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));

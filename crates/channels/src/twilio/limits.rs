@@ -5,9 +5,8 @@ pub const SENDERS_MAX: usize = 64;
 /// There are fewer country codes.
 pub const PREFIXES_MAX: usize = 300;
 /// The fastest short codes are granted a few hundred.
-pub const PER_SECOND_MAX: u32 = 10_000;
-pub const CONCURRENCY_MAX: u32 = 1_000;
-pub const CA_PEM_BYTES_MAX: usize = 64 * 1_024;
+pub const PER_SECOND_MAX: u64 = 10_000;
+pub const CONCURRENCY_MAX: u64 = 1_000;
 pub const SECRET_BYTES_MAX: usize = 256;
 /// The old one and the new one of a rotation, and as many again.
 pub const WEBHOOK_KEYS_MAX: usize = 4;

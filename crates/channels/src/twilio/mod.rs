@@ -25,4 +25,4 @@ pub mod signature;
 mod limits;
 
 pub use client::Twilio;
-pub use settings::{Secrets, Settings, SettingsError};
+pub use settings::{Secrets, Settings};

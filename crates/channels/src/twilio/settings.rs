@@ -3,11 +3,11 @@
 //! What must never happen: a secret among the settings, or in a log: secrets are read apart and show nothing of themselves.
 
 use super::limits::{
-    CA_PEM_BYTES_MAX, CONCURRENCY_MAX, PER_SECOND_MAX, PREFIXES_MAX, SECRET_BYTES_MAX, SENDERS_MAX,
-    WEBHOOK_KEYS_MAX,
+    CONCURRENCY_MAX, PER_SECOND_MAX, PREFIXES_MAX, SECRET_BYTES_MAX, SENDERS_MAX, WEBHOOK_KEYS_MAX,
 };
+use crate::fields::{Fields, NAME_BYTES_MAX, PEM_BYTES_MAX, SettingsError, URL_BYTES_MAX};
 use crate::webhook::url::{Scheme, Url};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -74,14 +74,6 @@ pub const KINDS: &[(Kind, &str, u32)] = &[
     (Kind::Alphanumeric, "alphanumeric", 10),
 ];
 
-/// Which field is wrong, as a JSON pointer, and why. Never says what was there.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{field}: {reason}")]
-pub struct SettingsError {
-    pub field: String,
-    pub reason: &'static str,
-}
-
 /// What proves who we are, and that callbacks are theirs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secrets {
@@ -112,138 +104,118 @@ impl fmt::Debug for ApiKey {
 
 impl Settings {
     pub fn read(value: &Value) -> Result<Self, SettingsError> {
-        let fields = object(value, "")?;
-        known(
-            fields,
-            "",
-            &[
-                "account",
-                "accountSid",
-                "senders",
-                "statusCallback",
-                "smartEncoding",
-                "concurrency",
-                "endpoint",
-                "connectTo",
-                "caPem",
-            ],
-        )?;
-        let account = required(fields, "", "account")?;
-        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
-        if !(1..=64).contains(&account.len()) || !account.bytes().all(is_name) {
-            return wrong(
-                "/account",
-                "must have 1 to 64 lower case letters, digits, hyphens and underscores",
-            );
+        let mut fields = Fields::of(value)?;
+        let account = fields.required_line("account", NAME_BYTES_MAX)?;
+        let is_name =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
+        if account.len() > 64 || !account.bytes().all(is_name) {
+            let reason = "must have 1 to 64 lower case letters, digits, hyphens and underscores";
+            return Err(fields.wrong("account", reason));
         }
-        let account_sid = required(fields, "", "accountSid")?;
-        sid(account_sid, "AC", "/accountSid")?;
-        let endpoint = Url::parse(text(fields, "", "endpoint")?.unwrap_or(ENDPOINT))
-            .or_else(|_| wrong("/endpoint", "must be an http or https URL"))?;
-        if endpoint.path != "/" {
-            return wrong("/endpoint", "must not have a path");
-        }
-        let connect_to = text(fields, "", "connectTo")?.map(str::parse).transpose();
-        let connect_to = connect_to.or_else(|_| wrong("/connectTo", "must be an address and port"))?;
-        if endpoint.origin.scheme == Scheme::Http
-            && connect_to.is_none_or(|address: SocketAddr| !address.ip().is_loopback())
-        {
-            return wrong("/endpoint", "plain http goes to this machine only, with connectTo");
-        }
-        let ca_pem = text(fields, "", "caPem")?.unwrap_or_default();
-        if ca_pem.len() > CA_PEM_BYTES_MAX {
-            return wrong("/caPem", "is too long");
-        }
-        Ok(Self {
+        let account_sid = sid(&mut fields, "accountSid", "AC")?;
+        let account_sid = account_sid.ok_or_else(|| fields.wrong("accountSid", "is missing"))?;
+        let connect_to = fields.socket("connectTo")?;
+        let settings = Self {
             account: account.to_owned(),
-            account_sid: account_sid.to_owned(),
-            senders: senders(fields)?,
-            status_callback: flag(fields, "statusCallback", true)?,
-            smart_encoding: flag(fields, "smartEncoding", false)?,
-            concurrency: whole(fields, "", "concurrency", CONCURRENCY_MAX)?
+            account_sid,
+            senders: senders(&mut fields)?,
+            status_callback: fields.flag("statusCallback")?.unwrap_or(true),
+            smart_encoding: fields.flag("smartEncoding")?.unwrap_or(false),
+            concurrency: fields
+                .number("concurrency", 1..=CONCURRENCY_MAX)?
                 .map_or(32, |number| number as usize),
-            endpoint,
+            endpoint: endpoint(&mut fields, connect_to)?,
             connect_to,
-            ca_pem: ca_pem.to_owned(),
-        })
+            ca_pem: fields.text("caPem", PEM_BYTES_MAX)?.unwrap_or_default().to_owned(),
+        };
+        fields.end()?;
+        Ok(settings)
     }
 }
 
 impl Secrets {
     /// `{"authToken", "apiKeySid", "apiKeySecret", "webhookKeys": {id: secret}}`: a token, an API key, or both.
     pub fn read(value: &Value) -> Result<Self, SettingsError> {
-        let fields = object(value, "")?;
-        known(fields, "", &["authToken", "apiKeySid", "apiKeySecret", "webhookKeys"])?;
-        let secret = |name: &str| -> Result<Option<String>, SettingsError> {
-            let Some(text) = text(fields, "", name)? else { return Ok(None) };
-            is_secret(text, &format!("/{name}"))?;
-            Ok(Some(text.to_owned()))
-        };
-        let auth_token = secret("authToken")?;
-        let api_key = match (secret("apiKeySid")?, secret("apiKeySecret")?) {
-            (Some(sid_text), Some(secret)) => {
-                sid(&sid_text, "SK", "/apiKeySid")?;
-                Some(ApiKey { sid: sid_text, secret })
-            }
+        let mut fields = Fields::of(value)?;
+        let auth_token = secret(&mut fields, "authToken")?;
+        let api_key = match (sid(&mut fields, "apiKeySid", "SK")?, secret(&mut fields, "apiKeySecret")?) {
+            (Some(sid), Some(secret)) => Some(ApiKey { sid, secret }),
             (None, None) => None,
-            (Some(_), None) => return wrong("/apiKeySecret", "goes together with apiKeySid"),
-            (None, Some(_)) => return wrong("/apiKeySid", "goes together with apiKeySecret"),
+            (Some(_), None) => return Err(fields.wrong("apiKeySecret", "goes together with apiKeySid")),
+            (None, Some(_)) => return Err(fields.wrong("apiKeySid", "goes together with apiKeySecret")),
         };
-        if auth_token.is_none() && api_key.is_none() {
-            return wrong("/authToken", "a token or an API key is needed");
-        }
         let mut webhook_keys = BTreeMap::new();
-        if let Some(keys) = fields.get("webhookKeys") {
-            let keys = object(keys, "/webhookKeys")?;
+        if let Some(keys) = fields.value("webhookKeys") {
+            let keys = keys.as_object().ok_or_else(|| fields.wrong("webhookKeys", "must be an object"))?;
             if keys.len() > WEBHOOK_KEYS_MAX {
-                return wrong("/webhookKeys", "has too many");
+                return Err(fields.wrong("webhookKeys", "has too many"));
             }
-            for id in keys.keys() {
-                let secret = required(keys, "/webhookKeys", id)?;
-                is_secret(secret, &format!("/webhookKeys/{id}"))?;
+            for (id, secret) in keys {
+                let wrong = || SettingsError::new(format!("/webhookKeys/{id}"), NO_SECRET);
+                let secret = secret.as_str().filter(|secret| is_secret(secret)).ok_or_else(wrong)?;
                 webhook_keys.insert(id.clone(), secret.to_owned());
             }
         }
-        Ok(Self { auth_token, api_key, webhook_keys })
+        let is_empty = auth_token.is_none() && api_key.is_none();
+        let missing = fields.wrong("authToken", "a token or an API key is needed");
+        fields.end()?;
+        if is_empty { Err(missing) } else { Ok(Self { auth_token, api_key, webhook_keys }) }
     }
 }
 
-fn senders(fields: &Map<String, Value>) -> Result<Vec<Sender>, SettingsError> {
-    let Some(Value::Array(list)) = fields.get("senders") else {
-        return wrong("/senders", "must be a list");
+/// Plain http would show credentials to the network.
+fn endpoint(fields: &mut Fields<'_>, connect_to: Option<SocketAddr>) -> Result<Url, SettingsError> {
+    let text = fields.line("endpoint", URL_BYTES_MAX)?.unwrap_or(ENDPOINT);
+    let endpoint = Url::parse(text).map_err(|_| fields.wrong("endpoint", "must be an http or https URL"))?;
+    if endpoint.path != "/" {
+        return Err(fields.wrong("endpoint", "must not have a path"));
+    }
+    let is_here = connect_to.is_some_and(|address| address.ip().is_loopback());
+    if endpoint.origin.scheme == Scheme::Http && !is_here {
+        return Err(fields.wrong("endpoint", "plain http goes to this machine only, with connectTo"));
+    }
+    Ok(endpoint)
+}
+
+fn senders(fields: &mut Fields<'_>) -> Result<Vec<Sender>, SettingsError> {
+    let list = fields.list("senders", SENDERS_MAX)?.unwrap_or_default();
+    if list.is_empty() {
+        return Err(fields.wrong("senders", "must have one at least"));
+    }
+    list.iter().enumerate().map(|(index, value)| sender(format!("/senders/{index}"), value)).collect()
+}
+
+fn sender(place: String, value: &Value) -> Result<Sender, SettingsError> {
+    let mut fields = Fields::at(place.clone(), value)?;
+    let kind = match fields.line("kind", NAME_BYTES_MAX)? {
+        None => None,
+        Some(name) => match KINDS.iter().find(|(_, known, _)| *known == name) {
+            Some((kind, _, _)) => Some(*kind),
+            None => return Err(fields.wrong("kind", "is no kind of sender")),
+        },
     };
-    if !(1..=SENDERS_MAX).contains(&list.len()) {
-        return wrong("/senders", "must have 1 to 64");
-    }
-    list.iter().enumerate().map(|(index, value)| sender(value, &format!("/senders/{index}"))).collect()
-}
-
-fn sender(value: &Value, at: &str) -> Result<Sender, SettingsError> {
-    let fields = object(value, at)?;
-    known(fields, at, &["from", "messagingServiceSid", "kind", "prefixes", "perSecond"])?;
-    let kind = text(fields, at, "kind")?.map(|name| {
-        let found = KINDS.iter().find(|(_, known, _)| *known == name);
-        found.map_or_else(|| wrong(&format!("{at}/kind"), "is no kind of sender"), |(kind, _, _)| Ok(*kind))
-    });
-    let kind = kind.transpose()?;
-    let (identity, kind) = match (text(fields, at, "from")?, text(fields, at, "messagingServiceSid")?) {
+    let from = fields.line("from", NAME_BYTES_MAX)?;
+    let (identity, kind) = match (from, sid(&mut fields, "messagingServiceSid", "MG")?) {
         (Some(from), None) => {
             let kind = kind.unwrap_or_else(|| kind_of(from));
-            is_from(from, kind, &format!("{at}/from"))?;
+            is_from(from, kind).map_err(|reason| fields.wrong("from", reason))?;
             (Identity::From(from.to_owned()), kind)
         }
         (None, Some(service)) => {
-            sid(service, "MG", &format!("{at}/messagingServiceSid"))?;
-            (Identity::MessagingService(service.to_owned()), kind.unwrap_or(Kind::MessagingService))
+            (Identity::MessagingService(service), kind.unwrap_or(Kind::MessagingService))
         }
-        (Some(_), Some(_)) | (None, None) => return wrong(at, "has either from or messagingServiceSid"),
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(SettingsError::new(place, "has either from or messagingServiceSid"));
+        }
     };
     let usual = KINDS.iter().find(|(other, _, _)| *other == kind).map_or(1, |(_, _, per_second)| *per_second);
-    let per_second = whole(fields, at, "perSecond", PER_SECOND_MAX)?.unwrap_or(usual);
-    let prefixes = prefixes(fields, at)?;
+    let per_second = fields.number("perSecond", 1..=PER_SECOND_MAX)?;
+    let per_second = per_second.and_then(|number| u32::try_from(number).ok()).unwrap_or(usual);
+    let prefixes = prefixes(&mut fields)?;
     if kind == Kind::ShortCode && prefixes.is_empty() && matches!(identity, Identity::From(_)) {
-        return wrong(&format!("{at}/prefixes"), "a short code works in one country: say which");
+        return Err(fields.wrong("prefixes", "a short code works in one country: say which"));
     }
+    fields.end()?;
     Ok(Sender { identity, kind, prefixes, per_second })
 }
 
@@ -255,7 +227,7 @@ fn kind_of(from: &str) -> Kind {
     }
 }
 
-fn is_from(from: &str, kind: Kind, at: &str) -> Result<(), SettingsError> {
+fn is_from(from: &str, kind: Kind) -> Result<(), &'static str> {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let (fits, reason) = match kind {
         Kind::ShortCode => ((3..=8).contains(&from.len()) && digits(from), "a short code has 3 to 8 digits"),
@@ -271,87 +243,42 @@ fn is_from(from: &str, kind: Kind, at: &str) -> Result<(), SettingsError> {
         }
         Kind::MessagingService => (false, "a messaging service is named by messagingServiceSid"),
     };
-    if fits { Ok(()) } else { wrong(at, reason) }
+    if fits { Ok(()) } else { Err(reason) }
 }
 
-fn prefixes(fields: &Map<String, Value>, at: &str) -> Result<Vec<String>, SettingsError> {
-    let at = format!("{at}/prefixes");
-    let list = match fields.get("prefixes") {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(list)) if list.len() <= PREFIXES_MAX => list,
-        Some(_) => return wrong(&at, "must be a list of at most 300"),
-    };
+fn prefixes(fields: &mut Fields<'_>) -> Result<Vec<String>, SettingsError> {
+    let list = fields.list("prefixes", PREFIXES_MAX)?.unwrap_or_default();
     let read = |value: &Value| {
         let digits = value.as_str().and_then(|text| text.strip_prefix('+')).unwrap_or_default();
         let fits = (1..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
-        if fits {
-            Ok(format!("+{digits}"))
-        } else {
-            wrong(&at, "each is the beginning of a number, like +43")
-        }
+        let wrong = || fields.wrong("prefixes", "each is the beginning of a number, like +43");
+        fits.then(|| format!("+{digits}")).ok_or_else(wrong)
     };
     list.iter().map(read).collect()
 }
 
-fn wrong<T>(field: &str, reason: &'static str) -> Result<T, SettingsError> {
-    Err(SettingsError { field: field.to_owned(), reason })
-}
-
-fn object<'a>(value: &'a Value, at: &str) -> Result<&'a Map<String, Value>, SettingsError> {
-    value.as_object().map_or_else(|| wrong(at, "must be an object"), Ok)
-}
-
-fn known(fields: &Map<String, Value>, at: &str, names: &[&str]) -> Result<(), SettingsError> {
-    match fields.keys().find(|name| !names.contains(&name.as_str())) {
-        Some(name) => wrong(&format!("{at}/{name}"), "is not known"),
-        None => Ok(()),
-    }
-}
-
-fn text<'a>(fields: &'a Map<String, Value>, at: &str, name: &str) -> Result<Option<&'a str>, SettingsError> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => wrong(&format!("{at}/{name}"), "must be a text"),
-    }
-}
-
-fn required<'a>(fields: &'a Map<String, Value>, at: &str, name: &str) -> Result<&'a str, SettingsError> {
-    text(fields, at, name)?.map_or_else(|| wrong(&format!("{at}/{name}"), "is missing"), Ok)
-}
-
-fn flag(fields: &Map<String, Value>, name: &str, otherwise: bool) -> Result<bool, SettingsError> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(otherwise),
-        Some(Value::Bool(flag)) => Ok(*flag),
-        Some(_) => wrong(&format!("/{name}"), "must be true or false"),
-    }
-}
-
-fn whole(fields: &Map<String, Value>, at: &str, name: &str, most: u32) -> Result<Option<u32>, SettingsError> {
-    let value = match fields.get(name) {
-        None | Some(Value::Null) => return Ok(None),
-        Some(value) => value,
-    };
-    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-    match number.filter(|number| (1..=most).contains(number)) {
-        Some(number) => Ok(Some(number)),
-        None => wrong(&format!("{at}/{name}"), "must be a whole number from 1 on, and not too large"),
-    }
-}
-
-fn sid(text: &str, prefix: &str, at: &str) -> Result<(), SettingsError> {
+/// The name of something there: two letters of its kind and 32 digits.
+fn sid(fields: &mut Fields<'_>, name: &'static str, prefix: &str) -> Result<Option<String>, SettingsError> {
+    let Some(text) = fields.line(name, NAME_BYTES_MAX)? else { return Ok(None) };
     let digits = text.strip_prefix(prefix).unwrap_or_default();
     if digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Ok(());
+        return Ok(Some(text.to_owned()));
     }
-    wrong(at, "must be a SID: two letters of its kind and 32 hexadecimal digits")
+    Err(fields.wrong(name, "must be a SID: two letters of its kind and 32 hexadecimal digits"))
 }
 
-fn is_secret(text: &str, at: &str) -> Result<(), SettingsError> {
-    let fits =
-        (1..=SECRET_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if fits { Ok(()) } else { wrong(at, "must be visible ASCII characters") }
+fn secret(fields: &mut Fields<'_>, name: &'static str) -> Result<Option<String>, SettingsError> {
+    match fields.text(name, SECRET_BYTES_MAX)? {
+        None => Ok(None),
+        Some(text) if is_secret(text) => Ok(Some(text.to_owned())),
+        Some(_) => Err(fields.wrong(name, NO_SECRET)),
+    }
+}
+
+const NO_SECRET: &str = "must be visible ASCII characters";
+
+fn is_secret(text: &str) -> bool {
+    (1..=SECRET_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

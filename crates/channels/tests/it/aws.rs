@@ -2,8 +2,10 @@
 //!
 //! | local part | behaviour |
 //! |---|---|
-//! | `error-429-TooManyRequestsException` | this status and type |
+//! | `error-429-TooManyRequestsException` | this status and type; for many in one call the first says it |
+//! | `status-ACCOUNT_THROTTLED` | among many, this status |
 //! | `silent` | takes it and closes |
+//! | `short` | among many, takes all and tells of one less |
 //! | anything else | takes it |
 
 use base64::Engine;
@@ -20,6 +22,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 #[derive(Clone, Debug)]
@@ -48,6 +51,7 @@ pub struct Aws {
 
 struct Shared {
     seen: Mutex<Vec<Seen>>,
+    count: watch::Sender<usize>,
     account: Mutex<Value>,
 }
 
@@ -57,7 +61,7 @@ impl Aws {
         let address = listener.local_addr().expect("a bound port");
         let quota = json!({"MaxSendRate": 100_000.0, "Max24HourSend": -1.0, "SentLast24Hours": 0.0});
         let account = Mutex::new(json!({"SendQuota": quota, "SendingEnabled": true}));
-        let shared = Arc::new(Shared { seen: Mutex::default(), account });
+        let shared = Arc::new(Shared { seen: Mutex::default(), count: watch::Sender::new(0), account });
         let (accepting, spawner) = (shared.clone(), handle.clone());
         handle.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -88,6 +92,16 @@ impl Aws {
         self.seen().into_iter().filter(|seen| seen.path == "/v2/email/outbound-emails").collect()
     }
 
+    /// Calls with many mails.
+    pub fn bulk(&self) -> Vec<Seen> {
+        self.seen().into_iter().filter(|seen| seen.path == "/v2/email/outbound-bulk-emails").collect()
+    }
+
+    /// Waits for so many requests.
+    pub async fn until(&self, count: usize) {
+        self.shared.count.subscribe().wait_for(|seen| *seen >= count).await.expect("it is still there");
+    }
+
     pub fn set_account(&self, account: Value) {
         *self.shared.account.lock().expect("not poisoned") = account;
     }
@@ -103,8 +117,8 @@ impl Shared {
             (request.uri().path().to_owned(), header("authorization"), header("host"));
         let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let local = body["Destination"]["ToAddresses"][0].as_str().unwrap_or_default();
-        let local = local.split('@').next().unwrap_or_default().to_owned();
+        let locals = locals(&body);
+        let local = locals.first().cloned().unwrap_or_default();
         let told = Seen { path: path.clone(), authorization, host, body };
         let reply = |status: u16, body: String| {
             Response::builder().status(status).body(Full::new(Bytes::from(body))).map_err(io::Error::other)
@@ -117,10 +131,15 @@ impl Shared {
             return Ok(response);
         }
         self.seen.lock().expect("not poisoned").push(told);
+        self.count.send_modify(|count| *count += 1);
         match path.as_str() {
             "/v2/email/account" => reply(200, self.account.lock().expect("not poisoned").to_string()),
             "/v2/email/outbound-emails" if local == "silent" => Err(io::Error::other("gone")),
             "/v2/email/outbound-emails" => reply(200, json!({"MessageId": "0100-1"}).to_string()),
+            "/v2/email/outbound-bulk-emails" => match many(&locals) {
+                Some(answer) => reply(200, answer.to_string()),
+                None => Err(io::Error::other("gone")),
+            },
             "/SimpleNotificationService-7.pem" => {
                 reply(200, include_str!("../golden/sns-certificate.pem").to_owned())
             }
@@ -128,4 +147,29 @@ impl Shared {
             _ => reply(404, String::new()),
         }
     }
+}
+
+/// The names before the `@`, of one mail or of many.
+fn locals(body: &Value) -> Vec<String> {
+    let many = body["BulkEmailEntries"].as_array().map(Vec::as_slice);
+    let all = many.unwrap_or(std::slice::from_ref(body)).iter();
+    let local = |mail: &Value| {
+        let to = mail["Destination"]["ToAddresses"][0].as_str().unwrap_or_default();
+        to.split('@').next().unwrap_or_default().to_owned()
+    };
+    all.map(local).collect()
+}
+
+/// Results of many; `None` if their answer gets lost.
+fn many(locals: &[String]) -> Option<Value> {
+    let result = |local: &String| match local.strip_prefix("status-") {
+        Some(status) => json!({"Status": status, "Error": "no"}),
+        None => json!({"Status": "SUCCESS", "MessageId": "0100-1"}),
+    };
+    let mut results: Vec<Value> = locals.iter().map(result).collect();
+    if locals.iter().any(|local| local == "short") {
+        results.pop();
+    }
+    let is_silent = locals.iter().any(|local| local == "silent");
+    (!is_silent).then(|| json!({"BulkEmailEntryResults": results}))
 }

@@ -48,3 +48,4 @@ mod apns;
 mod aws;
 
 mod ses;
+mod ses_bulk;

@@ -8,15 +8,42 @@ use fantail_channels::fcm::{self, Fcm};
 use fantail_channels::webpush::{self, WebPush, generate_vapid};
 use fantail_outbound::pool::{Pool, Ports, Target, Timing};
 use fantail_ports::channel::{Channel, Message};
-use fantail_ports::clock::Clock;
 use fantail_rules::ids::Millis;
 use fantail_rules::push_address::{FcmKind, PushAddress, Service};
 use fantail_sandbox::judge::Send;
 use fantail_sandbox::{Options, Running, Sandbox};
-use hyper::{Method, Request};
+use hyper::Request;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
+
+/// The desk at which a sandbox is told what to do.
+pub struct Control {
+    pool: Pool,
+    ports: Ports,
+}
+
+impl Control {
+    pub fn new(sandbox: &Running, ports: Ports) -> Self {
+        let address = sandbox.control();
+        let target = Target {
+            host: address.ip().to_string(),
+            port: address.port(),
+            connect_to: Some(address),
+            tls: None,
+        };
+        Self { pool: Pool::new(target, ports.clone()), ports }
+    }
+
+    pub async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let request = request.body(Bytes::from(body.to_string())).expect("a request");
+        let timing = Timing { start_by: self.ports.clock.monotonic().plus(60_000), answer_within_ms: 60_000 };
+        let reply = self.pool.call(request, timing).await.expect("an answer");
+        assert!(reply.status.is_success(), "{path}: {}", reply.status);
+        serde_json::from_slice(&reply.body).expect("JSON")
+    }
+}
 
 struct Rig {
     runtime: Runtime,
@@ -38,21 +65,7 @@ impl Rig {
     }
 
     fn control(&self, path: &str, body: &Value) -> Value {
-        let address = self.sandbox.control();
-        let target = Target {
-            host: address.ip().to_string(),
-            port: address.port(),
-            connect_to: Some(address),
-            tls: None,
-        };
-        let request =
-            Request::builder().method(Method::POST).uri(path).header("content-type", "application/json");
-        let request = request.body(Bytes::from(body.to_string())).expect("a request");
-        let timing = Timing { start_by: self.time.monotonic().plus(60_000), answer_within_ms: 60_000 };
-        let reply =
-            self.runtime.block_on(Pool::new(target, self.ports()).call(request, timing)).expect("an answer");
-        assert!(reply.status.is_success(), "{path}: {}", reply.status);
-        serde_json::from_slice(&reply.body).expect("JSON")
+        self.runtime.block_on(Control::new(&self.sandbox, self.ports()).ask("POST", path, body))
     }
 
     fn fcm(&self) -> Fcm {

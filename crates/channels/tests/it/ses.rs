@@ -20,17 +20,17 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
-const CONTENT: &[u8] = br#"{"subject":"Hello","html":"<p>Hello</p>"}"#;
+pub const CONTENT: &[u8] = br#"{"subject":"Hello","html":"<p>Hello</p>"}"#;
 const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:mail";
 
-struct House {
-    runtime: Runtime,
-    time: Arc<Time>,
-    aws: Aws,
-    ses: Ses,
+pub struct House {
+    pub runtime: Runtime,
+    pub time: Arc<Time>,
+    pub aws: Aws,
+    pub ses: Ses,
 }
 
-fn settings(port: u16) -> Value {
+pub fn settings(port: u16) -> Value {
     json!({
         "fromAddress": "news@shop.example",
         "region": "eu-west-1",
@@ -40,7 +40,7 @@ fn settings(port: u16) -> Value {
     })
 }
 
-fn open(time: &Arc<Time>, settings: &Value) -> Ses {
+pub fn open(time: &Arc<Time>, settings: &Value) -> Ses {
     let settings = Settings::read(settings).expect("settings");
     let secrets = Secrets::read(&json!({"accessKeyId": "AKIDEXAMPLE", "secretAccessKey": "secret"}));
     let ports = Ports { clock: time.clone(), tasks: time.clone() };
@@ -52,7 +52,7 @@ impl House {
         Self::with(|_| ())
     }
 
-    fn with(change: impl FnOnce(&mut Value)) -> Self {
+    pub fn with(change: impl FnOnce(&mut Value)) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_io().build().expect("a runtime");
         let time = Time::new(Some(runtime.handle().clone()));
         let aws = runtime.block_on(Aws::start(runtime.handle(), None));
@@ -62,7 +62,7 @@ impl House {
         Self { runtime, time, aws, ses }
     }
 
-    fn post(&self, locals: &[&str]) -> Vec<String> {
+    pub fn post(&self, locals: &[&str]) -> Vec<String> {
         let to = |local: &&str| message("r1", format!("{local}@a.example").as_bytes());
         let deadline = self.time.monotonic().plus(60_000);
         let messages = locals.iter().map(to).collect();

@@ -8,6 +8,10 @@ mod account;
 
 mod send;
 
+mod bulk;
+
+mod template;
+
 mod events;
 
 mod errors;
@@ -57,7 +61,7 @@ impl Ses {
         match (call.method.as_str(), &path[..]) {
             ("GET", ["v2", "email", "account"]) => self.account().show(call.now_ms).into(),
             ("POST", ["v2", "email", "outbound-emails"]) => self.send_one(call, &body),
-            ("POST", ["v2", "email", "outbound-bulk-emails"]) => self.send_bulk(call, &body).into(),
+            ("POST", ["v2", "email", "outbound-bulk-emails"]) => self.send_bulk(call, &body),
             (_, ["v2", "email", "suppression", "addresses", rest @ ..]) => {
                 self.suppression(call, rest, &body).into()
             }

@@ -1,6 +1,7 @@
-//! Sending: one mail (simple, raw or by a template in the request), or many by one template.
+//! Sending one mail: simple, raw or by a template in the request.
 
 use super::events::{self, Fate, Sent};
+use super::template::fill;
 use super::{NAME, Ses, errors};
 use crate::emulator::{Answer, Call, Reply};
 use crate::ids;
@@ -17,7 +18,6 @@ const MAGIC: &str = "sandbox-";
 /// What senders name the tag by which they know a mail again.
 const ID_TAGS: &[&str] = &["fantail-reference", "reference", "id"];
 const RECIPIENTS_MAX: usize = 50;
-const DESTINATIONS_MAX: usize = 50;
 
 /// A mail as the viewer shows it.
 struct Shown {
@@ -42,16 +42,16 @@ impl Contents for Shown {
 }
 
 /// A mail that was read and may be sent.
-struct Mail {
+pub(super) struct Mail {
     from: String,
-    to: Vec<String>,
+    pub(super) to: Vec<String>,
     raw: Option<Vec<u8>>,
     content: Value,
     tags: Value,
     headers: Value,
 }
 
-type Wrong = (&'static str, String);
+pub(super) type Wrong = (&'static str, String);
 
 impl Ses {
     pub(super) fn send_one(&self, call: &Call, body: &Value) -> Answer {
@@ -82,53 +82,8 @@ impl Ses {
         }
     }
 
-    /// Every entry has a result of its own, and the whole is 200 whatever they are.
-    pub(super) fn send_bulk(&self, call: &Call, body: &Value) -> Reply {
-        let entries = body["BulkEmailEntries"].as_array().cloned().unwrap_or_default();
-        if entries.is_empty() || entries.len() > DESTINATIONS_MAX {
-            return errors::named("BadRequestException", "1 to 50 BulkEmailEntries");
-        }
-        let template = &body["DefaultContent"]["Template"];
-        if template["TemplateName"].is_null() && template["TemplateContent"].is_null() {
-            return errors::named("BadRequestException", "DefaultContent has no Template");
-        }
-        let results: Vec<Value> =
-            entries.iter().map(|entry| self.send_entry(call, body, template, entry)).collect();
-        Reply::json(StatusCode::OK, &json!({"BulkEmailEntryResults": results}))
-    }
-
-    fn send_entry(&self, call: &Call, body: &Value, template: &Value, entry: &Value) -> Value {
-        let data =
-            entry["ReplacementEmailContent"]["ReplacementTemplate"]["ReplacementTemplateData"].as_str();
-        let data = data.or(template["TemplateData"].as_str()).unwrap_or("{}");
-        let failed = |status: &str, message: &str| json!({"Status": status, "Error": message});
-        if template["TemplateContent"].is_null() {
-            return failed("TEMPLATE_NOT_FOUND", "the sandbox stores no templates: send TemplateContent");
-        }
-        let whole = json!({
-            "FromEmailAddress": body["FromEmailAddress"],
-            "Destination": entry["Destination"],
-            "EmailTags": entry.get("ReplacementTags").or(body.get("DefaultEmailTags")),
-            "Content": {"Template": {"TemplateContent": template["TemplateContent"], "TemplateData": data}},
-        });
-        let mail = match read(&whole) {
-            Ok(mail) => mail,
-            Err((_, message)) => return failed("INVALID_PARAMETER", &message),
-        };
-        match self.take(call, &mail) {
-            Ok((message_id, ticket)) => {
-                self.world.record().answered(ticket);
-                json!({"Status": "SUCCESS", "MessageId": message_id})
-            }
-            Err((kind, message)) => {
-                self.arrive(call, &mail, Some(kind));
-                failed(bulk_status(kind, &message), &message)
-            }
-        }
-    }
-
     /// The id of SES, and the place on the record.
-    fn take(&self, call: &Call, mail: &Mail) -> Result<(String, Ticket), Wrong> {
+    pub(super) fn take(&self, call: &Call, mail: &Mail) -> Result<(String, Ticket), Wrong> {
         if let Some(kind) = wish(&mail.to).and_then(errors::known) {
             return Err((kind, "as the sandbox was asked".to_owned()));
         }
@@ -178,7 +133,7 @@ impl Ses {
         events::events(&sent, fate).iter().for_each(|event| self.publish(event));
     }
 
-    fn arrive(&self, call: &Call, mail: &Mail, refused: Option<&str>) -> Ticket {
+    pub(super) fn arrive(&self, call: &Call, mail: &Mail, refused: Option<&str>) -> Ticket {
         let tag = |name: &&str| {
             let tags = mail.tags.as_array()?;
             tags.iter().find(|tag| tag["Name"] == **name)?["Value"].as_str().map(str::to_owned)
@@ -204,7 +159,7 @@ impl Ses {
     }
 }
 
-fn read(body: &Value) -> Result<Mail, Wrong> {
+pub(super) fn read(body: &Value) -> Result<Mail, Wrong> {
     let bad = |message: &str| ("BadRequestException", message.to_owned());
     let content = &body["Content"];
     let raw = match content["Raw"]["Data"].as_str() {
@@ -245,9 +200,10 @@ fn read(body: &Value) -> Result<Mail, Wrong> {
     if raw.is_none() && shown.is_null() {
         return Err(bad("Content has neither Simple nor Raw nor Template with its content"));
     }
-    let headers = parsed.as_ref().map_or(json!([]), |mail| {
-        mail.headers_raw().map(|(name, value)| json!({"name": name, "value": value.trim()})).collect()
-    });
+    let headers = parsed.as_ref().map_or_else(
+        || added(content),
+        |mail| mail.headers_raw().map(|(name, value)| json!({"name": name, "value": value.trim()})).collect(),
+    );
     Ok(Mail { from, to, content: shown, tags: body["EmailTags"].clone(), headers, raw })
 }
 
@@ -268,15 +224,24 @@ fn simple(content: &Value) -> Value {
     let data: Value = serde_json::from_str(content["Template"]["TemplateData"].as_str().unwrap_or("{}"))
         .unwrap_or_default();
     let filled = |name: &str| template[name].as_str().map(|text| fill(text, &data));
-    json!({"subject": filled("Subject"), "text": filled("Text"), "html": filled("Html")})
+    json!({
+        "subject": filled("Subject"),
+        "text": filled("Text"),
+        "html": filled("Html"),
+        "headers": pairs(&content["Template"]["Headers"]).map(|(name, value)| json!([name, value])).collect::<Vec<_>>(),
+    })
 }
 
-/// `{{name}}` by what the data say.
-fn fill(text: &str, data: &Value) -> String {
-    data.as_object().into_iter().flatten().fold(text.to_owned(), |text, (name, value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        text.replace(&format!("{{{{{name}}}}}"), &value)
-    })
+/// Headers beside those that SES writes, as events tell of them.
+fn added(content: &Value) -> Value {
+    pairs(&content["Template"]["Headers"])
+        .map(|(name, value)| json!({"name": name, "value": value}))
+        .collect()
+}
+
+fn pairs(headers: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let headers = headers.as_array().into_iter().flatten();
+    headers.filter_map(|header| Some((header["Name"].as_str()?, header["Value"].as_str()?)))
 }
 
 /// Of `Name <address>`.
@@ -285,22 +250,7 @@ fn address(text: &str) -> String {
     inside.unwrap_or(text).trim().to_owned()
 }
 
-fn wish(to: &[String]) -> Option<&str> {
+pub(super) fn wish(to: &[String]) -> Option<&str> {
     let local = to.first()?.split('@').next()?;
     local.strip_prefix(MAGIC)?.split('+').next()
-}
-
-fn bulk_status(kind: &str, message: &str) -> &'static str {
-    match kind {
-        "TooManyRequestsException" if message.starts_with("Daily") => "ACCOUNT_DAILY_QUOTA_EXCEEDED",
-        "TooManyRequestsException" | "ThrottlingException" => "ACCOUNT_THROTTLED",
-        "SendingPausedException" => "ACCOUNT_SENDING_PAUSED",
-        "AccountSuspendedException" => "ACCOUNT_SUSPENDED",
-        "MailFromDomainNotVerifiedException" => "MAIL_FROM_DOMAIN_NOT_VERIFIED",
-        "MessageRejected" => "MESSAGE_REJECTED",
-        "NotFoundException" => "CONFIGURATION_SET_NOT_FOUND",
-        "BadRequestException" => "INVALID_PARAMETER",
-        "InternalServiceErrorException" | "ServiceUnavailable" => "TRANSIENT_FAILURE",
-        _ => "FAILED",
-    }
 }

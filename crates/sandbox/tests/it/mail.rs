@@ -179,6 +179,7 @@ fn mail(to: &str) -> Value {
 }
 
 const SEND: &str = "/v2/email/outbound-emails";
+const SEND_MANY: &str = "/v2/email/outbound-bulk-emails";
 
 #[tokio::test]
 async fn ses_takes_what_is_signed_and_within_the_quota() {
@@ -211,12 +212,38 @@ async fn many_at_once_have_a_result_each() {
         "DefaultContent": {"Template": {"TemplateContent": template, "TemplateData": "{\"name\":\"you\"}"}},
         "BulkEmailEntries": [entry("ann@a.example"), entry("sandbox-MessageRejected@a.example"), entry("nobody")],
     });
-    let path = "/v2/email/outbound-bulk-emails";
-    let (status, answer) = ses(&running, "sandbox-secret", "POST", path, &body).await;
+    let (status, answer) = ses(&running, "sandbox-secret", "POST", SEND_MANY, &body).await;
     assert_eq!(status, StatusCode::OK);
     let results = answer["BulkEmailEntryResults"].as_array().expect("results");
     let statuses: Vec<&str> = results.iter().filter_map(|result| result["Status"].as_str()).collect();
     assert_eq!(statuses, ["SUCCESS", "MESSAGE_REJECTED", "INVALID_PARAMETER"]);
+}
+
+#[tokio::test]
+async fn each_of_many_has_texts_headers_and_tags_of_its_own() {
+    let running = start().await;
+    let header = json!({"Name": "List-Unsubscribe", "Value": "<https://shop.example/out>"});
+    let entry = json!({
+        "Destination": {"ToAddresses": ["ann@a.example"]},
+        "ReplacementEmailContent": {"ReplacementTemplate": {"ReplacementTemplateData": "{\"html\":\"<b>{{x}}</b>\"}"}},
+        "ReplacementHeaders": [header],
+        "ReplacementTags": [{"Name": "reference", "Value": "r1"}],
+    });
+    let mut body = json!({
+        "FromEmailAddress": "Shop <news@shop.example>",
+        "DefaultContent": {"Template": {"TemplateContent": {"Subject": "s", "Html": "{{html}}"}, "TemplateData": "{}"}},
+        "BulkEmailEntries": [entry],
+    });
+    let send = async |body: &Value| ses(&running, "sandbox-secret", "POST", SEND_MANY, body).await;
+    assert_eq!(send(&body).await.1["BulkEmailEntryResults"][0]["Status"], "SUCCESS");
+    let (_, list) = control(&running, "GET", "/messages?channel=email", &json!({})).await;
+    assert_eq!(list["messages"][0]["id"], "r1");
+    let no = list["messages"][0]["no"].as_u64().expect("a number");
+    let (_, shown) = control(&running, "GET", &format!("/messages/{no}"), &json!({})).await;
+    assert_eq!(shown["content"]["html"], "<b>{{x}}</b>", "nothing is escaped, and nothing filled twice");
+    assert_eq!(shown["content"]["headers"], json!([["List-Unsubscribe", "<https://shop.example/out>"]]));
+    body["BulkEmailEntries"][0]["ReplacementHeaders"][0]["Value"] = "a".repeat(996).into();
+    assert_eq!(send(&body).await.1["kind"], "BadRequestException");
 }
 
 /// Everything that is posted to it.
