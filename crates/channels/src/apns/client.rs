@@ -74,9 +74,8 @@ struct Head {
 /// One message, ready to go.
 struct Ready<'a> {
     message: &'a Message,
+    token: &'a str,
     registered_at: Millis,
-    path: PathAndQuery,
-    id: HeaderValue,
     headers: Arc<HeaderMap>,
     prepared: Arc<Prepared>,
 }
@@ -119,7 +118,7 @@ impl Apns {
         let make = || {
             let mut request = Request::new(Bytes::from_static(b"{\"aps\":{}}"));
             *request.method_mut() = Method::POST;
-            *request.uri_mut() = path(&line.path, PROBE_TOKEN).map(Uri::from).unwrap_or_default();
+            *request.uri_mut() = Uri::from(path(&line.path, PROBE_TOKEN));
             let topic = topic.and_then(|topic| HeaderValue::from_str(topic).ok());
             let headers = request.headers_mut();
             headers.extend(topic.map(|topic| (HeaderName::from_static("apns-topic"), topic)));
@@ -219,7 +218,7 @@ impl Apns {
         Ok(Place { line, other, topic, token, registered_at })
     }
 
-    fn ready<'a>(&self, message: &'a Message, place: &Place<'_>, run: &Run<'_>) -> Result<Ready<'a>, Answer> {
+    fn ready<'a>(&self, message: &'a Message, place: &Place<'a>, run: &Run<'_>) -> Result<Ready<'a>, Answer> {
         let is_voip = place.topic.ends_with(".voip");
         let prepared = match &message.content {
             Some(own) => self.prepare(own, is_voip, run)?,
@@ -228,15 +227,9 @@ impl Apns {
                 shared.get_or_init(|| self.prepare(&run.shipment.content, is_voip, run)).clone()?
             }
         };
-        let malformed =
-            |code: &str| rejected(Refusal::Malformed, code, "it cannot be written into a request");
-        let path = path(&self.lines[place.line].path, place.token).ok_or_else(|| malformed("endpoint"))?;
-        let mut id =
-            HeaderValue::from_str(&apns_id(&message.reference)).map_err(|_| malformed("reference"))?;
-        // Of no use to any later request: it must not push what is out of the table that headers share.
-        id.set_sensitive(true);
         let headers = self.headers(place.topic, &prepared, run);
-        Ok(Ready { message, registered_at: place.registered_at, path, id, headers, prepared })
+        let Place { token, registered_at, .. } = *place;
+        Ok(Ready { message, token, registered_at, headers, prepared })
     }
 
     fn prepare(&self, content: &[u8], is_voip: bool, run: &Run<'_>) -> Result<Arc<Prepared>, Answer> {
@@ -318,7 +311,7 @@ impl Apns {
 
     async fn call(&self, line: &Line, ready: &Ready<'_>, bearer: &Bearer, deadline: Millis) -> Read {
         let timing = Timing { start_by: deadline, answer_within_ms: self.answer_ms_max };
-        let answer = match line.pool.call_made(|| request(ready, bearer), timing).await {
+        let answer = match line.pool.call_made(|| request(line, ready, bearer), timing).await {
             Ok(reply) => {
                 let context = Context { now: self.ports.clock.wall(), registered_at: ready.registered_at };
                 return answer::read(reply.status, &reply.headers, &reply.body, context);
@@ -348,19 +341,26 @@ struct Place<'a> {
     registered_at: Millis,
 }
 
-fn request(ready: &Ready<'_>, bearer: &Bearer) -> Request<Bytes> {
+/// Made anew for each time that it is sent, so that nothing of it is kept meanwhile.
+fn request(line: &Line, ready: &Ready<'_>, bearer: &Bearer) -> Request<Bytes> {
     let mut request = Request::new(ready.prepared.body(&ready.message.reference));
     *request.method_mut() = Method::POST;
-    *request.uri_mut() = Uri::from(ready.path.clone());
+    *request.uri_mut() = Uri::from(path(&line.path, ready.token));
+    let id = Bytes::from(apns_id(&ready.message.reference));
+    let mut id = HeaderValue::from_maybe_shared(id).expect("an id is digits and dashes");
+    // Of no use to any later request: it must not push what is out of the table that headers share.
+    id.set_sensitive(true);
     let mut headers = HeaderMap::clone(&ready.headers);
     headers.insert(AUTHORIZATION, bearer.0.clone());
-    headers.insert(APNS_ID, ready.id.clone());
+    headers.insert(APNS_ID, id);
     *request.headers_mut() = headers;
     request
 }
 
-fn path(base: &str, token: &str) -> Option<PathAndQuery> {
-    PathAndQuery::try_from(format!("{base}/3/device/{token}")).ok()
+/// Of a token that is digits, behind the path of an endpoint.
+fn path(base: &str, token: &str) -> PathAndQuery {
+    let text = Bytes::from([base, "/3/device/", token].concat());
+    PathAndQuery::from_maybe_shared(text).expect("a path with digits behind it is one")
 }
 
 fn other(environment: Environment) -> Environment {

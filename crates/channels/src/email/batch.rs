@@ -31,10 +31,8 @@ impl<'a> Batch<'a> {
             return self.composer.mail(&prepared, message, callbacks.as_deref(), now);
         }
         let (composer, message) = (Arc::clone(self.composer), Message { content: None, ..message.clone() });
-        let writing = tokio::task::spawn_blocking(move || {
-            composer.mail(&prepared, &message, callbacks.as_deref(), now)
-        });
-        writing.await.expect("a mail is written without a panic, and nobody calls it off")
+        let write = move || composer.mail(&prepared, &message, callbacks.as_deref(), now);
+        self.composer.scribe.write(write).await
     }
 
     /// The same in parts, for a provider that writes the mail itself.

@@ -9,6 +9,7 @@ use super::encode::{header_text, mailbox};
 use super::limits::{HEADER_URL_BYTES_MAX, REFERENCE_BYTES_MAX};
 use super::links::Linked;
 use super::mime::{Body, EncodedPart, Header, date, write};
+use super::scribe::Scribe;
 use super::settings::{Sender, SenderSecrets};
 use super::text::text_of;
 use crate::fields::SettingsError;
@@ -16,10 +17,13 @@ use fantail_ports::channel::{Callbacks, Message};
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::Millis;
+use std::sync::Arc;
 
 pub struct Composer {
     sender: Sender,
     keys: Vec<dkim::Key>,
+    /// Who writes what is signed.
+    pub(super) scribe: Arc<Scribe>,
 }
 
 /// What the messages of a shipment share.
@@ -77,7 +81,7 @@ impl MailError {
 impl Composer {
     pub fn new(sender: Sender, secrets: &SenderSecrets) -> Result<Self, SettingsError> {
         let keys = sender.keys(secrets)?;
-        Ok(Self { sender, keys })
+        Ok(Self { sender, keys, scribe: Arc::default() })
     }
 
     #[must_use]

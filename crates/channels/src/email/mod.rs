@@ -4,7 +4,7 @@
 //! to where no mail led; two mails of one delivery with different message ids.
 //!
 //! Reading order: what an operator sets (`settings`), what a template gives (`content`, read by `html`), what becomes of it
-//! (`text`, `links`, `encode`, `mime`), the signature (`dkim`), all of it together (`compose`, `batch`), or
+//! (`text`, `links`, `encode`, `mime`), the signature (`dkim`, by `scribe`), all of it together (`compose`, `batch`), or
 //! in parts for who writes it himself (`parts`); and the first days (`warm_up`).
 
 pub mod settings;
@@ -22,6 +22,8 @@ pub mod encode;
 pub mod mime;
 
 pub mod dkim;
+
+mod scribe;
 
 pub mod batch;
 pub mod compose;

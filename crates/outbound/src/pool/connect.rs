@@ -4,7 +4,7 @@ use super::http1::{self, Http1};
 use super::http2::{self, Begun};
 use super::{Shared, Target};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -22,7 +22,7 @@ pub enum Connected {
 /// An error is a sentence without secrets.
 pub async fn connect(shared: &Arc<Shared>) -> Result<Connected, String> {
     let until = shared.now().plus(shared.limits.connect_ms_max);
-    match shared.within(until, open(shared)).await {
+    match shared.within(until, pin!(open(shared))).await {
         None => Err("no connection in time".to_owned()),
         Some(result) => result.map_err(|error| error.to_string()),
     }

@@ -13,6 +13,7 @@ use hyper::header::{CONNECTION, HOST, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tracing::debug;
@@ -68,7 +69,7 @@ pub async fn exchange(
             },
         }
     };
-    match shared.within(until, sending).await {
+    match shared.within(until, pin!(sending)).await {
         None => {
             let message = "no answer in time".to_owned();
             (End::TimedOut, Err(Failure::Unknown { code: "timeout", message }))

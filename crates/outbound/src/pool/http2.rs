@@ -5,6 +5,7 @@
 //! looked at (GOAWAY), and one that never began. All else may have been taken.
 
 use super::connect::Watched;
+use super::gathered::Gathered;
 use super::limits::{REPLY_BYTES_MAX, REPLY_HEADER_BYTES_MAX};
 use super::streams::End;
 use super::{Failure, Reply, Shared, unsent};
@@ -19,14 +20,14 @@ use hyper::http::uri::{Authority, Scheme};
 use hyper::{Request, StatusCode, Uri};
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use tokio_rustls::client::TlsStream;
 use tracing::debug;
 
-type Wire = Connection<TlsStream<Watched>, Bytes>;
+type Wire = Connection<Gathered, Bytes>;
 
 /// A connection that nobody drives yet.
 pub struct Begun {
@@ -47,7 +48,7 @@ pub async fn begin(stream: TlsStream<Watched>, stalled: Arc<AtomicBool>) -> io::
         .initial_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .max_header_list_size(REPLY_HEADER_BYTES_MAX);
-    let (sender, connection) = builder.handshake(stream).await.map_err(io::Error::other)?;
+    let (sender, connection) = builder.handshake(Gathered(stream)).await.map_err(io::Error::other)?;
     Ok(Begun { sender, connection, stalled })
 }
 
@@ -79,7 +80,7 @@ pub fn begin_request(
 
 pub async fn answer(shared: &Shared, streams: Streams, until: Millis) -> (End, Result<Reply, Failure>) {
     let Streams { sending, response } = streams;
-    let read = shared.within(until, read(response)).await;
+    let read = shared.within(until, pin!(read(response))).await;
     drop(sending);
     match read {
         None => {

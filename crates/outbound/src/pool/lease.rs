@@ -43,7 +43,8 @@ impl Lease {
             (_, Begun::Two(Ok(streams))) => http2::answer(&self.shared, streams, until).await,
             (_, Begun::Two(Err((end, failure)))) => (end, Err(failure)),
             (Some(Way::One(one)), Begun::One(request)) => {
-                http1::exchange(&self.shared, one, *request, until).await
+                // Boxed, because it is large, and thousands of others wait on HTTP/2 in its place.
+                Box::pin(http1::exchange(&self.shared, one, *request, until)).await
             }
             (Some(Way::Two { .. }) | None, Begun::One(_)) => unreachable!("begun on this connection"),
         };

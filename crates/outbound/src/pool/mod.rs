@@ -14,6 +14,8 @@ mod streams;
 
 mod connect;
 
+mod gathered;
+
 mod http2;
 
 mod http1;
@@ -222,7 +224,8 @@ impl Shared {
         state.dismiss_if_resting(now);
     }
 
-    async fn within<F: Future>(&self, until: Millis, future: F) -> Option<F::Output> {
+    /// Takes what is pinned where it stands: a future that were moved in here would take its room twice.
+    async fn within<F: Future + Unpin>(&self, until: Millis, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;
             output = future => Some(output),
