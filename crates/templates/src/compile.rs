@@ -1,9 +1,10 @@
 //! Checks a definition as a whole and compiles every text of it, in every locale and variant, or says everything that
 //! is wrong. What compiles can be rendered for any valid variables, within the limits.
 //!
-//! `texts` compiles the sources; here is what holds them together.
+//! `texts` compiles the sources, and `push` what only pushes have; here is what holds them together.
 
 mod place;
+mod push;
 mod texts;
 
 use crate::content::{self, Body, Layer, Layers, required};

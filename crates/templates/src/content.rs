@@ -19,6 +19,16 @@ pub enum Field {
     Data,
     ImageUrl,
     Actions,
+    Subtitle,
+    IconUrl,
+    Url,
+    Badge,
+    Sound,
+    Category,
+    ThreadId,
+    ChannelId,
+    ClickAction,
+    Store,
 }
 
 impl Field {
@@ -34,6 +44,16 @@ impl Field {
             Self::Data => "data",
             Self::ImageUrl => "imageUrl",
             Self::Actions => "actions",
+            Self::Subtitle => "subtitle",
+            Self::IconUrl => "iconUrl",
+            Self::Url => "url",
+            Self::Badge => "badge",
+            Self::Sound => "sound",
+            Self::Category => "category",
+            Self::ThreadId => "threadId",
+            Self::ChannelId => "channelId",
+            Self::ClickAction => "clickAction",
+            Self::Store => "store",
         }
     }
 }
@@ -74,6 +94,8 @@ pub enum Content {
     Text(Text),
     Data(Vec<(String, Node)>),
     Actions(Vec<ActionTexts>),
+    /// JSON that is the same for everybody.
+    Fixed(String),
 }
 
 /// JSON whose strings may have variables.
@@ -102,6 +124,7 @@ impl Content {
                 let texts = actions.iter().flat_map(|action| [Some(&action.title), action.url.as_ref()]);
                 texts.flatten().map(|text| text.uses).fold(Uses::default(), both)
             }
+            Self::Fixed(_) => Uses::default(),
         }
     }
 }

@@ -232,6 +232,10 @@ impl Writer<'_> {
                 self.out.push(b']');
                 Ok(!actions.is_empty())
             }
+            Content::Fixed(json) => {
+                self.out.extend_from_slice(json.as_bytes());
+                Ok(true)
+            }
         }
     }
 
@@ -361,15 +365,28 @@ fn must_show(body: &Body, field: Field) -> bool {
         Field::Subject => true,
         Field::Title => !has(Field::Body),
         Field::Body => !has(Field::Title),
-        Field::Html | Field::Text | Field::ContentType | Field::Data | Field::ImageUrl | Field::Actions => {
-            false
-        }
+        Field::Html
+        | Field::Text
+        | Field::ContentType
+        | Field::Data
+        | Field::ImageUrl
+        | Field::Actions
+        | Field::Subtitle
+        | Field::IconUrl
+        | Field::Url
+        | Field::Badge
+        | Field::Sound
+        | Field::Category
+        | Field::ThreadId
+        | Field::ChannelId
+        | Field::ClickAction
+        | Field::Store => false,
     }
 }
 
 fn pointer_of(content: &Content) -> String {
     match content {
         Content::Text(text) => text.pointer.clone(),
-        Content::Data(_) | Content::Actions(_) => String::new(),
+        Content::Data(_) | Content::Actions(_) | Content::Fixed(_) => String::new(),
     }
 }

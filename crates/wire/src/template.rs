@@ -47,7 +47,7 @@ pub struct Definition {
 #[schemars(rename = "TemplateChannels")]
 pub struct Channels {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub push: Option<AppContent>,
+    pub push: Option<PushContent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<EmailContent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,55 @@ pub struct Channels {
     pub webhook: Option<WebhookContent>,
 }
 
-/// What a device or an inbox shows.
+/// What a device shows: what an inbox does, and what only some platforms know.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PushContent {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// For the app. Strings at any depth may contain variables, and stay strings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Map<String, Value>>,
+    /// `https` or `http`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actions: Option<Vec<Action>>,
+    /// Below the title, on Apple's devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subtitle: Option<String>,
+    /// A small picture beside the text, in browsers. `https` or `http`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icon_url: Option<String>,
+    /// Where a click leads, in browsers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The number on the app's icon, on Apple's devices; 0 removes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub badge: Option<u32>,
+    /// A sound of the app on Apple's devices, or `default`. Without variables, as are all names below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sound: Option<String>,
+    /// For which an app on Apple's devices has registered buttons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// Notifications of one thread are shown together on Apple's devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// In which of the app's channels Android shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel_id: Option<String>,
+    /// The intent of a click on Android.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub click_action: Option<String>,
+    /// `false`: a device of Apple's that is not reached at once never gets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<bool>,
+}
+
+/// What an inbox shows.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AppContent {
@@ -244,6 +292,9 @@ mod tests {
         assert_eq!(serde_json::to_string(&read).expect("writes"), whole);
         for (from, to) in [
             ("\"title\"", "\"titel\""),
+            ("{\"push\":{", "{\"inApp\":{\"badge\":1,"),
+            ("\"title\":\"t\"", "\"badge\":-1"),
+            ("\"title\":\"t\"", "\"badge\":\"{{ n }}\""),
             ("\"push\"", "\"Push\""),
             ("defaultLocale", "default_locale"),
             ("{\"id\"", "{\"x\":1,\"id\""),

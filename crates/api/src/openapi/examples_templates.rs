@@ -4,7 +4,8 @@ use super::Example;
 use super::examples::{examples, map, text};
 use fantail_wire::event::{Action, Channel};
 use fantail_wire::template::{
-    AppContent, Change, Channels, Definition, EmailContent, Preview, SmsContent, Variant, WebhookContent,
+    AppContent, Change, Channels, Definition, EmailContent, Preview, PushContent, SmsContent, Variant,
+    WebhookContent,
 };
 use fantail_wire::template_resource::{
     DraftPreviewAsk, Template, TemplateActivate, TemplateDiff, TemplatePreview, TemplatePreviewAsk,
@@ -37,9 +38,30 @@ fn app(title: &str, body: &str) -> AppContent {
     }
 }
 
+fn push(title: &str, body: &str) -> PushContent {
+    let AppContent { title, body, data, image_url, actions } = app(title, body);
+    PushContent {
+        title,
+        body,
+        data,
+        image_url,
+        actions,
+        subtitle: some("Order {{ orderId }}"),
+        icon_url: some("https://example.com/icon.png"),
+        url: some("https://example.com/orders/{{ orderId }}"),
+        badge: Some(1),
+        sound: some("default"),
+        category: some("ORDER"),
+        thread_id: some("orders"),
+        channel_id: some("orders"),
+        click_action: some("OPEN_ORDER"),
+        store: Some(true),
+    }
+}
+
 fn channels() -> Channels {
     Channels {
-        push: Some(app("{{ user.attributes.firstName }}, it is on its way", "Order {{ orderId }} has left")),
+        push: Some(push("{{ user.attributes.firstName }}, it is on its way", "Order {{ orderId }} has left")),
         email: Some(EmailContent {
             subject: some("Order {{ orderId }} has left"),
             html: some(r#"{% extends "page" %}{% block main %}<p>Order {{ orderId }}</p>{% endblock %}"#),

@@ -172,6 +172,60 @@ fn credentials_are_sealed_rotated_while_they_are_used_and_never_shown() {
     );
 }
 
+/// What only Apple's devices know, from a template to the device.
+// proves: TPL-01, PSH-01, PSH-11
+#[test]
+fn a_template_says_what_only_phones_show() {
+    let (world, server) = (World::new(), Server::start());
+    let mut client = server.client();
+    put(&mut client, "ios", &world.apns());
+    phone(&mut client, "ann", TOKEN);
+    let mut template = json!({
+        "id": "shipped", "category": "orders", "defaultLocale": "en",
+        "schema": {"type": "object", "properties": {"order": {"type": "string"}}},
+        "channels": {"push": {"title": "On its way", "subtitle": "Order {{ order }}", "badge": 3, "sound": "ping.caf",
+                              "category": "ORDER", "threadId": "orders"}},
+    });
+    let path = "/api/v1/templates/shipped";
+    for (field, value, code) in [
+        ("subtitle", json!("{{ other }}"), "unknownVariable"),
+        ("sound", json!("{{ order }}"), "invalidName"),
+    ] {
+        let mut wrong = template.clone();
+        wrong["channels"]["push"][field] = value;
+        let problem = refused(client.json("PUT", path, &wrong), "INVALID_TEMPLATE");
+        let place = json!(format!("/channels/push/{field}"));
+        assert_eq!((&problem["errors"][0]["pointer"], &problem["errors"][0]["code"]), (&place, &json!(code)));
+    }
+    for (channel, badge) in [("push", json!(-1)), ("inApp", json!(1))] {
+        let mut wrong = template.clone();
+        wrong["channels"][channel] = json!({"title": "x", "badge": badge});
+        let problem = refused(client.json("PUT", path, &wrong), "INVALID_REQUEST");
+        assert_eq!(problem["errors"][0]["pointer"], format!("/channels/{channel}/badge"), "{problem}");
+    }
+    template["translations"] = json!({"de": {"push": {"subtitle": "Bestellung {{ order }}"}}});
+    expect(client.json("PUT", path, &template), 201);
+    let ask = json!({"channel": "push", "locale": "de", "variables": {"order": "A-42"}});
+    let shown = expect(client.post(&format!("{path}/preview"), &ask), 200);
+    assert_eq!(
+        (&shown["content"]["subtitle"], &shown["content"]["badge"]),
+        (&json!("Bestellung A-42"), &json!(3))
+    );
+    let sent = json!({
+        "notificationId": "one", "templateId": "shipped", "variables": {"order": "A-42"}, "channels": ["push"],
+        "recipients": [{"userId": "ann"}],
+    });
+    let id = send(&mut client, &sent);
+    counts(&mut client, &id, &json!({"sent": 1}));
+    let messages = world.messages("channel=push");
+    let arrived = expect(world.viewer().get(&format!("/messages/{}", messages[0]["no"])), 200);
+    let expected = json!({
+        "alert": {"title": "On its way", "subtitle": "Order A-42"}, "badge": 3, "sound": "ping.caf",
+        "category": "ORDER", "thread-id": "orders",
+    });
+    assert_eq!(arrived["content"]["payload"]["aps"], expected, "{arrived}");
+}
+
 #[test]
 fn accounts_that_cannot_be_used_are_refused_with_a_reason() {
     let (world, server) = (World::new(), Server::start());

@@ -123,11 +123,31 @@ fn bodies_are_whole() {
 }
 
 #[test]
+fn names_in_a_push_are_the_same_for_everybody() {
+    for field in ["sound", "category", "threadId", "channelId", "clickAction"] {
+        let pointer = format!("/channels/push/{field}");
+        for wrong in ["", " ", "a\nb", "{{ name }}", &"x".repeat(257)] {
+            check(&pointer, json!(wrong), ProblemCode::InvalidName, &pointer);
+        }
+        let mut good = base();
+        good["channels"]["push"][field] = json!("default");
+        good["translations"] = json!({"de": {"push": {field: "leise.caf"}}});
+        assert_eq!(problems(&good), [], "{field}");
+    }
+    check("/channels/push/iconUrl", json!("ftp://a/b"), ProblemCode::InvalidUrl, "/channels/push/iconUrl");
+    check("/channels/push/url", json!("javascript:a()"), ProblemCode::InvalidUrl, "/channels/push/url");
+    check("/channels/push", json!({"badge": 1}), ProblemCode::MissingBody, "/channels/push");
+}
+
+#[test]
 fn every_text_is_checked_wherever_it_stands() {
     for pointer in [
         "/channels/push/title",
         "/channels/push/body",
         "/channels/push/imageUrl",
+        "/channels/push/subtitle",
+        "/channels/push/iconUrl",
+        "/channels/push/url",
         "/channels/email/subject",
         "/channels/email/html",
         "/channels/email/text",

@@ -2,6 +2,7 @@
 //! hold for what comes out.
 
 use super::place::{CONTENT_TYPE_DEFAULT, Place, is_content_type, is_json, literal_fault};
+use super::push::Shown;
 use crate::content::{ActionTexts, Content, Field, Layer, Node, Rule, Source, Text};
 use crate::engine::{Engine, Mode};
 use crate::limits::{DOCUMENT_SOURCE_BYTES_MAX, SOURCES_MAX};
@@ -12,9 +13,7 @@ use crate::walk::{Library, Tree, Uses, parts, walk};
 use crate::{html, locale, mjml};
 use fantail_rules::limits::{ACTIONS_MAX, JSON_DEPTH_MAX};
 use fantail_wire::event::Action;
-use fantail_wire::template::{
-    AppContent, Channel, Channels, Definition, EmailContent, ProblemCode, WebhookContent,
-};
+use fantail_wire::template::{Channel, Channels, Definition, EmailContent, ProblemCode, WebhookContent};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,10 +87,11 @@ impl<'d, 'p> Texts<'d, 'p> {
     pub fn layer(&mut self, pointer: &str, channels: &Channels, tag: &str, is_base: bool) -> Layer {
         self.language = locale::language(tag).into();
         let mut layer = Layer::new();
-        for (channel, content) in [(Channel::Push, &channels.push), (Channel::InApp, &channels.in_app)] {
-            if let Some(content) = content {
-                self.app(&below(pointer, channel.text()), channel, content, &mut layer);
-            }
+        if let Some(content) = &channels.push {
+            self.push(&below(pointer, "push"), content, &mut layer);
+        }
+        if let Some(content) = &channels.in_app {
+            self.app(&below(pointer, "inApp"), Channel::InApp, Shown::from(content), &mut layer);
         }
         if let Some(content) = &channels.email {
             self.email(&below(pointer, "email"), content, &mut layer);
@@ -106,18 +106,19 @@ impl<'d, 'p> Texts<'d, 'p> {
         layer
     }
 
-    fn app(&mut self, pointer: &str, channel: Channel, content: &AppContent, layer: &mut Layer) {
-        for (field, source, rule) in [
-            (Field::Title, &content.title, Rule::Plain),
-            (Field::Body, &content.body, Rule::Plain),
-            (Field::ImageUrl, &content.image_url, Rule::Image),
-        ] {
-            if let Some(source) = source {
-                let place = Place { pointer: below(pointer, field.key()), rule, ..Place::TEXT };
-                self.put(layer, channel, field, source, place);
-            }
-        }
-        if let Some(data) = &content.data {
+    /// What pushes and inboxes share.
+    pub(super) fn app(&mut self, pointer: &str, channel: Channel, content: Shown<'_>, layer: &mut Layer) {
+        self.put_each(
+            pointer,
+            channel,
+            &[
+                (Field::Title, content.title, Rule::Plain),
+                (Field::Body, content.body, Rule::Plain),
+                (Field::ImageUrl, content.image_url, Rule::Image),
+            ],
+            layer,
+        );
+        if let Some(data) = content.data {
             let pointer = below(pointer, "data");
             let fields = data.iter().filter_map(|(name, value)| {
                 Some((name.clone(), self.node(&below(&pointer, name), value, 1)?))
@@ -125,7 +126,7 @@ impl<'d, 'p> Texts<'d, 'p> {
             let fields = fields.collect();
             layer.insert((channel, Field::Data), Arc::new(Content::Data(fields)));
         }
-        if let Some(actions) = &content.actions {
+        if let Some(actions) = content.actions {
             let actions = self.actions(&below(pointer, "actions"), actions);
             layer.insert((channel, Field::Actions), Arc::new(Content::Actions(actions)));
         }
@@ -239,6 +240,22 @@ impl<'d, 'p> Texts<'d, 'p> {
             let bytes_max = DOCUMENT_SOURCE_BYTES_MAX;
             let place = Place { pointer, mode: self.webhook_mode, rule, bytes_max, mjml: false };
             self.put(layer, Channel::Webhook, Field::Body, body, place);
+        }
+    }
+
+    /// Texts of a phone, each below `pointer`.
+    pub(super) fn put_each(
+        &mut self,
+        pointer: &str,
+        channel: Channel,
+        texts: &[(Field, Option<&str>, Rule)],
+        layer: &mut Layer,
+    ) {
+        for (field, source, rule) in texts {
+            if let Some(source) = source {
+                let place = Place { pointer: below(pointer, field.key()), rule: *rule, ..Place::TEXT };
+                self.put(layer, channel, *field, source, place);
+            }
         }
     }
 

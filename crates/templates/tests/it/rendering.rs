@@ -51,6 +51,38 @@ fn each_channel_has_its_own_object() {
     assert_eq!(body, json!({"id": "a\"b<c>", "all": {"id": "a\"b<c>"}, "n": 1}));
 }
 
+// proves: TPL-01, PSH-11
+#[test]
+fn a_push_has_fields_that_an_inbox_has_not() {
+    let compiled = with(json!({
+        "channels": {"push": {
+            "title": "Order {{ v }}", "subtitle": "for {{ user.attributes.firstName }}",
+            "iconUrl": "https://img.example/{{ v }}.png", "url": "shop://orders/{{ v }}",
+            "badge": 3, "sound": "ping.caf", "category": "ORDER", "threadId": "orders",
+            "channelId": "orders", "clickAction": "OPEN", "store": false,
+        }},
+        "translations": {"de": {"push": {"subtitle": "{{ v if v == 'x' else '' }}", "sound": "kling.caf", "badge": 0}}},
+    }));
+    let expected = json!({
+        "title": "Order 7", "subtitle": "for Ada", "iconUrl": "https://img.example/7.png", "url": "shop://orders/7",
+        "badge": 3, "sound": "ping.caf", "category": "ORDER", "threadId": "orders",
+        "channelId": "orders", "clickAction": "OPEN", "store": false,
+    });
+    let english = Ask::new(Channel::Push);
+    assert_eq!(english.json(&compiled, json!({"v": "7"})), expected);
+    let german = Ask { locale: "de", ..Ask::new(Channel::Push) }.json(&compiled, json!({"v": "7"}));
+    assert_eq!((&german["badge"], &german["sound"]), (&json!(0), &json!("kling.caf")));
+    assert_eq!(german.get("subtitle"), None, "what is empty is left out");
+    let rendered = english.render(&compiled, json!({"v": "7"})).expect("renders");
+    let bytes = rendered.bytes.len() as u64;
+    let cost = Preview::Push { payload_bytes: bytes, payload_bytes_max: 4_096, fits: true };
+    assert_eq!(preview(Channel::Push, &rendered), cost);
+    let missing = english.render(&compiled, json!({"v": "a b"}));
+    assert!(
+        matches!(missing, Err(RenderError::InvalidUrl { pointer, .. }) if pointer == "/channels/push/iconUrl")
+    );
+}
+
 #[test]
 fn the_same_ask_gives_the_same_bytes_and_hash() {
     let compiled = all_channels();
