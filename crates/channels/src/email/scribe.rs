@@ -15,9 +15,17 @@ type Tell = Box<dyn FnOnce() + Send>;
 /// Results that are told at once: what is sent together costs fewer system calls than what is sent one by one.
 const TOGETHER: usize = 4;
 
-#[derive(Default)]
 pub struct Scribe {
     desk: Mutex<Desk>,
+    writers_max: usize,
+}
+
+impl Default for Scribe {
+    fn default() -> Self {
+        // Asked once: the answer is read from several files.
+        let writers_max = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { desk: Mutex::default(), writers_max }
+    }
 }
 
 #[derive(Default)]
@@ -41,7 +49,7 @@ impl Scribe {
         let needs_writer = {
             let mut desk = self.desk();
             desk.jobs.push_back(job);
-            let needs_writer = desk.writers < writers_max();
+            let needs_writer = desk.writers < self.writers_max;
             desk.writers += usize::from(needs_writer);
             needs_writer
         };
@@ -100,22 +108,18 @@ impl Drop for Writer {
     }
 }
 
-fn writers_max() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures_util::future::join_all;
+    use futures_util::future::{FutureExt, join_all};
+    use std::panic::AssertUnwindSafe;
 
     #[tokio::test]
     async fn a_panic_is_the_callers_and_nobody_elses() {
         let scribe = Arc::new(Scribe::default());
-        for _ in 0..3 * writers_max() {
-            let scribe = Arc::clone(&scribe);
-            let fate = tokio::spawn(async move { scribe.write(|| panic!("as the test wants it")).await });
-            assert!(fate.await.is_err());
+        for _ in 0..3 * scribe.writers_max {
+            let write = scribe.write(|| panic!("as the test wants it"));
+            assert!(AssertUnwindSafe(write).catch_unwind().await.is_err());
         }
         assert_eq!(scribe.write(|| 7).await, 7);
     }
@@ -130,6 +134,6 @@ mod tests {
         drop(scribe.write(|| unreachable!("nobody waits")));
         let whoever_is_next = scribe.write(|| 7).await;
         assert_eq!(whoever_is_next, 7);
-        assert!(scribe.desk().writers <= writers_max());
+        assert!(scribe.desk().writers <= scribe.writers_max);
     }
 }

@@ -22,7 +22,7 @@ use crate::webhook::policy::{Forbidden, Policy};
 use crate::webhook::resolve::{Resolve, SystemResolver};
 use crate::webhook::url::{Origin, Scheme};
 use bytes::Bytes;
-use fantail_outbound::pool::{Failure, Ports, Timing};
+use fantail_outbound::pool::{Failure, Pool, Ports, Timing};
 use fantail_outbound::tls;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Message, Proof, Refusal, Report, Shipment};
@@ -223,17 +223,17 @@ impl WebPush {
     }
 
     async fn attempt(&self, sealed: &Sealed, run: &Run<'_>) -> Read {
-        let Ports { clock, tasks } = &self.connector.ports;
+        let clock = &self.connector.ports.clock;
         let (service, deadline) = (&sealed.service, run.shipment.deadline);
         let nothing = |answer| Read { answer, note: Note::Nothing };
-        let pool = tokio::select! {
-            biased;
-            pool = service.pool(&self.connector) => pool,
-            () = tasks.sleep_until(deadline) => return nothing(too_late()),
+        let found = match service.pool_at_hand(clock.monotonic()) {
+            Some(pool) => Ok(pool),
+            // Boxed, because few need it, and thousands would have room for it.
+            None => Box::pin(self.pool_of(service, deadline)).await,
         };
-        let pool = match pool {
+        let pool = match found {
             Ok(pool) => pool,
-            Err(NoPool { proof, message }) => return nothing(not_sent(proof, message)),
+            Err(answer) => return nothing(answer),
         };
         let authorization = service.authorization(&self.vapid, clock.wall(), clock.monotonic());
         let request = || {
@@ -256,6 +256,16 @@ impl WebPush {
             Err(Failure::Unknown { code, message }) => {
                 nothing(Answer::Unknown { code: code.to_owned(), message: shortened(message) })
             }
+        }
+    }
+
+    async fn pool_of(&self, service: &Service, deadline: Millis) -> Result<Arc<Pool>, Answer> {
+        tokio::select! {
+            biased;
+            pool = service.pool(&self.connector) => {
+                pool.map_err(|NoPool { proof, message }| not_sent(proof, message))
+            }
+            () = self.connector.ports.tasks.sleep_until(deadline) => Err(too_late()),
         }
     }
 

@@ -122,6 +122,12 @@ impl Service {
         taken_at > 0 && now.since(Millis(taken_at)) < KEY_TRUSTED_MS
     }
 
+    /// Connections that somebody asked for before.
+    pub fn pool_at_hand(&self, now: Millis) -> Option<Arc<Pool>> {
+        let link = self.link();
+        link.pool.get().filter(|_| now.since(link.born) < LOOKUP_MS).cloned()
+    }
+
     /// Connections; the first caller looks the name up for all.
     pub async fn pool(&self, connector: &Connector) -> Result<Arc<Pool>, NoPool> {
         let link = {

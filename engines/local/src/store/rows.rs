@@ -21,7 +21,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MEMTABLE_BYTES: u64 = 8 << 20;
 /// The least that fjall accepts; old logs only wait for their flush.
 const LOG_BYTES_MAX: u64 = 64 << 20;
-const WORKERS: usize = 2;
+/// Of fjall: one only writes memtables out, the others merge. Every memtable that was written asks all of them to merge, and what
+/// none of the others takes goes round and round through the first, which takes a whole core until a merge ends. Of three that
+/// merge, one is always there in time to see that nothing is left to do.
+const WORKERS: usize = 4;
 /// Levels whose filters and indexes stay in memory: every search passes the first three, which hold a tenth of a large
 /// database. At ten million users that is about a dozen MB, and what is read once cannot drive it out.
 const PINNED_LEVELS: [bool; 4] = [true, true, true, false];
