@@ -2,6 +2,7 @@
 //! whose key is refused, and where nobody is connected to.
 
 use super::house::Everywhere;
+use super::nobody::Nobody;
 use super::parcel::{message, send, shipment, told};
 use super::service::{Reaction, Seen, Service};
 use super::time::{Time, WALL};
@@ -22,7 +23,7 @@ use fantail_rules::push_address::{PushAddress, Service as PushService};
 use fantail_sandbox::webpush::decrypt::Keys;
 use serde_json::{Value, json};
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::{Builder, Runtime};
@@ -248,7 +249,7 @@ fn nobody_is_led_inside_the_house() {
 struct WebPushRig {
     house: House,
     /// A port that nobody listens on: this listener is bound to another address and keeps the number.
-    unreachable: TcpListener,
+    nobody: Nobody,
     hosts: AtomicUsize,
 }
 
@@ -269,7 +270,7 @@ impl Rig for WebPushRig {
             Behaviour::SaysLater => self.house.url(&host, "/status/429"),
             Behaviour::Refuses => self.house.url(&host, "/status/410"),
             Behaviour::IsUnreachable => {
-                format!("http://{host}:{}/", self.unreachable.local_addr().expect("a bound port").port())
+                format!("http://{host}:{}/", self.nobody.port())
             }
             Behaviour::TakesAndFallsSilent => self.house.url(&host, "/close"),
         };
@@ -293,10 +294,10 @@ impl Rig for WebPushRig {
 #[test]
 fn webpush_conforms() {
     channel_suite(|| {
-        let unreachable = TcpListener::bind("127.0.0.2:0").expect("a free port");
-        let port = unreachable.local_addr().expect("a bound port").port();
+        let nobody = Nobody::new();
+        let port = nobody.port();
         let house = House::with(Arc::new(Everywhere), |settings, own| settings["ports"] = json!([own, port]));
-        WebPushRig { house, unreachable, hosts: AtomicUsize::new(0) }
+        WebPushRig { house, nobody, hosts: AtomicUsize::new(0) }
     });
 }
 
