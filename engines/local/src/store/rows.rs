@@ -71,8 +71,8 @@ impl Rows {
                 let leveled = Leveled::default().with_table_target_size(TABLE_BYTES);
                 KeyspaceCreateOptions::default()
                     .max_memtable_size(MEMTABLE_BYTES)
-                    // Filters and indexes stay in memory whole, about a fortieth of what they lead to: a search that finds
-                    // them costs one look into the cache, for its block of rows, instead of three.
+                    // Filters and indexes stay in memory whole: a search that finds them costs one look into the cache, for its
+                    // block of rows, instead of three.
                     .filter_block_partitioning_policy(PartitioningPolicy::all(false))
                     .index_block_partitioning_policy(PartitioningPolicy::all(false))
                     .filter_block_pinning_policy(PinningPolicy::all(true))
