@@ -29,7 +29,8 @@ use fantail_ports::channel::{Answer, Channel, Message, Proof, Refusal, Report, S
 use fantail_rules::ids::Millis;
 use fantail_rules::pacing::{Call, News, Signal};
 use fantail_rules::priority::Priority;
-use futures_util::stream::{self, StreamExt};
+use futures_util::future::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request};
@@ -42,8 +43,8 @@ const ANSWER_MS_MAX: u64 = 10_000;
 /// Messages that are encrypted one after the other and then given to their connection at once: an agreement of keys takes
 /// so long that each would otherwise be written, and answered, alone.
 const TOGETHER: usize = 16;
-/// So many of these are under way of one shipment.
-const GROUPS_MAX: usize = 16;
+/// Messages under way of one shipment.
+const UNDER_WAY_MAX: usize = 256;
 /// Push services keep nothing for longer than four weeks.
 const TTL_S_MAX: u64 = 2_419_200;
 const MESSAGE_BYTES_MAX: usize = 200;
@@ -147,24 +148,28 @@ impl WebPush {
             answered: AtomicU64::new(0),
             alerts: Alerts::default(),
         };
-        let groups = stream::iter((0..shipment.messages.len()).step_by(TOGETHER));
-        groups.for_each_concurrent(GROUPS_MAX, |first| self.deliver(first, &run)).await;
+        self.deliver(&run).await;
         self.settle(run);
     }
 
-    /// A group of messages.
-    async fn deliver(&self, first: usize, run: &Run<'_>) {
-        let last = (first + TOGETHER).min(run.shipment.messages.len());
-        let sealed: Vec<Sealed> = (first..last)
-            .filter_map(|index| match self.seal(index, run) {
-                Ok(sealed) => Some(sealed),
-                Err(answer) => {
-                    (run.report)(index, answer);
-                    None
-                }
-            })
-            .collect();
-        stream::iter(sealed).for_each_concurrent(None, |sealed| self.send_one(sealed, run)).await;
+    /// Group by group; a push service that is slow to answer holds up no message to another one.
+    async fn deliver(&self, run: &Run<'_>) {
+        let mut under_way = FuturesUnordered::new();
+        for index in 0..run.shipment.messages.len() {
+            match self.seal(index, run) {
+                Ok(sealed) => under_way.push(self.send_one(sealed, run)),
+                Err(answer) => (run.report)(index, answer),
+            }
+            if (index + 1) % TOGETHER == 0 {
+                // All that were sealed begin; their connections write when it is their turn.
+                while let Some(Some(())) = under_way.next().now_or_never() {}
+                tokio::task::yield_now().await;
+            }
+            while under_way.len() >= UNDER_WAY_MAX {
+                under_way.next().await;
+            }
+        }
+        under_way.collect::<()>().await;
     }
 
     /// `Err`: what can be said without asking the push service.
