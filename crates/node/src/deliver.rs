@@ -135,12 +135,13 @@ impl Parcel {
             return (Vec::new(), clock.wall());
         };
         let answers = Answers::new(packed.positions.len(), packed.unsendable);
+        let (age_ms, ready) = (clock.wall().since(self.allowed.event.millis()), clock.monotonic());
         let report = |index: usize, answer: Answer| {
             let Some((position, claim)) = packed.positions.get(index).copied() else { return };
             self.core.ports.points.reach("deliver.answered");
             let Some(message) = packed.shipment.messages.get(index) else { return };
             if message.attempt == 1 {
-                let waited_ms = self.core.ports.clock.wall().since(self.allowed.event.millis());
+                let waited_ms = age_ms + clock.monotonic().since(ready);
                 self.core.meter.answered(self.allowed.terms.lane, waited_ms);
             }
             let signal = match answer.signal() {
@@ -175,8 +176,9 @@ impl Parcel {
         }
         self.core.ports.points.reach("deliver.settling");
         let bytes = told.len() * 16;
+        let told = Arc::new(told);
         loop {
-            let ask = ShardAsk::Outcome { parcel: self.allowed.parcel, told: told.clone() };
+            let ask = ShardAsk::Outcome { parcel: self.allowed.parcel, told: Arc::clone(&told) };
             let queue = &self.core.shard(self.shard).queue;
             let line = line(self.allowed.parcel.tenant, self.allowed.terms.lane);
             match answer(queue.push(line, &Actor::System, vec![ask], bytes)).await {
@@ -204,7 +206,8 @@ struct Heard {
 
 impl Answers {
     /// `told` is what is known before anything is sent.
-    fn new(messages: usize, told: Vec<Told>) -> Self {
+    fn new(messages: usize, mut told: Vec<Told>) -> Self {
+        told.reserve(messages);
         let calls = Vec::with_capacity(messages);
         Self(Mutex::new(Heard { calls, told, is_heard: vec![false; messages] }))
     }

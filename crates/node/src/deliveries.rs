@@ -13,7 +13,6 @@ use crate::devices::address_hash;
 use crate::editions;
 use crate::inbox;
 use crate::people::{locate, name_of};
-use fantail_machine::parcel::Member;
 use fantail_machine::tables::event::{self, EventRow};
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use fantail_machine::tables::tally::{self, Tally};
@@ -21,7 +20,7 @@ use fantail_machine::tables::{taken, track, walk, work};
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, DeviceNo, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::nameless;
 use fantail_rules::priority::Priority;
 use fantail_rules::retry::{Tries, attempts};
@@ -315,9 +314,10 @@ pub(crate) fn deliveries_of(
 ) -> Result<Vec<DeliveryView>, TablesError> {
     let parcel = ParcelId { tenant, arrival, channel, first: user };
     let Some((parcel, row)) = ledger::holding(tables, parcel)? else { return Ok(Vec::new()) };
-    let one = |(at, device)| {
+    let one = |(at, device): (usize, DeviceNo)| {
         let standing = row.standings.of(at).expect("every member has a standing");
-        let track = track::find(tables, parcel, Member { user, device })?;
+        let position = u16::try_from(at).unwrap_or(u16::MAX);
+        let notes = track::find(tables, parcel, position)?;
         Ok(DeliveryView {
             device: device.0,
             state: standing.state,
@@ -326,10 +326,10 @@ pub(crate) fn deliveries_of(
             resends: standing.resends,
             due: standing.due,
             parcel_first: parcel.first,
-            position: u16::try_from(at).unwrap_or(u16::MAX),
+            position,
             round: row.round,
             begun_at: row.begun,
-            notes: track.notes.into_iter().map(DeliveryNote::of).collect(),
+            notes: notes.into_iter().map(DeliveryNote::of).collect(),
         })
     };
     row.members.of_user(user).into_iter().map(one).collect()

@@ -8,7 +8,7 @@ use crate::ask::{
     Counts, EventView, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget, NotificationView, Priority,
     Refusal,
 };
-use crate::core::{Core, answer, stopped};
+use crate::core::{Core, answer, locked, stopped};
 use crate::editions;
 use crate::known::ShardPages;
 use crate::people::locate;
@@ -223,6 +223,21 @@ pub fn personal(
         event::personal(view.tables(), tenant, event, shard, user)
     })?;
     Ok(sealed.map(|sealed| open(core, tenant, Context::Content, &sealed).unwrap_or_default()))
+}
+
+/// The same for many users of a shard, who ascend: those who are told something alone, and what.
+pub fn personals<'u>(
+    core: &Core,
+    tenant: TenantId,
+    event: Ulid,
+    (shard, users): (ShardNo, &'u [UserNo]),
+) -> Result<impl Iterator<Item = (UserNo, Vec<u8>)> + use<'u>, Refusal> {
+    let found = core.read(PartitionId::Front(event.front()), |view| {
+        event::personals(view.tables(), tenant, event, (shard, users))
+    })?;
+    let (places, sealed): (Vec<usize>, Vec<Sealed>) = found.into_iter().unzip();
+    let open = core.ports.keyring.open_all(tenant, Context::Content, sealed).map_err(locked)?;
+    Ok(places.into_iter().zip(open).map(|(at, open)| (users[at], open.unwrap_or_default())))
 }
 
 fn view(entry: &Entry, post: Arc<EventView>, content: Option<Vec<u8>>) -> NotificationView {

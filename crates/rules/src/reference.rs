@@ -88,19 +88,19 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 pub(crate) fn base32(bytes: &[u8]) -> String {
-    let (mut text, mut open, mut width) = (String::with_capacity(bytes.len() * 8 / 5 + 1), 0u32, 0);
+    let (mut text, mut open, mut width) = (Vec::with_capacity(bytes.len() * 8 / 5 + 1), 0u32, 0);
     for byte in bytes {
         open = open << 8 | u32::from(*byte);
         width += 8;
         while width >= 5 {
             width -= 5;
-            text.push(char::from(DIGITS[(open >> width) as usize & 31]));
+            text.push(DIGITS[(open >> width) as usize & 31]);
         }
     }
     if width > 0 {
-        text.push(char::from(DIGITS[(open << (5 - width)) as usize & 31]));
+        text.push(DIGITS[(open << (5 - width)) as usize & 31]);
     }
-    text
+    String::from_utf8(text).expect("every digit is ASCII")
 }
 
 pub(crate) fn unbase32(text: &str) -> Option<Vec<u8>> {

@@ -12,3 +12,5 @@ pub mod audit;
 
 pub mod blobs;
 pub mod keyring;
+
+mod spread;

@@ -151,7 +151,8 @@ pub enum ShardAsk {
     },
     Outcome {
         parcel: ParcelId,
-        told: Vec<outcome::Told>,
+        /// Shared with the one who asks, and asks again if the journal has no room.
+        told: Arc<Vec<outcome::Told>>,
     },
     /// Whoever led before may have sent what is marked as Intent.
     Orphans {

@@ -11,7 +11,7 @@
 use super::intend::ERASED;
 use super::{Plan, ShardAnswer, users};
 use crate::Planned;
-use crate::parcel::{Member, Words};
+use crate::parcel::Words;
 use crate::records::delivery::{Consents, Counted, Redrive, Wake};
 use crate::records::erasure::{Attempts, Erasure, Step, Store};
 use crate::records::shard::ShardRecord;
@@ -92,8 +92,8 @@ pub(super) fn plan_purge(
             pending += own.pending.0.len() as u64;
             dead += own.dead.0.len() as u64;
             records.extend(own.records(parcel, &row));
-            for (_, device) in row.members.of_user(user) {
-                if row.is_tracked && track::exists(view, parcel, Member { user, device })? {
+            for (at, device) in row.members.of_user(user) {
+                if row.is_tracked && !track::find(view, parcel, position(at))?.is_empty() {
                     attempts.push(Attempts { arrival: *arrival, channel, device });
                 }
             }
@@ -109,6 +109,10 @@ pub(super) fn plan_purge(
         records.push(ShardRecord::Erasure(Erasure { tenant, erasure, step, removed }));
     }
     Ok(Planned { records, answer: ShardAnswer::Purged { next: arrivals.last().copied() } })
+}
+
+fn position(at: usize) -> u16 {
+    u16::try_from(at).expect("a parcel has at most 1,000 members")
 }
 
 type Moves = (Vec<u16>, Words<Standing>);
@@ -137,8 +141,7 @@ impl Own {
             if own.due == Millis(0) && state == State::Suppressed {
                 own.due = standing.due;
             }
-            let position = u16::try_from(at).expect("a parcel has at most 1,000 members");
-            moves.0.push(position);
+            moves.0.push(position(at));
             let ended = Standing { state, due: Millis(0), code: ERASED.to_owned(), ..standing.clone() };
             moves.1.push(ended);
         }
@@ -193,8 +196,12 @@ pub(super) fn apply(view: &mut View<'_>, fact: &Erasure, at: Millis) -> Result<(
         Step::Begun { .. } => {}
         Step::Purged { user, attempts } => {
             for Attempts { arrival, channel, device } in attempts {
-                let parcel = ParcelId { tenant: *tenant, arrival: *arrival, channel: *channel, first: *user };
-                view.delete(track::key(parcel, Member { user: *user, device: *device }));
+                let first = ParcelId { tenant: *tenant, arrival: *arrival, channel: *channel, first: *user };
+                let Some((parcel, row)) = ledger::holding(view, first)? else { continue };
+                let of_device = row.members.of_user(*user).into_iter().find(|(_, known)| known == device);
+                if let Some((at, _)) = of_device {
+                    track::forget(view, parcel, position(at))?;
+                }
             }
         }
         Step::Done => {

@@ -355,16 +355,13 @@ pub(super) fn remember<'a>(
     at: Millis,
 ) -> Result<(), TablesError> {
     let tried = standings.filter(|(_, one)| one.state == State::Intent && Cause::parse(&one.code).is_some());
-    let tried: Vec<(u16, &Standing)> = tried.collect();
-    if tried.is_empty() {
+    let told = tried.map(|(position, standing)| {
+        let (message, provider_id) = (String::new(), String::new());
+        (position, Note { at, state: standing.state, code: standing.code.clone(), message, provider_id })
+    });
+    let told: Vec<(u16, Note)> = told.collect();
+    if told.is_empty() {
         return Ok(());
     }
-    let all: Vec<_> = members.iter().collect();
-    for (place, standing) in tried {
-        let Some(member) = all.get(usize::from(place)) else { continue };
-        let (message, provider_id) = (String::new(), String::new());
-        let note = Note { at, state: standing.state, code: standing.code.clone(), message, provider_id };
-        track::add(view, parcel, *member, &note)?;
-    }
-    Ok(())
+    track::add(view, parcel, members, told.iter().map(|(position, note)| (*position, note)))
 }

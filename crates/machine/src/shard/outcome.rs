@@ -273,11 +273,8 @@ pub(super) fn apply(
 ) -> Result<(), TablesError> {
     let Some(ledger) = ledger::find(view, outcome.parcel)? else { return Ok(()) };
     if !outcome.notes.is_empty() {
-        let members: Vec<_> = ledger.members.iter().collect();
-        for (position, note) in outcome.positions.iter().zip(&outcome.notes) {
-            let Some(member) = members.get(usize::from(*position)) else { continue };
-            track::add(view, outcome.parcel, *member, note)?;
-        }
+        let notes = outcome.positions.iter().copied().zip(&outcome.notes);
+        track::add(view, outcome.parcel, &ledger.members, notes)?;
     }
     let changes = outcome.positions.iter().copied().zip(outcome.standings.iter());
     ledgers::change(view, outcome.parcel, ledger, changes, derived)

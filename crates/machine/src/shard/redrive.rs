@@ -145,10 +145,9 @@ pub(super) fn apply_receipt(
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     let Some(ledger) = ledger::find(view, receipt.parcel)? else { return Ok(()) };
-    if ledger.is_tracked
-        && let Some(member) = ledger.members.iter().nth(usize::from(receipt.position))
-    {
-        track::add(view, receipt.parcel, member, &receipt.note)?;
+    if ledger.is_tracked {
+        let note = std::iter::once((receipt.position, &receipt.note));
+        track::add(view, receipt.parcel, &ledger.members, note)?;
     }
     let change = std::iter::once((receipt.position, &receipt.standing));
     ledgers::change(view, receipt.parcel, ledger, change, derived)

@@ -77,7 +77,7 @@ fn before(arrival: Arrival) -> Arrival {
 }
 
 fn cost_of(row: &LedgerRow) -> usize {
-    LEDGER_COST + if row.is_tracked { row.members.count() } else { 0 }
+    LEDGER_COST + if row.is_tracked { track::blocks(row.members.count()) } else { 0 }
 }
 
 /// When an event was accepted, or was due. One that left no ledger and whose page is gone guards nothing.
@@ -96,7 +96,7 @@ pub(super) fn apply(view: &mut View<'_>, swept: &Swept) -> Result<(), TablesErro
         let Some(row) = ledger::find(view, *parcel)? else { continue };
         close(view, *parcel, &row)?;
         if row.is_tracked {
-            row.members.iter().for_each(|member| view.delete(track::key(*parcel, member)));
+            track::keys(*parcel, row.members.count()).for_each(|key| view.delete(key));
         }
         if digest::is_digest(row.event) {
             view.delete(digest::key(parcel.tenant, row.event));

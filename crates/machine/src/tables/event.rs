@@ -164,6 +164,26 @@ pub fn personal(
     Ok(row.map(|row| row.0))
 }
 
+/// What each of these users, who ascend, is told alone; with its place among them.
+pub fn personals(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    event: Ulid,
+    (shard, users): (ShardNo, &[UserNo]),
+) -> Result<Vec<(usize, Sealed)>, TablesError> {
+    let (Some(first), Some(last)) = (users.first(), users.last()) else { return Ok(Vec::new()) };
+    let from = personal_key(tenant, event, shard, *first);
+    let to = [personal_key(tenant, event, shard, *last), vec![0]].concat();
+    let found =
+        collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, usize::MAX, |key, row| {
+            let place =
+                PersonalPlace::parse(key).ok_or_else(|| Malformed::Short.in_row(PersonalRow::NAME))?;
+            let Ok(at) = users.binary_search(&place.user) else { return Ok(None) };
+            Ok(Some((at, PersonalRow::decode(row)?.0)))
+        })?;
+    Ok(found.into_iter().flatten().collect())
+}
+
 /// The keys of all personal contents of an event.
 pub(crate) fn personal_keys(
     tables: &dyn Tables,

@@ -2,27 +2,32 @@
 //! Fan-out has its ledger alone.
 //!
 //! ```text
-//! 59 tenant arrival: u64 channel: u8 user: u64 device: u16 -> list of (at, state: u8, code: text,
-//!                                                             message: text, provider id: text)
+//! 59 tenant arrival: u64 channel: u8 first: u64 block: u8 -> list of (place: u8, notes), places ascend
+//!    notes = list of (at, state: u8, code: text, message: text, provider id: text)      position = block * 32 + place
 //! ```
+//! Those of 32 members lie together: a provider answers for many of a parcel at once, and a row for each would be most of
+//! what a send writes.
 
 use super::{Family, Key, Row, get, put};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::columns;
-use crate::parcel::Member;
+use crate::parcel::Members;
 use crate::tables::ledger::ParcelId;
 use crate::view::View;
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
-use fantail_rules::ids::Millis;
+use fantail_rules::ids::{Millis, UserNo};
+use std::collections::BTreeMap;
+
+const BLOCK_BITS: u32 = 5;
+const BLOCK_MEMBERS: u16 = 1 << BLOCK_BITS;
 
 /// Attempts that are kept; of more the first and the latest.
 const ATTEMPTS_MAX: usize = 8;
 
+/// Notes about the members of one block, by their places.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TrackRow {
-    pub notes: Vec<Note>,
-}
+pub struct TrackRow(BTreeMap<u8, Vec<Note>>);
 
 /// One thing that happened to a delivery.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,42 +40,88 @@ pub struct Note {
     pub provider_id: String,
 }
 
+/// Where the notes about the member at a position lie.
 #[must_use]
-pub fn key(parcel: ParcelId, member: Member) -> Vec<u8> {
+pub fn key(parcel: ParcelId, position: u16) -> Vec<u8> {
     let key = Key::new(Family::Track, parcel.tenant).u64(parcel.arrival.0).bytes(&[parcel.channel as u8]);
-    key.u64(member.user.0).bytes(&member.device.0.to_be_bytes()).finish()
+    key.u64(parcel.first.0).bytes(&[(position >> BLOCK_BITS) as u8]).finish()
 }
 
-pub fn exists(tables: &dyn Tables, parcel: ParcelId, member: Member) -> Result<bool, TablesError> {
-    Ok(tables.get(&key(parcel, member))?.is_some())
+/// The keys of everything that is told about a parcel of so many members.
+pub(crate) fn keys(parcel: ParcelId, members: usize) -> impl Iterator<Item = Vec<u8>> {
+    (0..blocks(members) as u16).map(move |block| key(parcel, block << BLOCK_BITS))
 }
 
-/// Adds what is told about a member; nothing about one who has gone.
-pub(crate) fn add(
+/// How many rows tell of so many members.
+pub(crate) fn blocks(members: usize) -> usize {
+    members.div_ceil(usize::from(BLOCK_MEMBERS))
+}
+
+fn place(position: u16) -> u8 {
+    (position % BLOCK_MEMBERS) as u8
+}
+
+/// Adds what is told about members, whose positions ascend; nothing about those who have gone.
+pub(crate) fn add<'n>(
     view: &mut View<'_>,
     parcel: ParcelId,
-    member: Member,
-    note: &Note,
+    members: &Members,
+    notes: impl Iterator<Item = (u16, &'n Note)>,
 ) -> Result<(), TablesError> {
-    if !columns::find(view, parcel.tenant, member.user)?.reach.exists() {
-        return Ok(());
+    let all: Vec<UserNo> = members.iter().map(|member| member.user).collect();
+    let known = notes.filter_map(|(position, note)| Some((*all.get(usize::from(position))?, position, note)));
+    let known: Vec<(UserNo, u16, &Note)> = known.collect();
+    let users: Vec<UserNo> = known.iter().map(|(user, _, _)| *user).collect();
+    let mut is_here = vec![false; users.len()];
+    columns::visit(view, parcel.tenant, &users, &mut |at, column| is_here[at] = column.reach.exists())?;
+    for block in known.chunk_by(|one, other| one.1 >> BLOCK_BITS == other.1 >> BLOCK_BITS) {
+        let mut row = row(view, parcel, block[0].1)?;
+        let here = is_here.drain(..block.len());
+        for ((_, position, note), _) in block.iter().zip(here).filter(|(_, is_here)| *is_here) {
+            row.add(place(*position), (*note).clone());
+        }
+        if !row.0.is_empty() {
+            put(view, key(parcel, block[0].1), &row);
+        }
     }
-    let mut row = find(view, parcel, member)?;
-    row.add(note.clone());
-    put(view, key(parcel, member), &row);
     Ok(())
 }
 
-pub fn find(tables: &dyn Tables, parcel: ParcelId, member: Member) -> Result<TrackRow, TablesError> {
-    Ok(get(tables, &key(parcel, member))?.unwrap_or_default())
+/// What was told about the member at a position, oldest first.
+pub fn find(tables: &dyn Tables, parcel: ParcelId, position: u16) -> Result<Vec<Note>, TablesError> {
+    Ok(row(tables, parcel, position)?.0.remove(&place(position)).unwrap_or_default())
+}
+
+/// Nothing of what was told about the member at a position stays.
+pub(crate) fn forget(view: &mut View<'_>, parcel: ParcelId, position: u16) -> Result<(), TablesError> {
+    let mut row = row(view, parcel, position)?;
+    if row.0.remove(&place(position)).is_none() {
+        return Ok(());
+    }
+    if row.0.is_empty() {
+        view.delete(key(parcel, position));
+    } else {
+        put(view, key(parcel, position), &row);
+    }
+    Ok(())
+}
+
+fn row(tables: &dyn Tables, parcel: ParcelId, position: u16) -> Result<TrackRow, TablesError> {
+    Ok(get(tables, &key(parcel, position))?.unwrap_or_default())
 }
 
 impl TrackRow {
-    pub fn add(&mut self, note: Note) {
-        if self.notes.len() >= ATTEMPTS_MAX {
-            self.notes.remove(1);
+    pub fn add(&mut self, place: u8, note: Note) {
+        let notes = self.0.entry(place).or_default();
+        if notes.len() >= ATTEMPTS_MAX {
+            notes.remove(1);
         }
-        self.notes.push(note);
+        notes.push(note);
+    }
+
+    /// What is told about the member at a place.
+    pub fn notes(&self, place: u8) -> &[Note] {
+        self.0.get(&place).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -95,10 +146,16 @@ impl Row for TrackRow {
     const NAME: &'static str = "track";
 
     fn write(&self, w: &mut Writer) {
-        w.list(self.notes.iter(), |w, note| note.write(w));
+        w.list(self.0.iter(), |w, (place, notes)| {
+            w.u8(*place).list(notes.iter(), |w, note| note.write(w));
+        });
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { notes: r.list(Note::read)? })
+        let members = r.list(|r| Ok((r.u8()?, r.list(Note::read)?)))?;
+        if !members.is_sorted_by(|one, other| one.0 < other.0) {
+            return Err(Malformed::Value("place"));
+        }
+        Ok(Self(members.into_iter().collect()))
     }
 }

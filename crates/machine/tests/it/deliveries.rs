@@ -106,7 +106,7 @@ pub fn served(node: &mut Node, ask: ShardAsk) -> Vec<Served> {
 }
 
 pub fn settle(node: &mut Node, parcel: ParcelId, told: Vec<Told>) {
-    assert_eq!(node.shard(ShardAsk::Outcome { parcel, told }), ShardAnswer::Noted);
+    assert_eq!(node.shard(ShardAsk::Outcome { parcel, told: told.into() }), ShardAnswer::Noted);
     audit(node);
 }
 

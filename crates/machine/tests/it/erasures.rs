@@ -8,7 +8,6 @@ use crate::digests::{LIKES_MS, close, comes, of_category};
 use crate::harness::{FRONT, Node, SHARD, START, TENANT, list, lookup, sealed};
 use crate::strategies::{arrival, tenant, ulid, user};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
-use fantail_machine::parcel::Member;
 use fantail_machine::records::erasure::{Attempts, Erasure, Step, Store};
 use fantail_machine::records::front::Personal;
 use fantail_machine::records::shard::ShardRecord;
@@ -106,10 +105,8 @@ fn count(node: &Node, store: Store) -> u64 {
 fn what_was_to_be_sent_is_suppressed_and_what_was_told_goes() {
     let (mut node, parcel) = one_under_way(by(&[Push]));
     settle(&mut node, parcel, vec![told(0, later(Cause::Message), "busy")]);
-    let tracked = |node: &Node| {
-        let member = Member { user: UserNo(0), device: DeviceNo(1) };
-        node.read_shard(|state| track::exists(state.tables(), parcel, member)).unwrap()
-    };
+    let tracked =
+        |node: &Node| !node.read_shard(|state| track::find(state.tables(), parcel, 0)).unwrap().is_empty();
     assert!(tracked(&node) && timers(&node).len() == 1);
     assert_eq!(erase(&mut node, 0), ShardAnswer::Noted);
     assert_eq!(node.number(0), None, "gone for everybody");
@@ -129,6 +126,39 @@ fn what_was_to_be_sent_is_suppressed_and_what_was_told_goes() {
     finish(&mut node);
     assert_eq!(count(&node, Store::Key), 1, "what is done is done");
     assert_eq!(erase(&mut node, 0), ShardAnswer::UnknownUser);
+}
+
+// proves: GDP-01, TRK-01
+#[test]
+fn what_was_told_about_others_of_the_same_parcel_stays() {
+    let mut node = Node::new();
+    let users: Vec<UserNo> = (0..40).map(|name| user_with(&mut node, name, 2)).collect();
+    node.delivery = Some(by(&[Push]));
+    node.send(&users);
+    node.take_all();
+    let of_push = work(&node);
+    let allowed = intend(&mut node, of_push, 1_000).0.expect("all are sent to");
+    let (parcel, last) = (allowed.parcel, allowed.sends.len() as u16 - 1);
+    assert_eq!(last, 79);
+    // In portions that do not end where blocks end; what is said once more is added.
+    for portion in [0..=10, 11..=40, 41..=last] {
+        settle(&mut node, parcel, portion.map(|at| told(at, Said::Accepted, &format!("c{at}"))).collect());
+    }
+    let codes = |node: &Node, at: u16| -> Vec<String> {
+        let found = node.read_shard(|state| track::find(state.tables(), parcel, at)).unwrap();
+        found.into_iter().map(|note| note.code).collect()
+    };
+    for at in 0..=last {
+        assert_eq!(codes(&node, at), [format!("c{at}")]);
+    }
+    // The last two places of the first block.
+    assert_eq!(erase(&mut node, 15), ShardAnswer::Noted);
+    purge(&mut node);
+    assert_eq!(count(&node, Store::Attempts), 2);
+    for at in 0..=last {
+        let is_gone = at == 30 || at == 31;
+        assert_eq!(codes(&node, at).is_empty(), is_gone, "{at}");
+    }
 }
 
 // proves: GDP-01, AGG-01
@@ -157,8 +187,7 @@ fn what_may_have_been_sent_is_not_called_suppressed() {
     assert_eq!(words(&node, parcel), [(State::Intent, String::new())]);
     // Its answer is heard, but nothing is kept of what the provider said.
     settle(&mut node, parcel, vec![told(0, later(Cause::Message), "busy")]);
-    let member = Member { user: UserNo(0), device: DeviceNo(1) };
-    assert!(!node.read_shard(|state| track::exists(state.tables(), parcel, member)).unwrap());
+    assert_eq!(node.read_shard(|state| track::find(state.tables(), parcel, 0)).unwrap(), []);
     let timer = next_timer(&mut node).unwrap();
     assert!(wake(&mut node, timer, 10).0.unwrap().sends.is_empty());
     assert_eq!(words(&node, parcel), [(State::Suppressed, ERASED.to_owned())]);

@@ -228,7 +228,7 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
         told(1, Said::NotTaken { cause: Cause::Message, retry_after_ms: Some(9_000) }, "busy"),
         told(2, Said::NotTaken { cause: Cause::Message, retry_after_ms: Some(9_000) }, "busy"),
     ];
-    node.shard(ShardAsk::Outcome { parcel: ParcelId::of(work(5), UserNo(0)), told });
+    node.shard(ShardAsk::Outcome { parcel: ParcelId::of(work(5), UserNo(0)), told: told.into() });
     node.shard(one(Job::Work(work(6)), 2));
     assert_eq!(node.front(FrontAsk::Cancel { tenant: TENANT, event: cancelled }), FrontAnswer::Cancelled);
     node.take_all();

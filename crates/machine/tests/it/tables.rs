@@ -11,7 +11,6 @@ use crate::strategies::{
 };
 use crate::throttles::page_row;
 use fantail_machine::columns;
-use fantail_machine::parcel::Member;
 use fantail_machine::records::endpoint::EndpointPut;
 use fantail_machine::records::root::{Layout, Tenant};
 use fantail_machine::records::shard::ShardRecord;
@@ -281,11 +280,13 @@ proptest! {
         State::ALL.into_iter().zip(&counts).for_each(|(state, count)| tally.enter(state, *count));
         check(&tally)?;
         let mut track = TrackRow::default();
-        notes.iter().for_each(|note| track.add(note.clone()));
+        notes.iter().for_each(|note| track.add(3, note.clone()));
+        notes.iter().take(1).for_each(|note| track.add(31, note.clone()));
         check(&track)?;
-        prop_assert_eq!(track.notes.first(), notes.first());
-        prop_assert_eq!(track.notes.last(), notes.last());
-        prop_assert!(track.notes.len() <= 8);
+        let of_one = track.notes(3);
+        prop_assert_eq!((of_one.first(), of_one.last()), (notes.first(), notes.last()));
+        prop_assert!(of_one.len() <= 8 && track.notes(30).is_empty());
+        prop_assert_eq!(track.notes(31), &notes[..notes.len().min(1)]);
     }
 
     #[test]
@@ -391,7 +392,7 @@ proptest! {
             digest::key(tenant, event),
             throttle::key(tenant, arrival.0, user.0),
             throttle::end_key(tenant, throttle::PageId { hour: 7, kind: arrival.0, page: user.0 }),
-            track::key(ParcelId { tenant, ..parcel }, Member { user, device: DeviceNo(bucket as u16) }),
+            track::key(ParcelId { tenant, ..parcel }, bucket as u16 % 1_000),
         ];
         for (family, own) in keys(TenantId(id)).into_iter().enumerate() {
             prop_assert_eq!(&own[1..5], &id.to_be_bytes()[..], "family {}", own[0]);

@@ -7,7 +7,7 @@
 //! What must never happen: an address under a key that was destroyed, or one whose claim is not the member's any more.
 
 use super::{Parcel, gone};
-use crate::ask::Refusal;
+use crate::ask::{EventView, Refusal};
 use crate::content::{generic, pick};
 use crate::core::{Core, locked};
 use crate::editions;
@@ -60,14 +60,11 @@ impl Parcel {
         };
         let users = self.users();
         let mut addresses = self.addresses(&users)?;
-        let editions = if event.is_sensitive {
-            BTreeMap::new()
-        } else {
-            let readers = (self.shard, &users[..]);
-            editions::by_user(core, (tenant, allowed.event), &event.content, self.channel, readers)?
-        };
+        let contents = if event.is_sensitive { BTreeMap::new() } else { self.contents(&event, &users)? };
         let key = reference_key(core, tenant)?;
-        let (mut positions, mut messages, mut unsendable) = (Vec::new(), Vec::new(), Vec::new());
+        let room = allowed.sends.len();
+        let (mut positions, mut messages) = (Vec::with_capacity(room), Vec::with_capacity(room));
+        let mut unsendable = Vec::new();
         for Send { position, member, attempt } in &allowed.sends {
             let of_member = addresses.binary_search_by_key(&(member.user, member.device), |open| open.of);
             let Ok(found) = of_member else {
@@ -83,20 +80,12 @@ impl Parcel {
                 user: member.user,
                 device: member.device,
             };
-            let own = if event.is_personal && !event.is_sensitive {
-                inbox::personal(core, tenant, allowed.event, (self.shard, member.user))?
-            } else {
-                None
-            };
             positions.push((*position, *claim));
             messages.push(Message {
                 reference: reference.write(&key),
                 // A member is there once, and so is its address.
                 endpoint: std::mem::take(endpoint),
-                content: match own {
-                    Some(own) => Some(pick(&own, self.channel).into()),
-                    None => editions.get(&member.user).cloned(),
-                },
+                content: contents.get(&member.user).cloned(),
                 attempt: *attempt,
                 recipient: member.user.0 << 16 | u64::from(self.shard.0),
                 unsubscribe: self.unsubscribe((member.user, *user_key), &event.category)?,
@@ -125,9 +114,22 @@ impl Parcel {
         users
     }
 
+    /// What users get who do not get what everybody gets.
+    fn contents(&self, event: &EventView, users: &[UserNo]) -> Result<BTreeMap<UserNo, Arc<[u8]>>, Refusal> {
+        let (core, tenant, id) = (&*self.core, self.allowed.parcel.tenant, self.allowed.event);
+        let readers = (self.shard, users);
+        let mut contents = editions::by_user(core, (tenant, id), &event.content, self.channel, readers)?;
+        if event.is_personal {
+            let own = inbox::personals(core, tenant, id, readers)?;
+            contents.extend(own.map(|(user, own)| (user, pick(&own, self.channel).into())));
+        }
+        Ok(contents)
+    }
+
     fn addresses(&self, users: &[UserNo]) -> Result<Addresses, Refusal> {
         let tenant = self.allowed.parcel.tenant;
-        let (mut whose, mut sealed) = (Vec::with_capacity(self.allowed.sends.len()), Vec::new());
+        let room = self.allowed.sends.len();
+        let (mut whose, mut sealed) = (Vec::with_capacity(room), Vec::with_capacity(room));
         self.core.read(PartitionId::Shard(self.shard), |view| {
             endpoint::destinations(view.tables(), tenant, users, &mut |at, one| {
                 if one.kind == self.channel && one.status == Status::Active {

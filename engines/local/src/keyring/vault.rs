@@ -7,6 +7,7 @@
 
 use super::file::Block;
 use super::seal::SealKey;
+use crate::spread::BySpread;
 use fantail_rules::ids::TenantId;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -28,7 +29,7 @@ pub struct Vault {
 
 #[derive(Default)]
 struct Shelf {
-    blocks: HashMap<(TenantId, u64), Box<Block>>,
+    blocks: HashMap<(TenantId, u64), Box<Block>, BySpread>,
     /// In the order in which they came.
     order: VecDeque<(TenantId, u64)>,
 }

@@ -5,6 +5,7 @@
 //! runs, under the partition's read lock, and those that a sync wrote are forgotten under its write lock before the
 //! overlay that covered them goes.
 
+use crate::spread::BySpread;
 use fantail_ports::tables::COLUMNS;
 use fantail_rules::ids::PartitionId;
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: usize = 112;
 
-type Rows = HashMap<Box<[u8]>, Arc<[u8]>>;
+type Rows = HashMap<Box<[u8]>, Arc<[u8]>, BySpread>;
 
 pub struct Columns {
     bytes_max: usize,

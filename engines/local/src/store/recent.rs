@@ -3,10 +3,10 @@
 //! A reader sees an event here or in a run, by one number: above `materialised_through` it is here. What must
 //! never happen: an event in both places, or in neither.
 
+use crate::spread::BySpread;
 use fantail_ports::inbox::{ArrivalRange, Audience, Followed, WindowEvent};
 use fantail_rules::ids::{Arrival, ListId, UserNo};
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -107,32 +107,7 @@ impl Recent {
 }
 
 /// Readers ask for every list they follow, so a question must cost a few nanoseconds.
-type Index<K> = HashMap<K, VecDeque<Arrival>, BuildHasherDefault<Spread>>;
-
-/// List ids are random (keyed hashes) and user numbers are dense: one multiplication spreads both.
-#[derive(Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        let mixed = (self.0.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ mixed >> 32;
-    }
-
-    fn write_usize(&mut self, _length: usize) {}
-}
+type Index<K> = HashMap<K, VecDeque<Arrival>, BySpread>;
 
 fn drop_oldest<K: std::hash::Hash + Eq>(index: &mut Index<K>, key: &K, arrival: Arrival) {
     let Some(arrivals) = index.get_mut(key) else { return };

@@ -42,8 +42,7 @@ fn retries_climb_the_ladder_of_their_lane_and_end_as_dead_letters() {
         settle(&mut node, parcel, vec![told(0, later(Cause::Message), "busy")]);
         assert_eq!(words(&node, parcel), [(State::Dead, "busy".to_owned())]);
         assert_eq!((dead_letters(&node), timers(&node)), (vec![parcel], vec![]));
-        let notes =
-            node.read_shard(|state| track::find(state.tables(), parcel, member(UserNo(0), 1)).unwrap().notes);
+        let notes = node.read_shard(|state| track::find(state.tables(), parcel, 0).unwrap());
         assert_eq!(notes.len(), usize::from(retries_max(lane)) + 1, "every attempt is told about");
     }
 }

@@ -218,8 +218,9 @@ fn answer(node: &mut Node, at: &Index, said: Said, bits: u64) {
     let Some((parcel, row)) = pick(at, &parcels(node)) else { return };
     let answered = (0..row.members.count() as u16).filter(|at| bits & (1 << (at % 64)) != 0);
     // One beyond the end: none of ours.
-    let told = answered.chain([row.members.count() as u16]).map(|at| told(at, said, "said")).collect();
-    node.shard(ShardAsk::Outcome { parcel, told });
+    let told: Vec<_> =
+        answered.chain([row.members.count() as u16]).map(|at| told(at, said, "said")).collect();
+    node.shard(ShardAsk::Outcome { parcel, told: told.into() });
 }
 
 proptest! {
