@@ -29,8 +29,11 @@ pub enum Family {
     Forgetting = 6,
 }
 
+/// What comes before a table's own key, or a list's.
+pub const PREFIX: usize = 3;
+
 /// Begins every key of a partition's family.
-pub fn prefix(partition: PartitionId, family: Family) -> [u8; 3] {
+pub fn prefix(partition: PartitionId, family: Family) -> [u8; PREFIX] {
     let [high, low] = partition.code().to_be_bytes();
     [high, low, family as u8]
 }

@@ -3,12 +3,12 @@
 //! Readers look into the active overlay, then into the one a running sync is writing (frozen), then into the
 //! database. So it makes no difference to them when exactly the write of a sync lands.
 
-use super::columns::is_column;
-use super::keys::{self, Family, PageKey};
+use super::columns::{AHEAD, is_column};
+use super::keys::{self, PREFIX, PageKey};
 use super::rows::{Rows, read_error, taken};
-use fantail_ports::tables::{Changes, KeyRange, Order, Read, TablesError, Visit};
+use fantail_ports::tables::{COLUMNS, Changes, KeyRange, Order, Read, TablesError, Visit};
 use fantail_rules::ids::PartitionId;
-use fjall::UserValue;
+use fjall::{UserKey, UserValue};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -130,12 +130,27 @@ impl MergedTables<'_> {
             visit(Some(&row));
             return Ok(());
         }
-        let stored = self.stored(key)?;
-        if let (Some(row), None) = (&stored, self.frozen) {
-            self.rows.columns.take_in(self.partition, key, row);
-        }
+        let stored = match self.frozen {
+            Some(_) => self.stored(key)?,
+            None => self.kept_from_now_on(key)?,
+        };
         visit(stored.as_deref());
         Ok(())
+    }
+
+    /// Reads a column, and perhaps those behind it, into memory.
+    fn kept_from_now_on(&self, key: &[u8]) -> Result<Option<UserValue>, TablesError> {
+        let columns = &self.rows.columns;
+        if !columns.is_in_order(self.partition, key) {
+            let stored = self.stored(key)?;
+            columns.take_in(self.partition, stored.iter().map(|row| (key, &row[..])));
+            return Ok(stored);
+        }
+        let [from, to] = [key, &[COLUMNS + 1]].map(|key| keys::table(self.partition, key));
+        let rows = self.rows.main.range(from.clone()..to).take(AHEAD).map(taken);
+        let rows: Vec<(UserKey, UserValue)> = rows.collect::<Result<_, _>>()?;
+        columns.take_in(self.partition, rows.iter().map(|(key, row)| (&key[PREFIX..], &row[..])));
+        Ok(rows.into_iter().next().filter(|(first, _)| first[..] == from).map(|(_, row)| row))
     }
 
     pub fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {
@@ -164,7 +179,6 @@ fn merge<'a>(
     order: Order,
     visit: Visit<'_>,
 ) -> Result<(), TablesError> {
-    let prefix = keys::prefix(PartitionId::Root, Family::Table).len();
     let (mut active, mut frozen) = (active.peekable(), frozen.peekable());
     let mut stored = stored.map(taken);
     let mut waiting = stored.next().transpose()?;
@@ -179,17 +193,17 @@ fn merge<'a>(
             (None, None) => return Ok(()),
             (None, Some(_)) => true,
             (Some(_), None) => false,
-            (Some((key, _)), Some((stored, _))) => comes_after(key, &stored[prefix..], order),
+            (Some((key, _)), Some((stored, _))) => comes_after(key, &stored[PREFIX..], order),
         };
         let flow = if at_stored {
             let (key, value) = waiting.take().expect("the stored row is first, so there is one");
             waiting = stored.next().transpose()?;
-            visit(&key[prefix..], &value)
+            visit(&key[PREFIX..], &value)
         } else {
             let (key, to) = changed.expect("the changed row is first, so there is one");
             active.next_if(|(other, _)| *other == key);
             frozen.next_if(|(other, _)| *other == key);
-            if waiting.as_ref().is_some_and(|(stored, _)| stored[prefix..] == key[..]) {
+            if waiting.as_ref().is_some_and(|(stored, _)| stored[PREFIX..] == key[..]) {
                 waiting = stored.next().transpose()?;
             }
             match to {
