@@ -1,4 +1,4 @@
-//! Starts the command line. The allocator is mimalloc: small allocations on many threads are most of what we do.
+//! Starts the command line. The allocator is mimalloc, without huge pages: small allocations on many threads are most of what we do.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

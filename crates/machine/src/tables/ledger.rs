@@ -38,7 +38,7 @@ pub struct ParcelId {
 pub struct LedgerRow {
     pub event: Ulid,
     pub terms: Terms,
-    /// Asked for one by one: each delivery has a row that tells of its attempts.
+    /// Asked for one by one: rows beside the ledger tell of the attempts of each delivery.
     pub is_tracked: bool,
     /// 1 for the first attempt.
     pub round: u16,

@@ -168,7 +168,9 @@ mod tests {
         let columns = Columns::new(100_000);
         assert!(!columns.is_in_order(PARTITION, &key(7)), "nothing was read before");
         take_in(&columns, 7, &[1]);
-        for (number, is_in_order) in [(6, false), (7, false), (8, true), (11, true), (12, false), (900, false)] {
+        for (number, is_in_order) in
+            [(6, false), (7, false), (8, true), (11, true), (12, false), (900, false)]
+        {
             assert_eq!(columns.is_in_order(PARTITION, &key(number)), is_in_order, "{number}");
         }
         assert!(!columns.is_in_order(PartitionId::Shard(ShardNo(1)), &key(8)));
