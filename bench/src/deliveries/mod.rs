@@ -82,8 +82,8 @@ pub struct Delivered {
 
 /// The tenant that is flooded around has so many users.
 const OTHER_USERS: u64 = 1_000;
-/// With 300 the third slowest decided, and it was another one in every run.
-const OTHER_SINGLES: u64 = 900;
+/// Of singles that no backlog has to outlast: with 300 the third slowest decided, and it was another one in every run.
+const MANY_SINGLES: u64 = 900;
 /// Deliveries that peers are measured with.
 const PEER_DELIVERIES: u64 = 400_000;
 
@@ -221,8 +221,8 @@ impl Deliver {
         let work = Work { node: &node, tenant, push: &push, run };
         // Tenants are numbered in the order in which they came.
         let other = Work { tenant: TenantId(tenant.0 + 1), ..work };
-        let critical_idle = work.singles(Priority::Critical, self.critical, 0).await?;
-        let other_alone = other.singles(Priority::Normal, OTHER_SINGLES, 0).await?;
+        let critical_idle = work.singles(Priority::Critical, MANY_SINGLES, 0).await?;
+        let other_alone = other.singles(Priority::Normal, MANY_SINGLES, 0).await?;
         let (before, journal_before) = (work.sent(), node.health().counters.record_bytes);
         let meter = Meter::begin()?;
         work.post("dense", "dense").await?;
@@ -246,7 +246,7 @@ impl Deliver {
         push.is_paced.store(true, Ordering::Relaxed);
         work.post("dense", "paced").await?;
         let critical_paced = work.singles(Priority::Critical, self.critical, 2).await?;
-        let other_beside = other.singles(Priority::Normal, OTHER_SINGLES, 1).await?;
+        let other_beside = other.singles(Priority::Normal, MANY_SINGLES, 1).await?;
         push.is_paced.store(false, Ordering::Relaxed);
         work.drained().await?;
         answer(&Delivered {
