@@ -37,6 +37,8 @@ pub async fn close_windows(core: Arc<Core>, shard: ShardNo) {
     // No window that ends before this is open. Rows that are gone lie about for a while and are not walked again.
     let mut floor = Millis(0);
     while !core.root.is_closed() {
+        // Before the wall is asked: time that passes in between is not slept over.
+        let mut looked_at = core.ports.clock.monotonic();
         let now = core.ports.clock.wall();
         let next = core.read(PartitionId::Shard(shard), |view| {
             window::ends(view.tables(), floor, Millis(u64::MAX - 1), 1)
@@ -53,16 +55,16 @@ pub async fn close_windows(core: Arc<Core>, shard: ShardNo) {
                     if next.first().is_none_or(|end| end.closes_at <= through) {
                         continue;
                     }
-                    wait_ms = Some(PAUSE_MS);
+                    (looked_at, wait_ms) = (core.ports.clock.monotonic(), Some(PAUSE_MS));
                 }
                 Ok(_) | Err(Refusal::Stopped { .. }) => return,
                 Err(refusal) => {
                     warn!(%shard, %refusal, "no window is closed for now");
-                    wait_ms = Some(PAUSE_MS);
+                    (looked_at, wait_ms) = (core.ports.clock.monotonic(), Some(PAUSE_MS));
                 }
             }
         }
-        let until = wait_ms.map(|ms| core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(ms)));
+        let until = wait_ms.map(|ms| core.ports.tasks.sleep_until(looked_at.plus(ms)));
         handle.windows.wait(until).await;
     }
 }

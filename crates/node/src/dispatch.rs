@@ -230,7 +230,9 @@ pub async fn run(core: Arc<Core>) {
     }
     while !core.root.is_closed() {
         look(&core);
-        let (starts, again) = core.dispatch.next(core.ports.clock.wall(), core.ports.clock.monotonic());
+        // Before the wall is asked: time that passes in between is not slept over.
+        let looked_at = core.ports.clock.monotonic();
+        let (starts, again) = core.dispatch.next(core.ports.clock.wall(), looked_at);
         for start in starts {
             core.ports.points.reach("dispatch.started");
             let turn = deliver::run(core.clone(), start);

@@ -133,19 +133,22 @@ impl Node {
     /// Waits until runs are to be issued. `None` once the node stops. `has_failed`: some of the last ones could not be, for now.
     pub async fn due_runs(&self, has_failed: bool) -> Option<Vec<DueRun>> {
         let core = &self.core;
+        let mut looked_at = core.ports.clock.monotonic();
         let mut pause_ms = has_failed.then_some(PAUSE_MS);
         while !core.root.is_closed() {
             if let Some(ms) = pause_ms {
-                let until = core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(ms));
+                let until = core.ports.tasks.sleep_until(looked_at.plus(ms));
                 core.schedules.wait(Some(until)).await;
             }
+            // Before the wall is asked: time that passes in between is not slept over.
+            looked_at = core.ports.clock.monotonic();
             match self.look().await {
                 Ok(Looked::Due(runs)) => return Some(runs),
                 Ok(Looked::Later(ms)) => pause_ms = Some(ms.min(SLEEP_MS_MAX)),
                 Err(Refusal::Stopped { .. }) => return None,
                 Err(refusal) => {
                     warn!(%refusal, "no schedule runs for now");
-                    pause_ms = Some(PAUSE_MS);
+                    (looked_at, pause_ms) = (core.ports.clock.monotonic(), Some(PAUSE_MS));
                 }
             }
         }

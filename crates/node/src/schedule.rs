@@ -29,6 +29,8 @@ const CANCELLED_AT_ONCE: usize = 256;
 pub async fn run(core: Arc<Core>, front: FrontNo) {
     let Some(handle) = core.front(front) else { return };
     while !core.root.is_closed() {
+        // Before the wall is asked: time that passes in between is not slept over.
+        let mut looked_at = core.ports.clock.monotonic();
         let due = core.read(PartitionId::Front(front), |view| scheduled::earliest(view.tables()));
         let wait_ms = match due {
             Err(_) => return,
@@ -42,13 +44,14 @@ pub async fn run(core: Arc<Core>, front: FrontNo) {
                     Ok(_) | Err(Refusal::Stopped { .. }) => return,
                     Err(refusal) => {
                         warn!(%refusal, "nothing is released for now");
+                        looked_at = core.ports.clock.monotonic();
                         Some(PAUSE_MS)
                     }
                 }
             }
             later => later,
         };
-        let until = wait_ms.map(|ms| core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(ms)));
+        let until = wait_ms.map(|ms| core.ports.tasks.sleep_until(looked_at.plus(ms)));
         handle.scheduled.wait(until).await;
     }
 }
