@@ -7,6 +7,7 @@ use fantail_conformance::block_on;
 use fantail_ports::inbox::{ArrivalRange, Audience, Forget, Reader, Window, WindowEvent};
 use fantail_ports::lists::{ListEdit, ListKey};
 use fantail_ports::store::Tended;
+use fantail_ports::tables::COLUMNS;
 use fantail_rules::ids::{Arrival, ListId, ShardNo, TenantId, UserNo};
 use fantail_rules::interval::Intervals;
 
@@ -319,4 +320,50 @@ fn asking_for_merges_changes_no_row() {
     assert_eq!(all(&rows), expected);
     drop(rows);
     assert_eq!(all(&Rows::open(&options).expect("the database opens")), expected);
+}
+
+/// Read in order, so that most come with the one before; then some are changed, deleted or new, before and after a sync.
+#[test]
+fn columns_that_are_read_together_are_the_newest_ones() {
+    const PAGES: u64 = 200;
+    let key = |page: u64| [&[COLUMNS], &TENANT.0.to_be_bytes()[..], &page.to_be_bytes()].concat();
+    let mut bench = Bench::new("columns");
+    let mut model: BTreeMap<u64, u8> =
+        (0..PAGES).filter(|page| page % 7 != 3).map(|page| (page, 1)).collect();
+    let rows = |model: &BTreeMap<u64, u8>| {
+        model.iter().map(|(page, value)| (key(*page), Some(vec![*value]))).collect()
+    };
+    bench.commit(Commit { changes: rows(&model), ..Commit::default() });
+    let check = |bench: &Bench, model: &BTreeMap<u64, u8>, when: &str| {
+        bench
+            .store()
+            .read(SHARD, &mut |view| {
+                for page in 0..PAGES {
+                    let found = view.tables().get(&key(page)).expect("a healthy store reads");
+                    assert_eq!(found, model.get(&page).map(|value| vec![*value]), "{when}: {page}");
+                }
+            })
+            .expect("a healthy store reads");
+    };
+    check(&bench, &model, "committed");
+    bench.sync();
+    bench.reopen();
+    check(&bench, &model, "read from the disk");
+    for round in 2..5 {
+        let changed = [(round * 30, Some(round as u8)), (round * 30 + 1, None), (7 * round + 3, Some(9))];
+        for (page, to) in changed {
+            match to {
+                Some(value) => drop(model.insert(page, value)),
+                None => drop(model.remove(&page)),
+            }
+        }
+        let changes =
+            changed.into_iter().map(|(page, to)| (key(page), to.map(|value| vec![value]))).collect();
+        bench.commit(Commit { changes, ..Commit::default() });
+        check(&bench, &model, "changed");
+        bench.sync();
+        check(&bench, &model, "changed and synced");
+    }
+    bench.reopen();
+    check(&bench, &model, "read again");
 }
