@@ -89,7 +89,7 @@ pub(crate) fn add<'n>(
 
 /// What was told about the member at a position, oldest first.
 pub fn find(tables: &dyn Tables, parcel: ParcelId, position: u16) -> Result<Vec<Note>, TablesError> {
-    Ok(row(tables, parcel, position)?.0.remove(&place(position)).unwrap_or_default())
+    Ok(row(tables, parcel, position)?.notes(place(position)).to_vec())
 }
 
 /// Nothing of what was told about the member at a position stays.
