@@ -80,6 +80,7 @@ impl Server {
         {
             command.env_remove(name);
         }
+        command.env("FANTAIL_TESTING", "1");
         command.envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let began = Instant::now();

@@ -1,5 +1,5 @@
 //! A channel with two ways out: endpoints of the stub go there, all others to the real provider, or
-//! nowhere if there is none. So every path can be tried on a server that serves real users.
+//! nowhere if there is none. For tests only: a server builds it with `FANTAIL_TESTING=1`.
 
 use crate::part;
 use crate::stub::payload::is_of_stub;

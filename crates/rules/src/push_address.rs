@@ -6,7 +6,7 @@
 //! web MILLIS P256DH AUTH URL
 //! ```
 //! What must never happen: a line that two readers take apart in two ways. No part holds white space, and the last one has
-//! no end but that of the line. A token of the stub is not such a line.
+//! no end but that of the line.
 
 use crate::ids::Millis;
 

@@ -14,6 +14,8 @@ pub struct Banner {
     pub admin_file: Option<PathBuf>,
     /// Where the sandbox's own API is, if there is one.
     pub sandbox: Option<SocketAddr>,
+    /// Whether test doubles exist in this process.
+    pub testing: bool,
     /// Where a test moves the clock, if one does.
     pub test_clock: Option<PathBuf>,
 }
@@ -45,6 +47,12 @@ impl Banner {
                 &format!("http://{control} (nothing leaves this machine until a provider is set up)"),
             );
         }
+        if self.testing {
+            line(
+                "testing",
+                "FANTAIL_TESTING=1: stub providers and test settings are on; never use this in production",
+            );
+        }
         if let Some(socket) = &self.test_clock {
             text.push_str("\n  FOR TESTS ONLY: NOT THE REAL TIME\n");
             text.push_str(&format!("  the clock is moved by whoever writes to {}\n\n", socket.display()));
@@ -67,11 +75,12 @@ mod tests {
             format: 1,
             default_key: Some(("./fantail-data/default.key".into(), "ft_x".into())),
             admin_file: Some("./fantail-data/admin.key".into()),
+            testing: false,
             test_clock: None,
             sandbox: Some("127.0.0.1:7071".parse().expect("an address")),
         };
         let text = banner.text();
-        assert!(!text.contains("TESTS"), "{text}");
+        assert!(!text.contains("TESTS") && !text.contains("FANTAIL_TESTING"), "{text}");
         for part in [
             "http://127.0.0.1:7070/api/v1\n",
             "(format 1)",
@@ -82,6 +91,9 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert!(text.ends_with("\nready\n"));
+        // fixes: security L7
+        let banner = Banner { testing: true, ..banner };
+        assert_eq!(banner.text().lines().filter(|line| line.contains("FANTAIL_TESTING=1")).count(), 1);
         let text = Banner { test_clock: Some("/tmp/clock".into()), ..banner }.text();
         assert!(text.contains("FOR TESTS ONLY") && text.contains("/tmp/clock"), "{text}");
     }

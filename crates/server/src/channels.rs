@@ -1,7 +1,7 @@
-//! The ways out of the house that this process has: webhooks, the tenants' accounts with providers, and the stub, which takes
-//! what is addressed to it.
+//! The delivery channels of this process: webhooks and the tenants' accounts with providers.
 //!
-//! A second stub stands behind the first one if tests want that: providers of one channel are asked in their order.
+//! Invariant: the stub exists only with `FANTAIL_TESTING=1`. A second stub stands behind the first one if a test sets
+//! `delivery.stub_standby`.
 //!
 //! Comes from: settings. Goes to: the node's ports.
 
@@ -55,6 +55,9 @@ pub fn open(
                 accounts.channel(kind)
             }
         };
+        if !config.testing {
+            return Ok((kind, provider));
+        }
         let stub = stubs(delivery, kind, clock, tasks)?;
         let way: Arc<dyn Channel> = Arc::new(Mixed { stub, provider: Some(provider) });
         Ok((kind, way))

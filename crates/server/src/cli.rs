@@ -70,7 +70,7 @@ enum Command {
 pub struct ServeCommand {
     #[command(flatten)]
     pub args: ServeArgs,
-    /// For tests only: the time is what is written to this socket. Refused unless FANTAIL_TEST_CLOCK says when it begins
+    /// For tests only: the time is what is written to this socket. Needs FANTAIL_TESTING=1, and the start time in FANTAIL_TEST_CLOCK
     #[arg(long, value_name = "SOCKET")]
     pub clock: Option<PathBuf>,
 }

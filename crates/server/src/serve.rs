@@ -28,8 +28,9 @@ use tokio::task::JoinHandle;
 use tracing::{error, info};
 
 pub fn run(command: &ServeCommand) -> Result<()> {
-    let permission = config::process_environment(test_clock::PERMISSION);
-    let clock = test_clock::Asked::read(command.clock.as_deref(), permission.as_deref())?;
+    let testing = config::read_switch(&config::process_environment)?;
+    let begins = config::process_environment(test_clock::BEGINS);
+    let clock = test_clock::Asked::read(command.clock.as_deref(), testing, begins.as_deref())?;
     let config = config::load(&command.args.flags())?;
     logging::start(config.log);
     let runtime =
@@ -165,6 +166,7 @@ fn banner(
         format: running.format,
         default_key,
         admin_file: admin.file,
+        testing: config.testing,
         test_clock: None,
         sandbox: None,
     })

@@ -1,4 +1,4 @@
-//! A clock that a test moves: `fantail serve --clock SOCKET`, refused unless the environment says that this is a test.
+//! A clock that a test moves: `fantail serve --clock SOCKET`, refused without `FANTAIL_TESTING=1`.
 //!
 //! Comes from: lines on a local socket, each a time (RFC 3339). Decides: whether time may move there; it never goes back.
 //! Goes to: everything that asks for the time or sleeps until one, at once, and an answer for each line once that is so.
@@ -6,6 +6,7 @@
 //! Between moves the time runs as it always does. Wall and monotonic clock move together, so nobody sees a jump: for the
 //! node the time has simply passed.
 
+use crate::config::SWITCH;
 use crate::system::SystemClock;
 use anyhow::{Context, Result, bail};
 use fantail_api::time;
@@ -22,8 +23,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tracing::warn;
 
-/// Says that this is a test, and at which time it begins.
-pub const PERMISSION: &str = "FANTAIL_TEST_CLOCK";
+/// The time at which the test begins.
+pub const BEGINS: &str = "FANTAIL_TEST_CLOCK";
 
 /// What `--clock` asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,17 +34,15 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// `None` if there is no `--clock`. `permission` is what the environment says.
-    pub fn read(socket: Option<&Path>, permission: Option<&str>) -> Result<Option<Self>> {
+    /// `None` if there is no `--clock`. `testing` is the switch, `begins` the environment's start time.
+    pub fn read(socket: Option<&Path>, testing: bool, begins: Option<&str>) -> Result<Option<Self>> {
         let Some(socket) = socket else { return Ok(None) };
-        let Some(permission) = permission else {
-            bail!(
-                "--clock gives the time of this server to whoever writes to a socket and is for tests only: \
-                 {PERMISSION} must say at which time the test begins"
-            );
-        };
-        let begins = time::parse(permission)
-            .with_context(|| format!("{PERMISSION} must be a time like 2026-06-10T21:00:00Z"))?;
+        if !testing {
+            bail!("--clock is for tests only and needs {SWITCH}=1");
+        }
+        let begins = begins.and_then(time::parse).with_context(|| {
+            format!("--clock needs a start time: {BEGINS} must be a time like 2026-06-10T21:00:00Z")
+        })?;
         Ok(Some(Self { socket: socket.to_owned(), begins }))
     }
 }
@@ -174,14 +173,17 @@ mod tests {
     #[test]
     fn a_clock_needs_permission_and_a_beginning() {
         let socket = Path::new("/tmp/clock");
-        assert_eq!(Asked::read(None, None).expect("nothing is asked for"), None);
-        assert_eq!(Asked::read(None, Some("never")).expect("nothing is asked for"), None);
-        let asked = Asked::read(Some(socket), Some("1970-01-01T01:00:00Z")).expect("a test");
+        assert_eq!(Asked::read(None, false, None).expect("nothing is asked for"), None);
+        assert_eq!(Asked::read(None, true, Some("never")).expect("nothing is asked for"), None);
+        let asked = Asked::read(Some(socket), true, Some("1970-01-01T01:00:00Z")).expect("a test");
         assert_eq!(asked, Some(Asked { socket: socket.to_owned(), begins: Millis(HOUR_MS) }));
-        for permission in [None, Some("yes")] {
-            let refused = Asked::read(Some(socket), permission).expect_err("no time").to_string();
-            assert!(refused.contains(PERMISSION), "{refused}");
+        for begins in [None, Some("yes")] {
+            let refused = Asked::read(Some(socket), true, begins).expect_err("no time").to_string();
+            assert!(refused.contains(BEGINS), "{refused}");
         }
+        // fixes: security L7
+        let refused = Asked::read(Some(socket), false, Some("1970-01-01T01:00:00Z"));
+        assert!(refused.expect_err("no switch").to_string().contains(SWITCH));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct DeviceRegister {
     /// Needed for push.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// What the push service gave the app. One that begins with `stub:` goes to the stub provider, for tests.
+    /// What the push service gave the app.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// Which service pushes to it, if it is another than the platform's own: `apns` for ios, `fcm` for android, `webPush` for web.

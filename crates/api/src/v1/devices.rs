@@ -232,7 +232,7 @@ mod tests {
             body.as_object_mut().expect("an object").extend(more);
             body
         };
-        check(with(json!({"platform": "ios", "token": "stub:ok", "appVersion": "1.2"})), &[]);
+        check(with(json!({"platform": "ios", "token": "ab12", "appVersion": "1.2"})), &[]);
         let hook = |secret: Value| with(json!({"kind": "webhook", "url": "https://a.b/c", "secret": secret}));
         check(hook(json!("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")), &[]);
         check(hook(Value::Null), &["/secret"]);

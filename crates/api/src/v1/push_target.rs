@@ -11,7 +11,6 @@ use fantail_rules::ids::Millis;
 use fantail_rules::push_address::{self, FcmKind, PushAddress, Service};
 use fantail_wire::device::{Platform, PushEnvironment, PushService, Subscription, TokenKind};
 
-const STUB: &str = "stub:";
 /// Bundle and project ids are shorter.
 const APP_ID_BYTES_MAX: usize = 155;
 /// An uncompressed point of P-256, and 16 bytes, in base64url without padding.
@@ -47,13 +46,10 @@ pub fn target(given: &Given<'_>, at: Pointer<'_>, faults: &mut Faults) -> Result
     };
     let service = given.service.unwrap_or(usual);
     check_fields(given, service, at, faults);
-    if service == PushService::WebPush && given.token.is_none_or(|token| !token.starts_with(STUB)) {
+    if service == PushService::WebPush {
         return browser(given, at, faults);
     }
     let token = address::read(ChannelKind::Push, given.token.ok_or("is needed for this kind")?)?;
-    if token.text.starts_with(STUB) {
-        return Ok(Target { address: token.text.into_bytes(), identity: token.identity });
-    }
     let service = match service {
         PushService::Apns => {
             if token.text.len() % 2 != 0 || !token.text.bytes().all(|byte| byte.is_ascii_hexdigit()) {

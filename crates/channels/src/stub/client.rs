@@ -98,6 +98,11 @@ impl Stub {
 }
 
 impl Channel for Stub {
+    /// What one endpoint wishes says nothing about the others; only a fault of the whole provider does.
+    fn paces_hosts(&self) -> bool {
+        self.faults() == Faults::default()
+    }
+
     fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let mut waiting = self.start(shipment, report);

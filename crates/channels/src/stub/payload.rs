@@ -46,12 +46,14 @@ const AFTER_S_MAX: u64 = 86_400;
 /// Whether this is an endpoint of the stub, whatever it wishes for.
 #[must_use]
 pub fn is_of_stub(endpoint: &[u8]) -> bool {
+    let endpoint = token(endpoint);
     endpoint.starts_with(SCHEME) || endpoint.ends_with(MAIL) || endpoint.starts_with(PHONE)
 }
 
 /// `None` if this is no endpoint of the stub.
 #[must_use]
 pub fn wish(endpoint: &[u8]) -> Option<Wish> {
+    let endpoint = token(endpoint);
     let rest = match endpoint.strip_prefix(SCHEME) {
         Some(rest) => rest,
         None if endpoint.starts_with(PHONE) => return Some(Wish::Ok),
@@ -82,6 +84,14 @@ pub fn wish(endpoint: &[u8]) -> Option<Wish> {
             Some(Wish::FailFirst { attempts })
         }
         _ => None,
+    }
+}
+
+/// A push address is a line that ends with its token; other endpoints have no spaces.
+fn token(endpoint: &[u8]) -> &[u8] {
+    match endpoint.starts_with(b"fcm ") {
+        true => endpoint.rsplit(|byte| *byte == b' ').next().unwrap_or(endpoint),
+        false => endpoint,
     }
 }
 
@@ -116,6 +126,7 @@ mod tests {
         check("ok/ann@stub.test", Some(Wish::Ok));
         check("429=2/ann@stub.test", Some(Wish::Busy { after_s: Some(2) }));
         check("+99912345678", Some(Wish::Ok));
+        check("fcm token 12 - stub:dead/ann", Some(Wish::Dead));
         check("stub:okay", None);
         check("stub:slow=50", Some(Wish::Slow { ms: 50 }));
         check("stub:429", Some(Wish::Busy { after_s: None }));

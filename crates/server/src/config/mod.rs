@@ -4,9 +4,11 @@
 mod delivery;
 mod public_url;
 mod settings;
+mod testing;
 
 pub use delivery::Delivery;
 pub use settings::{SETTINGS, Setting};
+pub use testing::{SWITCH, read_switch};
 
 use crate::otlp;
 use fantail_api::key;
@@ -35,6 +37,8 @@ pub struct Flags {
 pub struct Config {
     pub data: PathBuf,
     pub listen: SocketAddr,
+    /// Whether test doubles exist in this process.
+    pub testing: bool,
     /// Empty: the address that is listened on.
     pub public_url: String,
     pub tls: Option<Tls>,
@@ -119,13 +123,22 @@ pub enum ConfigError {
     WrongKind { file: PathBuf, key: String },
     #[error("{key} ({source_name}) is invalid: {reason}")]
     Invalid { key: &'static str, source_name: String, reason: String },
+    #[error("{SWITCH} must be 1 or 0")]
+    Switch,
+    #[error("{key} ({source_name}) is for tests only and needs {SWITCH}=1")]
+    TestSetting { key: &'static str, source_name: String },
+    #[error("{SWITCH}=1 is for tests only and needs a loopback address, not {listen}")]
+    TestingInPublic { listen: SocketAddr },
     #[error("{reason}")]
     DangerousPair { reason: &'static str },
 }
 
 /// All values as text, with their sources.
 #[derive(Clone, Debug)]
-pub struct Layers(BTreeMap<&'static str, (String, String)>);
+pub struct Layers {
+    values: BTreeMap<&'static str, (String, String)>,
+    testing: bool,
+}
 
 impl Layers {
     /// Reads file, environment and flags.
@@ -148,13 +161,13 @@ impl Layers {
             };
             layers.insert(setting.key, value);
         }
-        Ok(Self(layers))
+        Ok(Self { values: layers, testing: read_switch(environment)? })
     }
 
     /// Value and source of a setting.
     #[must_use]
     pub fn get(&self, key: &'static str) -> (&str, &str) {
-        let (value, source) = self.0.get(key).expect("every setting of the table is in the layers");
+        let (value, source) = self.values.get(key).expect("every setting of the table is in the layers");
         (value, source)
     }
 
@@ -164,6 +177,7 @@ impl Layers {
             listen: self.parse("listen", "must be an address and a port, like 127.0.0.1:7070")?,
             public_url: public_url::read(self.get("http.public_url").0)
                 .map_err(|rule| self.invalid("http.public_url", rule))?,
+            testing: self.testing,
             tls: self.tls()?,
             admin_key: self.admin_key()?,
             log: Log { format: self.log_format()?, level: self.log_level()? },
@@ -189,6 +203,7 @@ impl Layers {
             checkpoint_every: Duration::from_secs(self.number("audit.checkpoint_s", 1, 86_400)?),
             collector: self.collector()?,
         };
+        self.check_testing(config.listen)?;
         Ok(config)
     }
 

@@ -10,6 +10,8 @@ pub struct Setting {
     pub secret: bool,
     /// Written without quotes in a file.
     pub number: bool,
+    /// Refused unless FANTAIL_TESTING=1; not in `fantail config doc`.
+    pub testing: bool,
 }
 
 pub const SETTINGS: &[Setting] = &[
@@ -143,12 +145,12 @@ pub const SETTINGS: &[Setting] = &[
         "Events of a tenant that may wait in one lane to be sent, counted once for each channel and shard. Beyond it what \
          would be sent in this lane gets 503 until some have left; other lanes and tenants go on.",
     ),
-    text(
+    testing(
         "delivery.stub_arrivals",
         "",
         "For tests: a file to which the stub provider appends a line for every message that arrives there.",
     ),
-    text(
+    testing(
         "delivery.stub_faults",
         "",
         "For tests: a file that says what is wrong with the stub provider, read anew for every parcel: lines like \
@@ -165,13 +167,13 @@ pub const SETTINGS: &[Setting] = &[
         "0",
         "Where the sandbox's own API listens on 127.0.0.1; 0 chooses a free port.",
     ),
-    text(
+    testing(
         "delivery.stub_standby",
         "false",
         "For tests: a second stub behind the first one of each channel, for what the first certainly did not take. Its faults \
          are lines like push-standby down.",
     ),
-    text(
+    testing(
         "delivery.die_at",
         "",
         "For tests: a point of the walk and a number, like deliver.allowed:2; the process dies when it gets there.",
@@ -179,15 +181,19 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 const fn text(key: &'static str, default: &'static str, doc: &'static str) -> Setting {
-    Setting { key, default, doc, secret: false, number: false }
+    Setting { key, default, doc, secret: false, number: false, testing: false }
+}
+
+const fn testing(key: &'static str, default: &'static str, doc: &'static str) -> Setting {
+    Setting { key, default, doc, secret: false, number: false, testing: true }
 }
 
 const fn number(key: &'static str, default: &'static str, doc: &'static str) -> Setting {
-    Setting { key, default, doc, secret: false, number: true }
+    Setting { key, default, doc, secret: false, number: true, testing: false }
 }
 
 const fn secret(key: &'static str, doc: &'static str) -> Setting {
-    Setting { key, default: "", doc, secret: true, number: false }
+    Setting { key, default: "", doc, secret: true, number: false, testing: false }
 }
 
 impl Setting {

@@ -100,3 +100,26 @@ fn secrets_are_not_printed() {
     let config = read(&[], &[("FANTAIL_ADMIN_KEY", &key)], None).expect("valid");
     assert!(!format!("{config:?}").contains(&key));
 }
+
+// fixes: security L7
+#[test]
+fn test_settings_are_refused_without_the_switch_and_public_listeners_with_it() {
+    let settings = [
+        ("FANTAIL_DELIVERY_DIE_AT", "deliver.allowed:2"),
+        ("FANTAIL_DELIVERY_STUB_ARRIVALS", "a"),
+        ("FANTAIL_DELIVERY_STUB_FAULTS", "f"),
+        ("FANTAIL_DELIVERY_STUB_STANDBY", "false"),
+    ];
+    for setting in settings {
+        let refused = read(&[], &[setting], None).expect_err("no switch").to_string();
+        assert!(refused.contains(setting.0) && refused.contains("FANTAIL_TESTING=1"), "{refused}");
+        assert!(read(&[], &[setting, (SWITCH, "1")], None).expect("a test").testing);
+    }
+    assert!(!read(&[], &[(SWITCH, "0")], None).expect("valid").testing);
+    assert!(read(&[], &[(SWITCH, "yes")], None).is_err());
+    for listen in ["0.0.0.0:7070", "192.0.2.1:7070", "[::]:7070"] {
+        let refused = read(&[("listen", listen)], &[(SWITCH, "1")], None).expect_err("public").to_string();
+        assert!(refused.contains("loopback"), "{refused}");
+        assert!(read(&[("listen", listen)], &[], None).is_ok());
+    }
+}

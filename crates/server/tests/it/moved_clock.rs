@@ -59,7 +59,7 @@ fn a_clock_for_tests_is_refused_without_permission_and_told_with_it() {
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).arg("--clock").arg(&socket);
     let refused = command.output().expect("the binary runs");
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("FANTAIL_TEST_CLOCK"), "{said}");
+    assert!(!refused.status.success() && said.contains("FANTAIL_TESTING"), "{said}");
     assert!(!data.exists() && !socket.exists(), "nothing was begun");
 
     let (server, mut clock) = start_at(&post, "2026-06-10T20:00:00Z", &[]);

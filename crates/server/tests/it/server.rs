@@ -89,6 +89,8 @@ impl Server {
         let file = fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
         let mut command = fantail();
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(args);
+        // Test doubles are on unless a test says otherwise.
+        command.env("FANTAIL_TESTING", "1");
         command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().expect("the binary starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
