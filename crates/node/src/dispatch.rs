@@ -11,12 +11,15 @@
 mod state;
 mod way;
 
+use crate::ask::Refusal;
 use crate::backlog::ChannelBacklog;
 use crate::bell::Bell;
 use crate::core::Core;
 use crate::deliver;
 use fantail_machine::shard::Offer;
 use fantail_machine::shard::serve::Job;
+use fantail_machine::tables::ledger::Timer;
+use fantail_machine::tables::work::{WorkId, WorkRow};
 use fantail_machine::tables::{ledger, work};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo};
@@ -201,6 +204,28 @@ impl Dispatch {
         }
         found
     }
+
+    /// Reads what is due. A shard that cannot be read is read again later, and holds up no other one.
+    fn look(&self, wall: Millis, mut read: impl FnMut(ShardNo, Look) -> Result<TableScan, Refusal>) {
+        for (shard, look) in self.due(wall) {
+            let found = read(shard, look);
+            let mut state = self.state();
+            match found {
+                Ok(TableScan { works, due, later }) => {
+                    if let Some(works) = works {
+                        state.found_work(shard, &works, wall);
+                    }
+                    if let Some(due) = due {
+                        state.found_timers(shard, &due, later, wall);
+                    }
+                }
+                Err(refusal) => {
+                    warn!(%shard, %refusal, "cannot read what waits to be sent, trying again");
+                    state.shards.entry(shard).or_default().not_read(look, wall);
+                }
+            }
+        }
+    }
 }
 
 /// What came of planning a job.
@@ -246,23 +271,22 @@ pub async fn run(core: Arc<Core>) {
 /// Brings what is due, and work that was not offered, out of the tables.
 fn look(core: &Core) {
     let wall = core.ports.clock.wall();
-    for (shard, Look { work, timers }) in core.dispatch.due(wall) {
-        let found = core.read(PartitionId::Shard(shard), |view| {
+    core.dispatch.look(wall, |shard, Look { work, timers }| {
+        core.read(PartitionId::Shard(shard), |view| {
             let tables = view.tables();
             let works = work.map(|behind| work::all(tables, behind, FOUND_MAX)).transpose()?;
             let due = timers.map(|from| ledger::timers_due(tables, from, wall, FOUND_MAX)).transpose()?;
             let later = ledger::timers(tables, wall, Millis(u64::MAX - 1), 1)?;
-            Ok((works, due, later.first().copied()))
-        });
-        let Ok((works, due, later)) = found else { return };
-        let mut state = core.dispatch.state();
-        if let Some(works) = works {
-            state.found_work(shard, &works, wall);
-        }
-        if let Some(due) = due {
-            state.found_timers(shard, &due, later, wall);
-        }
-    }
+            Ok(TableScan { works, due, later: later.first().copied() })
+        })
+    });
+}
+
+/// What the tables of a shard have of what was wanted, and its next timer.
+struct TableScan {
+    works: Option<Vec<(WorkId, WorkRow)>>,
+    due: Option<Vec<Timer>>,
+    later: Option<Timer>,
 }
 
 #[cfg(test)]

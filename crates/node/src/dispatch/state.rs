@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const FOUND_MAX: usize = 1_024;
 /// What did not fit is looked for again after this.
 pub const LOOK_AGAIN_MS: u64 = 50;
+/// Tables that could not be read are read again after this.
+pub const READ_AGAIN_MS: u64 = 1_000;
 
 pub struct State {
     pub channels: BTreeMap<ChannelKind, Way>,
@@ -27,9 +29,13 @@ pub struct Waiting {
     /// When to look for work that was not offered, and behind which.
     pub look_at: Option<Millis>,
     pub work: Option<WorkId>,
+    /// Work did not fit since the scan began: when it has reached the last page, it begins anew.
+    pub has_missed_work: bool,
     /// The earliest timer that nobody was woken by, or when to look again; and behind which to go on.
     pub due: Option<Millis>,
     pub timer: Option<Timer>,
+    /// The earliest timer that did not fit, or came in before the cursor, since the scan began.
+    pub missed_due: Option<Millis>,
     /// No timer before this waits that is not in `woken`. What is done lies about in the tables for a while: it is not
     /// walked over again and again.
     pub floor: Millis,
@@ -44,6 +50,9 @@ impl Waiting {
     pub fn is_due(&mut self, at: Millis) {
         self.due = earlier(self.due, Some(at));
         self.floor = self.floor.min(at);
+        if self.timer.is_some_and(|cursor| at <= cursor.due) {
+            self.missed_due = earlier(self.missed_due, Some(at));
+        }
     }
 
     pub fn timers_from(&self) -> TimersFrom {
@@ -52,6 +61,18 @@ impl Waiting {
 
     pub fn is_missed(&mut self, at: Millis) {
         self.look_at = earlier(self.look_at, Some(at));
+        self.has_missed_work = true;
+    }
+
+    /// The tables could not be read: what was wanted of them is wanted again, from the same cursors.
+    pub fn not_read(&mut self, look: Look, wall: Millis) {
+        let again = Some(wall.plus(READ_AGAIN_MS));
+        if look.work.is_some() {
+            self.look_at = earlier(self.look_at, again);
+        }
+        if look.timers.is_some() {
+            self.due = earlier(self.due, again);
+        }
     }
 }
 
@@ -106,34 +127,44 @@ impl State {
         let last = works.last().filter(|_| works.len() == FOUND_MAX).map(|(work, _)| *work);
         let waiting = self.shards.entry(shard).or_default();
         waiting.work = last;
-        let again = match (is_full, last) {
-            (true, _) => Some(wall.plus(LOOK_AGAIN_MS)),
-            (false, Some(_)) => Some(wall),
-            (false, None) => None,
+        waiting.has_missed_work |= is_full;
+        let again = match last {
+            Some(_) if is_full => Some(wall.plus(LOOK_AGAIN_MS)),
+            Some(_) => Some(wall),
+            // Pages before the last one may have had rows that did not fit.
+            None => std::mem::take(&mut waiting.has_missed_work).then(|| wall.plus(LOOK_AGAIN_MS)),
         };
         waiting.look_at = earlier(waiting.look_at, again);
     }
 
     /// What was found of timers that are due, and the next one that is not.
     pub fn found_timers(&mut self, shard: ShardNo, due: &[Timer], later: Option<Timer>, wall: Millis) {
-        let mut is_full = false;
+        let mut full_due = None;
         for timer in due {
-            is_full |= self.put_timer(shard, *timer) == Offered::Full;
+            if self.put_timer(shard, *timer) == Offered::Full {
+                full_due = earlier(full_due, Some(timer.due));
+            }
         }
         let last = due.last().filter(|_| due.len() == FOUND_MAX).copied();
         let waiting = self.shards.entry(shard).or_default();
         waiting.timer = last;
-        let again = match (is_full, last) {
-            (true, _) => Some(wall.plus(LOOK_AGAIN_MS)),
-            (false, Some(_)) => Some(wall),
-            (false, None) => later.map(|timer| timer.due),
-        };
+        waiting.missed_due = earlier(waiting.missed_due, full_due);
         // What was offered meanwhile says itself when it is due.
-        let offered = waiting.due.unwrap_or(Millis(u64::MAX));
-        if !is_full && last.is_none() {
-            let woken = waiting.woken.first().map_or(Millis(u64::MAX), |(due, _)| *due);
-            waiting.floor = wall.plus(1).min(woken).min(offered);
-        }
+        let offered = waiting.due;
+        let again = match last {
+            Some(last) => {
+                // The scan goes on behind the page: what was offered before its end is not met any more.
+                waiting.missed_due = earlier(waiting.missed_due, offered.filter(|at| *at <= last.due));
+                Some(if full_due.is_some() { wall.plus(LOOK_AGAIN_MS) } else { wall })
+            }
+            None => {
+                let missed = waiting.missed_due.take();
+                let woken = waiting.woken.first().map(|(due, _)| *due);
+                let waits = earlier(earlier(woken, offered), missed);
+                waiting.floor = waits.map_or(wall.plus(1), |at| at.min(wall.plus(1)));
+                missed.map(|_| wall.plus(LOOK_AGAIN_MS)).or(later.map(|timer| timer.due))
+            }
+        };
         waiting.due = earlier(waiting.due, again);
     }
 

@@ -1,9 +1,8 @@
 //! Nothing that waits in the tables is forgotten, whatever happens in memory; nobody's flood is in the way of others.
 
-use super::state::LOOK_AGAIN_MS;
+use super::state::{LOOK_AGAIN_MS, READ_AGAIN_MS};
 use super::*;
-use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom};
-use fantail_machine::tables::work::{WorkId, WorkRow};
+use fantail_machine::tables::ledger::{ParcelId, TimersFrom};
 use fantail_rules::ids::{TenantId, UserNo};
 use fantail_rules::limits::{BREAKER_PROBES, PARCEL_MEMBERS_MAX, WORK_PER_TENANT_MAX};
 use fantail_rules::pacing::Signal;
@@ -55,13 +54,8 @@ fn a_new_dispatcher_looks_at_everything() {
     assert!(dispatch.due(NOW).is_empty(), "and does not look twice");
 }
 
-#[test]
-fn what_does_not_fit_is_looked_for_again() {
-    let dispatch = dispatch();
-    (0..=WORK_PER_TENANT_MAX as u64).for_each(|arrival| offer_work(&dispatch, arrival));
-    let looks = dispatch.due(NOW);
-    assert!(matches!(looks[..], [(_, Look { work: Some(None), timers: None })]));
-    let row = WorkRow {
+fn row() -> WorkRow {
+    WorkRow {
         event: fantail_rules::ulid::Ulid(1),
         terms: work::Terms {
             lane: Priority::Normal,
@@ -75,8 +69,16 @@ fn what_does_not_fit_is_looked_for_again() {
         },
         next: UserNo(0),
         to: work::To::Given,
-    };
-    dispatch.state().found_work(SHARD, &[(work(WORK_PER_TENANT_MAX as u64), row)], NOW);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_looked_for_again() {
+    let dispatch = dispatch();
+    (0..=WORK_PER_TENANT_MAX as u64).for_each(|arrival| offer_work(&dispatch, arrival));
+    let looks = dispatch.due(NOW);
+    assert!(matches!(looks[..], [(_, Look { work: Some(None), timers: None })]));
+    dispatch.state().found_work(SHARD, &[(work(WORK_PER_TENANT_MAX as u64), row())], NOW);
     assert!(dispatch.due(NOW).is_empty(), "not at once: nothing has left meanwhile");
     let again = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
     assert!(matches!(again[..], [(_, Look { work: Some(None), .. })]));
@@ -336,4 +338,102 @@ fn a_backlog_drains_by_steps_once_its_provider_is_back() {
         }
         assert!(seconds[9] >= 8 * seconds[0], "{outage_ms} ms: {seconds:?} after {before}");
     }
+}
+
+/// Fills the lane of tenant 1, so that nothing more of it fits.
+fn fill_lane(dispatch: &Dispatch) {
+    (0..WORK_PER_TENANT_MAX as u64).for_each(|arrival| offer_work(dispatch, arrival));
+}
+
+fn of_other_tenant(work: WorkId) -> WorkId {
+    WorkId { tenant: TenantId(2), ..work }
+}
+
+// fixes: correctness A4
+#[test]
+fn work_that_did_not_fit_is_found_again_when_a_later_page_fits() {
+    let dispatch = dispatch();
+    fill_lane(&dispatch);
+    let page: Vec<_> = (10_000..).take(FOUND_MAX).map(|arrival| (work(arrival), row())).collect();
+    dispatch.state().found_work(SHARD, &page, NOW);
+    let behind = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
+    let last = page.last().map(|(work, _)| *work);
+    assert!(matches!(behind[..], [(_, Look { work: Some(cursor), .. })] if cursor == last));
+    dispatch.state().found_work(SHARD, &[(of_other_tenant(work(1)), row())], NOW);
+    let anew = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
+    assert!(matches!(anew[..], [(_, Look { work: Some(None), .. })]), "the first page is read again");
+    dispatch.state().found_work(SHARD, &[], NOW);
+    assert!(dispatch.due(Millis(u64::MAX)).is_empty(), "everything fitted this time");
+}
+
+// fixes: correctness A4
+#[test]
+fn work_that_is_refused_before_the_cursor_is_found_again() {
+    let dispatch = dispatch();
+    fill_lane(&dispatch);
+    let page: Vec<_> = (0..).take(FOUND_MAX).map(|arrival| (of_other_tenant(work(arrival)), row())).collect();
+    dispatch.state().found_work(SHARD, &page, NOW);
+    offer_work(&dispatch, 10_000);
+    assert!(matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(Some(_)), .. })]));
+    dispatch.state().found_work(SHARD, &[], NOW);
+    let anew = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
+    assert!(matches!(anew[..], [(_, Look { work: Some(None), .. })]));
+}
+
+// fixes: correctness A4
+#[test]
+fn timers_that_did_not_fit_are_found_again_when_a_later_page_fits() {
+    let dispatch = dispatch();
+    fill_lane(&dispatch);
+    let page: Vec<Timer> = (10_000..).take(FOUND_MAX).map(|arrival| timer(900, arrival)).collect();
+    found(&dispatch, &page, None);
+    assert!(wants_timers(&dispatch, 1_050));
+    let other = Timer { parcel: ParcelId::of(of_other_tenant(work(1)), UserNo(0)), ..timer(950, 1) };
+    found(&dispatch, &[other], Some(timer(5_000, 2)));
+    let anew = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
+    assert!(matches!(anew[..], [(_, Look { timers: Some(TimersFrom::Due(Millis(900))), .. })]));
+}
+
+// fixes: correctness A4
+#[test]
+fn a_timer_that_comes_before_the_cursor_of_a_scan_is_not_lost() {
+    for is_while_reading in [true, false] {
+        let dispatch = dispatch();
+        let page: Vec<Timer> = (0..).take(FOUND_MAX).map(|arrival| timer(900, arrival)).collect();
+        let offer = || dispatch.offer(SHARD, &[Offer::Timer(timer(800, 5_000))]);
+        if is_while_reading {
+            offer();
+        }
+        found(&dispatch, &page, None);
+        if !is_while_reading {
+            offer();
+        }
+        assert!(wants_timers(&dispatch, 1_000), "the scan goes on");
+        found(&dispatch, &[], None);
+        let anew = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
+        assert!(matches!(anew[..], [(_, Look { timers: Some(TimersFrom::Due(Millis(800))), .. })]));
+    }
+}
+
+// fixes: correctness A9
+#[test]
+fn a_shard_that_cannot_be_read_is_read_again_and_holds_up_no_other() {
+    let other = ShardNo(1);
+    let dispatch = Dispatch::new([SHARD, other].into_iter(), NOW);
+    let mut read = Vec::new();
+    dispatch.look(NOW, |shard, _| {
+        read.push(shard);
+        match shard {
+            SHARD => Err(crate::core::stopped("the disk failed")),
+            _ => Ok(TableScan { works: Some(Vec::new()), due: Some(Vec::new()), later: None }),
+        }
+    });
+    assert_eq!(read, [SHARD, other]);
+    let (_, again) = dispatch.next(NOW, NOW);
+    assert_eq!(again, Some(NOW.plus(READ_AGAIN_MS)), "somebody wakes up for it");
+    let looks = dispatch.due(NOW.plus(READ_AGAIN_MS));
+    assert!(matches!(
+        looks[..],
+        [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))) })]
+    ));
 }
