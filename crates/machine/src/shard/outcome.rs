@@ -4,7 +4,7 @@
 //! member by `rules::attempt`, and by `rules::retry` when it is due again. Goes to: the `Outcome` record, and what it means
 //! for channels that wait (`fallback`).
 //!
-//! What must never happen: an answer that changes a member which is not under way.
+//! What must never happen: an answer that changes a member which is not under way; a record larger than a record may be.
 
 use super::endpoints::{self, Heard};
 use super::fallback::{Changed, followed};
@@ -22,6 +22,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, evidence_wait_ms, next};
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{ClaimNo, Millis};
+use fantail_rules::limits::RECORD_BYTES_MAX;
 use fantail_rules::retry::{self, Cause, Retry};
 use std::collections::BTreeMap;
 
@@ -63,6 +64,10 @@ pub enum Said {
 /// Words and messages of providers are kept up to here.
 const CODE_BYTES_MAX: usize = 64;
 const MESSAGE_BYTES_MAX: usize = 256;
+/// Members of one `Outcome` record together, as [`member_bytes`] counts them; the rest is left for the parcel and the stamp.
+const OUTCOME_BYTES_MAX: usize = RECORD_BYTES_MAX - 1_024;
+/// What a member costs besides its texts: a position, the numbers of a standing and of a note, the lengths of texts.
+const MEMBER_OVERHEAD_BYTES: usize = 64;
 
 impl Told {
     /// What a channel's answer means.
@@ -161,9 +166,38 @@ pub(super) fn plan(
     let mut records = dead_endpoints(view, parcel, &ledger, told)?;
     let changed = Changed::at(parcel, &ledger, &positions);
     let outcome = Outcome { parcel, round: ledger.round, positions, standings, notes };
-    records.push(ShardRecord::Outcome(outcome));
+    records.extend(cut_by_bytes(outcome).into_iter().map(ShardRecord::Outcome));
     let records = followed(view, records, &[changed], now)?;
     Ok(Planned { records, answer: ShardAnswer::Noted })
+}
+
+/// The same outcome in as many records as its bytes need; one, unless providers answer with long texts.
+fn cut_by_bytes(outcome: Outcome) -> Vec<Outcome> {
+    let Outcome { parcel, round, positions, standings, notes } = outcome;
+    let empty =
+        || Outcome { parcel, round, positions: Vec::new(), standings: Words::empty(), notes: Vec::new() };
+    let (mut pieces, mut piece, mut bytes) = (Vec::new(), empty(), 0);
+    let mut notes = notes.into_iter();
+    for (position, standing) in positions.into_iter().zip(standings.iter()) {
+        let note = notes.next();
+        let more = member_bytes(standing, note.as_ref());
+        if bytes + more > OUTCOME_BYTES_MAX && !piece.positions.is_empty() {
+            pieces.push(std::mem::replace(&mut piece, empty()));
+            bytes = 0;
+        }
+        bytes += more;
+        piece.positions.push(position);
+        piece.standings.push(standing.clone());
+        piece.notes.extend(note);
+    }
+    pieces.push(piece);
+    pieces
+}
+
+/// At least the bytes that a member adds to a record, as if no other member had the same standing.
+fn member_bytes(standing: &Standing, note: Option<&Note>) -> usize {
+    let texts = note.map_or(0, |note| note.code.len() + note.message.len() + note.provider_id.len());
+    MEMBER_OVERHEAD_BYTES + standing.code.len() + texts
 }
 
 /// Endpoints that a provider calls dead are not used again, unless they are others by now.

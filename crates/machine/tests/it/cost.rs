@@ -1,20 +1,22 @@
 //! What the largest legal records cost in rows: a leader folds nothing else while it folds one, so no request may
 //! make a record that touches more. Rows are counted, not time; the numbers are the arithmetic of each layout.
 
-use crate::deliveries::{by, one, told};
+use crate::deliveries::{by, one, states, told};
 use crate::endpoints::{hear, register, registration};
 use crate::harness::{DAY_MS, FRONT, Node, TENANT, list, lookup, put_of, sealed};
 use fantail_machine::front::FrontAsk;
+use fantail_machine::records::Stamped;
 use fantail_machine::records::front::Size;
-use fantail_machine::records::shard::Change;
+use fantail_machine::records::shard::{Change, ShardRecord};
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::shard::edges::{AskEdge, Edit};
 use fantail_machine::shard::endpoints::Registration;
-use fantail_machine::shard::outcome::Said;
+use fantail_machine::shard::outcome::{Said, Told};
 use fantail_machine::shard::redrive::Wish;
 use fantail_machine::shard::serve::Job;
 use fantail_machine::tables::ledger::ParcelId;
 use fantail_machine::tables::work::WorkId;
+use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{Arrival, PartitionId, TenantId, UserNo};
@@ -254,6 +256,45 @@ fn the_largest_parcel_of_names_costs_few_rows() {
     // event, its members, its halt and its walk.
     node.shard(sweep);
     assert_eq!(node.rows_touched, [2 * (32 + 2) + 1 + 8]);
+}
+
+// fixes: correctness A3
+#[test]
+fn an_outcome_with_long_texts_is_cut_into_records_that_fit() {
+    let long = |position| Told {
+        code: "c".repeat(64),
+        message: "m".repeat(256),
+        provider_id: "p".repeat(256),
+        ..told(position, Said::Accepted, "")
+    };
+    let mut node = Node::new();
+    let members: Vec<UserNo> = (0..1_000).map(UserNo).collect();
+    users(&mut node, 0..1_000);
+    for name in 0..1_000 {
+        register(&mut node, name, Registration { address: sealed(name), ..registration(name, 1, 1) });
+        hear(&mut node, UserNo(name), 1, 1, News::Granted { suppressed: false });
+    }
+    node.delivery = Some(by(&[ChannelKind::Push]));
+    node.send(&members);
+    node.take_all();
+    let work = WorkId { tenant: TENANT, arrival: Arrival(1), channel: ChannelKind::Push };
+    node.shard(one(Job::Work(work), 1_000));
+    let parcel = ParcelId::of(work, UserNo(0));
+    let before = node.journal[&PartitionId::Shard(node.at)].len();
+    let all: Vec<Told> = (0..1_000).map(long).collect();
+    node.shard(ShardAsk::Outcome { parcel, told: all.into() });
+    let mut positions = Vec::new();
+    for bytes in &node.journal[&PartitionId::Shard(node.at)][before..] {
+        assert!(bytes.len() <= RECORD_BYTES_MAX, "{}", bytes.len());
+        let ShardRecord::Outcome(outcome) = Stamped::<ShardRecord>::decode(bytes).unwrap().record else {
+            panic!("nothing but outcomes follows")
+        };
+        assert_eq!(outcome.notes.len(), outcome.positions.len());
+        assert!(outcome.notes.iter().all(|note| note.provider_id.len() == 256 && note.message.len() == 256));
+        positions.extend(outcome.positions);
+    }
+    assert_eq!(positions, (0..1_000).collect::<Vec<u16>>(), "every member once");
+    assert!(states(&node, parcel).iter().all(|state| *state == State::Accepted));
 }
 
 /// Planning reads the column, not the devices of each member.

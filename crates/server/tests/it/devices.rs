@@ -6,7 +6,7 @@ use fantail_server::client::Client;
 use serde_json::{Value, json};
 
 fn phone(user: &str, device: &str, token: &str) -> Value {
-    json!({"userId": user, "deviceId": device, "platform": "ios", "token": token})
+    json!({"userId": user, "deviceId": device, "platform": "android", "token": token})
 }
 
 fn register(client: &mut Client, body: &Value) -> Value {
@@ -57,7 +57,7 @@ fn a_device_is_registered_refreshed_and_forgotten() {
     assert_eq!(made["deviceId"], "phone");
     eventually_is(&mut client, "bob", "phone", "active");
     let shown = devices(&mut client, "bob").remove(0);
-    assert_eq!((&shown["kind"], &shown["platform"]), (&json!("push"), &json!("ios")));
+    assert_eq!((&shown["kind"], &shown["platform"]), (&json!("push"), &json!("android")));
     assert_eq!(shown["appVersion"], "4.2.0");
     assert!(!shown.to_string().contains("stub:1"), "tokens are not shown again");
     assert_eq!(expect(client.post("/api/v1/devices", &body), 200)["status"], "active");
