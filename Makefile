@@ -37,6 +37,7 @@ run:
 test: fmt-check clippy browser-tools
 	$(CARGO) test --workspace --locked
 	$(MAKE) interop-fast
+	$(CARGO) xtask fixes --summary
 
 # Installs pinned versions of them; interop/README.md says how it works and how to add one.
 interop:

@@ -8,6 +8,7 @@ mod id;
 
 pub use id::Id;
 
+use crate::claims::{self, Comment};
 use crate::repo::Repo;
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +16,6 @@ use std::fmt::Write as _;
 
 const CONTRACT: &str = "docs/contract.md";
 const CLAIM: &str = "proves:";
-/// Languages in which tests are written.
-const EXTENSIONS: &[&str] = &[".rs", ".ts", ".py", ".sh"];
-/// Its tests are about claims, they make none.
-const NOT_SCANNED: &str = "xtask/";
-
 /// A test that says it proves an id.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Claim {
@@ -39,13 +35,8 @@ pub fn check(repo: &Repo) -> Result<Report> {
     let defined = defined(&repo.text(CONTRACT)?.unwrap_or_default());
     ensure!(!defined.is_empty(), "{CONTRACT} defines no id");
     let mut report = Report { defined, ..Report::default() };
-    let is_scanned = |path: &&str| {
-        !path.starts_with(NOT_SCANNED) && EXTENSIONS.iter().any(|extension| path.ends_with(extension))
-    };
-    for path in repo.paths().filter(is_scanned) {
-        if let Some(text) = repo.text(path)? {
-            report.add(path, &text);
-        }
+    for comment in claims::comments(repo, CLAIM)? {
+        report.add(&comment);
     }
     Ok(report)
 }
@@ -63,17 +54,13 @@ fn defined(contract: &str) -> BTreeSet<Id> {
 }
 
 impl Report {
-    fn add(&mut self, path: &str, text: &str) {
-        let lines: Vec<&str> = text.lines().collect();
-        for (index, line) in lines.iter().enumerate() {
-            let Some(list) = claim_in(line) else { continue };
-            let list = with_continuation(list, &lines[index + 1..]);
-            let claim = Claim { path: path.to_string(), line: index + 1 };
-            match id::parse_list(&list) {
-                Ok(ids) => ids.into_iter().for_each(|id| self.add_claim(id, claim.clone())),
-                Err(word) => {
-                    self.errors.push(format!("{path}:{}: `{word}` is not an id of the contract", claim.line));
-                }
+    fn add(&mut self, comment: &Comment) {
+        let claim = Claim { path: comment.path.clone(), line: comment.line };
+        match id::parse_list(&comment.list) {
+            Ok(ids) => ids.into_iter().for_each(|id| self.add_claim(id, claim.clone())),
+            Err(word) => {
+                self.errors
+                    .push(format!("{}:{}: `{word}` is not an id of the contract", claim.path, claim.line));
             }
         }
     }
@@ -130,25 +117,6 @@ fn write_line(text: &mut String, line: &str) {
     writeln!(text, "{line}").expect("writing to a string cannot fail");
 }
 
-/// What follows the claim word, if it stands right behind a comment mark.
-fn claim_in(line: &str) -> Option<&str> {
-    let (before, list) = line.split_once(CLAIM)?;
-    before.trim_end().ends_with(['/', '#', '*', '!']).then_some(list)
-}
-
-/// A list whose line ends in a comma goes on in the next comment line.
-fn with_continuation(list: &str, following: &[&str]) -> String {
-    let mut whole = list.trim_end().to_string();
-    for line in following {
-        if !whole.ends_with(',') {
-            break;
-        }
-        let comment = line.trim().trim_start_matches(['/', '#', '*', '!']);
-        whole = format!("{whole} {}", comment.trim());
-    }
-    whole
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,7 +134,9 @@ Tests say FAN-77.
 
     fn report(text: &str) -> Report {
         let mut report = Report { defined: defined(SMALL), ..Report::default() };
-        report.add("a.rs", text);
+        for comment in claims::comments_in("a.rs", text, CLAIM) {
+            report.add(&comment);
+        }
         report
     }
 

@@ -1,14 +1,15 @@
-//! `cargo xtask tidy` and `cargo xtask contract`.
+//! `cargo xtask tidy`, `cargo xtask contract` and `cargo xtask fixes`.
 
 use anyhow::{Context, Result};
 use std::io::Write;
 use std::process::ExitCode;
 use xtask::repo::Repo;
-use xtask::{contract, tidy};
+use xtask::{contract, fixes, tidy};
 
 const USAGE: &str = "\
 cargo xtask tidy                  check how the code is written
 cargo xtask contract [--summary]  list which promises of docs/contract.md the tests claim to prove
+cargo xtask fixes [--summary]     list which findings of docs/reviews have a test
 ";
 
 fn main() -> Result<ExitCode> {
@@ -18,6 +19,8 @@ fn main() -> Result<ExitCode> {
         ["tidy"] => run_tidy(),
         ["contract"] => run_contract(contract::Report::listing),
         ["contract", "--summary"] => run_contract(contract::Report::summary),
+        ["fixes"] => run_fixes(fixes::Report::listing),
+        ["fixes", "--summary"] => run_fixes(fixes::Report::summary),
         _ => {
             say(USAGE)?;
             Ok(ExitCode::from(2))
@@ -37,10 +40,20 @@ fn run_tidy() -> Result<ExitCode> {
 fn run_contract(show: fn(&contract::Report) -> String) -> Result<ExitCode> {
     let report = contract::check(&Repo::here()?)?;
     say(&show(&report))?;
-    for error in &report.errors {
+    say_errors(&report.errors)
+}
+
+fn run_fixes(show: fn(&fixes::Report) -> String) -> Result<ExitCode> {
+    let report = fixes::check(&Repo::here()?)?;
+    say(&show(&report))?;
+    say_errors(&report.errors)
+}
+
+fn say_errors(errors: &[String]) -> Result<ExitCode> {
+    for error in errors {
         say(&format!("{error}\n"))?;
     }
-    Ok(exit_code(report.errors.is_empty()))
+    Ok(exit_code(errors.is_empty()))
 }
 
 fn say(text: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The house rules hold for this repository.
 
 use xtask::repo::Repo;
-use xtask::{contract, tidy};
+use xtask::{contract, fixes, tidy};
 
 #[test]
 fn the_repository_is_tidy() {
@@ -21,6 +21,13 @@ fn tests_claim_only_what_the_contract_promises() {
         "the contract has {} ids, some were not understood",
         report.defined.len()
     );
+}
+
+#[test]
+fn fixes_name_findings_and_reviews_name_tests() {
+    let repo = Repo::here().expect("this repository opens");
+    let report = fixes::check(&repo).expect("the reviews can be read");
+    assert!(report.errors.is_empty(), "{}", report.errors.join("\n"));
 }
 
 /// Clippy reads the nearest clippy.toml only, so the two crates that decide each have a copy of the bans.

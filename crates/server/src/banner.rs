@@ -66,6 +66,7 @@ impl Banner {
 mod tests {
     use super::*;
 
+    // fixes: security L7
     #[test]
     fn the_banner_says_where_and_with_which_key() {
         let banner = Banner {
@@ -91,7 +92,6 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert!(text.ends_with("\nready\n"));
-        // fixes: security L7
         let banner = Banner { testing: true, ..banner };
         assert_eq!(banner.text().lines().filter(|line| line.contains("FANTAIL_TESTING=1")).count(), 1);
         let text = Banner { test_clock: Some("/tmp/clock".into()), ..banner }.text();

@@ -170,6 +170,7 @@ mod tests {
 
     const HOUR_MS: u64 = 3_600_000;
 
+    // fixes: security L7
     #[test]
     fn a_clock_needs_permission_and_a_beginning() {
         let socket = Path::new("/tmp/clock");
@@ -181,7 +182,6 @@ mod tests {
             let refused = Asked::read(Some(socket), true, begins).expect_err("no time").to_string();
             assert!(refused.contains(BEGINS), "{refused}");
         }
-        // fixes: security L7
         let refused = Asked::read(Some(socket), false, Some("1970-01-01T01:00:00Z"));
         assert!(refused.expect_err("no switch").to_string().contains(SWITCH));
     }

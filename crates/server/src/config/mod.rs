@@ -2,6 +2,7 @@
 //! that a wrong one can be found. Unknown keys in a file and dangerous pairs are refused before anything starts.
 
 mod delivery;
+mod file;
 mod public_url;
 mod settings;
 mod testing;
@@ -21,7 +22,7 @@ use fantail_rules::pacing::Rate;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
@@ -144,7 +145,7 @@ impl Layers {
     /// Reads file, environment and flags.
     pub fn read(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let file = match flags.file.clone().or_else(|| environment("FANTAIL_CONFIG").map(PathBuf::from)) {
-            Some(path) => read_file(&path)?,
+            Some(path) => file::read(&path)?,
             None => BTreeMap::new(),
         };
         let mut layers = BTreeMap::new();
@@ -366,44 +367,6 @@ pub fn load(flags: &Flags) -> Result<Config, ConfigError> {
 #[must_use]
 pub fn process_environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-type FileValues = BTreeMap<String, (String, String)>;
-
-fn read_file(path: &Path) -> Result<FileValues, ConfigError> {
-    let file = path.to_owned();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| ConfigError::Unreadable { file: file.clone(), reason: error.to_string() })?;
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
-        file: file.clone(),
-        reason: error.to_string(),
-    })?;
-    let mut values = BTreeMap::new();
-    flatten(&table, "", &mut values, path)?;
-    Ok(values)
-}
-
-fn flatten(table: &toml::Table, prefix: &str, into: &mut FileValues, path: &Path) -> Result<(), ConfigError> {
-    for (name, value) in table {
-        let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-        let text = match value {
-            toml::Value::Table(inner) => {
-                flatten(inner, &key, into, path)?;
-                continue;
-            }
-            toml::Value::String(text) => text.clone(),
-            toml::Value::Integer(number) => number.to_string(),
-            toml::Value::Boolean(flag) => flag.to_string(),
-            toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Array(_) => {
-                return Err(ConfigError::WrongKind { file: path.to_owned(), key });
-            }
-        };
-        if Setting::by_key(&key).is_none() {
-            return Err(ConfigError::UnknownKey { file: path.to_owned(), key });
-        }
-        into.insert(key, (text, path.display().to_string()));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
