@@ -25,7 +25,6 @@ use fantail_rules::merge::Direction;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tracing::warn;
 
 pub fn page(core: &Core, tenant: TenantId, ask: &InboxAsk) -> Result<InboxPage, Refusal> {
     let (shard, user) = locate(core, tenant, &ask.user)?;
@@ -150,7 +149,7 @@ pub fn event(core: &Core, tenant: TenantId, event: Ulid) -> Result<Arc<EventView
     let epoch = core.known.epoch();
     let row =
         core.read(PartitionId::Front(event.front()), |view| event::find(view.tables(), tenant, event))?;
-    let opened = Arc::new(opened(core, tenant, row.ok_or(Refusal::UnknownEvent { event })?));
+    let opened = Arc::new(opened(core, tenant, row.ok_or(Refusal::UnknownEvent { event })?)?);
     core.known.keep_event(epoch, tenant, event, Arc::clone(&opened));
     Ok(opened)
 }
@@ -178,7 +177,7 @@ fn describe(
             asked.iter().filter_map(|event| find(event).transpose()).collect::<Result<Vec<_>, _>>()
         })?;
         for (event, row) in found {
-            let opened = Arc::new(opened(core, tenant, row));
+            let opened = Arc::new(opened(core, tenant, row)?);
             core.known.keep_event(epoch, tenant, event, Arc::clone(&opened));
             events.insert(event, opened);
         }
@@ -196,20 +195,24 @@ fn describe(
     Ok(described)
 }
 
-fn opened(core: &Core, tenant: TenantId, row: EventRow) -> EventView {
-    let actor = row.actor.and_then(|actor| open(core, tenant, Context::Actor, &actor));
-    let collapse = row.options.collapse.and_then(|key| open(core, tenant, Context::CollapseKey, &key));
-    EventView {
+fn opened(core: &Core, tenant: TenantId, row: EventRow) -> Result<EventView, Refusal> {
+    let open_some = |context, sealed: Option<Sealed>| match sealed {
+        Some(sealed) => open(core, tenant, context, &sealed),
+        None => Ok(None),
+    };
+    let actor = open_some(Context::Actor, row.actor)?;
+    let collapse = open_some(Context::CollapseKey, row.options.collapse)?;
+    Ok(EventView {
         created_at: row.at,
         kind: row.kind,
         category: row.category,
         priority: Priority::from_stored(row.priority),
         actor: actor.and_then(|actor| String::from_utf8(actor).ok()),
-        content: open(core, tenant, Context::Content, &row.content).unwrap_or_default(),
+        content: open(core, tenant, Context::Content, &row.content)?.unwrap_or_default(),
         is_personal: row.personal > 0,
         collapse_key: collapse.and_then(|key| String::from_utf8(key).ok()),
         is_sensitive: row.options.is_sensitive,
-    }
+    })
 }
 
 /// What one recipient alone is told, for all channels. A key that is gone hides it.
@@ -222,7 +225,8 @@ pub fn personal(
     let sealed = core.read(PartitionId::Front(event.front()), |view| {
         event::personal(view.tables(), tenant, event, shard, user)
     })?;
-    Ok(sealed.map(|sealed| open(core, tenant, Context::Content, &sealed).unwrap_or_default()))
+    let Some(sealed) = sealed else { return Ok(None) };
+    Ok(Some(open(core, tenant, Context::Content, &sealed)?.unwrap_or_default()))
 }
 
 /// The same for many users of a shard, who ascend: those who are told something alone, and what.
@@ -253,14 +257,17 @@ fn view(entry: &Entry, post: Arc<EventView>, content: Option<Vec<u8>>) -> Notifi
     }
 }
 
-/// Opens what is sealed; a destroyed key hides it, which is its purpose.
-fn open(core: &Core, tenant: TenantId, context: Context, sealed: &Sealed) -> Option<Vec<u8>> {
+/// Opens what is sealed; a destroyed key hides it, which is its purpose. Every other failure is an error: content that
+/// cannot be read now must not be taken for empty content.
+fn open(
+    core: &Core,
+    tenant: TenantId,
+    context: Context,
+    sealed: &Sealed,
+) -> Result<Option<Vec<u8>>, Refusal> {
     match core.ports.keyring.open(tenant, context, sealed) {
-        Ok(bytes) => Some(bytes),
-        Err(KeyringError::NoKey { .. }) => None,
-        Err(failed) => {
-            warn!(%tenant, %failed, "sealed bytes do not open");
-            None
-        }
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(KeyringError::NoKey { .. }) => Ok(None),
+        Err(failed) => Err(locked(failed)),
     }
 }

@@ -35,6 +35,8 @@ pub enum RecoverError {
         "{partition}: the store is at {mark}, the journal only reaches {last}: they do not belong together"
     )]
     StoreAhead { partition: PartitionId, mark: Position, last: Position },
+    #[error("{partition}: the journal answers nothing from {from} on, but it reaches {last}")]
+    Hole { partition: PartitionId, from: Position, last: Position },
 }
 
 /// Where a partition stands after recovery.
@@ -64,7 +66,9 @@ pub async fn recover<M: Machine>(
     while at < last {
         let limit = ReadLimit { records: REPLAY_RECORDS, bytes: REPLAY_BYTES };
         let records = ports.journal.read(partition, at.next(), limit).await.map_err(journal)?;
-        let Some(newest) = records.last() else { break };
+        let Some(newest) = records.last() else {
+            return Err(RecoverError::Hole { partition, from: at.next(), last });
+        };
         time = time.max(time_of(newest, partition)?);
         at = newest.position;
         let facts = referred(machine, tails, &records).await?;
@@ -109,7 +113,10 @@ async fn referred<M: Machine>(
                 let wanted = (reference.to.0 - from.0 + 1) as usize;
                 let read = tail.read(from, wanted).await;
                 let read = read.map_err(|source| RecoverError::Facts { partition, source })?;
-                let Some(newest) = read.last() else { break };
+                let Some(newest) = read.last() else {
+                    let partition = PartitionId::Front(reference.front);
+                    return Err(RecoverError::Hole { partition, from, last: reference.to });
+                };
                 from = newest.position.next();
                 facts.extend(read);
             }

@@ -6,7 +6,8 @@
 //! | 410 | the endpoint is dead, unless the app registered the token after Apple last saw it alive |
 //! | 400 BadDeviceToken, DeviceTokenNotForTopic | doubt: the endpoint is dead if only a few are |
 //! | 400 about the request, 404, 405, 413 | malformed, and somebody is called |
-//! | 400 IdleTimeout, 429 TooManyRequests, 5xx | later, this message alone |
+//! | 400 IdleTimeout, 429 TooManyRequests, 500 InternalServerError, 503 | later, this message alone |
+//! | other 5xx, 408 | unknown: a gateway answered, and Apple may have taken it |
 //! | 403, 400 TopicDisallowed | later, all of the credential, and somebody is called |
 //! | 403 ExpiredProviderToken, 429 TooManyProviderTokenUpdates | the client looks after its token first |
 //!
@@ -82,6 +83,10 @@ pub fn read(status: StatusCode, headers: &HeaderMap, body: &[u8], context: Conte
         Kind::Later => {
             later(&code, Scope::Message, retry_after_ms(headers, context.now), "Apple cannot take it now")
         }
+        Kind::Unknown => {
+            let message = "something between us and Apple failed".to_owned();
+            Answer::Unknown { code, message }
+        }
         Kind::Strange => rejected(Refusal::Message, &code, "Apple gave an answer that is none of its own"),
     };
     Read { answer, note: note(kind) }
@@ -97,6 +102,7 @@ enum Kind {
     Expired,
     TooManyTokens,
     Later,
+    Unknown,
     Strange,
 }
 
@@ -111,14 +117,15 @@ fn kind(status: StatusCode, reason: &str) -> Kind {
         (400 | 404 | 405 | 413, _) => Kind::Malformed,
         (401 | 403, _) => Kind::Credential,
         (410, _) => Kind::Gone,
-        (429 | 500.., _) => Kind::Later,
+        (429 | 503, _) | (500, "InternalServerError") => Kind::Later,
+        (408 | 500.., _) => Kind::Unknown,
         (_, _) => Kind::Strange,
     }
 }
 
 fn note(kind: Kind) -> Note {
     match kind {
-        Kind::Gone | Kind::Later => Note::Nothing,
+        Kind::Gone | Kind::Later | Kind::Unknown => Note::Nothing,
         Kind::Doubt => Note::Doubt,
         Kind::WrongEnvironment => Note::WrongEnvironment,
         Kind::Malformed | Kind::Credential | Kind::Strange => Note::Alert,
@@ -165,7 +172,8 @@ mod tests {
             Answer::Later { after_ms, scope, code, .. } => {
                 format!("later {after_ms:?} {scope:?} {code} {note:?}")
             }
-            Answer::NotSent { .. } | Answer::Unknown { .. } => panic!("an answer says what it is"),
+            Answer::Unknown { code, .. } => format!("unknown {code} {note:?}"),
+            Answer::NotSent { .. } => panic!("a reply is an answer"),
         }
     }
 
@@ -212,10 +220,18 @@ mod tests {
             (410, "MoonIsFull", "rejected DeadEndpoint * Nothing"),
             (418, "MoonIsFull", "rejected Message * Alert"),
             (429, "MoonIsFull", "later None Message * Nothing"),
-            (502, "MoonIsFull", "later None Message * Nothing"),
+            (502, "MoonIsFull", "unknown * Nothing"),
         ] {
             let body = format!(r#"{{"reason":"{reason}"}}"#);
             assert_eq!(told(status, &body), expected.replace('*', reason), "{status} {reason}");
+        }
+    }
+
+    // fixes: correctness B1
+    #[test]
+    fn a_timeout_of_a_gateway_proves_nothing() {
+        for status in [408, 500, 502, 504] {
+            assert_eq!(told(status, "<html>"), format!("unknown {status} Nothing"));
         }
     }
 

@@ -10,7 +10,8 @@
 //! | other 401 | the token is renewed once, then the credential rests |
 //! | other 403, other 404 | the credential rests: permission, API or project |
 //! | 429 | the project rests: `Retry-After`, or a minute |
-//! | 5xx, pages of HTML among them | later, as `Retry-After` says |
+//! | 500 with a code of FCM, 502 (also as HTML), 503 | later, as `Retry-After` says |
+//! | other 5xx, 408 | unknown: a gateway answered, and FCM may have taken it |
 //!
 //! Codes that are not known keep their name and are judged by their status. No text of FCM gets any further than here: it
 //! may quote the token.
@@ -74,7 +75,12 @@ pub fn read(reply: &Reply, now: Millis) -> Read {
             let after_ms = after_ms.unwrap_or(QUOTA_MS_DEFAULT);
             later(Some(after_ms), Scope::Origin, code, "the quota of the project is used up", Note::Nothing)
         }
-        500..=599 | 408 => later(after_ms, Scope::Message, code, "the service failed", Note::Nothing),
+        500 if fault.is_named => later(after_ms, Scope::Message, code, "the service failed", Note::Nothing),
+        502 | 503 => later(after_ms, Scope::Message, code, "the service failed", Note::Nothing),
+        408 | 500..=599 => {
+            let message = "something between us and the service failed".to_owned();
+            Read { answer: Answer::Unknown { code, message }, note: Note::Nothing }
+        }
         402..=499 => rejected(Refusal::Message, code, "refused"),
         _ => {
             let message = "no answer of this service".to_owned();
@@ -131,6 +137,8 @@ fn name(body: &[u8]) -> Option<String> {
 /// An error as far as it can be read. Everything in it is optional; some answers are pages of HTML.
 struct Fault {
     code: String,
+    /// The code is one of FCM, not just the status.
+    is_named: bool,
     names_token: bool,
 }
 
@@ -141,9 +149,10 @@ impl Fault {
         let details = error["details"].as_array().map_or(&[][..], Vec::as_slice);
         let of_fcm = details.iter().find_map(|detail| detail["errorCode"].as_str());
         let code = of_fcm.or_else(|| error["status"].as_str()).filter(|code| !code.is_empty());
+        let is_named = code.is_some();
         let mut code = code.unwrap_or(status.as_str()).to_owned();
         code.truncate(code.floor_char_boundary(CODE_BYTES_MAX));
-        Self { code, names_token: names_token(error, details) }
+        Self { code, is_named, names_token: names_token(error, details) }
     }
 }
 
@@ -232,8 +241,16 @@ mod tests {
         check(400, "SOMETHING_NEW", "Malformed SOMETHING_NEW, Alert");
         check(403, "SOMETHING_NEW", "later 300000 Credential SOMETHING_NEW, Alert");
         check(418, "SOMETHING_NEW", "Message SOMETHING_NEW, Alert");
-        check(599, "SOMETHING_NEW", "later - Message SOMETHING_NEW, Nothing");
+        check(599, "SOMETHING_NEW", "unknown SOMETHING_NEW, Nothing");
         assert_eq!(told(302, None, ""), "unknown 302, Alert");
+    }
+
+    // fixes: correctness B1
+    #[test]
+    fn a_timeout_of_a_gateway_proves_nothing() {
+        for status in [408, 500, 504, 599] {
+            assert_eq!(told(status, None, "<html>"), format!("unknown {status}, Nothing"));
+        }
     }
 
     #[test]
@@ -296,7 +313,7 @@ mod tests {
             assert_eq!(told(status, None, page), expected, "{status}");
         }
         for body in ["", "[]", "null", r#"{"error":1}"#, r#"{"error":{"details":{}}}"#, "\u{0}"] {
-            assert_eq!(told(500, None, body), "later - Message 500, Nothing", "{body}");
+            assert_eq!(told(500, None, body), "unknown 500, Nothing", "{body}");
         }
         let long = fault(500, &"X".repeat(1_000), "", &[]);
         assert!(told(500, None, &long).len() < 150);

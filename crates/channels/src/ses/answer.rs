@@ -9,7 +9,8 @@
 //! | 401, 403: keys, signatures, rights | the same |
 //! | MessageRejected, 413, other 4xx | refused |
 //! | BadRequest | malformed |
-//! | 5xx | later |
+//! | 5xx with a type, 503 | later |
+//! | other 5xx | unknown: a gateway answered, and SES may have taken it |
 
 use super::limits::{CREDENTIAL_REST_MS, DAY_REST_MS, PAUSED_REST_MS, TEXT_BYTES_MAX};
 use fantail_ports::channel::{Answer, Refusal, Scope};
@@ -74,8 +75,15 @@ pub fn answer(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Verdict {
         "BadRequest" => rejected(Refusal::Malformed, "the provider does not understand it"),
         _ => match status.as_u16() {
             401 | 403 => operator("the provider does not let us in"),
-            400..=499 => rejected(Refusal::Message, "the provider refuses it"),
-            _ => later(Scope::Message, None, News::Nothing, "the provider has a problem of its own"),
+            400..=407 | 409..=499 => rejected(Refusal::Message, "the provider refuses it"),
+            503 => later(Scope::Message, None, News::Nothing, "the provider has a problem of its own"),
+            _ if !kind.is_empty() => {
+                later(Scope::Message, None, News::Nothing, "the provider has a problem of its own")
+            }
+            _ => {
+                let message = "something between us and the provider failed".to_owned();
+                Verdict { answer: Answer::Unknown { code, message }, news: News::Nothing }
+            }
         },
     }
 }
@@ -293,10 +301,19 @@ mod tests {
         assert_eq!(bulk_told(400, TYPED, 2), ["Message MessageRejected, Works"; 2]);
     }
 
+    // fixes: correctness B1
+    #[test]
+    fn a_timeout_of_a_gateway_proves_nothing() {
+        for status in [408, 500, 502, 504] {
+            assert_eq!(told(status, "", "<html>"), format!("unknown {status}, Nothing"));
+        }
+        assert_eq!(bulk_told(504, "", 2), ["unknown 504, Nothing"; 2]);
+    }
+
     #[test]
     fn what_is_no_json_is_judged_by_its_status() {
         let page = b"<html>Bad Gateway</html>";
         let Verdict { answer, .. } = answer(StatusCode::BAD_GATEWAY, &HeaderMap::new(), page);
-        assert!(matches!(answer, Answer::Later { scope: Scope::Message, .. }));
+        assert!(matches!(answer, Answer::Unknown { code, .. } if code == "502"));
     }
 }

@@ -7,7 +7,8 @@
 //! | 401, 403 | the key is refused, or this subscription was made with another key; the client finds out which |
 //! | 400, 413 | malformed |
 //! | 429, 503 | everything to this push service waits, as `Retry-After` says |
-//! | other 5xx, 408 | later |
+//! | 500, 502 | later |
+//! | other 5xx, 408 | unknown: a gateway gave up waiting, and the push service may have taken it |
 //! | 3xx, other 4xx | refused for good |
 //!
 //! No text of a push service gets any further than here, but for a short code.
@@ -62,7 +63,11 @@ pub fn read(reply: &Reply, now: Millis) -> Read {
         }
         400 | 413 => rejected(Refusal::Malformed, code, "the message is malformed or too large", Note::Alert),
         429 | 503 => later(after_ms, Scope::Origin, code, "the push service wants a rest", Note::Nothing),
-        408 | 500..=599 => later(after_ms, Scope::Message, code, "the push service failed", Note::Nothing),
+        500 | 502 => later(after_ms, Scope::Message, code, "the push service failed", Note::Nothing),
+        408 | 501..=599 => {
+            let message = "something between us and the push service failed".to_owned();
+            Read { answer: Answer::Unknown { code, message }, note: Note::Nothing }
+        }
         300..=399 => rejected(Refusal::Message, code, "redirects are not followed", Note::Alert),
         402..=499 => rejected(Refusal::Message, code, "refused", Note::Alert),
         _ => {
@@ -150,7 +155,7 @@ mod tests {
             (401, "later 300000 Origin 401, KeyRefused"),
             (403, "later 300000 Origin 403, KeyRefused"),
             (404, "DeadEndpoint 404, Nothing"),
-            (408, "later - Message 408, Nothing"),
+            (408, "unknown 408, Nothing"),
             (410, "DeadEndpoint 410, Nothing"),
             (413, "Malformed 413, Alert"),
             (418, "Message 418, Alert"),
@@ -163,6 +168,14 @@ mod tests {
         }
         assert_eq!(told(503, Some("120"), ""), "later 120000 Origin 503, Nothing");
         assert_eq!(told(429, Some("Thu, 01 Jan 1970 00:00:07 GMT"), ""), "later 7000 Origin 429, Nothing");
+    }
+
+    // fixes: correctness B1
+    #[test]
+    fn a_timeout_of_a_gateway_proves_nothing() {
+        for status in [408, 501, 504, 599] {
+            assert_eq!(told(status, Some("7"), "<html>"), format!("unknown {status}, Nothing"));
+        }
     }
 
     #[test]
