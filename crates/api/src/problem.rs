@@ -7,7 +7,7 @@ use fantail_node::ask::Refusal;
 use fantail_wire::code::Code;
 use fantail_wire::problem::{FieldError, MEDIA_TYPE};
 use std::borrow::Cow;
-use tracing::warn;
+use tracing::{error, warn};
 
 /// Field errors in one document; a caller with more has the idea.
 pub const FIELD_ERRORS_MAX: usize = 20;
@@ -151,6 +151,11 @@ impl From<Refusal> for Problem {
             Refusal::NoRoom => {
                 Self::new(Code::StorageFull, "nothing new is stored until space returns").retry_after_s(30)
             }
+            Refusal::Internal { reason } => {
+                // The reason may name files: it is for the operator.
+                error!(reason, "failed inside the server");
+                Self::new(Code::Internal, "the server could not do this, see its log")
+            }
             Refusal::Stopped { reason } => {
                 // The reason may name files: it is for the operator.
                 warn!(reason, "refused: not serving");
@@ -212,6 +217,7 @@ mod tests {
             (Refusal::NotSuppressed, "SUPPRESSION_NOT_FOUND"),
             (Refusal::Busy { retry_after_ms: 20 }, "QUEUE_FULL"),
             (Refusal::NoRoom, "STORAGE_FULL"),
+            (Refusal::Internal { reason: "secret path".into() }, "INTERNAL"),
             (Refusal::Stopped { reason: "secret path".into() }, "STOPPING"),
         ];
         for (refusal, code) in cases {

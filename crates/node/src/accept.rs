@@ -6,7 +6,7 @@
 
 use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
 use crate::bulk;
-use crate::core::{Core, answer, answers, locked, stopped};
+use crate::core::{Core, answer, answers, internal, locked};
 use crate::crowds::require_room;
 use crate::groups::{self, Facts, Ties};
 use crate::notify::options_of;
@@ -94,14 +94,14 @@ fn push(
                 group.places.push((index, otherwise));
                 group.asks.push(ask);
                 group.bytes += bytes;
-                results.push(Err(stopped("not asked yet")));
+                results.push(Err(internal("not asked yet")));
             }
             Err(refusal) => results.push(Err(refusal)),
         }
     }
     let mut pending = Vec::new();
     for (front, Group { places, asks, bytes }) in by_front {
-        let handle = core.front(front).ok_or_else(|| stopped("no such front"));
+        let handle = core.front(front).ok_or_else(|| internal("no such front"));
         pending.push((places, handle.and_then(|handle| handle.queue.push(tenant, by, asks, bytes))));
     }
     (results, pending)
@@ -119,7 +119,7 @@ fn count(core: &Core, results: &[Result<Accepted, Refusal>]) {
 fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted, Refusal> {
     match answer {
         FrontAnswer::Unheard => {
-            Err(otherwise.unwrap_or_else(|| stopped("the front answered something else")))
+            Err(otherwise.unwrap_or_else(|| internal("the front answered something else")))
         }
         FrontAnswer::Admitted(event) => Ok(Accepted { event, replayed: false }),
         FrontAnswer::Repeat(event) => Ok(Accepted { event, replayed: true }),
@@ -133,7 +133,7 @@ fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted,
         | FrontAnswer::Counted
         | FrontAnswer::Released { .. }
         | FrontAnswer::Unsaid { .. }
-        | FrontAnswer::Forgot { .. } => Err(stopped("the front answered something else")),
+        | FrontAnswer::Forgot { .. } => Err(internal("the front answered something else")),
     }
 }
 

@@ -5,7 +5,7 @@
 //! is sent before would find no endpoint. Goes to: `notify`, as recipients like all others.
 
 use crate::ask::{ContactAsk, DeviceAsk, ProfileAsk, Recipient, Refusal, UserAsk, Who};
-use crate::core::{Core, locked, stopped};
+use crate::core::{Core, internal, locked, stopped};
 use crate::devices::{self, address_hash};
 use crate::notify;
 use crate::people;
@@ -75,7 +75,7 @@ pub async fn resolve(
         found.push(match owners.get(&place) {
             Some((shard, user)) => notify::recipient(core, tenant, *shard, *user)?
                 .ok_or(Refusal::Busy { retry_after_ms: 100 })?,
-            None => named.next().ok_or_else(|| stopped("a recipient was lost"))?,
+            None => named.next().ok_or_else(|| internal("a recipient was lost"))?,
         });
     }
     apart(found)

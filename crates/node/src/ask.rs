@@ -357,7 +357,10 @@ pub enum Refusal {
     /// Try again later: the disk is nearly full.
     #[error("no room to store this")]
     NoRoom,
-    /// The process is stopping, or the journal failed: nothing more is promised.
+    /// A read, a decoding or a key failed for this request. Others, and a repeat of this one, may succeed.
+    #[error("failed: {reason}")]
+    Internal { reason: String },
+    /// The leader is gone, because the process is stopping or the journal failed: nothing more is promised.
     #[error("not serving: {reason}")]
     Stopped { reason: String },
 }

@@ -17,7 +17,7 @@ pub use watch::{BulkPage, BulkPhase, BulkView, Jobs, WaitsFor, jobs};
 use crate::Node;
 use crate::accept::delivery_of;
 use crate::ask::{Accepted, EventAsk, Refusal};
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::crowds::require_room;
 use crate::groups;
 use crate::notify::{options_of, request_key};
@@ -165,7 +165,7 @@ async fn create(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Resu
         FrontAnswer::Repeat(event) => Ok(Accepted { event, replayed: true }),
         FrontAnswer::OtherBody => Err(Refusal::OtherBody),
         FrontAnswer::TooManyScheduled { limit } => Err(Refusal::TooManyScheduled { limit }),
-        _ => Err(stopped("the front answered something else")),
+        _ => Err(internal("the front answered something else")),
     }
 }
 
@@ -207,7 +207,7 @@ fn admit(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Result<Push
         tier_up: u32::MAX,
     };
     let front = FrontNo(spread(&key, core.layout.fronts));
-    let Some(front) = core.front(front) else { return Err(stopped("there is no such front")) };
+    let Some(front) = core.front(front) else { return Err(internal("there is no such front")) };
     front.queue.push(tenant, by, vec![FrontAsk::Admit(Box::new(ask))], bytes)
 }
 

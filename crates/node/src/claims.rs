@@ -8,7 +8,7 @@
 //! Goes to: `machine::directory`, and `shard::endpoints` with what was heard.
 
 use crate::ask::Refusal;
-use crate::core::{Core, answer, stopped};
+use crate::core::{Core, answer, internal};
 use crate::take::HOUSE;
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk, Errand, Tell, Verdict, errands};
 use fantail_machine::records::directory::{Claim, Owner};
@@ -73,7 +73,7 @@ pub async fn claim(core: &Core, shard: ShardNo, wanted: Vec<(TenantId, Claim)>) 
                     | DirectoryAnswer::Suppressed
                     | DirectoryAnswer::Unsuppressed
                     | DirectoryAnswer::NotSuppressed => {
-                        return Err(stopped("the directory answered something else"));
+                        return Err(internal("the directory answered something else"));
                     }
                 };
             crowded |= verdicts.contains(&Verdict::Crowded);

@@ -144,7 +144,7 @@ impl Core {
         match found {
             Some(Ok(value)) => Ok(value),
             Some(Err(failed)) => Err(broken(failed.into())),
-            None => Err(stopped("the store gave no state")),
+            None => Err(internal("the store gave no state")),
         }
     }
 
@@ -167,15 +167,22 @@ pub async fn answer<R>(
     answers(pushed).await?.pop().ok_or_else(|| stopped("the leader gave no answer"))
 }
 
+/// The leader is gone. A loop may end on it.
 #[must_use]
 pub fn stopped(reason: &str) -> Refusal {
     Refusal::Stopped { reason: reason.to_owned() }
 }
 
-/// The store cannot be read: nothing can be promised.
+/// Something failed for this one request: the next one may succeed. No loop may end on it.
+#[must_use]
+pub fn internal(reason: &str) -> Refusal {
+    Refusal::Internal { reason: reason.to_owned() }
+}
+
+/// The store could not be read.
 #[must_use]
 pub fn broken(failed: StoreError) -> Refusal {
-    stopped(&failed.to_string())
+    internal(&failed.to_string())
 }
 
 /// The keyring cannot be used. An unknown tenant is the caller's mistake, all else is ours.
@@ -183,6 +190,6 @@ pub fn broken(failed: StoreError) -> Refusal {
 pub fn locked(failed: KeyringError) -> Refusal {
     match failed {
         KeyringError::UnknownTenant { .. } => Refusal::UnknownTenant,
-        other => stopped(&other.to_string()),
+        other => internal(&other.to_string()),
     }
 }

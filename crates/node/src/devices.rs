@@ -7,7 +7,7 @@
 use crate::ask::{
     Channel, ContactAsk, DeviceAsk, DeviceView, Refusal, Registered, SuppressionAsk, SuppressionView,
 };
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::node::Node;
 use crate::people::locate;
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk};
@@ -90,7 +90,7 @@ pub async fn register(
             ShardAnswer::TooManyEndpoints => {
                 return Err(Refusal::TooManyEndpoints { user: ask.user, limit: ENDPOINTS_PER_USER_MAX });
             }
-            _ => return Err(stopped("the shard answered something else")),
+            _ => return Err(internal("the shard answered something else")),
         }
     }
     Err(Refusal::Busy { retry_after_ms: 100 })

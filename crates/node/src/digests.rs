@@ -10,7 +10,7 @@
 mod said;
 
 use crate::ask::{EventView, Refusal};
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::inbox;
 use crate::notify::recipient;
 use crate::take::HOUSE;
@@ -90,7 +90,7 @@ async fn fold(core: &Arc<Core>, shard: ShardNo, tenant: TenantId, window: Window
         match answer(core.shard(shard).queue.push(tenant, &Actor::System, vec![ask], 1_024)).await? {
             ShardAnswer::Folded { more: true } => {}
             ShardAnswer::Folded { more: false } => return Ok(()),
-            _ => return Err(stopped("the shard answered something else")),
+            _ => return Err(internal("the shard answered something else")),
         }
     }
 }

@@ -10,7 +10,7 @@ pub use fantail_machine::records::erasure::Store;
 pub use fantail_machine::tables::erasure::ErasureRow;
 
 use crate::ask::{InboxFrom, Refusal};
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::inbox;
 use crate::node::Node;
 use crate::people::locate;
@@ -78,7 +78,7 @@ pub async fn go_on(core: &Core, shard: ShardNo, tenant: TenantId, erasure: Ulid)
         let ask = ShardAsk::Purge { tenant, erasure, behind: from };
         behind = match ask_shard(core, shard, ask).await? {
             ShardAnswer::Purged { next } => next,
-            _ => return Err(stopped("the shard answered something else")),
+            _ => return Err(internal("the shard answered something else")),
         };
     }
     for front in core.fronts.keys() {
@@ -105,7 +105,7 @@ async fn unsay(
         let ask = FrontAsk::Unsay { tenant, shard, user, behind };
         let said = answer(handle.queue.push(HOUSE, &Actor::System, vec![ask], ASK_BYTES)).await?;
         let FrontAnswer::Unsaid { removed, next } = said else {
-            return Err(stopped("the front answered something else"));
+            return Err(internal("the front answered something else"));
         };
         if removed > 0 {
             let removed = vec![(Store::Content, removed)];

@@ -6,7 +6,7 @@
 //! Goes to: `front::Counted` and the keyring, then `shard::{Reported, Shredded}`; addresses are `claims`' matter.
 
 use crate::ask::Refusal;
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::erasures;
 use crate::take::HOUSE;
 use crate::todos::{Found, REMEMBERED_MAX};
@@ -124,7 +124,7 @@ impl ErrandLoop {
             behind = match answer(queue.push(tenant, &Actor::System, vec![ask], 1_024)).await? {
                 ShardAnswer::Replanned { behind: Some(behind) } => Some(behind),
                 ShardAnswer::Replanned { behind: None } => return Ok(()),
-                _ => return Err(stopped("the shard answered something else")),
+                _ => return Err(internal("the shard answered something else")),
             };
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::ask::Refusal;
 use crate::audit::feed::derived;
-use crate::core::{Core, answer, broken, stopped};
+use crate::core::{Core, answer, broken, internal};
 use crate::take::{HOUSE, taken};
 use crate::uploads;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
@@ -117,7 +117,7 @@ async fn expire(
                     return Ok(swept);
                 }
             }
-            _ => return Err(stopped("the shard answered something else")),
+            _ => return Err(internal("the shard answered something else")),
         }
     }
 }
@@ -137,7 +137,7 @@ async fn age(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps)
         {
             ShardAnswer::Aged { next: Some(next) } => page = next,
             ShardAnswer::Aged { next: None } => return Ok(()),
-            _ => return Err(stopped("the shard answered something else")),
+            _ => return Err(internal("the shard answered something else")),
         }
     }
     sweeps.devices.insert((tenant, shard), page);
@@ -152,7 +152,7 @@ async fn sweep(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweep
         match answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
             ShardAnswer::Swept { next: Some(next) } => behind = next,
             ShardAnswer::Swept { next: None } => return Ok(()),
-            _ => return Err(stopped("the shard answered something else")),
+            _ => return Err(internal("the shard answered something else")),
         }
     }
     sweeps.guard.insert((tenant, shard), behind);
@@ -166,7 +166,7 @@ async fn forget(core: &Core, tenant: TenantId, front: FrontNo, retention_days: u
         match answer(handle.queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
             FrontAnswer::Forgot { more: true } => {}
             FrontAnswer::Forgot { more: false } => return Ok(()),
-            _ => return Err(stopped("the front answered something else")),
+            _ => return Err(internal("the front answered something else")),
         }
     }
 }
@@ -202,7 +202,7 @@ pub async fn trim(core: &Core, snapshots: &[Taken]) -> Result<(), Refusal> {
             }
         }
         let trimmed = core.ports.journal.trim(*partition, through.next()).await;
-        trimmed.map_err(|failed| stopped(&failed.to_string()))?;
+        trimmed.map_err(|failed| internal(&failed.to_string()))?;
     }
     Ok(())
 }

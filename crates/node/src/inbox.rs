@@ -8,7 +8,7 @@ use crate::ask::{
     Counts, EventView, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget, NotificationView, Priority,
     Refusal,
 };
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::editions;
 use crate::known::ShardPages;
 use crate::people::locate;
@@ -121,7 +121,7 @@ pub async fn mark(core: &Core, by: &Actor, tenant: TenantId, ask: MarkAsk) -> Re
         ShardAnswer::Marked => counts(core, tenant, &ask.user),
         ShardAnswer::UnknownUser => Err(Refusal::UnknownUser { user: ask.user }),
         ShardAnswer::TooManySnoozed => Err(Refusal::TooManySnoozed { limit: SNOOZED_MAX }),
-        _ => Err(stopped("the shard answered something else")),
+        _ => Err(internal("the shard answered something else")),
     }
 }
 

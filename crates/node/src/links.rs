@@ -7,7 +7,7 @@
 pub use fantail_rules::link::{Link, Purpose};
 
 use crate::ask::Refusal;
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::node::Node;
 use crate::people::locate;
 use crate::respect::{ASK_BYTES, Prefer, RespectRow};
@@ -92,7 +92,7 @@ impl Node {
             ShardAnswer::Respected { revision } => Ok(revision),
             ShardAnswer::Changed { revision } => Err(Refusal::RespectConflict { current: revision }),
             ShardAnswer::UnknownUser => Err(Refusal::UnknownUser { user: "of the link".to_owned() }),
-            _ => Err(stopped("the shard answered something else")),
+            _ => Err(internal("the shard answered something else")),
         }
     }
 }

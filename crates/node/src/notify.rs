@@ -6,7 +6,7 @@
 
 use crate::accept::delivery_of;
 use crate::ask::{Accepted, NotifyAsk, OptionsAsk, Recipient, Refusal};
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::crowds::require_room;
 use crate::groups::{self, Facts};
 use crate::schedule::cancellation;
@@ -89,7 +89,7 @@ pub async fn notify(core: &Core, by: &Actor, tenant: TenantId, ask: NotifyAsk) -
     let prepared = prepare(core, tenant, key, ask)?;
     core.ports.points.reach("accept.sealed");
     let began = core.ports.clock.wall();
-    let Some(front) = core.front(front) else { return Err(stopped("there is no such front")) };
+    let Some(front) = core.front(front) else { return Err(internal("there is no such front")) };
     match answer(front.queue.push(tenant, by, vec![FrontAsk::Admit(Box::new(prepared))], bytes)).await? {
         FrontAnswer::Admitted(event) => {
             core.meter.accepted(1, 0);
@@ -111,7 +111,7 @@ pub async fn notify(core: &Core, by: &Actor, tenant: TenantId, ask: NotifyAsk) -
         | FrontAnswer::Counted
         | FrontAnswer::Released { .. }
         | FrontAnswer::Unsaid { .. }
-        | FrontAnswer::Forgot { .. } => Err(stopped("the front answered something else")),
+        | FrontAnswer::Forgot { .. } => Err(internal("the front answered something else")),
     }
 }
 

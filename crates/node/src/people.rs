@@ -5,7 +5,7 @@
 
 use crate::accept::seal_name;
 use crate::ask::{EdgeAsk, EdgeChange, ListAsk, Names, ProfileAsk, Refusal, Upserted, UserAsk, UserView};
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::devices;
 use fantail_machine::records::shard::Change;
 use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
@@ -30,7 +30,7 @@ pub async fn put_users(
     users: Vec<UserAsk>,
 ) -> Vec<Result<Upserted, Refusal>> {
     let mut results: Vec<Result<Upserted, Refusal>> =
-        users.iter().map(|_| Err(stopped("not asked yet"))).collect();
+        users.iter().map(|_| Err(internal("not asked yet"))).collect();
     let mut todo: Vec<(usize, UserKey)> = (0..users.len()).map(|index| (index, UserKey::Find)).collect();
     for _ in 0..RESEALS_MAX {
         let mut by_shard: BTreeMap<ShardNo, (Vec<usize>, Vec<Put>)> = BTreeMap::new();
@@ -185,7 +185,7 @@ pub async fn edit_lists(
     edges: Vec<EdgeAsk>,
 ) -> Vec<Result<bool, Refusal>> {
     let mut results: Vec<Result<bool, Refusal>> =
-        edges.iter().map(|_| Err(stopped("not asked yet"))).collect();
+        edges.iter().map(|_| Err(internal("not asked yet"))).collect();
     let change = match change {
         EdgeChange::Join => Change::Join,
         EdgeChange::Leave => Change::Leave,

@@ -7,7 +7,7 @@ pub use fantail_machine::tables::policy::{CategoryRow, DefaultsRow};
 
 use crate::ask::Refusal;
 use crate::ask::templates::Expect;
-use crate::core::{Core, answer, stopped};
+use crate::core::{Core, answer, internal};
 use crate::node::Node;
 use fantail_machine::root::policy::{Answer, Ask, Change};
 use fantail_machine::root::{RootAnswer, RootAsk};
@@ -106,5 +106,5 @@ async fn ask(core: &Core, by: &Actor, ask: Ask) -> Result<Answer, Refusal> {
 }
 
 fn other() -> Refusal {
-    stopped("the root answered something else")
+    internal("the root answered something else")
 }

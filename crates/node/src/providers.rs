@@ -11,7 +11,7 @@ pub use fantail_machine::tables::provider::ProviderRow;
 use crate::Node;
 use crate::ask::Refusal;
 use crate::ask::templates::Expect;
-use crate::core::{answer, locked, stopped};
+use crate::core::{answer, internal, locked};
 use crate::ports::Ports;
 use fantail_machine::records::provider::ProviderPut;
 use fantail_machine::root::provider::{Answer, Ask, Change};
@@ -150,7 +150,7 @@ impl Node {
 }
 
 fn other() -> Refusal {
-    stopped("the root answered something else")
+    internal("the root answered something else")
 }
 
 fn account(row: &ProviderRow, secrets: Vec<u8>) -> Account {

@@ -8,7 +8,7 @@
 //! What must never happen: a receipt that is answered before it is durable. Saying it again changes nothing.
 
 use crate::ask::{Outcome, ReceiptAsk, Refusal};
-use crate::core::{Core, answers, stopped};
+use crate::core::{Core, answers, internal};
 use crate::deliver::reference_key;
 use crate::devices::suppress_address;
 use crate::node::Node;
@@ -117,7 +117,7 @@ fn result_of(answer: &ShardAnswer) -> Result<bool, Refusal> {
         ShardAnswer::Noted => Ok(true),
         ShardAnswer::Known => Ok(false),
         ShardAnswer::UnknownDelivery => Err(Refusal::UnknownDelivery),
-        _ => Err(stopped("the shard answered something else")),
+        _ => Err(internal("the shard answered something else")),
     }
 }
 

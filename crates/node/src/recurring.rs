@@ -13,7 +13,7 @@ pub use fantail_machine::tables::schedule::{ScheduleRow, Standing};
 use crate::Node;
 use crate::ask::Refusal;
 use crate::ask::templates::Expect;
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::take::HOUSE;
 use fantail_machine::root::schedule::{Answer, Ask};
 use fantail_machine::root::{RootAnswer, RootAsk};
@@ -271,7 +271,7 @@ async fn ask_root(core: &Core, by: &Actor, ask: Ask) -> Result<Answer, Refusal> 
     };
     match answer(core.root.push(HOUSE, by, vec![RootAsk::Schedule(Box::new(ask))], bytes)).await? {
         RootAnswer::Schedule(answer) => Ok(answer),
-        _ => Err(stopped("the root answered something else")),
+        _ => Err(internal("the root answered something else")),
     }
 }
 
@@ -281,6 +281,6 @@ fn refused(answer: &Answer, id: &str) -> Refusal {
         Answer::Unknown => Refusal::UnknownSchedule { schedule: id.to_owned() },
         Answer::Conflict { current } => Refusal::PolicyConflict { current: *current },
         Answer::TooMany => Refusal::TooMany { limit: SCHEDULES_PER_TENANT_MAX },
-        Answer::Schedule { .. } | Answer::Ran | Answer::Gone => stopped("the root answered something else"),
+        Answer::Schedule { .. } | Answer::Ran | Answer::Gone => internal("the root answered something else"),
     }
 }

@@ -9,7 +9,7 @@ pub use fantail_machine::shard::respect::Prefer;
 pub use fantail_machine::tables::respect::{Changed, RespectRow, What};
 
 use crate::ask::Refusal;
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::node::Node;
 use crate::people::locate;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
@@ -103,6 +103,6 @@ async fn revision(
         ShardAnswer::Respected { revision } => Ok(revision),
         ShardAnswer::Changed { revision } => Err(Refusal::RespectConflict { current: revision }),
         ShardAnswer::UnknownUser => Err(Refusal::UnknownUser { user: user.to_owned() }),
-        _ => Err(stopped("the shard answered something else")),
+        _ => Err(internal("the shard answered something else")),
     }
 }

@@ -12,7 +12,7 @@ pub use fantail_machine::tables::segment::{SegmentList, SegmentRow};
 use crate::Node;
 use crate::ask::Refusal;
 use crate::chosen::{Chooser, Stretch};
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::take::HOUSE;
 use fantail_machine::records::segment::UploadId;
 use fantail_machine::root::segment::{Answer, Ask};
@@ -114,7 +114,7 @@ impl Upload {
                 ShardAnswer::Walk(walk::Answer::Enlisted { known }) => {
                     self.unknown += known.iter().filter(|known| !**known).count() as u64;
                 }
-                _ => return Err(stopped("the shard answered something else")),
+                _ => return Err(internal("the shard answered something else")),
             }
         }
         Ok(())
@@ -139,7 +139,7 @@ impl Upload {
 async fn ask_root(core: &Core, by: &Actor, ask: Ask) -> Result<Answer, Refusal> {
     match answer(core.root.push(HOUSE, by, vec![RootAsk::Segment(ask)], 8_192)).await? {
         RootAnswer::Segment(answer) => Ok(answer),
-        _ => Err(stopped("the root answered something else")),
+        _ => Err(internal("the root answered something else")),
     }
 }
 
@@ -148,7 +148,7 @@ fn refused(answer: &Answer, name: &str) -> Refusal {
         Answer::UnknownTenant => Refusal::UnknownTenant,
         Answer::Unknown => Refusal::UnknownSegment { segment: name.to_owned() },
         Answer::TooMany => Refusal::TooMany { limit: SEGMENTS_PER_TENANT_MAX },
-        Answer::Segment { .. } | Answer::Gone => stopped("the root answered something else"),
+        Answer::Segment { .. } | Answer::Gone => internal("the root answered something else"),
     }
 }
 
@@ -166,7 +166,7 @@ pub fn chooser(core: &Core, row: &SegmentRow) -> Result<Chooser, Refusal> {
 
 pub fn understood(filter: Option<&str>) -> Result<Option<Filter>, Refusal> {
     let filter = filter.map(Filter::parse).transpose();
-    filter.map_err(|fault| stopped(&format!("a stored filter is not understood: {}", fault.what)))
+    filter.map_err(|fault| internal(&format!("a stored filter is not understood: {}", fault.what)))
 }
 
 /// How many there are, by looking at everybody, or at some if there are too many.

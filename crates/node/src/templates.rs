@@ -8,7 +8,7 @@ use crate::ask::Refusal;
 use crate::ask::templates::{
     Expect, PreparedTemplate, TemplateAsk, TemplatePage, TemplatePatch, TemplateView, VersionView,
 };
-use crate::core::{Core, answer, stopped};
+use crate::core::{Core, answer, internal};
 use crate::node::Node;
 use fantail_machine::records::template::{About, DefinitionBytes};
 use fantail_machine::root::template::{Answer, Ask, Change};
@@ -254,5 +254,5 @@ fn unreadable(error: &serde_json::Error) -> Refusal {
 }
 
 fn other() -> Refusal {
-    stopped("the root answered something else")
+    internal("the root answered something else")
 }

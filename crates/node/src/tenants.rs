@@ -5,7 +5,7 @@
 
 use crate::ask::{KeyAsk, KeyView, Refusal, TenantAsk, TenantPatch, TenantView};
 use crate::control::{key_view, tenant_view};
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::take::HOUSE;
 use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_rules::actor::Actor;
@@ -31,7 +31,7 @@ async fn ask(core: &Core, by: &Actor, ask: RootAsk) -> Result<RootAnswer, Refusa
 }
 
 fn other() -> Refusal {
-    stopped("the root answered something else")
+    internal("the root answered something else")
 }
 
 pub async fn create(core: &Core, by: &Actor, tenant: TenantAsk) -> Result<TenantView, Refusal> {

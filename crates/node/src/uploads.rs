@@ -6,7 +6,7 @@
 //! What must never happen: a list that goes while a walk will go by it, however far ahead it is scheduled.
 
 use crate::ask::Refusal;
-use crate::core::{Core, answer, stopped};
+use crate::core::{Core, answer, internal};
 use crate::take::HOUSE;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::segment::UploadId;
@@ -58,7 +58,7 @@ async fn settle(core: &Core, tenant: TenantId) -> Result<(), Refusal> {
         let ask = FrontAsk::Recall { tenant, key: [0; 16], body: [0; 16] };
         match answer(front.queue.push(tenant, &Actor::System, vec![ask], 64)).await? {
             FrontAnswer::Unheard => {}
-            _ => return Err(stopped("the front answered something else")),
+            _ => return Err(internal("the front answered something else")),
         }
     }
     Ok(())
@@ -106,7 +106,7 @@ async fn drop_list(core: &Core, tenant: TenantId, shard: ShardNo, list: UploadId
         match answer(queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
             ShardAnswer::Walk(walk::Answer::Delisted { more: true }) => {}
             ShardAnswer::Walk(_) => break,
-            _ => return Err(stopped("the shard answered something else")),
+            _ => return Err(internal("the shard answered something else")),
         }
     }
     info!(%shard, "an uploaded list that nothing needs was dropped");

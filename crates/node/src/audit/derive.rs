@@ -9,7 +9,7 @@
 use super::parcels::Speaker;
 use super::people::{People, Recent};
 use crate::ask::Refusal;
-use crate::core::{Core, stopped};
+use crate::core::{Core, internal};
 use crate::take::HOUSE;
 use fantail_audit::digest::sha256;
 use fantail_audit::fact::{Accepted, Action, Cancelled, Consent, Endpoint, Erased, Fact};
@@ -86,7 +86,7 @@ pub async fn say(
 }
 
 fn malformed(malformed: Malformed) -> Refusal {
-    stopped(&format!("a record does not decode for the audit log: {malformed}"))
+    internal(&format!("a record does not decode for the audit log: {malformed}"))
 }
 
 fn laid_out(by: &Actor, layout: &Layout) -> Said {

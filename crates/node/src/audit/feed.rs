@@ -13,7 +13,7 @@ use super::checkpoints::Notary;
 use super::derive::{self, Said};
 use super::people::Recent;
 use crate::ask::Refusal;
-use crate::core::{Core, stopped};
+use crate::core::{Core, internal};
 use crate::take::HOUSE;
 use fantail_audit::fact::{Fact, Openings};
 use fantail_ports::audit::{AppendError, Batch, Draft};
@@ -113,7 +113,7 @@ async fn turn(core: &Core, recent: &Recent, notary: &mut Notary) -> Result<Turn,
             warn!(free_bytes, "audit log has no room, it goes on later");
             return Ok(Turn::NoRoom);
         }
-        Err(failed) => return Err(stopped(&failed.to_string())),
+        Err(failed) => return Err(internal(&failed.to_string())),
     }
     if entries > 0 {
         core.meter.audited(entries);
@@ -168,7 +168,7 @@ async fn batch(
     let records = match core.ports.journal.read(partition, after.next(), READ).await {
         Ok(records) => records,
         Err(JournalError::Trimmed { first, .. }) => return gap(core, batch, first),
-        Err(failed) => return Err(stopped(&failed.to_string())),
+        Err(failed) => return Err(internal(&failed.to_string())),
     };
     for record in records.iter().take_while(|record| record.position <= applied) {
         let derived = drafts(core, recent, partition, record).await?;
@@ -195,7 +195,7 @@ async fn drafts(
         let kind = fact.kind();
         let openings = is_tracked.then(|| Openings::of(kind, &members).map(Fact::Openings));
         for fact in std::iter::once(fact).chain(openings.into_iter().flatten()) {
-            let body = fact.encode().map_err(|failed| stopped(&failed.to_string()))?;
+            let body = fact.encode().map_err(|failed| internal(&failed.to_string()))?;
             drafts.push(Draft { tenant, position: record.position, at, kind: fact.kind(), body });
         }
     }
@@ -208,7 +208,7 @@ fn gap(core: &Core, mut batch: Batch, first: Position) -> Result<Batch, Refusal>
     warn!(partition = %batch.partition, from = %batch.after.next(), to = %last, "records were trimmed underived");
     let target = format!("{}/{}-{}", batch.partition, batch.after.next(), last);
     let fact = Said::action(&Actor::System, HOUSE, "audit.gap", target).fact;
-    let body = fact.encode().map_err(|failed| stopped(&failed.to_string()))?;
+    let body = fact.encode().map_err(|failed| internal(&failed.to_string()))?;
     let (kind, at) = (fact.kind(), core.ports.clock.wall());
     batch.drafts.push(Draft { tenant: HOUSE, position: last, at, kind, body });
     batch.through = last;
@@ -250,7 +250,7 @@ pub fn check(core: &Core) -> Result<(), Refusal> {
             let reason = format!(
                 "the audit log is derived through {derived} of {partition}, but its journal ends at {applied}"
             );
-            return Err(stopped(&reason));
+            return Err(internal(&reason));
         }
     }
     let lag = lag(core);

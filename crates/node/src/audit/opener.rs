@@ -9,7 +9,7 @@ use super::derive;
 use super::people::{Person, Recent};
 use super::search::BYTES_MAX;
 use crate::ask::Refusal;
-use crate::core::{Core, stopped};
+use crate::core::{Core, internal};
 use fantail_audit::fact::{Fact, OPENINGS_MAX};
 use fantail_audit::member::{Member, Salt, SaltUse, leaves};
 use fantail_audit::opening::Veiled;
@@ -101,7 +101,7 @@ impl Opener<'_> {
         let records = match self.core.ports.journal.read(partition, entry.position, one).await {
             Ok(records) => records,
             Err(JournalError::Trimmed { .. }) => return Ok(None),
-            Err(failed) => return Err(stopped(&failed.to_string())),
+            Err(failed) => return Err(internal(&failed.to_string())),
         };
         let Some(record) = records.first() else { return Ok(None) };
         let (_, said) = derive::say(self.core, self.recent, partition, record).await?;

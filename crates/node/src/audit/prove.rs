@@ -9,7 +9,7 @@ use super::opener::{Opened, Opener};
 use super::people::{People, Recent};
 use super::search::{BYTES_MAX, checkpoints};
 use crate::ask::Refusal;
-use crate::core::{Core, stopped};
+use crate::core::{Core, internal};
 use crate::deliveries::row_of;
 use crate::people::locate;
 use fantail_audit::checkpoint::{Checkpoint, head_path};
@@ -105,7 +105,7 @@ async fn open(
     };
     for (index, member) in own {
         let proof = prove_by_leaves(entry, leaves.clone(), member, index);
-        let proof = proof.map_err(|failed| stopped(&failed.to_string()))?;
+        let proof = proof.map_err(|failed| internal(&failed.to_string()))?;
         proofs.proven.push(Proven { entry: entry.clone(), proof, anchor: None });
     }
     Ok(())

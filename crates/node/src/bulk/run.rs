@@ -6,7 +6,7 @@
 use super::window_of;
 use crate::ask::Refusal;
 use crate::chosen::{Chooser, Stretch};
-use crate::core::{Core, answer, stopped};
+use crate::core::{Core, answer, internal};
 use crate::segments::understood;
 use crate::take::HOUSE;
 use fantail_machine::records::walk::Pace;
@@ -104,7 +104,7 @@ async fn step(
             Ok(0)
         }
         ShardAnswer::Walk(walk::Answer::Held(held)) => Ok(again_ms(held, now)),
-        _ => Err(stopped("the shard answered something else")),
+        _ => Err(internal("the shard answered something else")),
     }
 }
 

@@ -424,7 +424,7 @@ fn a_shard_that_cannot_be_read_is_read_again_and_holds_up_no_other() {
     dispatch.look(NOW, |shard, _| {
         read.push(shard);
         match shard {
-            SHARD => Err(crate::core::stopped("the disk failed")),
+            SHARD => Err(crate::core::internal("the disk failed")),
             _ => Ok(TableScan { works: Some(Vec::new()), due: Some(Vec::new()), later: None }),
         }
     });

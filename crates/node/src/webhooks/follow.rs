@@ -10,7 +10,7 @@
 use super::tell::{self, News};
 use super::{fail, set, switch};
 use crate::ask::Refusal;
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::deliveries;
 use crate::take::HOUSE;
 use fantail_machine::shard::ShardAsk;
@@ -209,7 +209,7 @@ impl Follower {
                 warn!(tenant = %self.tenant, webhook = self.id, through = %stretch.through, "webhook missed what was trimmed");
                 return Ok(stretch);
             }
-            Err(failed) => return Err(stopped(&failed.to_string())),
+            Err(failed) => return Err(internal(&failed.to_string())),
         };
         let mut listed = BTreeMap::new();
         for record in records.iter().take_while(|record| record.position <= applied) {

@@ -10,7 +10,7 @@ mod tell;
 
 use crate::Node;
 use crate::ask::Refusal;
-use crate::core::{Core, answer, locked, stopped};
+use crate::core::{Core, answer, internal, locked};
 use crate::take::HOUSE;
 use fantail_machine::records::time_of;
 use fantail_machine::records::webhook::{Told, WebhookPut};
@@ -151,7 +151,7 @@ async fn ask_root(core: &Core, by: &Actor, ask: Ask) -> Result<WebhookRow, Refus
 }
 
 fn other() -> Refusal {
-    stopped("the root answered something else")
+    internal("the root answered something else")
 }
 
 fn view(core: &Core, row: WebhookRow) -> Result<WebhookView, Refusal> {
@@ -183,15 +183,15 @@ async fn set(
 /// The last record of a shard that is older than a time: times ascend with positions.
 async fn before(core: &Core, shard: ShardNo, since: Millis) -> Result<Position, Refusal> {
     let partition = PartitionId::Shard(shard);
-    let bounds = core.ports.journal.bounds(partition).map_err(|failed| stopped(&failed.to_string()))?;
+    let bounds = core.ports.journal.bounds(partition).map_err(|failed| internal(&failed.to_string()))?;
     let (mut low, mut high) = (bounds.first.0, bounds.next.0);
     while low < high {
         let middle = low + (high - low) / 2;
         let one = ReadLimit { records: 1, bytes: 0 };
         let records = core.ports.journal.read(partition, Position(middle), one).await;
-        let records = records.map_err(|failed| stopped(&failed.to_string()))?;
+        let records = records.map_err(|failed| internal(&failed.to_string()))?;
         let at = records.first().map(|record| time_of(&record.bytes)).transpose();
-        let at = at.map_err(|failed| stopped(&failed.to_string()))?;
+        let at = at.map_err(|failed| internal(&failed.to_string()))?;
         if at.is_some_and(|at| at < since) { low = middle + 1 } else { high = middle }
     }
     Ok(Position(low.saturating_sub(1)))

@@ -5,7 +5,7 @@
 //! knows a repeat.
 
 use crate::ask::{ChannelStatus, NotificationStatus, Refusal};
-use crate::core::{Core, stopped};
+use crate::core::{Core, internal};
 use crate::people::name_of;
 use fantail_machine::parcel::{Member, Words};
 use fantail_machine::records::Stamped;
@@ -37,7 +37,7 @@ pub enum News {
 /// What a record says about deliveries of a tenant, in order.
 pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> Result<Vec<News>, Refusal> {
     let decoded = Stamped::<ShardRecord>::decode(&record.bytes);
-    let Stamped { at, record, .. } = decoded.map_err(|failed| stopped(&failed.to_string()))?;
+    let Stamped { at, record, .. } = decoded.map_err(|failed| internal(&failed.to_string()))?;
     let teller = Teller { core, tenant, shard, at };
     match record {
         ShardRecord::Given(given) if given.tenant == tenant => teller.given(&given),

@@ -381,10 +381,13 @@ impl Oracle {
 fn sort<T>(answer: Result<T, Refusal>, failing: bool) -> Result<Heard<T>, Broken> {
     match answer {
         Ok(value) => Ok(Heard::Yes(value)),
-        Err(Refusal::Stopped { .. }) if failing => Ok(Heard::Unknown),
-        Err(refusal @ (Refusal::Stopped { .. } | Refusal::UnknownTenant | Refusal::BadCursor)) => {
-            Invariant::Serves.broken(format!("refused although nothing failed: {refusal}"))
-        }
+        Err(Refusal::Stopped { .. } | Refusal::Internal { .. }) if failing => Ok(Heard::Unknown),
+        Err(
+            refusal @ (Refusal::Stopped { .. }
+            | Refusal::Internal { .. }
+            | Refusal::UnknownTenant
+            | Refusal::BadCursor),
+        ) => Invariant::Serves.broken(format!("refused although nothing failed: {refusal}")),
         Err(refusal) => Ok(Heard::No(refusal)),
     }
 }
