@@ -5,13 +5,11 @@
 
 use crate::disk::Disk;
 use crate::journal::{JournalOptions, LocalJournal, OpenReport};
-use fantail_ports::BoxFuture;
 use fantail_ports::audit::{AppendError, AuditError};
 use fantail_ports::journal::{self, Append, Journal, JournalError, ReadLimit, Record};
 use fantail_rules::ids::{Epoch, PartitionId, Position};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 /// The only partition of a strand.
 pub const PARTITION: PartitionId = PartitionId::Root;
@@ -25,18 +23,14 @@ pub struct Strand {
 impl Strand {
     pub fn open(disk: &Arc<dyn Disk>, dir: PathBuf, options: JournalOptions) -> Result<Self, AuditError> {
         let journal = LocalJournal::open(Arc::clone(disk), &dir, options).map_err(unopened)?;
-        let fenced = journal.fence(PARTITION);
-        while journal.commit_next() {}
-        let epoch = at_once(fenced).map_err(unopened)?;
+        let epoch = journal.fence_now(PARTITION).map_err(unopened)?;
         Ok(Self { journal, epoch, dir })
     }
 
     /// Appends all records, or none.
     pub fn append(&self, records: Vec<Vec<u8>>) -> Result<(), AppendError> {
         let append = Append { partition: PARTITION, epoch: self.epoch, first: self.next(), records };
-        let appended = self.journal.append(append);
-        while self.journal.commit_next() {}
-        at_once(appended).map(|_| ()).map_err(refused)
+        self.journal.append_now(append).map(|_| ()).map_err(refused)
     }
 
     /// The position of the next record.
@@ -46,7 +40,7 @@ impl Strand {
     }
 
     pub fn read(&self, from: Position, limit: ReadLimit) -> Result<Vec<Record>, AuditError> {
-        at_once(self.journal.read(PARTITION, from, limit)).map_err(unopened)
+        self.journal.read_now(PARTITION, from, limit).map_err(unopened)
     }
 
     /// Seals what was written so far, and names all files that never change again.
@@ -82,14 +76,6 @@ impl Strand {
     }
 }
 
-/// The answer of a journal that is driven by hand: it is there, because everything was committed before.
-fn at_once<T>(mut future: BoxFuture<'_, T>) -> T {
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer,
-        Poll::Pending => unreachable!("a journal driven by hand answers when it is committed"),
-    }
-}
-
 pub fn unopened(error: JournalError) -> AuditError {
     match error {
         JournalError::Damaged { file, offset, reason } => AuditError::Damaged { file, offset, reason },
@@ -113,5 +99,32 @@ fn refused(error: journal::AppendError) -> AppendError {
         journal::AppendError::Fenced { .. } | journal::AppendError::OutOfOrder { .. } => {
             AppendError::Failed { reason: error.to_string() }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::FaultDisk;
+    use crate::journal::Drive;
+
+    /// A task of tokio may poll 128 times before its futures are pending although they are done, and the start of a
+    /// server is one task: a log of 524,288 entries takes so many reads.
+    // fixes: torture 1
+    #[test]
+    fn any_number_of_reads_and_appends_are_done_inside_one_task() {
+        let disk: Arc<dyn Disk> = Arc::new(FaultDisk::new(1));
+        let options =
+            JournalOptions { cache_bytes_max: 0, drive: Drive::Manual, ..JournalOptions::default() };
+        let strand = Strand::open(&disk, PathBuf::from("/log"), options).expect("a healthy disk");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let limit = ReadLimit { records: 1, bytes: 0 };
+        runtime.block_on(async {
+            for number in 1..=300 {
+                strand.append(vec![vec![7; 10]]).expect("a healthy disk");
+                let records = strand.read(Position(number), limit).expect("what was appended");
+                assert_eq!(records.len(), 1, "record {number}");
+            }
+        });
     }
 }

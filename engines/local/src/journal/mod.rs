@@ -30,6 +30,8 @@ mod standing;
 mod read;
 mod trim;
 
+mod manual;
+
 mod recover;
 mod scan;
 mod torn;
