@@ -12,20 +12,23 @@
 //! What must never happen: a step that waits without an end. Whoever waits for nothing in particular is looked at when the
 //! time to live is over.
 
+mod before;
+
+use self::before::{Holding, RESOLVING_MS, Way, parcel_of};
 use super::gate::Decision;
 use super::outcome::round_up;
-use super::{Derived, Offer, redrive};
+use super::{Derived, Offer};
 use crate::parcel::{Members, Words};
 use crate::records::delivery::{Consents, Counted, Wake};
 use crate::records::shard::ShardRecord;
-use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
+use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
 use crate::tables::mark;
 use crate::tables::track::{self, Note};
 use crate::tables::work::{self, Terms, WorkId};
 use crate::view::View;
-use fantail_ports::tables::{Changes, Tables, TablesError};
+use fantail_ports::tables::{Changes, TablesError};
 use fantail_rules::attempt::{State, Step, next};
-use fantail_rules::chain::{self, Before, Cause, Spared, Told, Turn, WAITING};
+use fantail_rules::chain::{self, Before, Cause, Spared, Turn, WAITING};
 use fantail_rules::ids::{Millis, UserNo};
 use fantail_rules::policy;
 
@@ -100,6 +103,14 @@ impl<'a, 'v> Fallback<'a, 'v> {
         Ok(answer)
     }
 
+    /// Why a step that was tried is not needed any more.
+    pub(super) fn spared(&mut self, user: UserNo) -> Result<Option<Decision>, TablesError> {
+        if let Turn::Spared(spared) = chain::judge(self.step, &self.before(user)?) {
+            return Ok(Some(ended(spared)));
+        }
+        Ok(self.is_seen(user)?.then(|| ended(Spared::Seen)))
+    }
+
     /// `is_time`: it has waited long enough for whoever was silent.
     fn ask(&mut self, user: UserNo, is_time: bool) -> Result<Answer, TablesError> {
         let turn = chain::judge(self.step, &self.before(user)?);
@@ -107,6 +118,9 @@ impl<'a, 'v> Fallback<'a, 'v> {
             Turn::Spared(spared) => return Ok(Answer::Held(ended(spared))),
             Turn::Waits => return Ok(Answer::Held(self.waits(self.terms.expires_at))),
             Turn::After { ms, .. } if !is_time => return Ok(Answer::Held(self.waits(self.after(ms)))),
+            Turn::After { .. } if self.is_resolving(user) => {
+                return Ok(Answer::Held(self.waits(self.after(RESOLVING_MS))));
+            }
             Turn::After { cause, .. } | Turn::Now(cause) => cause,
         };
         let is_seen = self.is_seen(user)?;
@@ -121,6 +135,10 @@ impl<'a, 'v> Fallback<'a, 'v> {
                 let state = next(standing.state, Step::Suppress).unwrap_or(standing.state);
                 let code = spared.word().to_owned();
                 return Ok(Some(Standing { state, due: Millis(0), code, ..standing.clone() }));
+            }
+            // Something before it is sent once more: its time begins when that was taken.
+            Turn::Waits if is_armed => {
+                return Ok(Some(Standing { due: self.terms.expires_at, ..standing.clone() }));
             }
             Turn::Waits => return Ok(None),
             Turn::After { .. } if is_armed => return Ok(None),
@@ -143,13 +161,19 @@ impl<'a, 'v> Fallback<'a, 'v> {
     fn before(&mut self, user: UserNo) -> Result<Before, TablesError> {
         let mut before = Before::default();
         for way in &mut self.before {
-            let told = way.told(self.view, user)?;
+            let told = way.told(self.view, user, self.now)?;
             before.all = before.all.join(told);
             if way.is_previous {
                 before.previous = before.previous.join(told);
             }
         }
         Ok(before)
+    }
+
+    /// Whether a channel that the step comes after is about to send another copy, or to give up. Asked after [`before`](Self::before).
+    fn is_resolving(&self, user: UserNo) -> bool {
+        let mut previous = self.before.iter().filter(|way| way.is_previous);
+        previous.any(|way| way.is_resolving(user))
     }
 
     fn is_seen(&self, user: UserNo) -> Result<bool, TablesError> {
@@ -161,62 +185,6 @@ impl<'a, 'v> Fallback<'a, 'v> {
 
 fn ended(spared: Spared) -> Decision {
     Decision::plain(Step::Suppress, spared.word())
-}
-
-/// What a channel before says, parcel by parcel.
-struct Way {
-    work: WorkId,
-    is_previous: bool,
-    /// Users from the first to the second are in the parcel that was read.
-    parcel: (UserNo, UserNo),
-    /// Ascending; who is not here has no delivery by this channel.
-    told: Vec<(UserNo, Told)>,
-}
-
-impl Way {
-    fn new(work: WorkId, is_previous: bool) -> Self {
-        Self { work, is_previous, parcel: (UserNo(0), UserNo(0)), told: Vec::new() }
-    }
-
-    fn told(&mut self, tables: &dyn Tables, user: UserNo) -> Result<Told, TablesError> {
-        if !(self.parcel.0..self.parcel.1).contains(&user) {
-            let found = parcel_of(tables, ParcelId::of(self.work, user))?;
-            self.parcel = (found.first, found.until);
-            self.told = found.row.map_or_else(Vec::new, |(_, row)| by_user(&row));
-        }
-        let found = self.told.binary_search_by_key(&user, |(of, _)| *of);
-        Ok(found.map_or_else(|_| Told::default(), |place| self.told[place].1))
-    }
-}
-
-fn by_user(row: &LedgerRow) -> Vec<(UserNo, Told)> {
-    let mut all: Vec<(UserNo, Told)> = Vec::with_capacity(row.members.users().len());
-    for (member, standing) in row.members.iter().zip(row.standings.iter()) {
-        let is_opened = redrive::is_engaged(&standing.code);
-        match all.last_mut().filter(|(user, _)| *user == member.user) {
-            Some((_, told)) => *told = told.and(standing.state, &standing.code, is_opened),
-            None => {
-                all.push((member.user, Told::default().and(standing.state, &standing.code, is_opened)));
-            }
-        }
-    }
-    all
-}
-
-/// The parcel that would hold a user.
-struct Holding {
-    /// `None` if none begins at or before the user.
-    row: Option<(ParcelId, LedgerRow)>,
-    first: UserNo,
-    /// Where the next one begins.
-    until: UserNo,
-}
-
-fn parcel_of(tables: &dyn Tables, asked: ParcelId) -> Result<Holding, TablesError> {
-    let row = ledger::holding(tables, asked)?;
-    let (first, of) = row.as_ref().map_or((UserNo(0), asked), |(parcel, _)| (parcel.first, *parcel));
-    let until = ledger::following(tables, of)?.unwrap_or(UserNo(u64::MAX));
-    Ok(Holding { row, first, until })
 }
 
 /// The first user about whom a channel before some work was not asked yet: the work does not go that far. `None` if all were.

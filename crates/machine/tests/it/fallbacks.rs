@@ -574,3 +574,88 @@ fn a_user_who_goes_is_not_told_by_the_next_channel() {
     assert_eq!(town.sent(), []);
     town.check(SMS, user, State::Suppressed, "erased");
 }
+
+// fixes: torture 7
+/// After a crash the push is unknown, and sent once more when no evidence came: the text waits from when that copy was taken.
+#[test]
+fn another_copy_begins_the_time_of_the_step_again() {
+    for is_step_first in [false, true] {
+        // As long as evidence is awaited: both are due in the same moment.
+        let (mut town, user) = pushed(Step { after_seconds: 5, ..SILENT });
+        let parcel = ParcelId::of(town.work(PUSH), user);
+        town.node.now = START.plus(1_000);
+        town.sent.clear();
+        town.node.shard(ShardAsk::Orphans { parcel });
+        audit(&town.node);
+        let (_, _, due) = town.stands(SMS, user).unwrap();
+        assert_eq!(due, START.plus(6_000));
+        town.node.now = due;
+        let mut jobs: Vec<Job> = timers(&town.node)
+            .into_iter()
+            .map(|Timer { parcel, due, .. }| Job::Wake { parcel, due })
+            .collect();
+        assert_eq!(jobs.len(), 2);
+        if is_step_first {
+            jobs.reverse();
+        }
+        jobs.into_iter().for_each(|job| town.serve(job));
+        assert_eq!(town.sent(), [(PUSH, user)], "the copy, and nothing else");
+        town.at(7);
+        town.answer(Said::Accepted);
+        town.at(11);
+        assert_eq!(town.sent(), []);
+        town.at(13);
+        assert_eq!(town.sent(), [(SMS, user)]);
+        town.check(SMS, user, State::Intent, "fallback_no_receipt");
+    }
+}
+
+// fixes: torture 7
+/// A copy that has no turn does not hold the step up.
+#[test]
+fn a_copy_that_cannot_be_sent_is_waited_for_a_moment() {
+    let (mut town, user) = pushed(Step { after_seconds: 5, ..SILENT });
+    let parcel = ParcelId::of(town.work(PUSH), user);
+    town.sent.clear();
+    town.node.shard(ShardAsk::Orphans { parcel });
+    for seconds in [5, 7] {
+        town.node.now = START.plus(seconds * 1_000);
+        let work = town.work(SMS);
+        let step = timers(&town.node).into_iter().find(|timer| timer.parcel.work() == work).unwrap();
+        assert_eq!(step.due, town.node.now);
+        town.serve(Job::Wake { parcel: step.parcel, due: step.due });
+        assert_eq!(town.sent().len(), usize::from(seconds == 7));
+    }
+}
+
+// fixes: correctness C3
+#[test]
+fn a_receipt_stops_a_step_that_waits_for_its_retry() {
+    let (mut town, user) = pushed(SILENT);
+    town.answer(Said::Accepted);
+    town.at(31);
+    assert_eq!(town.sent(), [(SMS, user)]);
+    town.answer(later(Cause::Message));
+    town.check(SMS, user, State::Deferred, "said");
+    town.receipt(user, 1, true, "");
+    town.at(3_600);
+    assert_eq!(town.sent(), [], "the user has it");
+    town.check(SMS, user, State::Suppressed, "fallback_arrived");
+}
+
+// fixes: correctness C3
+#[test]
+fn a_step_is_tried_again_as_long_as_the_user_was_not_reached() {
+    let (mut town, user) = pushed(SILENT);
+    town.answer(Said::Accepted);
+    town.at(31);
+    town.answer(later(Cause::Message));
+    town.at(3_600);
+    assert_eq!(town.sent(), [(SMS, user)]);
+    // Of a copy that nobody answered another one is not sent once the user has seen it.
+    town.answer(Said::Unanswered);
+    town.receipt(user, 1, true, "clicked");
+    town.at(7_200);
+    assert_eq!(town.sent(), []);
+    town.check(SMS, user, State::Unconfirmed, "unconfirmed");
+}
