@@ -272,6 +272,12 @@ fn gone(position: u16) -> Told {
     told(position, Said::Rejected, fantail_machine::shard::intend::ENDPOINT_GONE)
 }
 
+/// Not sent to the address that was: it waits for the one that is being claimed.
+fn changed(position: u16) -> Told {
+    let said = Said::NotTaken { cause: Cause::Ours, retry_after_ms: None };
+    told(position, said, fantail_machine::shard::intend::ENDPOINT_CHANGED)
+}
+
 fn no_provider(position: u16) -> Told {
     told(position, Said::Rejected, "no_provider")
 }

@@ -10,6 +10,7 @@ use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake
 use fantail_machine::records::digest::DigestRecord;
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::shard::collect::{COLLECTED, SINGLY};
+use fantail_machine::shard::intend::ENDPOINT_CHANGED;
 use fantail_machine::shard::wake::RESENT;
 use fantail_machine::shard::windows::READ;
 use fantail_machine::tables::ledger::Standing;
@@ -25,7 +26,7 @@ const OTHER: &str = "other";
 const DIGEST: &str = "digest";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-pub const REASONS: [&str; 65] = [
+pub const REASONS: [&str; 67] = [
     "no_endpoint",
     "erased",
     "endpoint_gone",
@@ -45,6 +46,8 @@ pub const REASONS: [&str; 65] = [
     "throttled",
     "local_time",
     "off_peak",
+    "endpoint_pending",
+    ENDPOINT_CHANGED,
     "leader_lost",
     "no_answer",
     "not_started",
@@ -210,7 +213,14 @@ mod tests {
     use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
 
     fn standing(state: State, code: &str) -> Standing {
-        Standing { state, retries: 0, resends: 0, due: Millis(0), code: code.to_owned() }
+        Standing {
+            state,
+            retries: 0,
+            resends: 0,
+            due: Millis(0),
+            code: code.to_owned(),
+            was_authorised: false,
+        }
     }
 
     fn outcome(standings: &[(State, &str)]) -> ShardRecord {

@@ -118,6 +118,9 @@ pub const TURN_WORKS_MAX: usize = 64;
 /// left in the tables until these have gone.
 pub const WORK_MAX: usize = 1 << 18;
 pub const WORK_PER_TENANT_MAX: usize = 1 << 12;
+/// How long a delivery waits for an endpoint whose address is still being claimed. A claim takes milliseconds; a minute
+/// covers a directory that is behind.
+pub const ENDPOINT_WAIT_MS: u64 = 60_000;
 /// Copies of a message that may be sent beyond the first because nobody knows what became of it.
 pub const RESENDS_PER_DELIVERY_MAX: u8 = 1;
 /// How long evidence about an unknown delivery is awaited: answers over HTTP come within seconds or not at all, texts are

@@ -291,6 +291,7 @@ fn wish(reason: Reason) -> &'static str {
         Reason::ProfileUnresolved => "what the user wants cannot be read",
         Reason::LocalTime => "the user's clock does not show the time yet",
         Reason::OffPeak => "these are not the hours at which it is told",
+        Reason::EndpointPending => "the endpoint is not active yet: its address is being claimed",
     }
 }
 

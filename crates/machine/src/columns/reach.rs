@@ -3,7 +3,8 @@
 //! ```text
 //! 5 × code: u16 little-endian, flags: u8, key: u40 little-endian
 //! code  = channel: 3 bits << 13 | device: 13 bits; 0 = none; ascending by device, active endpoints only
-//! flags = bit 0: the user exists; bit 1: there are more active endpoints, on the page; bit 2: some are suppressed
+//! flags = bit 0: the user exists; bit 1: there are more active endpoints, on the page; bit 2: some are suppressed;
+//!         bit 3 + n: an endpoint of the channel with number n is pending
 //! key   = the number of the user's key; 0 = not said here, but in the user's row
 //! ```
 
@@ -21,6 +22,7 @@ const DEVICE_BITS: u32 = 13;
 const EXISTS: u8 = 1;
 const MORE: u8 = 2;
 const SUPPRESSED: u8 = 4;
+const PENDING_SHIFT: u8 = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reach(pub(super) [u8; WIDTH]);
@@ -57,6 +59,9 @@ impl Reach {
         if user.endpoints.iter().any(|endpoint| endpoint.status == Status::Suppressed) {
             reach.0[FLAGS] |= SUPPRESSED;
         }
+        for endpoint in user.endpoints.iter().filter(|endpoint| endpoint.status == Status::Pending) {
+            reach.0[FLAGS] |= pending_bit(endpoint.kind);
+        }
         reach
     }
 
@@ -75,10 +80,16 @@ impl Reach {
         self.0[FLAGS] & MORE != 0
     }
 
-    /// Whether there is an active endpoint of a channel, as far as can be told from here.
+    /// Whether there is an active or pending endpoint of a channel, as far as can be told from here.
     #[must_use]
     pub fn may_have(&self, kind: ChannelKind) -> bool {
-        self.has_more() || self.endpoints(kind).next().is_some()
+        self.has_more() || self.is_pending(kind) || self.endpoints(kind).next().is_some()
+    }
+
+    /// Some endpoint of a channel is pending. The page tells which.
+    #[must_use]
+    pub fn is_pending(&self, kind: ChannelKind) -> bool {
+        self.0[FLAGS] & pending_bit(kind) != 0
     }
 
     #[must_use]
@@ -99,6 +110,10 @@ impl Reach {
         bytes[..WIDTH - KEY].copy_from_slice(&self.0[KEY..]);
         Some(KeyNo(u64::from_le_bytes(bytes))).filter(|key| *key != KeyNo::TENANT)
     }
+}
+
+fn pending_bit(kind: ChannelKind) -> u8 {
+    1 << (PENDING_SHIFT + kind as u8)
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl Given {
             None => (State::Delivered, String::new()),
             Some(reason) => (State::Suppressed, reason.word().to_owned()),
         };
-        Standing { state, retries: 0, resends: 0, due: Millis(0), code }
+        Standing { state, retries: 0, resends: 0, due: Millis(0), code, was_authorised: false }
     }
 
     pub(super) fn write(&self, w: &mut Writer) {

@@ -11,7 +11,7 @@
 
 use super::gate::{Decision, Wish};
 use super::serve::Known;
-use super::{Derived, Offer, fallback, windows};
+use super::{Derived, Offer, fallback, reachable, windows};
 use crate::records::digest::{Collected, DigestRecord, Into, Taking, WindowClosed};
 use crate::records::shard::ShardRecord;
 use crate::tables::digest::is_digest;
@@ -241,9 +241,10 @@ pub(super) fn waited(standing: &Standing) -> bool {
 }
 
 /// Whether a delivery that waits was never authorised: a gate held it back, or a channel before it, and no window has let
-/// it go.
+/// it go. What waits for its endpoint has passed the windows.
 pub(super) fn is_first(standing: &Standing) -> bool {
-    Reason::parse(&standing.code).is_some() || fallback::waits(standing)
+    let is_at_gate = Reason::parse(&standing.code).is_some() && !reachable::is_for_endpoint(standing);
+    !standing.was_authorised && (is_at_gate || fallback::waits(standing))
 }
 
 pub(super) fn apply(

@@ -7,6 +7,7 @@
 //! What must never happen: a send for somebody whose profile cannot be read.
 
 use super::intend;
+use super::reachable::Reachable;
 use super::serve::Known;
 use super::throttle::Throttling;
 use crate::columns::counts::{self, Count, Counts};
@@ -20,7 +21,7 @@ use fantail_rules::caps::{Limit, When};
 use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::gates::{self, Ask, Choice, Fold, Person, Profile, Reason, Verdict};
-use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
+use fantail_rules::ids::{Millis, TenantId, UserNo};
 use fantail_rules::policy::Defaults;
 use fantail_rules::preference::{CategoryChoice, Switch};
 use fantail_rules::schedule::Slot;
@@ -37,8 +38,8 @@ const LOOK_AGAIN_MS: u64 = 60 * 60 * 1_000;
 
 /// One user of a parcel.
 pub(super) struct Asked {
-    /// Where the user can be reached by the channel, ascending.
-    pub devices: Vec<DeviceNo>,
+    /// Where the user can be reached by the channel.
+    pub reachable: Reachable,
     pub decision: Decision,
     /// For what was authorised before: it was counted then, and is not too much now.
     pub again: Decision,
@@ -133,17 +134,13 @@ impl<'a, 'v> Gate<'a, 'v> {
             .zip(columns)
             .zip(counts.into_iter().zip(latest))
             .map(|((user, column), (counts, latest))| {
-                let devices = if column.reach.has_more() {
-                    intend::listed_devices(self.view, tenant, *user, channel)?
-                } else {
-                    intend::devices(&column.reach, channel)
-                };
+                let reachable = Reachable::of(self.view, tenant, (*user, &column.reach), channel)?;
                 let is_awaited = behind.iter().any(|kind| column.reach.may_have(kind));
                 let zone = column.respect.profile().map_or(ZoneNo::NONE, |profile| profile.zone);
-                if !column.reach.exists() || devices.is_empty() {
+                if !column.reach.exists() || reachable.is_empty() {
                     let decision = if column.reach.exists() { Decision::ALLOWED } else { Decision::GONE };
                     let wish = Wish { fold: None, zone };
-                    return Ok(Asked { devices, decision, again: decision, wish, is_awaited });
+                    return Ok(Asked { reachable, decision, again: decision, wish, is_awaited });
                 }
                 let (again, mut fold) = self.decide(*user, &column, Counts::default(), false)?;
                 let mut decision = again;
@@ -152,7 +149,7 @@ impl<'a, 'v> Gate<'a, 'v> {
                     (decision, fold) = self.decide(*user, &column, counts, is_throttled)?;
                 }
                 decision.spaces = decision.step == Step::Authorise && self.spaces(latest);
-                Ok(Asked { devices, decision, again, wish: Wish { fold, zone }, is_awaited })
+                Ok(Asked { reachable, decision, again, wish: Wish { fold, zone }, is_awaited })
             })
             .collect()
     }

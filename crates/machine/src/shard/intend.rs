@@ -12,22 +12,19 @@ use super::fallback::{self, Fallback};
 use super::gate::{Asked, Decision, Gate, Wish};
 use super::serve::{Decided, Known, Served};
 use super::throttle::Throttling;
-use super::{Derived, Offer, dispatch, ledgers, replan};
-use crate::columns::Reach;
+use super::{Derived, Offer, dispatch, ledgers, reachable, replan};
 use crate::columns::counts::{self, Count};
 use crate::parcel::{Collector, Member, Members, Words};
 use crate::records::delivery::{Consents, Counted, Intend};
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
 use crate::tables::work::{self, Halt, Terms, To, WorkId, WorkRow};
-use crate::tables::{endpoint, put, tally, walk};
+use crate::tables::{put, tally, walk};
 use crate::view::View;
 use fantail_ports::lists::ListKey;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, next};
-use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::endpoint::Status;
-use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
+use fantail_rules::ids::{DeviceNo, Millis, UserNo};
 use fantail_rules::limits::PARCEL_USERS_SCANNED_MAX;
 use fantail_rules::ulid::Ulid;
 
@@ -37,6 +34,8 @@ const CHUNK: usize = 256;
 /// Words for why a member stands where it does, as they are told to producers.
 pub const NO_ENDPOINT: &str = "no_endpoint";
 pub const ENDPOINT_GONE: &str = "endpoint_gone";
+/// The endpoint got another address after it was allowed to send: it is not sent before that one is claimed.
+pub const ENDPOINT_CHANGED: &str = "endpoint_changed";
 /// Of a user who was deleted or erased.
 pub const ERASED: &str = "erased";
 pub const CANCELLED: &str = "cancelled";
@@ -90,6 +89,7 @@ pub(super) fn plan(
     if stop.is_none() {
         found.collect(&mut collecting)?;
     }
+    found.hold_pending(now, row.terms.expires_at);
     let Judged { verdicts, counted, consents } = judge(&found, stop);
     let sends = sends(&found.members, &verdicts, |_| 1);
     let throttling = Throttling::of(work, row.terms, known);
@@ -127,6 +127,8 @@ struct Found {
     members: Members,
     /// What the gates said about each member.
     decisions: Vec<(Decision, Wish)>,
+    /// Positions of members whose endpoints are not active yet.
+    pending: Vec<usize>,
     next: Option<UserNo>,
     unreached: u64,
     /// Users that were looked at.
@@ -169,6 +171,16 @@ impl Found {
         }
         Ok(())
     }
+
+    /// What may go out, to an endpoint that is not active yet, waits for it.
+    fn hold_pending(&mut self, now: Millis, expires_at: Millis) {
+        for position in &self.pending {
+            let (decision, _) = &mut self.decisions[*position];
+            if decision.step == Step::Authorise {
+                *decision = reachable::waits(now, expires_at);
+            }
+        }
+    }
 }
 
 fn gather(
@@ -178,7 +190,7 @@ fn gather(
     deliveries_max: u32,
     known: Known<'_>,
 ) -> Result<Found, TablesError> {
-    let (mut collector, mut decisions) = (Collector::default(), Vec::new());
+    let (mut collector, mut decisions, mut pending) = (Collector::default(), Vec::new(), Vec::new());
     let (mut next, mut unreached, mut scanned) = (Some(row.next), 0, 0);
     let given = match row.to {
         To::Given => work::given(view, work.tenant, work.arrival)?,
@@ -202,12 +214,13 @@ fn gather(
             (next, has_caught_up) = (Some(bound.max(from)), true);
         }
         for (user, asked) in users.iter().zip(gate.ask(&users)?) {
-            let Asked { mut devices, mut decision, wish, is_awaited, .. } = asked;
-            if let Some(fallback) = fallback.as_mut().filter(|_| is_awaited || !devices.is_empty()) {
+            let Asked { reachable, mut decision, wish, is_awaited, .. } = asked;
+            if let Some(fallback) = fallback.as_mut().filter(|_| is_awaited || !reachable.is_empty()) {
                 decision = fallback.first(*user, decision)?;
             }
             // Whoever was named and has none is still told about, and so is who can be reached by what comes after it.
             let has_place = row.to == To::Given || (is_awaited && fallback.is_some());
+            let mut devices = reachable.all();
             if devices.is_empty() && has_place {
                 devices.push(DeviceNo(0));
             }
@@ -218,13 +231,20 @@ fn gather(
                 (next, has_caught_up) = (Some(*user), false);
                 break 'chunks;
             }
+            let first = decisions.len();
             decisions.extend(devices.iter().map(|_| (decision, wish)));
+            pending.extend(
+                (first..)
+                    .zip(&devices)
+                    .filter(|(_, device)| reachable.is_pending(**device))
+                    .map(|(at, _)| at),
+            );
         }
         if has_caught_up {
             break;
         }
     }
-    Ok(Found { members: collector.finish(), decisions, next, unreached, scanned, has_caught_up })
+    Ok(Found { members: collector.finish(), decisions, pending, next, unreached, scanned, has_caught_up })
 }
 
 struct Chunk<'a, 'v> {
@@ -257,25 +277,6 @@ impl Chunk<'_, '_> {
     }
 }
 
-pub(super) fn devices(reach: &Reach, channel: ChannelKind) -> Vec<DeviceNo> {
-    let mut devices: Vec<DeviceNo> = reach.endpoints(channel).collect();
-    devices.sort_unstable();
-    devices
-}
-
-pub(super) fn listed_devices(
-    view: &View<'_>,
-    tenant: TenantId,
-    user: UserNo,
-    channel: ChannelKind,
-) -> Result<Vec<DeviceNo>, TablesError> {
-    let all = endpoint::of_user(view, tenant, user)?.into_iter();
-    let mut devices: Vec<DeviceNo> =
-        all.filter(|one| one.status == Status::Active && one.kind == channel).map(|one| one.device).collect();
-    devices.sort_unstable();
-    Ok(devices)
-}
-
 /// What is said about each member of a parcel.
 struct Judged {
     verdicts: Words<Standing>,
@@ -300,7 +301,14 @@ fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> Judged {
         }
         let state = next(State::Planned, step).expect("a member that was just planned can be decided about");
         consents.push(consent);
-        verdicts.push(Standing { state, retries: 0, resends: 0, due, code: code.to_owned() });
+        verdicts.push(Standing {
+            state,
+            retries: 0,
+            resends: 0,
+            due,
+            code: code.to_owned(),
+            was_authorised: false,
+        });
     }
     Judged { verdicts, counted, consents: Consents::of(consents) }
 }

@@ -41,6 +41,9 @@ pub(super) fn open(
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     ledger.standings.compact();
+    for word in &mut ledger.standings.words {
+        word.was_authorised = word.state == State::Intent;
+    }
     let entered: Vec<State> = ledger.standings.iter().map(|standing| standing.state).collect();
     count(view, parcel, &ledger, &[], &entered)?;
     save(view, parcel, Hangs::default(), &ledger, derived);
@@ -62,7 +65,8 @@ pub(super) fn change<'a>(
         let Some(old) = ledger.standings.of(at) else { continue };
         left.push(old.state);
         entered.push(standing.state);
-        ledger.standings.set(at, standing.clone());
+        let was_authorised = old.was_authorised || standing.state == State::Intent;
+        ledger.standings.set(at, Standing { was_authorised, ..standing.clone() });
     }
     ledger.standings.compact();
     count(view, parcel, &ledger, &left, &entered)?;

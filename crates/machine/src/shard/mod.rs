@@ -1,7 +1,7 @@
 //! A shard owns some users: who they are, what they follow, what they got and what they did with it.
 //!
 //! One file per record family, plan and apply side by side: `users`, `erase`, `endpoints`, `respect`, `edges`, `take` with `wanted`, `mark`,
-//! `report`, `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake` behind their `gate`, `outcome`,
+//! `report`, `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake` behind their `gate`, `reachable`, `outcome`,
 //! `redrive`, folded by `ledgers` and dropped by `sweep`. What is told together goes through `collect` and `windows`, and
 //! `fallback` knows which channel waits for which, `throttle` who got one of a kind.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
@@ -26,6 +26,7 @@ mod gate;
 pub mod intend;
 mod ledgers;
 pub mod outcome;
+mod reachable;
 pub mod redrive;
 mod replan;
 pub mod serve;

@@ -279,7 +279,7 @@ fn follow(
     if state == State::Unknown {
         due = round_up(now.plus(evidence_wait_ms(ledger.terms.class, parcel.channel)), now);
     }
-    Standing { state, retries, resends: standing.resends, due, code: told.code.clone() }
+    Standing { state, retries, due, code: told.code.clone(), ..standing.clone() }
 }
 
 /// Timers are kept by the second, or by ten if they are far off: so that few rows wake many members.

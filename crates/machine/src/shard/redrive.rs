@@ -71,9 +71,9 @@ pub(super) fn plan(
     for ((_, standing), position) in dead {
         // Its retries begin again: whoever redrives believes that the cause is gone. Copies that may have arrived stay
         // counted.
-        let resends = standing.resends;
         positions.push(position);
-        standings.push(Standing { state, retries: 0, resends, due, code: code.to_owned() });
+        let code = code.to_owned();
+        standings.push(Standing { state, retries: 0, due, code, ..standing.clone() });
     }
     if positions.is_empty() {
         return Ok(Planned::nothing(ShardAnswer::Redriven(0)));

@@ -7,7 +7,7 @@
 //! Whether anything waits is a bit in the column, set with the verdict that made it wait. It may be set in vain, for what
 //! waited may be over: then nothing is found.
 
-use super::{Plan, ShardAnswer};
+use super::{Plan, ShardAnswer, reachable};
 use crate::Planned;
 use crate::columns;
 use crate::parcel::{Members, Words};
@@ -37,7 +37,7 @@ pub(super) fn plan(
     let mut records = Vec::new();
     for timer in timers.iter().filter(|timer| timer.parcel.tenant == tenant) {
         if let Some(row) = ledger::find(view, timer.parcel)? {
-            records.extend(hurried(*timer, &row, user, now).map(ShardRecord::Wake));
+            records.extend(hurried(view, *timer, &row, user, now)?.map(ShardRecord::Wake));
         }
     }
     let behind = timers.last().filter(|_| timers.len() == LEDGERS_MAX).copied();
@@ -48,17 +48,24 @@ pub(super) fn plan(
 }
 
 /// The members of a ledger that wait for this user until this timer.
-fn hurried(timer: Timer, row: &LedgerRow, user: UserNo, now: Millis) -> Option<Wake> {
+fn hurried(
+    view: &View<'_>,
+    timer: Timer,
+    row: &LedgerRow,
+    user: UserNo,
+    now: Millis,
+) -> Result<Option<Wake>, TablesError> {
     let (mut positions, mut verdicts) = (Vec::new(), Words::empty());
     for ((member, standing), position) in row.members.iter().zip(row.standings.iter()).zip(0u16..) {
-        if member.user == user && standing.due == timer.due && waits_at_gate(standing) {
+        let is_its = member.user == user && standing.due == timer.due && waits_at_gate(standing);
+        if is_its && !reachable::is_held(view, timer.parcel.tenant, member, standing)? {
             positions.push(position);
             verdicts.push(Standing { due: now, ..standing.clone() });
         }
     }
     let round = row.round.saturating_add(1);
     let Timer { parcel, due, .. } = timer;
-    (!positions.is_empty()).then_some(Wake {
+    Ok((!positions.is_empty()).then_some(Wake {
         parcel,
         round,
         due,
@@ -66,7 +73,7 @@ fn hurried(timer: Timer, row: &LedgerRow, user: UserNo, now: Millis) -> Option<W
         verdicts,
         counted: Counted::nothing(),
         consents: Consents::nothing(),
-    })
+    }))
 }
 
 pub(super) fn waits_at_gate(standing: &Standing) -> bool {

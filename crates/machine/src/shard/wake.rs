@@ -10,7 +10,7 @@ use super::gate::{Asked, Decision, Gate, Wish};
 use super::intend::{self, Allowed, ENDPOINT_GONE, NO_ENDPOINT};
 use super::serve::{Decided, Known, Served};
 use super::throttle::Throttling;
-use super::{Derived, ledgers, replan};
+use super::{Derived, ledgers, reachable, replan};
 use crate::parcel::{Member, Words};
 use crate::records::delivery::{Consents, Counted, Wake};
 use crate::records::shard::ShardRecord;
@@ -50,6 +50,7 @@ pub(super) fn plan(
     let mut users: Vec<UserNo> = due_now.iter().map(|((member, _), _)| member.user).collect();
     users.dedup();
     let asked = Gate::new(view, parcel.work(), (ledger.event, ledger.terms), known)?.ask(&users)?;
+    let counted_before = authorised_users(&ledger);
     let mut round = Round::new(view, parcel, &ledger, known)?;
     let steps_max = if round.fallback.is_some() { STEPS_MAX } else { usize::MAX };
     for ((member, standing), position) in due_now {
@@ -60,7 +61,8 @@ pub(super) fn plan(
             break;
         }
         let at = users.binary_search(&member.user).expect("everybody who is due was asked about");
-        let (verdict, wanted) = round.decide(member, standing, &asked[at])?;
+        let is_counted = counted_before.binary_search(&member.user).is_ok();
+        let (verdict, wanted) = round.decide(member, standing, &asked[at], is_counted)?;
         last = Some(member.user);
         if verdict.state == State::Intent {
             if let Some(count) = wanted.and_then(|wanted| wanted.count).filter(|_| last_counted != last) {
@@ -99,6 +101,7 @@ pub(super) fn plan(
 /// What one round asks beside the gates.
 struct Round<'a, 'v> {
     ledger: &'a LedgerRow,
+    now: Millis,
     channel: ChannelKind,
     stop: Option<(Step, &'static str)>,
     collecting: Collecting<'a, 'v>,
@@ -118,6 +121,7 @@ impl<'a, 'v> Round<'a, 'v> {
         let named = if ledger.is_tracked { ledger.members.count() } else { 0 };
         Ok(Self {
             ledger,
+            now: known.now,
             channel: parcel.channel,
             stop: intend::stopped(halted, ledger.terms, known.now),
             collecting: Collecting::new(view, parcel, (ledger.event, ledger.terms, named), known),
@@ -126,26 +130,41 @@ impl<'a, 'v> Round<'a, 'v> {
         })
     }
 
-    /// What becomes of one member, and by what its user's gates say if it can be reached.
+    /// What the channels before it say about a member, if its channel comes after others. What was sent, or is tried again,
+    /// has had its turn: it ends if it is not needed any more, and otherwise goes on.
+    fn chain(&mut self, user: UserNo, standing: &Standing) -> Result<Option<Answer>, TablesError> {
+        let Some(fallback) = self.fallback.as_mut() else { return Ok(None) };
+        if !was_authorised(standing) {
+            return fallback.again(user, self.stop).map(Some);
+        }
+        let spared = if self.stop.is_none() { fallback.spared(user)? } else { None };
+        Ok(match (spared, standing.state) {
+            (None, _) => None,
+            (Some(_), State::Unknown) => Some(Answer::Held(Decision::plain(Step::GiveUp, UNCONFIRMED))),
+            (Some(spared), _) => Some(Answer::Held(spared)),
+        })
+    }
+
+    /// What becomes of one member, and by what its user's gates say if it can be reached. `is_counted`: something of this
+    /// parcel was authorised for the user before, so it is counted and not too much now.
     fn decide(
         &mut self,
         member: Member,
         standing: &Standing,
         asked: &Asked,
+        is_counted: bool,
     ) -> Result<(Standing, Option<Decision>), TablesError> {
-        let Asked { devices, decision, again, wish, .. } = asked;
-        let was_authorised = was_authorised(standing);
-        let cause = match self.fallback.as_mut() {
-            Some(fallback) if !was_authorised && *decision != Decision::GONE => {
-                match fallback.again(member.user, self.stop)? {
-                    Answer::Held(held) => return Ok((stands(standing, held), None)),
-                    Answer::Goes(cause) => Some(cause),
-                }
+        let Asked { reachable, decision, again, wish, .. } = asked;
+        let mut cause = None;
+        if *decision != Decision::GONE {
+            match self.chain(member.user, standing)? {
+                Some(Answer::Held(held)) => return Ok((stands(standing, held), None)),
+                Some(Answer::Goes(why)) => cause = Some(why),
+                None => {}
             }
-            Some(_) | None => None,
-        };
-        let wanted = if was_authorised { *again } else { *decision };
-        let is_reachable = devices.contains(&member.device);
+        }
+        let wanted = if is_counted { *again } else { *decision };
+        let is_reachable = reachable.has(member.device);
         let mut wanted = (is_reachable || wanted == Decision::GONE).then_some(wanted);
         if let Some(allowed) = wanted.filter(|wanted| self.stop.is_none() && wanted.step == Step::Authorise) {
             // What waited for others says why its turn has come.
@@ -153,9 +172,25 @@ impl<'a, 'v> Round<'a, 'v> {
             let of = (member.user, *wish, allowed);
             wanted = Some(collected(&mut self.collecting, &mut self.taken, of, standing)?);
         }
+        if reachable.is_pending(member.device) {
+            let holds = |wanted: Decision| match wanted.step {
+                Step::Authorise => reachable::waits_on(self.ledger, standing, self.now),
+                _ => wanted,
+            };
+            wanted = wanted.map(holds);
+        }
         let verdict = decide(self.ledger, self.channel, standing, self.stop, (member.device, wanted));
         Ok((verdict, wanted))
     }
+}
+
+/// Users of whom something was authorised before, ascending.
+fn authorised_users(ledger: &LedgerRow) -> Vec<UserNo> {
+    let all = ledger.members.iter().zip(ledger.standings.iter());
+    let mut users: Vec<UserNo> =
+        all.filter(|(_, standing)| was_authorised(standing)).map(|(member, _)| member.user).collect();
+    users.dedup();
+    users
 }
 
 /// What windows do with a member that the gates let pass. All devices of a user that wait for the same go the same way.
@@ -207,7 +242,7 @@ fn stands(standing: &Standing, decision: Decision) -> Standing {
     let Decision { step, code, due, .. } = decision;
     let state = next(standing.state, step).unwrap_or(standing.state);
     let resends = standing.resends + u8::from(step == Step::Resend);
-    Standing { state, retries: standing.retries, resends, due, code: code.to_owned() }
+    Standing { state, resends, due, code: code.to_owned(), ..standing.clone() }
 }
 
 fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> Decision {
@@ -225,8 +260,12 @@ fn resolve(ledger: &LedgerRow, channel: ChannelKind, standing: &Standing) -> Dec
     Decision::plain(step, code)
 }
 
-/// Whether it may have been counted: what waits at a gate or in a window, and never failed, was not.
+/// Whether it was authorised before. Rows of versions that did not keep it leave a guess: what waits, or has ended, without
+/// an attempt was not.
 fn was_authorised(standing: &Standing) -> bool {
+    if standing.was_authorised || standing.state != State::Deferred {
+        return standing.was_authorised || standing.state == State::Unknown;
+    }
     let is_held = replan::waits_at_gate(standing) || collect::waited(standing) || fallback::waits(standing);
     standing.retries > 0 || standing.resends > 0 || !is_held
 }

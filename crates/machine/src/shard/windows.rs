@@ -190,6 +190,7 @@ fn folded(
         resends: before.map_or(0, |standing| standing.resends),
         due,
         code,
+        was_authorised: false,
     };
     FoldedItem {
         arrival,

@@ -3,6 +3,7 @@
 //! ```text
 //! 53 tenant arrival: u64 channel: u8 first: u64 -> event: ulid, terms, tracked: flag, round: varint, begun, members,
 //!                                                  words of (state: u8, retries: u8, resends: u8, due, code: text)
+//!                                                  bit 7 of a state: it was authorised before
 //! 54 due tenant arrival way: u8 first           -> (empty)      members of the ledger are due then
 //! 55 tenant arrival channel first               -> lane: u8     members of the ledger may be under way
 //! 56 tenant arrival channel first               -> (empty)      members of the ledger are dead letters
@@ -60,31 +61,58 @@ pub struct Standing {
     pub due: Millis,
     /// Why it is so, in a word: a gate's, the provider's, or ours.
     pub code: String,
+    /// It may have been sent, now or before: its user's limits have counted it. Ledgers alone keep this; `ledgers` sets it,
+    /// and records leave it out.
+    pub was_authorised: bool,
 }
+
+/// In the byte of the state, whose numbers take four bits.
+const WAS_AUTHORISED: u8 = 0x80;
 
 /// By hand, because most have no code: an empty string points to no memory, and looking there, even at nothing, costs
 /// the processor a hundred nanoseconds. Parcels compare a thousand of them, three times.
 impl PartialEq for Standing {
     fn eq(&self, other: &Self) -> bool {
-        let Self { state, retries, resends, due, code } = self;
+        let Self { state, retries, resends, due, code, was_authorised } = self;
         let same_code = code.len() == other.code.len() && (code.is_empty() || *code == other.code);
-        let same_counts = (*state, *retries, *resends) == (other.state, other.retries, other.resends);
+        let same_counts = (*state, *retries, *resends, *was_authorised)
+            == (other.state, other.retries, other.resends, other.was_authorised);
         same_counts && *due == other.due && same_code
     }
 }
 
 impl Standing {
+    /// As records say it.
     pub(crate) fn write(&self, w: &mut Writer) {
-        w.u8(self.state as u8).u8(self.retries).u8(self.resends).millis(self.due).text(&self.code);
+        self.write_with(self.state as u8, w);
+    }
+
+    fn write_in_row(&self, w: &mut Writer) {
+        self.write_with(self.state as u8 | if self.was_authorised { WAS_AUTHORISED } else { 0 }, w);
+    }
+
+    fn write_with(&self, state: u8, w: &mut Writer) {
+        w.u8(state).u8(self.retries).u8(self.resends).millis(self.due).text(&self.code);
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let state = r.u8()?;
+        Self::read_with(state, false, r)
+    }
+
+    fn read_in_row(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let state = r.u8()?;
+        Self::read_with(state & !WAS_AUTHORISED, state & WAS_AUTHORISED != 0, r)
+    }
+
+    fn read_with(state: u8, was_authorised: bool, r: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
-            state: State::from_stored(r.u8()?).ok_or(Malformed::Value("state"))?,
+            state: State::from_stored(state).ok_or(Malformed::Value("state"))?,
             retries: r.u8()?,
             resends: r.u8()?,
             due: r.millis()?,
             code: r.text()?,
+            was_authorised,
         })
     }
 }
@@ -330,7 +358,7 @@ impl Row for LedgerRow {
         self.terms.write(w);
         w.flag(self.is_tracked).varint(self.round.into()).millis(self.begun);
         self.members.write(w);
-        self.standings.write(w, |w, standing| standing.write(w));
+        self.standings.write(w, |w, standing| standing.write_in_row(w));
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -341,7 +369,7 @@ impl Row for LedgerRow {
             round: r.u16()?,
             begun: r.millis()?,
             members: Members::read(r)?,
-            standings: Words::read(r, Standing::read)?,
+            standings: Words::read(r, Standing::read_in_row)?,
         };
         if row.members.count() == row.standings.codes.len() {
             Ok(row)

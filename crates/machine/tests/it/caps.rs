@@ -8,7 +8,8 @@ use fantail_machine::columns::counts;
 use fantail_machine::root::RootAsk;
 use fantail_machine::root::template::Expect;
 use fantail_machine::shard::ShardAsk;
-use fantail_machine::tables::ledger::ParcelId;
+use fantail_machine::tables::Row;
+use fantail_machine::tables::ledger::{LedgerRow, ParcelId};
 use fantail_rules::attempt::State;
 use fantail_rules::caps::{Caps, Limit, Pace};
 use fantail_rules::ids::{Millis, UserNo};
@@ -221,4 +222,47 @@ proptest! {
             }
         }
     }
+}
+
+// fixes: correctness A7
+/// A retry that burns nothing and then meets quiet hours looks as if it was never authorised: it is counted once all the same.
+#[test]
+fn what_was_counted_is_not_counted_again_after_a_night() {
+    let mut node = Node::new();
+    let user = user_with(&mut node, 0, 1);
+    new_day(&mut node);
+    let midnight = node.now;
+    let window = Window::new(Times { start_minute: 13 * 60, end_minute: 14 * 60 }, Days::ALL).unwrap();
+    let quiet = Some(Quiet { is_enabled: true, window, zone: ZoneNo::find("UTC").unwrap() });
+    want(&mut node, 0, Preferences { quiet, ..limited(limit(0, 1)) });
+    node.now = midnight.plus(13 * HOUR_MS - 1_000);
+    let parcel = pushed(&mut node, &[user], Priority::Normal);
+    assert_eq!(words(&node, parcel), [(State::Intent, String::new())]);
+    settle(&mut node, parcel, vec![told(0, later(Cause::Scope), "429")]);
+    node.now = midnight.plus(13 * HOUR_MS);
+    let timer = next_timer(&mut node).unwrap();
+    assert!(wake(&mut node, timer, 10).0.unwrap().sends.is_empty());
+    assert_eq!(words(&node, parcel), [(State::Deferred, "quiet_hours".to_owned())]);
+    let timer = next_timer(&mut node).unwrap();
+    assert_eq!(node.now, midnight.plus(14 * HOUR_MS));
+    let before = used(&node, user);
+    assert_eq!(wake(&mut node, timer, 10).0.unwrap().sends.len(), 1, "{:?}", words(&node, parcel));
+    assert_eq!(used(&node, user), before);
+}
+
+// fixes: correctness A7
+/// A ledger as 0770009 wrote it does not say what was authorised.
+#[test]
+fn ledgers_of_earlier_versions_are_read() {
+    let hex = "01977420dc000002294490c8e86f03da02010ba9d9a09657279e80f09ccaf7320700000000000000000000000180b883a1f7320100\
+               0000010201010000020101000000000000";
+    let bytes: Vec<u8> = hex
+        .as_bytes()
+        .chunks(2)
+        .map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap())
+        .collect();
+    let ledger = LedgerRow::decode(&bytes).unwrap();
+    let standing = ledger.standings.of(0).unwrap();
+    assert_eq!((standing.state, standing.was_authorised), (State::Intent, false));
+    assert_eq!(ledger.encode(), bytes);
 }

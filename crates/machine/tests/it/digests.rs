@@ -415,7 +415,7 @@ pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
         Taking { user: UserNo(user.0 + 1), storm: None, into: None },
     ];
     let (state, code) = (State::Folded, "01ARZ3NDEKTSV4RRFFQ69G5FAV".to_owned());
-    let standing = Standing { state, retries: 0, resends: 0, due: Millis(0), code };
+    let standing = Standing { state, retries: 0, resends: 0, due: Millis(0), code, was_authorised: false };
     let item = FoldedItem { arrival: Arrival(70_000), first: user, positions: vec![0, 1], standing };
     let (expires_at, digest) = (START.plus(LIKES_MS), Some(Ulid(1 << 100)));
     [

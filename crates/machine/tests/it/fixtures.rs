@@ -442,7 +442,7 @@ fn shard_examples() -> Vec<ShardRecord> {
 }
 
 fn standing(state: State, due: u64, code: &str) -> Standing {
-    Standing { state, retries: 2, resends: 1, due: Millis(due), code: code.into() }
+    Standing { state, retries: 2, resends: 1, due: Millis(due), code: code.into(), was_authorised: false }
 }
 
 fn delivery_examples() -> Vec<ShardRecord> {

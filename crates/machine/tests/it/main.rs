@@ -25,6 +25,7 @@ mod fallbacks;
 mod follow;
 mod marks;
 mod paging;
+mod pending;
 mod policies;
 mod providers;
 mod respect;

@@ -6,7 +6,7 @@
 //!
 //! What must never happen: an address under a key that was destroyed, or one whose claim is not the member's any more.
 
-use super::{Parcel, gone};
+use super::{Parcel, changed, gone};
 use crate::ask::{EventView, Refusal};
 use crate::content::{generic, pick};
 use crate::core::{Core, locked};
@@ -24,7 +24,7 @@ use fantail_rules::ids::{ClaimNo, DeviceNo, KeyNo, Millis, PartitionId, TenantId
 use fantail_rules::link::{Link, Purpose};
 use fantail_rules::priority::Priority;
 use fantail_rules::reference::Reference;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A message whose first byte did not leave by then does not leave.
@@ -39,6 +39,9 @@ pub struct Packed {
 
 /// What is open of each endpoint, ascending.
 type Addresses = Vec<Open>;
+
+/// Endpoints that got another address meanwhile, which is still being claimed.
+type Changed = BTreeSet<(UserNo, DeviceNo)>;
 
 /// An endpoint, opened.
 struct Open {
@@ -59,7 +62,7 @@ impl Parcel {
             false => inbox::event(core, tenant, allowed.event)?,
         };
         let users = self.users();
-        let mut addresses = self.addresses(&users)?;
+        let (mut addresses, pending) = self.addresses(&users)?;
         let contents = if event.is_sensitive { BTreeMap::new() } else { self.contents(&event, &users)? };
         let key = reference_key(core, tenant)?;
         let room = allowed.sends.len();
@@ -68,7 +71,8 @@ impl Parcel {
         for Send { position, member, attempt } in &allowed.sends {
             let of_member = addresses.binary_search_by_key(&(member.user, member.device), |open| open.of);
             let Ok(found) = of_member else {
-                unsendable.push(gone(*position));
+                let is_changed = pending.contains(&(member.user, member.device));
+                unsendable.push(if is_changed { changed(*position) } else { gone(*position) });
                 continue;
             };
             let Open { claim, key: user_key, address: endpoint, .. } = &mut addresses[found];
@@ -126,13 +130,19 @@ impl Parcel {
         Ok(contents)
     }
 
-    fn addresses(&self, users: &[UserNo]) -> Result<Addresses, Refusal> {
+    fn addresses(&self, users: &[UserNo]) -> Result<(Addresses, Changed), Refusal> {
         let tenant = self.allowed.parcel.tenant;
         let room = self.allowed.sends.len();
         let (mut whose, mut sealed) = (Vec::with_capacity(room), Vec::with_capacity(room));
+        let mut pending = BTreeSet::new();
         self.core.read(PartitionId::Shard(self.shard), |view| {
             endpoint::destinations(view.tables(), tenant, users, &mut |at, one| {
-                if one.kind == self.channel && one.status == Status::Active {
+                if one.kind != self.channel {
+                    return;
+                }
+                if one.status == Status::Pending {
+                    pending.insert((users[at], one.device));
+                } else if one.status == Status::Active {
                     whose.push(((users[at], one.device), one.claim, one.address.key));
                     sealed.push(one.address);
                 }
@@ -141,9 +151,9 @@ impl Parcel {
         let open = self.core.ports.keyring.open_all(tenant, Context::Address, sealed).map_err(locked)?;
         // A key that is gone takes its address along.
         let open = whose.into_iter().zip(open);
-        Ok(open
-            .filter_map(|((of, claim, key), address)| Some(Open { of, claim, key, address: address? }))
-            .collect())
+        let open =
+            open.filter_map(|((of, claim, key), address)| Some(Open { of, claim, key, address: address? }));
+        Ok((open.collect(), pending))
     }
 
     /// Where this user says no to more of this kind by mail; what is critical has no way out.

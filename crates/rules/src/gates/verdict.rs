@@ -45,11 +45,13 @@ pub enum Reason {
     OffPeak = 12,
     /// The user got one of its kind a moment ago.
     Throttled = 13,
+    /// The endpoint's address is still being claimed.
+    EndpointPending = 14,
 }
 
 impl Reason {
     /// In the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::NoConsent,
         Self::ChannelBlocked,
         Self::GlobalOff,
@@ -63,6 +65,7 @@ impl Reason {
         Self::LocalTime,
         Self::OffPeak,
         Self::Throttled,
+        Self::EndpointPending,
     ];
 
     /// As status, explain and metrics say it.
@@ -82,6 +85,7 @@ impl Reason {
             Self::LocalTime => "local_time",
             Self::OffPeak => "off_peak",
             Self::Throttled => "throttled",
+            Self::EndpointPending => "endpoint_pending",
         }
     }
 
@@ -149,13 +153,14 @@ mod tests {
             "local_time",
             "off_peak",
             "throttled",
+            "endpoint_pending",
         ];
         assert_eq!(words.len(), Reason::ALL.len());
         for (number, word) in (1..).zip(words) {
             assert_eq!(Reason::from_stored(number), Reason::parse(word), "{word}");
             assert_eq!(Reason::parse(word).map(|reason| reason as u8), Some(number));
         }
-        assert_eq!((Reason::from_stored(0), Reason::from_stored(14), Reason::parse("")), (None, None, None));
+        assert_eq!((Reason::from_stored(0), Reason::from_stored(15), Reason::parse("")), (None, None, None));
         for (number, word) in (1..).zip(["frequency_capped", "daily_digest", "weekly_digest"]) {
             assert_eq!(Fold::from_stored(number).map(Fold::word), Some(word));
         }

@@ -1,5 +1,6 @@
 //! Devices, the addresses of profiles, and what may not be sent to.
 
+use crate::deliveries::{self, Post, counts_of, notification, send};
 use crate::server::Server;
 use crate::world::{ALL_SCOPES, bare, eventually, expect, key_of, put_user, refused, tenant_with_key};
 use fantail_server::client::Client;
@@ -269,4 +270,43 @@ fn a_key_for_apps_registers_and_nothing_else() {
     assert_eq!(status(&mut full, "bob", "phone").as_deref(), Some("active"), "tenants share no addresses");
     let metrics = full.get("/metrics").expect("an answer").text();
     assert!(metrics.contains("fantail_endpoint_changes_total{status=\"active\"} 2"), "{metrics}");
+}
+
+// fixes: proved N2, interop F4
+/// The directory is asked for the addresses after the answers: what is sent at once waits for it.
+#[test]
+fn what_is_sent_right_after_a_registration_arrives() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    let names: Vec<String> = (0..200).map(|no| format!("u{no}")).collect();
+    let users: Vec<Value> =
+        names.iter().map(|name| json!({"userId": name, "email": format!("ok/{name}@stub.test")})).collect();
+    let recipients: Vec<Value> = names.iter().map(|name| json!({"userId": name})).collect();
+    let mail = json!({
+        "notificationId": "mail", "content": {"title": "Hello"}, "recipients": recipients, "channels": ["email"],
+    });
+    expect(client.post("/api/v1/users/batch", &json!({"users": users})), 200);
+    let mails = send(&mut client, &mail);
+    let mut pushes = Vec::new();
+    for name in &names[..40] {
+        let consent = json!({"granted": true, "version": "1"});
+        let token = format!("stub:ok/{name}");
+        let device = json!({"userId": name, "deviceId": "phone", "platform": "android", "token": token, "consent": consent});
+        expect(client.post("/api/v1/devices", &device), 201);
+        pushes.push(send(&mut client, &notification(name, &[name], json!({"priority": "critical"}))));
+    }
+    eventually("all mails are sent", || {
+        let found = deliveries::status(&mut client, &mails);
+        assert_eq!(counts_of(&found, "email")["suppressed"], Value::Null, "{found}");
+        (counts_of(&found, "email")["sent"] == 200).then_some(())
+    });
+    for push in pushes {
+        eventually("the push is sent", || {
+            let found = deliveries::status(&mut client, &push);
+            assert_eq!(counts_of(&found, "push")["suppressed"], Value::Null, "{found}");
+            (counts_of(&found, "push")["sent"] == 1).then_some(())
+        });
+    }
+    server.stop();
 }

@@ -6,6 +6,7 @@
 //! What must never happen: an endpoint that gives up its address, for whatever reason, without a row that tells the
 //! directory; the address would belong to nobody who can be asked to release it.
 
+use super::super::replan;
 use crate::columns;
 use crate::records::endpoint::{EndpointPut, EndpointState};
 use crate::tables::endpoint::{self, Endpoint, OpenPage, Page};
@@ -41,6 +42,7 @@ pub(in crate::shard) fn apply_state(
     tenant: TenantId,
     states: &[EndpointState],
 ) -> Result<(), TablesError> {
+    let mut claimed = BTreeSet::new();
     let mut pages = Pages::new(view, tenant);
     for EndpointState { user, device, claim, status } in states.iter().copied() {
         if status == Status::Released {
@@ -50,11 +52,16 @@ pub(in crate::shard) fn apply_state(
         }
         let Some(before) = pages.set_status(user, device, claim, status)? else { continue };
         pages.view.delete(Todo::Claim { tenant, user, device }.key());
+        if before.status == Status::Pending && status != Status::Pending {
+            claimed.insert(user);
+        }
         if matches!(status, Status::Dead | Status::Expired) {
             pages.give_up(user, &before);
         }
     }
-    pages.close()
+    pages.close()?;
+    // What waits for the endpoint is due now.
+    claimed.into_iter().try_for_each(|user| replan::ask_again(view, tenant, user))
 }
 
 pub(in crate::shard) fn apply_gone(

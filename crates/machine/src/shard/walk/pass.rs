@@ -145,7 +145,7 @@ fn wanted(
     for work in row.works(tenant, arrival) {
         let asked = Gate::new(view, work, (row.event, row.delivery.terms), known)?.ask(users)?;
         for (reason, asked) in reasons.iter_mut().zip(asked) {
-            if asked.devices.is_empty() || reason.is_none() {
+            if asked.reachable.is_empty() || reason.is_none() {
                 continue;
             }
             *reason = (asked.decision.step == Step::Suppress).then_some(asked.decision.code);
@@ -182,7 +182,7 @@ pub fn survey(
     for work in row.works(tenant, nowhere) {
         let (mut told, mut reasons) = (0, BTreeMap::new());
         for asked in Gate::new(view, work, (row.event, row.delivery.terms), known)?.ask(users)? {
-            let reason = match (asked.devices.is_empty(), asked.decision.step) {
+            let reason = match (asked.reachable.is_empty(), asked.decision.step) {
                 (true, _) => intend::NO_ENDPOINT,
                 (false, Step::Suppress) => asked.decision.code,
                 (false, _) => {

@@ -16,8 +16,16 @@ pub(super) fn state() -> impl Strategy<Value = State> {
 }
 
 pub fn standing() -> impl Strategy<Value = Standing> {
-    (state(), any::<u8>(), any::<u8>(), millis(), "[a-z_]{0,8}")
-        .prop_map(|(state, retries, resends, due, code)| Standing { state, retries, resends, due, code })
+    (state(), any::<u8>(), any::<u8>(), millis(), "[a-z_]{0,8}").prop_map(
+        |(state, retries, resends, due, code)| Standing {
+            state,
+            retries,
+            resends,
+            due,
+            code,
+            was_authorised: false,
+        },
+    )
 }
 
 pub fn note() -> impl Strategy<Value = Note> {
