@@ -151,18 +151,22 @@ impl From<Refusal> for Problem {
             Refusal::NoRoom => {
                 Self::new(Code::StorageFull, "nothing new is stored until space returns").retry_after_s(30)
             }
-            Refusal::Internal { reason } => {
-                // The reason may name files: it is for the operator.
-                error!(reason, "failed inside the server");
-                Self::new(Code::Internal, "the server could not do this, see its log")
-            }
-            Refusal::Stopped { reason } => {
-                // The reason may name files: it is for the operator.
-                warn!(reason, "refused: not serving");
-                Self::new(Code::Stopping, "the server does not accept changes any more").retry_after_s(5)
-            }
+            Refusal::Internal { reason } => internal(&reason),
+            Refusal::Stopped { reason } => stopped(&reason),
         }
     }
+}
+
+/// The reason may name files: it is for the operator.
+fn internal(reason: &str) -> Problem {
+    error!(reason, "failed inside the server");
+    Problem::new(Code::Internal, "the server could not do this, see its log")
+}
+
+/// As with [`internal`].
+fn stopped(reason: &str) -> Problem {
+    warn!(reason, "refused: not serving");
+    Problem::new(Code::Stopping, "the server does not accept changes any more").retry_after_s(5)
 }
 
 fn unknown_recipients(users: &[String]) -> Problem {
