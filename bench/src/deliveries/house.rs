@@ -22,6 +22,7 @@ use fantail_node::ask::TenantAsk;
 use fantail_node::ports::{Audit, Points, Ports, Stop};
 use fantail_node::spans::Spans;
 use fantail_node::start::Options;
+use fantail_node::supervise::Supervisor;
 use fantail_ports::accounts::NoAccounts;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
@@ -92,6 +93,7 @@ impl House {
     }
 
     pub async fn start(&self, push: Arc<dyn Channel>) -> Result<Node> {
+        let stop = Arc::<Stop>::default();
         let ports = Ports {
             journal: self.journal.clone(),
             store: self.store.clone(),
@@ -99,7 +101,7 @@ impl House {
             keyring: self.keyring.clone(),
             clock: self.clock.clone(),
             entropy: Arc::new(SystemEntropy::default()),
-            tasks: self.tasks.clone(),
+            tasks: Supervisor::new(self.tasks.clone(), stop.clone()),
             channels: BTreeMap::from([(ChannelKind::Push, push)]),
             audit: Audit {
                 log: self.audit.clone(),
@@ -109,7 +111,7 @@ impl House {
             accounts: Arc::new(NoAccounts),
             public_url: Arc::default(),
             webhook_patience_ms: 86_400_000,
-            stop: Stop::default(),
+            stop,
             points: Points::default(),
             spans: Spans::default(),
         };

@@ -17,7 +17,8 @@ use axum::body::Bytes;
 use axum::http::HeaderMap;
 use fantail_node::Node;
 use fantail_node::ask::Refusal;
-use fantail_node::recurring::{Came, DueRun, Sends};
+use fantail_node::recurring::{Came, DueRun, PutOff, Sends};
+use fantail_node::supervise::caught;
 use fantail_rules::ulid::Ulid;
 use fantail_wire::bulk::BulkSend;
 use fantail_wire::code::Code;
@@ -28,24 +29,25 @@ use tracing::warn;
 /// None of the recipients is there any more.
 const NOBODY: &str = "NO_RECIPIENTS";
 
-/// Issues runs until the node stops.
+/// Issues runs until the node stops. A run that fails, or panics, holds up no other one.
 pub async fn run(app: Arc<App>, node: Node) {
-    let mut has_failed = false;
-    while let Some(due) = node.due_runs(has_failed).await {
-        has_failed = false;
+    let mut put_off = PutOff::default();
+    while let Some(due) = node.due_runs(&mut put_off).await {
         for run in due {
-            let came = match issue(&app, &node, &run).await {
-                Ok(came) => came,
-                Err(problem) if is_for_now(problem.code) => {
+            let issued = caught(Box::pin(issue(&app, &node, &run)), |panic| node.run_panicked(panic)).await;
+            let came = match issued {
+                Ok(Ok(came)) => came,
+                Ok(Err(problem)) if is_for_now(problem.code) => {
                     warn!(schedule = run.id, code = problem.code.text(), "a run has to wait");
-                    has_failed = true;
+                    node.put_off(&mut put_off, &run);
                     continue;
                 }
-                Err(problem) => Came::Refused(problem.code.text().to_owned()),
+                Ok(Err(problem)) => Came::Refused(problem.code.text().to_owned()),
+                Err(_) => Came::Refused(Code::Internal.text().to_owned()),
             };
             if let Err(refusal) = node.run_came(&run, came).await {
                 warn!(%refusal, schedule = run.id, "a run could not be written down");
-                has_failed = true;
+                node.put_off(&mut put_off, &run);
             }
         }
     }

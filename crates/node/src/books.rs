@@ -4,6 +4,7 @@
 //! them with the tallies. Goes to: a report with names, or an alarm. What moves while it is read can look wrong once, so
 //! the alarm needs the same difference in two rounds.
 
+use crate::backoff::Backoff;
 use crate::core::Core;
 use fantail_machine::books::{Books, Counted, Imbalance, Of, What};
 use fantail_machine::root;
@@ -158,13 +159,21 @@ impl Round {
 /// Recounts for ever, a little at a time, until the root's queue closes.
 pub async fn run(core: Arc<Core>) {
     let mut rounds: BTreeMap<ShardNo, Round> = BTreeMap::new();
+    let mut backoff = Backoff::of("books");
     while !core.root.is_closed() {
         let deadline = core.ports.clock.monotonic().plus(EVERY_MS);
         core.ports.tasks.sleep_until(deadline).await;
         for shard in core.shards.keys() {
             let round = rounds.remove(shard);
-            // A store that cannot be read stops the node, which says why.
-            let Ok(mut round) = step(&core, *shard, round) else { return };
+            let mut round = match step(&core, *shard, round) {
+                Ok(round) => round,
+                // The recount of this shard begins anew.
+                Err(refusal) => {
+                    backoff.wait(&core.ports, &core.meter, &refusal).await;
+                    continue;
+                }
+            };
+            backoff.reset();
             let is_done = round.books.is_done();
             if is_done {
                 round.end(*shard);

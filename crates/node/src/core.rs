@@ -18,6 +18,7 @@ use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
+use fantail_ports::BoxFuture;
 use fantail_ports::keyring::{KeyringError, ListName};
 use fantail_ports::store::{StoreError, View};
 use fantail_ports::tables::TablesError;
@@ -90,6 +91,12 @@ pub struct ShardHandle {
 }
 
 impl Core {
+    /// Runs a loop that goes on until the root's queue is closed.
+    pub fn spawn_loop(self: &Arc<Self>, name: &'static str, task: BoxFuture<'static, ()>) {
+        let root = self.root.clone();
+        self.ports.tasks.spawn_loop(name, move || root.is_closed(), task);
+    }
+
     /// The id of a list by its name.
     pub fn list_id(&self, tenant: TenantId, list: &ListAsk) -> Result<ListId, Refusal> {
         let (name, topic) = match list {

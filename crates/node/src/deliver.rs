@@ -11,17 +11,19 @@ mod pack;
 
 use crate::ask::Refusal;
 use crate::core::{Core, answer};
-use crate::dispatch::{Came, Start};
+use crate::dispatch::{Came, Start, UnderWay};
 use crate::spans::{self, Steps};
+use crate::supervise::caught;
 use fantail_machine::shard::intend::Allowed;
 use fantail_machine::shard::outcome::{Said, Told};
 use fantail_machine::shard::serve::Served;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_ports::BoxFuture;
-use fantail_ports::channel::Answer;
+use fantail_ports::channel::{Answer, Channel, Report, Shipment};
 use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId};
+use fantail_rules::limits::PARCEL_MS_MAX;
 use fantail_rules::pacing::{Call, Signal};
 use fantail_rules::priority::Priority;
 use fantail_rules::retry::Cause;
@@ -29,7 +31,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use tracing::warn;
+use tracing::{error, warn};
 
 pub use pack::reference_key;
 
@@ -47,15 +49,16 @@ pub async fn run(core: Arc<Core>, start: Start) {
     let line = line(start.turn.tenant, start.turn.lane);
     let served = match answer(core.shard(shard).queue.push(line, &Actor::System, vec![ask], 1_024)).await {
         Ok(ShardAnswer::Served(served)) => served,
-        Ok(_) | Err(Refusal::Stopped { .. }) => return,
+        Err(Refusal::Stopped { .. }) => return,
         // No journal, no Intent, no send: it waits.
-        Err(_) => {
+        Ok(_) | Err(_) => {
             pause(&core).await;
             core.dispatch.planned(start, &[]);
             return;
         }
     };
     let came: Vec<Came> = served.iter().map(came).collect();
+    let under_way = start.under_way.clone();
     let mut permits = core.dispatch.planned(start, &came);
     let intended = core.ports.clock.wall();
     for allowed in served.into_iter().filter_map(|served| served.allowed) {
@@ -65,8 +68,15 @@ pub async fn run(core: Arc<Core>, start: Start) {
         core.ports.points.reach("deliver.allowed");
         let share = permits.min(sends_of(&allowed));
         permits -= share;
-        let parcel = Parcel { core: core.clone(), shard, channel, allowed, permits: share };
-        let mut parcel: BoxFuture<'static, ()> = Box::pin(parcel.run(asked, intended));
+        let parcel = Parcel {
+            core: core.clone(),
+            shard,
+            channel,
+            allowed,
+            permits: share,
+            _under_way: under_way.clone(),
+        };
+        let mut parcel: BoxFuture<'static, ()> = Box::pin(parcel.run_contained(asked, intended));
         // All that can leave at once leaves here, so that the next parcel starts after this one; then it goes on alone.
         if !is_over(&mut parcel).await {
             core.ports.tasks.spawn("parcel", parcel);
@@ -100,11 +110,25 @@ struct Parcel {
     allowed: Allowed,
     /// How many of the turn's permits are its own.
     permits: u32,
+    _under_way: UnderWay,
 }
 
 impl Parcel {
+    /// Runs it. If that panics, what may have been sent is unknown and the permits come back.
+    async fn run_contained(self, asked: Millis, intended: Millis) {
+        let core = &self.core;
+        let began = core.ports.clock.monotonic();
+        let count = |panic: &str| core.ports.tasks.count_panic("parcel", panic);
+        if caught(Box::pin(self.run(asked, intended)), count).await.is_err() {
+            let told = self.allowed.sends.iter().map(|send| panicked(send.position)).collect();
+            self.settle(told).await;
+            let calls = vec![Call { began, signal: Signal::Nothing }; self.permits as usize];
+            core.dispatch.ended(self.channel, core.ports.clock.monotonic(), &calls);
+        }
+    }
+
     /// Sends it and writes down what comes of it. `asked` and `intended` are when the turn was.
-    async fn run(self, asked: Millis, intended: Millis) {
+    async fn run(&self, asked: Millis, intended: Millis) {
         let core = &self.core;
         let began = core.ports.clock.monotonic();
         let (mut calls, sent) = self.send(began).await;
@@ -151,9 +175,16 @@ impl Parcel {
             let call = Call { began, signal };
             answers.hear(index, call, Told::of(position, answer).about(claim));
         };
-        let mut sending = provider.send(&packed.shipment, &report);
+        let mut sending = self.contained(&**provider, &packed.shipment, &report);
         let mut is_over = packed.positions.is_empty();
+        let give_up = began.plus(PARCEL_MS_MAX);
         while !is_over {
+            if clock.monotonic() >= give_up {
+                let (channel, shard) = (self.channel.name(), self.shard);
+                error!(channel, %shard, "a channel never ended a parcel, its answers are unknown");
+                self.core.meter.parcel_abandoned();
+                break;
+            }
             let later = self.core.ports.clock.monotonic().plus(PORTION_MS);
             is_over = until(&mut sending, self.core.ports.tasks.sleep_until(later)).await;
             let settling = self.settle(answers.take());
@@ -167,6 +198,18 @@ impl Parcel {
         let silent = silent.map(|((position, _), _)| unreported(*position));
         self.settle(left.told.into_iter().chain(silent).collect()).await;
         (calls, sent)
+    }
+
+    /// A call of a channel. A panic ends it: what it did not report is unknown then.
+    fn contained<'a>(
+        &'a self,
+        provider: &'a dyn Channel,
+        shipment: &'a Shipment,
+        report: &'a Report<'a>,
+    ) -> BoxFuture<'a, ()> {
+        let count = |panic: &str| self.core.ports.tasks.count_panic("channel", panic);
+        let send = Box::pin(async move { provider.send(shipment, report).await });
+        Box::pin(async move { drop(caught(send, count).await) })
     }
 
     /// Journals answers, however long that takes; only a stopped leader ends it.
@@ -284,6 +327,10 @@ fn no_provider(position: u16) -> Told {
 
 fn unreported(position: u16) -> Told {
     told(position, Said::Unanswered, "no_answer")
+}
+
+fn panicked(position: u16) -> Told {
+    told(position, Said::Unanswered, "panicked")
 }
 
 fn not_started(position: u16) -> Told {

@@ -10,6 +10,7 @@
 mod said;
 
 use crate::ask::{EventView, Refusal};
+use crate::backoff::Backoff;
 use crate::core::{Core, answer, internal, locked};
 use crate::inbox;
 use crate::notify::recipient;
@@ -24,11 +25,10 @@ use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::ulid::Ulid;
 use said::Teller;
 use std::sync::Arc;
-use tracing::warn;
 
 /// The clock may be set, so nothing is slept over for longer.
 const SLEEP_MS_MAX: u64 = 60_000;
-/// A journal that has no room is asked again after this.
+/// A leader whose time is a little behind is asked again after this.
 const PAUSE_MS: u64 = 200;
 
 /// Closes the windows of one shard as they end, until the node stops.
@@ -36,6 +36,7 @@ pub async fn close_windows(core: Arc<Core>, shard: ShardNo) {
     let handle = core.shard(shard);
     // No window that ends before this is open. Rows that are gone lie about for a while and are not walked again.
     let mut floor = Millis(0);
+    let mut backoff = Backoff::of("windows");
     while !core.root.is_closed() {
         // Before the wall is asked: time that passes in between is not slept over.
         let mut looked_at = core.ports.clock.monotonic();
@@ -43,13 +44,20 @@ pub async fn close_windows(core: Arc<Core>, shard: ShardNo) {
         let next = core.read(PartitionId::Shard(shard), |view| {
             window::ends(view.tables(), floor, Millis(u64::MAX - 1), 1)
         });
-        let Ok(next) = next else { return };
+        let next = match next {
+            Ok(next) => next,
+            Err(refusal) => {
+                backoff.wait(&core.ports, &core.meter, &refusal).await;
+                continue;
+            }
+        };
         let mut wait_ms = next.first().map(|end| end.closes_at.since(now).min(SLEEP_MS_MAX));
         if wait_ms == Some(0) {
             let ask = ShardAsk::CloseWindows { from: floor };
             match answer(handle.queue.push(HOUSE, &Actor::System, vec![ask], 64)).await {
                 Ok(ShardAnswer::Closed { through: None }) => continue,
                 Ok(ShardAnswer::Closed { through: Some(through) }) => {
+                    backoff.reset();
                     floor = floor.max(through.plus(1));
                     // The leader's time may be a little behind: then it is asked again.
                     if next.first().is_none_or(|end| end.closes_at <= through) {
@@ -57,10 +65,15 @@ pub async fn close_windows(core: Arc<Core>, shard: ShardNo) {
                     }
                     (looked_at, wait_ms) = (core.ports.clock.monotonic(), Some(PAUSE_MS));
                 }
-                Ok(_) | Err(Refusal::Stopped { .. }) => return,
+                Err(Refusal::Stopped { .. }) => return,
+                Ok(_) => {
+                    let other = internal("the shard answered something else");
+                    wait_ms = Some(backoff.failed(&core.meter, &other));
+                    looked_at = core.ports.clock.monotonic();
+                }
                 Err(refusal) => {
-                    warn!(%shard, %refusal, "no window is closed for now");
-                    (looked_at, wait_ms) = (core.ports.clock.monotonic(), Some(PAUSE_MS));
+                    wait_ms = Some(backoff.failed(&core.meter, &refusal));
+                    looked_at = core.ports.clock.monotonic();
                 }
             }
         }

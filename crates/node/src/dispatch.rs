@@ -13,6 +13,7 @@ mod way;
 
 use crate::ask::Refusal;
 use crate::backlog::ChannelBacklog;
+use crate::backoff::Backoff;
 use crate::bell::Bell;
 use crate::core::Core;
 use crate::deliver;
@@ -28,6 +29,7 @@ use fantail_rules::outlook::Outlook;
 use fantail_rules::pacing::{Call, News};
 use fantail_rules::priority::Priority;
 use state::{FOUND_MAX, Look, State, Waiting, earlier};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
 use way::Way;
@@ -42,12 +44,20 @@ pub struct Task {
 pub struct Dispatch {
     state: Mutex<State>,
     bell: Bell,
+    /// Nothing more is started: the node is about to stop.
+    is_draining: AtomicBool,
+    /// Each turn and each parcel holds a clone until it has ended.
+    under_way: UnderWay,
 }
+
+/// Held by what is under way.
+pub type UnderWay = Arc<()>;
 
 /// What to plan next, with its permits. The stream of a turn is a shard.
 pub struct Start {
     pub channel: ChannelKind,
     pub turn: Turn<Task>,
+    pub under_way: UnderWay,
 }
 
 impl Start {
@@ -71,7 +81,12 @@ impl Dispatch {
             channels: kinds.map(|kind| (kind, Way::new(now))).collect(),
             shards: shards.map(|shard| (shard, waiting())).collect(),
         };
-        Self { state: Mutex::new(state), bell: Bell::default() }
+        Self {
+            state: Mutex::new(state),
+            bell: Bell::default(),
+            is_draining: AtomicBool::new(false),
+            under_way: Arc::default(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -99,7 +114,7 @@ impl Dispatch {
     /// A turn was planned: its first jobs came to this, the others were not looked at. Returns how many permits it used.
     pub fn planned(&self, start: Start, came: &[Came]) -> u32 {
         let shard = start.shard();
-        let Start { channel, mut turn } = start;
+        let Start { channel, mut turn, .. } = start;
         assert!(came.len() <= turn.keys.len(), "a turn does what it was given");
         let sends = came.iter().fold(0u32, |sum, came| sum.saturating_add(came.sends));
         let mut state = self.state();
@@ -168,13 +183,26 @@ impl Dispatch {
         self.state().channels.iter().map(|(kind, way)| (*kind, way.in_flight)).collect()
     }
 
+    /// Starts nothing more. What waits is found by the next start.
+    pub fn drain(&self) {
+        self.is_draining.store(true, Ordering::Release);
+    }
+
+    /// Turns and parcels whose outcomes are not durable yet.
+    pub fn under_way(&self) -> usize {
+        Arc::strong_count(&self.under_way) - 1
+    }
+
     /// What can be started now, and when to look again.
     fn next(&self, wall: Millis, now: Millis) -> (Vec<Start>, Option<Millis>) {
+        if self.is_draining.load(Ordering::Acquire) {
+            return (Vec::new(), None);
+        }
         let mut state = self.state();
         let (mut starts, mut again) = (Vec::new(), None::<Millis>);
         for (channel, way) in &mut state.channels {
             while let Some(turn) = way.next(now) {
-                starts.push(Start { channel: *channel, turn });
+                starts.push(Start { channel: *channel, turn, under_way: self.under_way.clone() });
             }
             // If it is not the pace that holds work back, turns that are out come back and say so.
             let ready_at = way.pace.ready_at(now).filter(|_| way.is_held_back);
@@ -243,14 +271,19 @@ pub async fn run(core: Arc<Core>) {
     // What is allowed and not answered when a process dies is unknown to the next one.
     let per_channel = way::CONCURRENCY.ceiling;
     info!(per_channel, "at most so many deliveries are ambiguous after a crash");
+    let mut backoff = Backoff::of("dispatch");
     for shard in core.shards.keys() {
-        match deliver::take_over(&core, *shard).await {
-            Ok(0) => {}
-            Ok(parcels) => {
-                warn!(%shard, parcels, "parcels were under way, what came of them is unknown");
+        loop {
+            match deliver::take_over(&core, *shard).await {
+                Ok(0) => break,
+                Ok(parcels) => {
+                    warn!(%shard, parcels, "parcels were under way, what came of them is unknown");
+                    break;
+                }
+                // Nothing will be sent.
+                Err(Refusal::Stopped { .. }) => return,
+                Err(refusal) => backoff.wait(&core.ports, &core.meter, &refusal).await,
             }
-            // The leader has stopped: nothing will be sent.
-            Err(_) => return,
         }
     }
     while !core.root.is_closed() {
@@ -261,7 +294,7 @@ pub async fn run(core: Arc<Core>) {
         for start in starts {
             core.ports.points.reach("dispatch.started");
             let turn = deliver::run(core.clone(), start);
-            core.ports.tasks.spawn("turn", Box::pin(turn));
+            core.ports.tasks.spawn_required("turn", Box::pin(turn));
         }
         let until = again.map(|at| core.ports.tasks.sleep_until(at));
         core.dispatch.bell.wait(until).await;
@@ -272,13 +305,14 @@ pub async fn run(core: Arc<Core>) {
 fn look(core: &Core) {
     let wall = core.ports.clock.wall();
     core.dispatch.look(wall, |shard, Look { work, timers }| {
-        core.read(PartitionId::Shard(shard), |view| {
+        let found = core.read(PartitionId::Shard(shard), |view| {
             let tables = view.tables();
             let works = work.map(|behind| work::all(tables, behind, FOUND_MAX)).transpose()?;
             let due = timers.map(|from| ledger::timers_due(tables, from, wall, FOUND_MAX)).transpose()?;
             let later = ledger::timers(tables, wall, Millis(u64::MAX - 1), 1)?;
             Ok(TableScan { works, due, later: later.first().copied() })
-        })
+        });
+        found.inspect_err(|_| core.meter.loop_failed("dispatch"))
     });
 }
 

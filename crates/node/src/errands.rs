@@ -6,6 +6,7 @@
 //! Goes to: `front::Counted` and the keyring, then `shard::{Reported, Shredded}`; addresses are `claims`' matter.
 
 use crate::ask::Refusal;
+use crate::backoff::Backoff;
 use crate::core::{Core, answer, internal, locked};
 use crate::erasures;
 use crate::take::HOUSE;
@@ -15,14 +16,20 @@ use fantail_machine::front::FrontAsk;
 use fantail_machine::records::front::Size;
 use fantail_machine::shard::{ShardAnswer, ShardAsk, report};
 use fantail_machine::tables::todo::{self, Release, Todo};
+use fantail_ports::BoxFuture;
 use fantail_ports::store::View;
 use fantail_rules::actor::Actor;
-use fantail_rules::ids::{KeyNo, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{KeyNo, Millis, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
-use tracing::warn;
+use std::task::Poll;
+use tokio::sync::watch;
 
 const TODOS_MAX: usize = 256;
+/// After a failure.
+const PAUSE_MS: u64 = 200;
 
 pub struct ErrandLoop {
     pub core: Arc<Core>,
@@ -30,29 +37,38 @@ pub struct ErrandLoop {
 }
 
 impl ErrandLoop {
+    /// Ends when the shard's queue is closed.
     pub async fn run(self) {
         let mut bell = self.core.shard(self.shard).bell.clone();
+        let mut backoff = Backoff::of("errands");
+        let mut retry_at: Option<Millis> = None;
         loop {
+            let ports = &self.core.ports;
             bell.borrow_and_update();
+            if retry_at.take_if(|at| *at <= ports.clock.monotonic()).is_some() {
+                // What failed is still in the tables.
+                self.core.shard(self.shard).todos.miss();
+            }
             match self.run_once().await {
                 Ok(true) => continue,
+                Ok(false) if retry_at.is_none() => backoff.reset(),
                 Ok(false) => {}
                 Err(Refusal::Stopped { .. }) => return,
                 Err(refusal) => {
-                    self.core.shard(self.shard).todos.miss();
-                    warn!(shard = %self.shard, %refusal, "errand put off");
-                    let deadline = self.core.ports.clock.monotonic().plus(200);
-                    self.core.ports.tasks.sleep_until(deadline).await;
+                    let again = ports.clock.monotonic().plus(backoff.failed(&self.core.meter, &refusal));
+                    retry_at = retry_at.or(Some(again));
+                    // What else waits goes on after a moment, long before what failed is tried again.
+                    ports.tasks.sleep_until(ports.clock.monotonic().plus(PAUSE_MS)).await;
                     continue;
                 }
             }
-            if bell.changed().await.is_err() {
+            if !woken(&mut bell, retry_at.map(|at| ports.tasks.sleep_until(at))).await {
                 return;
             }
         }
     }
 
-    /// Does what waits now; says whether there was anything.
+    /// Does what waits now; says whether there was anything. An errand that fails holds up no other one.
     pub async fn run_once(&self) -> Result<bool, Refusal> {
         // First what others want of this shard: what is read after it is not overtaken by it.
         if claims::serve(&self.core, self.shard).await? {
@@ -65,7 +81,8 @@ impl ErrandLoop {
             Found::Here(todos) => todos,
             Found::InTables => {
                 let walk = |view: &dyn View| todo::waiting(view.tables(), REMEMBERED_MAX);
-                remembered.found(self.core.read(partition, walk)?);
+                let found = self.core.read(partition, walk).inspect_err(|_| remembered.miss())?;
+                remembered.found(found);
                 return Ok(true);
             }
         };
@@ -75,27 +92,26 @@ impl ErrandLoop {
             let wanted = claims::wanted(view.tables(), self.shard, &todos)?;
             Ok((todos, sizes, wanted))
         })?;
-        let keys: Vec<_> = todos.iter().filter_map(|todo| key_of(*todo)).collect();
-        let releases: Vec<_> = todos.iter().filter_map(|todo| release_of(*todo)).collect();
+        let mut first = FirstFailure::default();
         if !sizes.is_empty() {
-            self.report(sizes).await?;
+            first.note(self.report(sizes).await)?;
         }
-        if !keys.is_empty() {
-            self.shred(keys).await?;
-        }
+        let keys: Vec<_> = todos.iter().filter_map(|todo| key_of(*todo)).collect();
+        first.note(self.shred(keys).await)?;
         for (tenant, user) in todos.iter().filter_map(|todo| replan_of(*todo)) {
-            self.replan(tenant, user).await?;
+            first.note(self.replan(tenant, user).await)?;
         }
         for todo in &todos {
-            digests::run(&self.core, self.shard, *todo).await?;
+            first.note(digests::run(&self.core, self.shard, *todo).await)?;
         }
-        claims::release(&self.core, self.shard, releases).await?;
-        claims::claim(&self.core, self.shard, wanted).await?;
+        let releases: Vec<_> = todos.iter().filter_map(|todo| release_of(*todo)).collect();
+        first.note(claims::release(&self.core, self.shard, releases).await)?;
+        first.note(claims::claim(&self.core, self.shard, wanted).await)?;
         // Last: they look at everything that is kept, and nobody else is to wait for that.
         for (tenant, erasure) in todos.iter().filter_map(|todo| erasure_of(*todo)) {
-            erasures::go_on(&self.core, self.shard, tenant, erasure).await?;
+            first.note(erasures::go_on(&self.core, self.shard, tenant, erasure).await)?;
         }
-        Ok(true)
+        first.end().map(|()| true)
     }
 
     /// Every front hears every size: a topic's events come through any of them.
@@ -108,11 +124,18 @@ impl ErrandLoop {
     }
 
     async fn shred(&self, keys: Vec<(TenantId, KeyNo)>) -> Result<(), Refusal> {
-        for (tenant, key) in &keys {
-            self.core.ports.keyring.destroy(*tenant, *key).map_err(locked)?;
+        let (mut shredded, mut first) = (Vec::with_capacity(keys.len()), FirstFailure::default());
+        for (tenant, key) in keys {
+            match self.core.ports.keyring.destroy(tenant, key) {
+                Ok(()) => shredded.push((tenant, key)),
+                Err(failed) => first.note(Err(locked(failed)))?,
+            }
         }
-        self.core.known.forget_events();
-        self.tell_shard(ShardAsk::Shredded { keys }).await
+        if !shredded.is_empty() {
+            self.core.known.forget_events();
+            first.note(self.tell_shard(ShardAsk::Shredded { keys: shredded }).await)?;
+        }
+        first.end()
     }
 
     /// What waits for this user meets the gates again.
@@ -133,6 +156,40 @@ impl ErrandLoop {
         answer(self.core.shard(self.shard).queue.push(HOUSE, &Actor::System, vec![ask], 1_024)).await?;
         Ok(())
     }
+}
+
+/// The first failure of several errands. A leader that is gone ends them all.
+#[derive(Default)]
+struct FirstFailure(Option<Refusal>);
+
+impl FirstFailure {
+    fn note(&mut self, done: Result<(), Refusal>) -> Result<(), Refusal> {
+        match done {
+            Ok(()) => Ok(()),
+            Err(stopped @ Refusal::Stopped { .. }) => Err(stopped),
+            Err(refusal) => {
+                self.0.get_or_insert(refusal);
+                Ok(())
+            }
+        }
+    }
+
+    fn end(self) -> Result<(), Refusal> {
+        self.0.map_or(Ok(()), Err)
+    }
+}
+
+/// Waits until the bell rings or `until` is over; false if nothing rings it any more.
+async fn woken(bell: &mut watch::Receiver<u64>, mut until: Option<BoxFuture<'static, ()>>) -> bool {
+    let mut rung = pin!(bell.changed());
+    poll_fn(|context| match rung.as_mut().poll(context) {
+        Poll::Ready(rung) => Poll::Ready(rung.is_ok()),
+        Poll::Pending => match until.as_mut().map(|until| until.as_mut().poll(context)) {
+            Some(Poll::Ready(())) => Poll::Ready(true),
+            Some(Poll::Pending) | None => Poll::Pending,
+        },
+    })
+    .await
 }
 
 fn release_of(todo: Todo) -> Option<Release> {

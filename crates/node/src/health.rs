@@ -20,6 +20,9 @@ pub struct Health {
     /// How far the machine's wall clock is off, if it is.
     pub clock_jump: Option<Jump>,
     pub counters: Reading,
+    /// Tasks that panicked, and errors of loops that try again, by the name of the task.
+    pub panics: Vec<(&'static str, u64)>,
+    pub loop_errors: Vec<(&'static str, u64)>,
     pub store: Gauges,
     /// Front facts that the slowest shard has not taken yet.
     pub take_lag: u64,
@@ -49,6 +52,8 @@ impl Node {
             stopped: core.ports.stop.reason(),
             clock_jump: core.clock.jump(),
             counters: core.meter.read(),
+            panics: core.ports.tasks.panics(),
+            loop_errors: core.meter.loop_errors(),
             store: core.ports.store.gauges(),
             take_lag: self.take_lag(),
             audit_lag: audit::feed::lag(core),

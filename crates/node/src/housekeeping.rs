@@ -3,8 +3,9 @@
 //! Comes from: time passing. Does: one bounded round of each per turn; whether and when it ran never changes what
 //! a reader sees. Goes to: `shard::{expire, sweep, endpoints}`, `front::forget`, the store and the journal.
 
-use crate::ask::Refusal;
+use crate::ask::{Refusal, TenantView};
 use crate::audit::feed::derived;
+use crate::backoff::Backoff;
 use crate::core::{Core, answer, broken, internal};
 use crate::take::{HOUSE, taken};
 use crate::uploads;
@@ -69,34 +70,47 @@ pub struct Sweeps {
 /// Drops what is past its time, tenant by tenant, until the root's queue closes.
 pub async fn retention_loop(core: Arc<Core>) {
     let mut sweeps = Sweeps::default();
+    let mut backoff = Backoff::of("retention");
     while !core.root.is_closed() {
         let deadline = core.ports.clock.monotonic().plus(RETENTION_EVERY_MS);
         core.ports.tasks.sleep_until(deadline).await;
         match retain(&core, &mut sweeps).await {
-            Ok(()) | Err(Refusal::Busy { .. } | Refusal::NoRoom) => {}
-            Err(_) => return,
+            Ok(()) => backoff.reset(),
+            Err(Refusal::Stopped { .. }) => return,
+            // The next round comes in a minute.
+            Err(refusal) => drop(backoff.failed(&core.meter, &refusal)),
         }
     }
 }
 
-/// One round over all tenants: everything past retention, and one step of each sweep.
+/// One round over all tenants: everything past retention, and one step of each sweep. A tenant for which that fails
+/// holds up no other one.
 pub async fn retain(core: &Core, sweeps: &mut Sweeps) -> Result<(), Refusal> {
-    let control = core.control.now();
-    for tenant in control.tenants.values() {
-        for shard in core.shards.keys() {
-            age(core, tenant.id, *shard, sweeps).await?;
-            let swept = sweeps.rows.remove(&(tenant.id, *shard));
-            if let Some(place) = expire(core, tenant.id, *shard, tenant.retention_days, swept).await? {
-                sweeps.rows.insert((tenant.id, *shard), place);
-            }
+    let mut first = Ok(());
+    for tenant in core.control.now().tenants.values() {
+        match retain_tenant(core, tenant, sweeps).await {
+            Ok(()) => {}
+            Err(stopped @ Refusal::Stopped { .. }) => return Err(stopped),
+            Err(refusal) => first = first.and(Err(refusal)),
         }
-        for shard in core.shards.keys() {
-            uploads::tidy(core, tenant.id, *shard).await?;
-            sweep(core, tenant.id, *shard, sweeps).await?;
+    }
+    first
+}
+
+async fn retain_tenant(core: &Core, tenant: &TenantView, sweeps: &mut Sweeps) -> Result<(), Refusal> {
+    for shard in core.shards.keys() {
+        age(core, tenant.id, *shard, sweeps).await?;
+        let swept = sweeps.rows.remove(&(tenant.id, *shard));
+        if let Some(place) = expire(core, tenant.id, *shard, tenant.retention_days, swept).await? {
+            sweeps.rows.insert((tenant.id, *shard), place);
         }
-        for front in core.fronts.keys() {
-            forget(core, tenant.id, *front, tenant.retention_days).await?;
-        }
+    }
+    for shard in core.shards.keys() {
+        uploads::tidy(core, tenant.id, *shard).await?;
+        sweep(core, tenant.id, *shard, sweeps).await?;
+    }
+    for front in core.fronts.keys() {
+        forget(core, tenant.id, *front, tenant.retention_days).await?;
     }
     Ok(())
 }

@@ -81,6 +81,8 @@ impl<M: Machine> Leader<M> {
     /// Leads until the queue is closed or the journal fails.
     pub async fn run(mut self) {
         let partition = self.machine.partition();
+        // Also if this panics: no caller waits for a leader that is gone.
+        let closing = CloseOnDrop(self.queue.clone());
         let mut flights: VecDeque<Flight<M>> = VecDeque::new();
         let stop = loop {
             let step = match self.next(&mut flights).await {
@@ -100,7 +102,7 @@ impl<M: Machine> Leader<M> {
                 reason
             }
         };
-        self.queue.close();
+        drop(closing);
         refuse(flights, &Refusal::Stopped { reason });
     }
 
@@ -248,6 +250,15 @@ impl<M: Machine> Leader<M> {
     fn fold(&self, commit: Commit) -> Result<(), Stop> {
         let partition: PartitionId = self.machine.partition();
         self.ports.store.commit(partition, commit).map_err(|failed| Stop::Failed(failed.to_string()))
+    }
+}
+
+/// Closes a queue when its leader ends, however that ends.
+struct CloseOnDrop<A, R>(Arc<Queue<A, R>>);
+
+impl<A, R> Drop for CloseOnDrop<A, R> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

@@ -12,6 +12,7 @@ pub mod node;
 
 pub mod ports;
 pub mod start;
+pub mod supervise;
 
 mod recover;
 
@@ -26,6 +27,7 @@ mod take;
 mod todos;
 
 pub mod backlog;
+mod backoff;
 mod bell;
 pub mod bulk;
 pub mod content;

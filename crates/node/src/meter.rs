@@ -9,6 +9,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::Millis;
 use fantail_rules::priority::Priority;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +20,7 @@ pub struct Meter {
     record_bytes: AtomicU64,
     decide_worst_micros: AtomicU64,
     clock_jumps: AtomicU64,
+    parcels_abandoned: AtomicU64,
     imbalance: AtomicU64,
     books_checked: AtomicU64,
     events_accepted: AtomicU64,
@@ -40,6 +42,8 @@ pub struct Meter {
     answers: [[AtomicU64; ANSWERS]; CHANNELS],
     /// By status, in the order of their numbers.
     endpoints: [AtomicU64; Status::ALL.len()],
+    /// Errors of loops that try again, by the name of the task.
+    loop_errors: Mutex<BTreeMap<&'static str, u64>>,
     /// Taken once for each batch.
     stood: Mutex<Stood>,
     waited: Latencies,
@@ -59,6 +63,8 @@ pub struct Reading {
     pub record_bytes: u64,
     pub decide_worst_micros: u64,
     pub clock_jumps: u64,
+    /// Parcels whose channel never ended.
+    pub parcels_abandoned: u64,
     /// Tallies that are not what the ledgers say, and how often those of a shard were recounted.
     pub imbalance: u64,
     pub books_checked: u64,
@@ -101,6 +107,22 @@ impl Meter {
 
     pub fn clock_jumped(&self) {
         self.clock_jumps.fetch_add(1, Relaxed);
+    }
+
+    pub fn parcel_abandoned(&self) {
+        self.parcels_abandoned.fetch_add(1, Relaxed);
+    }
+
+    /// A loop failed and tries again.
+    pub fn loop_failed(&self, name: &'static str) {
+        *self.loop_errors.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
+    }
+
+    /// How often each loop failed.
+    #[must_use]
+    pub fn loop_errors(&self) -> Vec<(&'static str, u64)> {
+        let errors = self.loop_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        errors.iter().map(|(name, count)| (*name, *count)).collect()
     }
 
     /// The books of a shard were recounted; so many tallies of all shards differ.
@@ -211,6 +233,7 @@ impl Meter {
             record_bytes: self.record_bytes.load(Relaxed),
             decide_worst_micros: self.decide_worst_micros.load(Relaxed),
             clock_jumps: self.clock_jumps.load(Relaxed),
+            parcels_abandoned: self.parcels_abandoned.load(Relaxed),
             imbalance: self.imbalance.load(Relaxed),
             books_checked: self.books_checked.load(Relaxed),
             events_accepted: self.events_accepted.load(Relaxed),

@@ -1,6 +1,7 @@
 //! Everything of the world that a node uses, in one place.
 
 use crate::spans::Spans;
+use crate::supervise::Supervisor;
 use fantail_audit::key::Signer;
 use fantail_ports::accounts::Accounts;
 use fantail_ports::audit::AuditLog;
@@ -11,7 +12,6 @@ use fantail_ports::entropy::Entropy;
 use fantail_ports::journal::Journal;
 use fantail_ports::keyring::Keyring;
 use fantail_ports::store::Store;
-use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -24,7 +24,8 @@ pub struct Ports {
     /// The machine's; `start` puts the one in its place that does not jump.
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    pub tasks: Arc<dyn Tasks>,
+    /// It sets the same stop as below.
+    pub tasks: Supervisor,
     /// The ways out of the house; what has none is refused.
     pub channels: BTreeMap<ChannelKind, Arc<dyn Channel>>,
     /// Whoever sends through the tenants' accounts with providers.
@@ -34,7 +35,7 @@ pub struct Ports {
     pub audit: Audit,
     /// A webhook to the producer that fails for this long is switched off.
     pub webhook_patience_ms: u64,
-    pub stop: Stop,
+    pub stop: Arc<Stop>,
     pub points: Points,
     pub spans: Spans,
 }
@@ -77,6 +78,9 @@ impl Points {
     /// Those that only runs of recurring schedules meet.
     pub const OF_SCHEDULES: &[&str] = &["schedule.due", "schedule.issued"];
 
+    /// Those that threads beside the runtime meet.
+    pub const OF_THREADS: &[&str] = &["store.tended"];
+
     #[must_use]
     pub fn watched_by(watcher: Box<dyn Fn(&'static str) + Send + Sync>) -> Self {
         Self(Some(watcher))
@@ -84,7 +88,7 @@ impl Points {
 
     pub fn reach(&self, point: &'static str) {
         if let Some(watcher) = &self.0 {
-            let listed = [Self::ALL, Self::OF_DIGESTS, Self::OF_SCHEDULES];
+            let listed = [Self::ALL, Self::OF_DIGESTS, Self::OF_SCHEDULES, Self::OF_THREADS];
             let is_listed = listed.iter().any(|points| points.contains(&point));
             debug_assert!(is_listed, "{point} is not listed");
             watcher(point);

@@ -13,23 +13,28 @@ pub use fantail_machine::tables::schedule::{ScheduleRow, Standing};
 use crate::Node;
 use crate::ask::Refusal;
 use crate::ask::templates::Expect;
+use crate::backoff::Backoff;
 use crate::core::{Core, answer, internal, locked};
 use crate::take::HOUSE;
 use fantail_machine::root::schedule::{Answer, Ask};
 use fantail_machine::root::{RootAnswer, RootAsk};
-use fantail_machine::tables::schedule;
+use fantail_machine::tables::schedule::{self, Waiting};
 use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, Millis, PartitionId, TenantId};
 use fantail_rules::limits::SCHEDULES_PER_TENANT_MAX;
 use fantail_rules::schedule::Recurrence;
 use fantail_rules::zone::ZoneNo;
+use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
 
 /// The clock may be set, so nothing is slept over for longer.
 const SLEEP_MS_MAX: u64 = 60_000;
-/// What cannot be issued for now is tried again after this.
+/// What cannot be issued for now is tried again after this, doubled up to the maximum.
 const PAUSE_MS: u64 = 1_000;
+const PAUSE_MS_MAX: u64 = 60_000;
+/// Runs whose rest is remembered. Further ones are tried again once a second.
+const PUT_OFF_MAX: usize = 4_096;
 /// Schedules that are handed out together.
 const DUE_MAX: usize = 64;
 
@@ -130,11 +135,12 @@ impl Node {
         }
     }
 
-    /// Waits until runs are to be issued. `None` once the node stops. `has_failed`: some of the last ones could not be, for now.
-    pub async fn due_runs(&self, has_failed: bool) -> Option<Vec<DueRun>> {
+    /// Waits until runs are to be issued, other than those that are put off. `None` once the node stops.
+    pub async fn due_runs(&self, put_off: &mut PutOff) -> Option<Vec<DueRun>> {
         let core = &self.core;
+        let mut backoff = Backoff::of("runs");
         let mut looked_at = core.ports.clock.monotonic();
-        let mut pause_ms = has_failed.then_some(PAUSE_MS);
+        let mut pause_ms = put_off.is_full().then_some(PAUSE_MS);
         while !core.root.is_closed() {
             if let Some(ms) = pause_ms {
                 let until = core.ports.tasks.sleep_until(looked_at.plus(ms));
@@ -142,50 +148,86 @@ impl Node {
             }
             // Before the wall is asked: time that passes in between is not slept over.
             looked_at = core.ports.clock.monotonic();
-            match self.look().await {
+            match self.look(put_off).await {
                 Ok(Looked::Due(runs)) => return Some(runs),
-                Ok(Looked::Later(ms)) => pause_ms = Some(ms.min(SLEEP_MS_MAX)),
+                Ok(Looked::Later(ms)) => {
+                    backoff.reset();
+                    pause_ms = Some(ms.min(SLEEP_MS_MAX));
+                }
                 Err(Refusal::Stopped { .. }) => return None,
                 Err(refusal) => {
-                    warn!(%refusal, "no schedule runs for now");
-                    (looked_at, pause_ms) = (core.ports.clock.monotonic(), Some(PAUSE_MS));
+                    pause_ms = Some(backoff.failed(&core.meter, &refusal));
+                    looked_at = core.ports.clock.monotonic();
                 }
             }
         }
         None
     }
 
-    async fn look(&self) -> Result<Looked, Refusal> {
+    async fn look(&self, put_off: &mut PutOff) -> Result<Looked, Refusal> {
         let core = &self.core;
-        let now = core.ports.clock.wall();
-        let waiting = core.read(PartitionId::Root, |view| schedule::waiting(view.tables(), DUE_MAX))?;
-        let Some(first) = waiting.first() else { return Ok(Looked::Later(SLEEP_MS_MAX)) };
-        if first.due > now {
-            return Ok(Looked::Later(first.due.since(now)));
-        }
-        core.ports.points.reach("schedule.due");
+        let (now, steady) = (core.ports.clock.wall(), core.ports.clock.monotonic());
+        let limit = DUE_MAX + put_off.0.len();
+        let waiting = core.read(PartitionId::Root, |view| schedule::waiting(view.tables(), limit))?;
+        put_off.keep(&waiting);
+        let later_ms = waiting.iter().find(|one| one.due > now).map(|one| one.due.since(now));
         let mut runs = Vec::new();
-        for one in waiting.into_iter().take_while(|one| one.due <= now) {
-            let ScheduleView { row, body, .. } = match self.schedule(one.tenant, &one.id) {
-                Ok(view) => view,
-                // It was deleted in this moment.
-                Err(Refusal::UnknownSchedule { .. }) => continue,
-                Err(other) => return Err(other),
-            };
-            let Some(recurrence) = row.definition.recurrence() else {
-                self.ran(&one.id, (one.tenant, one.due), None, now).await?;
+        for one in waiting.iter().take_while(|one| one.due <= now) {
+            if put_off.rests(one, steady) {
                 continue;
-            };
-            let caught_up = recurrence.catch_up(one.due, now);
-            let Some(run) = caught_up.run else {
-                warn!(tenant = %one.tenant, schedule = one.id, due = %one.due, "a run of a schedule is left out");
-                self.ran(&one.id, (one.tenant, one.due), None, caught_up.through).await?;
-                continue;
-            };
-            let sends = row.definition.sends;
-            runs.push(DueRun { tenant: one.tenant, id: one.id, due: one.due, run, recurrence, sends, body });
+            }
+            core.ports.points.reach("schedule.due");
+            match self.due_run(one, now).await {
+                Ok(Some(run)) => runs.push(run),
+                Ok(None) => {}
+                Err(stopped @ Refusal::Stopped { .. }) => return Err(stopped),
+                Err(refusal) => {
+                    core.meter.loop_failed("runs");
+                    warn!(tenant = %one.tenant, schedule = one.id, %refusal, "a schedule cannot be read");
+                    put_off.add(one, steady);
+                }
+            }
         }
-        Ok(if runs.is_empty() { Looked::Later(0) } else { Looked::Due(runs) })
+        if !runs.is_empty() {
+            return Ok(Looked::Due(runs));
+        }
+        let pause_ms = if put_off.is_full() { PAUSE_MS } else { 1 };
+        let again_ms = put_off.next().map(|at| at.since(steady).max(pause_ms));
+        Ok(Looked::Later(later_ms.into_iter().chain(again_ms).min().unwrap_or(SLEEP_MS_MAX)))
+    }
+
+    /// The run of a schedule that is due; `None` if there is none, which is written down.
+    async fn due_run(&self, one: &Waiting, now: Millis) -> Result<Option<DueRun>, Refusal> {
+        let Waiting { due, tenant, id } = one;
+        let ScheduleView { row, body, .. } = match self.schedule(*tenant, id) {
+            Ok(view) => view,
+            // It was deleted in this moment.
+            Err(Refusal::UnknownSchedule { .. }) => return Ok(None),
+            Err(other) => return Err(other),
+        };
+        let Some(recurrence) = row.definition.recurrence() else {
+            self.ran(id, (*tenant, *due), None, now).await?;
+            return Ok(None);
+        };
+        let caught_up = recurrence.catch_up(*due, now);
+        let Some(run) = caught_up.run else {
+            warn!(%tenant, schedule = id, %due, "a run of a schedule is left out");
+            self.ran(id, (*tenant, *due), None, caught_up.through).await?;
+            return Ok(None);
+        };
+        let sends = row.definition.sends;
+        Ok(Some(DueRun { tenant: *tenant, id: id.clone(), due: *due, run, recurrence, sends, body }))
+    }
+
+    /// A run cannot be issued for now.
+    pub fn put_off(&self, put_off: &mut PutOff, run: &DueRun) {
+        let one = Waiting { due: run.due, tenant: run.tenant, id: run.id.clone() };
+        put_off.add(&one, self.core.ports.clock.monotonic());
+    }
+
+    /// Issuing a run has panicked.
+    pub fn run_panicked(&self, panic: &str) {
+        self.core.ports.tasks.count_panic("run", panic);
     }
 
     /// What a run came to: it is not issued again.
@@ -245,6 +287,52 @@ impl ScheduleRun {
             Self::LeftOut => "left_out",
         }
     }
+}
+
+/// Runs that cannot be issued for now. Each rests by itself and holds up no other one.
+#[derive(Default)]
+pub struct PutOff(BTreeMap<(Millis, TenantId, String), Rest>);
+
+/// How often a run was put off, and until when on the steady clock.
+struct Rest {
+    times: u32,
+    until: Millis,
+}
+
+impl PutOff {
+    fn is_full(&self) -> bool {
+        self.0.len() >= PUT_OFF_MAX
+    }
+
+    fn add(&mut self, one: &Waiting, now: Millis) {
+        if self.is_full() && !self.0.contains_key(&key(one)) {
+            return;
+        }
+        let rest = self.0.entry(key(one)).or_insert(Rest { times: 0, until: now });
+        let after_ms = PAUSE_MS.saturating_mul(1 << rest.times.min(8)).min(PAUSE_MS_MAX);
+        *rest = Rest { times: rest.times.saturating_add(1), until: now.plus(after_ms) };
+    }
+
+    fn rests(&self, one: &Waiting, now: Millis) -> bool {
+        self.0.get(&key(one)).is_some_and(|rest| rest.until > now)
+    }
+
+    /// Forgets what waits no more.
+    fn keep(&mut self, waiting: &[Waiting]) {
+        if !self.0.is_empty() {
+            let waiting: BTreeSet<_> = waiting.iter().map(key).collect();
+            self.0.retain(|one, _| waiting.contains(one));
+        }
+    }
+
+    /// When the first of them is tried again.
+    fn next(&self) -> Option<Millis> {
+        self.0.values().map(|rest| rest.until).min()
+    }
+}
+
+fn key(one: &Waiting) -> (Millis, TenantId, String) {
+    (one.due, one.tenant, one.id.clone())
 }
 
 enum Looked {

@@ -7,7 +7,8 @@
 //! one may have come in that is due earlier.
 
 use crate::ask::{Called, Refusal};
-use crate::core::{Core, answer, answers, locked};
+use crate::backoff::Backoff;
+use crate::core::{Core, answer, answers, internal, locked};
 use crate::deliveries;
 use crate::take::HOUSE;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
@@ -16,36 +17,44 @@ use fantail_ports::keyring::Keyring;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{FrontNo, PartitionId, TenantId};
 use std::sync::Arc;
-use tracing::warn;
 
 /// The clock may be set, so nothing is slept over for longer.
 const SLEEP_MS_MAX: u64 = 60_000;
-/// A journal that has no room is asked again after this.
-const PAUSE_MS: u64 = 200;
 /// Events that are called off together.
 const CANCELLED_AT_ONCE: usize = 256;
 
 /// Releases what one front holds back, until the node stops.
 pub async fn run(core: Arc<Core>, front: FrontNo) {
     let Some(handle) = core.front(front) else { return };
+    let mut backoff = Backoff::of("schedule");
     while !core.root.is_closed() {
         // Before the wall is asked: time that passes in between is not slept over.
         let mut looked_at = core.ports.clock.monotonic();
         let due = core.read(PartitionId::Front(front), |view| scheduled::earliest(view.tables()));
         let wait_ms = match due {
-            Err(_) => return,
+            Err(refusal) => {
+                backoff.wait(&core.ports, &core.meter, &refusal).await;
+                continue;
+            }
             Ok(None) => None,
             Ok(Some(due)) => Some(due.since(core.ports.clock.wall()).min(SLEEP_MS_MAX)),
         };
         let wait_ms = match wait_ms {
             Some(0) => {
                 match answer(handle.queue.push(HOUSE, &Actor::System, vec![FrontAsk::Release], 64)).await {
-                    Ok(FrontAnswer::Released { .. }) => continue,
-                    Ok(_) | Err(Refusal::Stopped { .. }) => return,
-                    Err(refusal) => {
-                        warn!(%refusal, "nothing is released for now");
+                    Ok(FrontAnswer::Released { .. }) => {
+                        backoff.reset();
+                        continue;
+                    }
+                    Err(Refusal::Stopped { .. }) => return,
+                    Ok(_) => {
+                        let other = internal("the front answered something else");
                         looked_at = core.ports.clock.monotonic();
-                        Some(PAUSE_MS)
+                        Some(backoff.failed(&core.meter, &other))
+                    }
+                    Err(refusal) => {
+                        looked_at = core.ports.clock.monotonic();
+                        Some(backoff.failed(&core.meter, &refusal))
                     }
                 }
             }

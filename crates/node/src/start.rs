@@ -186,7 +186,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     audit::feed::check(&core).map_err(StartError::Audit)?;
     let known = webhooks::follow::known(&core).map_err(StartError::Webhooks)?;
     start_loops(&core);
-    core.ports.tasks.spawn("webhooks", Box::pin(webhooks::follow::run(core.clone(), known)));
+    core.spawn_loop("webhooks", Box::pin(webhooks::follow::run(core.clone(), known)));
     let Layout { shards, fronts, .. } = layout;
     let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };
     info!(replayed, shards, fronts, "node started");
@@ -202,7 +202,6 @@ fn compare_clock(newest: Millis, ports: &Ports, meter: &Meter) -> Option<u64> {
 }
 
 fn start_loops(core: &Arc<Core>) {
-    let tasks = &core.ports.tasks;
     for (shard, handle) in &core.shards {
         for (front, from) in &core.fronts {
             let take = TakeLoop {
@@ -214,21 +213,23 @@ fn start_loops(core: &Arc<Core>) {
                 queue: handle.queue.clone(),
                 durable: from.applied.clone(),
             };
-            tasks.spawn("take", Box::pin(take.run()));
+            let (shard, front) = (handle.queue.clone(), from.queue.clone());
+            let may_end = move || shard.is_closed() || front.is_closed();
+            core.ports.tasks.spawn_loop("take", may_end, Box::pin(take.run()));
         }
         let errands = ErrandLoop { core: core.clone(), shard: *shard };
-        tasks.spawn("errands", Box::pin(errands.run()));
-        tasks.spawn("windows", Box::pin(digests::close_windows(core.clone(), *shard)));
-        tasks.spawn("bulk", Box::pin(bulk::run(core.clone(), *shard)));
+        core.spawn_loop("errands", Box::pin(errands.run()));
+        core.spawn_loop("windows", Box::pin(digests::close_windows(core.clone(), *shard)));
+        core.spawn_loop("bulk", Box::pin(bulk::run(core.clone(), *shard)));
     }
     for front in core.fronts.keys() {
-        tasks.spawn("schedule", Box::pin(schedule::run(core.clone(), *front)));
+        core.spawn_loop("schedule", Box::pin(schedule::run(core.clone(), *front)));
     }
-    tasks.spawn("dispatch", Box::pin(dispatch::run(core.clone())));
-    tasks.spawn("audit", Box::pin(audit::feed::run(core.clone())));
-    tasks.spawn("sync", Box::pin(sync_loop(core.clone())));
-    tasks.spawn("retention", Box::pin(retention_loop(core.clone())));
-    tasks.spawn("books", Box::pin(books::run(core.clone())));
+    core.spawn_loop("dispatch", Box::pin(dispatch::run(core.clone())));
+    core.spawn_loop("audit", Box::pin(audit::feed::run(core.clone())));
+    core.spawn_loop("sync", Box::pin(sync_loop(core.clone())));
+    core.spawn_loop("retention", Box::pin(retention_loop(core.clone())));
+    core.spawn_loop("books", Box::pin(books::run(core.clone())));
 }
 
 /// Rebuilds the control plane after each batch of the root.
@@ -341,7 +342,8 @@ impl Starter {
             applied,
             settled,
         };
-        self.ports.tasks.spawn("leader", Box::pin(leader.run()));
+        let led = queue.clone();
+        self.ports.tasks.spawn_loop("leader", move || led.is_closed(), Box::pin(leader.run()));
         Ok((queue, watching))
     }
 }

@@ -4,6 +4,9 @@
 //! is durable in the shard before it proposes another; the shard's own watermark says where to go on after a
 //! crash. Goes to: `machine::shard::take`.
 
+use crate::ask::Refusal;
+use crate::backoff::Backoff;
+use crate::core::{broken, internal};
 use crate::meter::Meter;
 use crate::ports::Ports;
 use crate::queue::Queue;
@@ -15,7 +18,6 @@ use fantail_rules::actor::Actor;
 use fantail_rules::ids::{FrontNo, PartitionId, Position, ShardNo, TenantId};
 use std::sync::Arc;
 use tokio::sync::watch;
-use tracing::error;
 
 /// Facts in one proposal. A shard cuts them into records of its own size.
 const STRETCH_MAX: usize = 1_024;
@@ -39,16 +41,19 @@ pub struct TakeLoop {
 }
 
 impl TakeLoop {
+    /// Ends when the shard's or the front's queue is closed.
     pub async fn run(mut self) {
-        if let Err(reason) = self.walk().await {
-            error!(shard = %self.shard, front = %self.front, reason, "take loop stopped");
-            self.ports.stop.set(&reason);
+        let mut backoff = Backoff::of("take");
+        while let Err(refusal) = self.walk(&mut backoff).await {
+            backoff.wait(&self.ports, &self.meter, &refusal).await;
+            if self.queue.is_closed() {
+                return;
+            }
         }
     }
 
-    /// Ends without an error when the shard's queue closes.
-    async fn walk(&mut self) -> Result<(), String> {
-        let mut taken = taken(&self.ports, self.shard, self.front).map_err(|failed| failed.to_string())?;
+    async fn walk(&mut self, backoff: &mut Backoff) -> Result<(), Refusal> {
+        let mut taken = taken(&self.ports, self.shard, self.front).map_err(broken)?;
         let mut paced = self.ports.clock.monotonic();
         loop {
             let durable = *self.durable.borrow_and_update();
@@ -62,8 +67,9 @@ impl TakeLoop {
                 self.ports.tasks.sleep_until(paced).await;
             }
             paced = self.ports.clock.monotonic().plus(PACE_MS);
-            let facts =
-                self.tail.read(taken.next(), STRETCH_MAX).await.map_err(|failed| failed.to_string())?;
+            let read = self.tail.read(taken.next(), STRETCH_MAX).await;
+            let facts = read.map_err(|failed| internal(&failed.to_string()))?;
+            backoff.reset();
             let Some(last) = facts.last().map(|fact| fact.position) else { continue };
             let count = facts.len() as u64;
             self.ports.points.reach("take.proposed");

@@ -121,6 +121,9 @@ pub const WORK_PER_TENANT_MAX: usize = 1 << 12;
 /// How long a delivery waits for an endpoint whose address is still being claimed. A claim takes milliseconds; a minute
 /// covers a directory that is behind.
 pub const ENDPOINT_WAIT_MS: u64 = 60_000;
+/// A channel that has not answered for a whole parcel after this never will: what it did not report is unknown then. A mail
+/// server may take five minutes to store a mail, after some exchanges of a minute each and a failover.
+pub const PARCEL_MS_MAX: u64 = 15 * 60_000;
 /// Copies of a message that may be sent beyond the first because nobody knows what became of it.
 pub const RESENDS_PER_DELIVERY_MAX: u8 = 1;
 /// How long evidence about an unknown delivery is awaited: answers over HTTP come within seconds or not at all, texts are
@@ -167,6 +170,10 @@ pub const RECEIPT_CODE_BYTES_MAX: usize = 64;
 /// the longest time to live, and so every retry and every dead letter that could still be sent.
 pub const GUARD_MS: u64 = 30 * 86_400_000;
 pub const RETENTION_DAYS_DEFAULT: u32 = 90;
+/// A loop of the node that failed tries again after this, doubled up to the maximum: a moment of trouble costs a moment, and
+/// lasting trouble no more than a few reads a minute.
+pub const LOOP_RETRY_MS_MIN: u64 = 200;
+pub const LOOP_RETRY_MS_MAX: u64 = 30_000;
 /// A larger jump of the wall clock is alarmed, not adopted.
 pub const CLOCK_JUMP_MS_MAX: u64 = 60_000;
 

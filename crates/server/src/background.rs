@@ -3,7 +3,9 @@
 use crate::snapshots::Snapshots;
 use anyhow::Result;
 use fantail_node::Node;
+use fantail_node::supervise::message;
 use fantail_ports::store::Tended;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -15,6 +17,9 @@ const TEND_REST: Duration = Duration::from_millis(50);
 const SNAPSHOT_LOOK: Duration = Duration::from_secs(60);
 const SNAPSHOT_EVERY_MS: u64 = 24 * 3_600_000;
 
+/// What a thread does until the sender of its channel is dropped.
+type Work = Box<dyn FnOnce(&Receiver<()>) + Send>;
+
 pub struct Background {
     /// Dropped to stop the threads.
     stops: Vec<Sender<()>>,
@@ -24,15 +29,17 @@ pub struct Background {
 impl Background {
     pub fn start(node: Node, snapshots: Arc<Snapshots>) -> Result<Self> {
         let (mut stops, mut threads) = (Vec::new(), Vec::new());
-        let tended = node.clone();
-        let mut start = |name: &str, run: Box<dyn FnOnce(Receiver<()>) + Send>| -> Result<()> {
+        let (tended, kept) = (node.clone(), node.clone());
+        let mut start = |name: &'static str, run: Work| -> Result<()> {
             let (stop, stopped) = channel();
             stops.push(stop);
-            threads.push(Builder::new().name(name.to_owned()).spawn(move || run(stopped))?);
+            let watched = node.clone();
+            let run = move || supervise(&watched, name, || run(&stopped));
+            threads.push(Builder::new().name(name.to_owned()).spawn(run)?);
             Ok(())
         };
-        start("store-tend", Box::new(move |stopped| tend(&tended, &stopped)))?;
-        start("snapshots", Box::new(move |stopped| snapshot(&node, &snapshots, &stopped)))?;
+        start("store-tend", Box::new(move |stopped| tend(&tended, stopped)))?;
+        start("snapshots", Box::new(move |stopped| snapshot(&kept, &snapshots, stopped)))?;
         Ok(Self { stops, threads })
     }
 
@@ -44,6 +51,13 @@ impl Background {
                 error!("a background thread panicked");
             }
         }
+    }
+}
+
+/// Runs the work of a thread. Its panic stops the node.
+fn supervise(node: &Node, name: &'static str, run: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        node.thread_panicked(name, &message(&*panic));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::audit_files::{audit_directory, signer};
 use crate::background::Background;
 use crate::backups::Backups;
 use crate::channels;
-use crate::config::Config;
+use crate::config::{Config, Delivery};
 use crate::host::ServerHost;
 use crate::listen::Connections;
 use crate::otlp::Exporter;
@@ -25,6 +25,7 @@ use fantail_node::Node;
 use fantail_node::ports::{Audit, Points, Ports, Stop};
 use fantail_node::spans::Spans;
 use fantail_node::start::Options;
+use fantail_node::supervise::Supervisor;
 use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
 use fantail_ports::entropy::Entropy;
@@ -125,8 +126,11 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     let options = AuditOptions { room, ..AuditOptions::default() };
     let audit = LocalAudit::open(Arc::new(RealDisk), &audit_directory(data), &options);
     let audit = Arc::new(audit.context("cannot open the audit log")?);
-    let (tasks, exporter) = (surroundings.tasks, surroundings.exporter);
-    let channels = channels::open(config, &surroundings.clock, &tasks, surroundings.sandbox)?;
+    let started_at = surroundings.clock.wall();
+    let (stop, exporter) = (Arc::<Stop>::default(), surroundings.exporter);
+    let tasks = Supervisor::new(surroundings.tasks, stop.clone());
+    let shared: Arc<dyn Tasks> = Arc::new(tasks.clone());
+    let channels = channels::open(config, &surroundings.clock, &shared, surroundings.sandbox)?;
     let accounts = channels.accounts;
     let ports = Ports {
         journal: journal.clone(),
@@ -141,18 +145,11 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         public_url: Arc::new(OnceLock::from(surroundings.public_url)),
         audit: audit_of(config, audit.clone(), &*surroundings.entropy)?,
         webhook_patience_ms: config.delivery.webhook_patience_ms,
-        stop: Stop::default(),
-        points: points(config.delivery.die_at.as_deref()),
+        stop,
+        points: points(&config.delivery),
         spans: exporter.map(|exporter| Spans::told_to(exporter.tracer.clone())).unwrap_or_default(),
     };
-    let options = Options {
-        shards: config.shards,
-        producers: config.producers,
-        queue_max: config.delivery.queue_max,
-        guard_ms: config.delivery.guard_ms,
-        ..Options::default()
-    };
-    let (node, report) = Node::start(ports, options).await.context("cannot recover")?;
+    let (node, report) = Node::start(ports, node_options(config)).await.context("cannot recover")?;
     let background = Background::start(node.clone(), snapshots.clone())?;
     let host = ServerHost {
         node: node.clone(),
@@ -164,6 +161,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         room: config.room,
         data: data.clone(),
         accounts,
+        started_at,
         backups: Arc::new(Backups { node: node.clone(), snapshots, data: data.clone() }),
     };
     Ok(Running {
@@ -173,6 +171,16 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         failed: Box::pin(failure(node.clone())),
         close: Box::new(move || Box::pin(close(node, background, journal, audit))),
     })
+}
+
+fn node_options(config: &Config) -> Options {
+    Options {
+        shards: config.shards,
+        producers: config.producers,
+        queue_max: config.delivery.queue_max,
+        guard_ms: config.delivery.guard_ms,
+        ..Options::default()
+    }
 }
 
 fn audit_of(config: &Config, log: Arc<LocalAudit>, entropy: &dyn Entropy) -> Result<Audit> {
@@ -188,14 +196,25 @@ fn room(config: &Config) -> RoomOptions {
     }
 }
 
-/// For crash tests: the process dies when it comes to a point for the n-th time, as `name:n` says.
-fn points(die_at: Option<&str>) -> Points {
-    let Some((name, times)) = die_at.and_then(|text| text.split_once(':')) else { return Points::default() };
-    let (name, left) = (name.to_owned(), AtomicU64::new(times.parse().unwrap_or(1)));
+/// For tests: the process dies, or a task panics, when it comes to a point for the n-th time, as `name:n` says.
+fn points(delivery: &Delivery) -> Points {
+    let wish = |setting: &Option<String>| {
+        let (name, times) = setting.as_deref()?.split_once(':')?;
+        Some((name.to_owned(), AtomicU64::new(times.parse().unwrap_or(1))))
+    };
+    let (die, panic) = (wish(&delivery.die_at), wish(&delivery.panic_at));
+    if die.is_none() && panic.is_none() {
+        return Points::default();
+    }
+    let is_now = |wish: &Option<(String, AtomicU64)>, point: &str| {
+        let wish = wish.as_ref().filter(|(name, _)| name == point);
+        wish.is_some_and(|(_, left)| left.fetch_sub(1, Ordering::Relaxed) == 1)
+    };
     Points::watched_by(Box::new(move |point| {
-        if point == name && left.fetch_sub(1, Ordering::Relaxed) == 1 {
+        if is_now(&die, point) {
             std::process::abort();
         }
+        assert!(!is_now(&panic, point), "a test wants a panic at {point}");
     }))
 }
 

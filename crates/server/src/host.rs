@@ -5,6 +5,7 @@ use crate::config::Room;
 use crate::delivery_metrics;
 use crate::listen::Connections;
 use crate::otlp;
+use crate::panics;
 use crate::provider_metrics;
 use fantail_api::Host;
 use fantail_api::telemetry::Text;
@@ -38,6 +39,8 @@ pub struct ServerHost {
     pub data: PathBuf,
     pub room: Room,
     pub accounts: Arc<Registry>,
+    /// By the machine's clock.
+    pub started_at: Millis,
 }
 
 impl Host for ServerHost {
@@ -67,7 +70,10 @@ impl Host for ServerHost {
 
     fn write_metrics(&self, text: &mut Text) {
         self.connections.write(text);
+        let since = "When this process started, in seconds since 1970";
+        text.gauge("fantail_start_time_seconds", since, self.started_at.0 / 1_000);
         let health = self.node.health();
+        write_failures(text, &health);
         write_node(text, &health);
         write_deliveries(text, &health);
         delivery_metrics::write(text, &health);
@@ -144,6 +150,21 @@ fn check(name: &str, ok: bool, detail: String) -> Check {
     Check { name: name.to_owned(), ok, detail }
 }
 
+/// Panics, and errors of loops that try again.
+fn write_failures(text: &mut Text, health: &Health) {
+    let name = "fantail_panics_total";
+    text.family(name, "counter", "Panics of this process, wherever they happened");
+    text.sample(name, &[], panics::counted());
+    text.family("fantail_task_panics_total", "counter", "Tasks and threads that panicked, by name");
+    for (task, count) in &health.panics {
+        text.sample("fantail_task_panics_total", &[("task", task)], count);
+    }
+    text.family("fantail_loop_errors_total", "counter", "Errors after which a loop tried again, by its name");
+    for (task, count) in &health.loop_errors {
+        text.sample("fantail_loop_errors_total", &[("task", task)], count);
+    }
+}
+
 fn write_node(text: &mut Text, health: &Health) {
     let counters = &health.counters;
     for (name, help, value) in [
@@ -151,6 +172,11 @@ fn write_node(text: &mut Text, health: &Health) {
         ("fantail_records_total", "Records that leaders planned", counters.records),
         ("fantail_record_bytes_total", "Bytes of planned records", counters.record_bytes),
         ("fantail_clock_jumps_total", "Wall clock jumps that were not adopted", counters.clock_jumps),
+        (
+            "fantail_parcels_abandoned_total",
+            "Parcels whose channel never ended; what it did not answer is unknown",
+            counters.parcels_abandoned,
+        ),
         ("fantail_events_taken_total", "Events brought into shards", counters.events_taken),
         ("fantail_digests_total", "Digests that were written", counters.digests),
         ("fantail_digest_items_total", "Deliveries that digests told of", counters.digest_items),

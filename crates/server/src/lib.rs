@@ -26,6 +26,7 @@ mod test_clock;
 
 mod banner;
 mod logging;
+mod panics;
 mod tls;
 
 mod audit_command;

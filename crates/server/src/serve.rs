@@ -1,7 +1,8 @@
 //! The life of a server: configuration, keys, listener, recovery, banner; then waiting; then the stop.
 //!
 //! The listener is up before the data is open, so that probes see a server that is starting. A stop first turns
-//! `readyz` red and closes the listener, lets requests under way finish, then makes everything durable and seals.
+//! `readyz` red and closes the listener, lets requests and deliveries under way finish, then makes everything durable and
+//! seals. A failure ends the process as a crash would: what is in memory may be wrong, so nothing of it is written.
 
 use crate::banner::Banner;
 use crate::cli::ServeCommand;
@@ -13,19 +14,26 @@ use crate::provision::{self, AdminKey};
 use crate::sandbox::House;
 use crate::system::{SystemClock, SystemEntropy, SystemTasks};
 use crate::test_clock::{self, TestClock, TestTasks};
-use crate::{logging, tls};
+use crate::{logging, panics, tls};
 use anyhow::{Context, Result, bail};
 use fantail_api::{App, Settings, key, router};
+use fantail_node::Node;
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tracing::{error, info};
+use tracing::{error, info, warn};
+
+/// Time for requests to be answered after a failure.
+const FAILED_DRAIN: Duration = Duration::from_secs(2);
+/// Time for work on threads when the process ends.
+const SHUTDOWN: Duration = Duration::from_secs(5);
 
 pub fn run(command: &ServeCommand) -> Result<()> {
     let testing = config::read_switch(&config::process_environment)?;
@@ -33,9 +41,13 @@ pub fn run(command: &ServeCommand) -> Result<()> {
     let clock = test_clock::Asked::read(command.clock.as_deref(), testing, begins.as_deref())?;
     let config = config::load(&command.args.flags())?;
     logging::start(config.log);
+    panics::count();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build()?;
-    runtime.block_on(serve(config, clock))
+    let served = runtime.block_on(serve(config, clock));
+    // A thread that hangs must not keep a failed server alive.
+    runtime.shutdown_timeout(SHUTDOWN);
+    served
 }
 
 /// Whoever reads a row that is not in memory holds up its thread until the disk has answered: more threads than cores
@@ -54,7 +66,7 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
     let app = App::new(settings(&config, &admin), clock.clone(), entropy.clone());
     let connections = Arc::new(Connections::default());
     let (stop, stopped) = watch::channel(false);
-    let (address, listening) = listen(&config, &app, &connections, stopped)?;
+    let (address, mut listening) = listen(&config, &app, &connections, stopped)?;
     app.listen(format!("{}://{address}", if config.tls.is_some() { "https" } else { "http" }));
 
     let exporter = config.collector.clone().map(Exporter::start).transpose();
@@ -81,7 +93,7 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
     };
     let default_file = provision::default_tenant(&running.node, &config.data, &*entropy).await?;
     app.serve(running.node.clone(), running.host.clone());
-    let runs = tokio::spawn(fantail_api::runs::run(app.clone(), running.node.clone()));
+    running.node.spawn_loop("runs", Box::pin(fantail_api::runs::run(app.clone(), running.node.clone())));
     let banner = banner(&config, address, &running, default_file, admin)?;
     let sandbox = sandbox.map(|sandbox| sandbox.control());
     Banner { test_clock: asked.map(|asked| asked.socket), sandbox, ..banner }.print()?;
@@ -89,26 +101,53 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
 
     let end = tokio::select! {
         signal = signals.next() => End::Asked(signal),
-        reason = &mut running.failed => {
-            error!(reason, "nothing more may be promised, stopping");
-            End::Failed(reason)
-        }
+        reason = &mut running.failed => End::Failed(reason),
+        ended = &mut listening => End::Failed(match ended {
+            Ok(()) => "the listener ended".to_owned(),
+            Err(panicked) => format!("the listener panicked: {panicked}"),
+        }),
     };
     app.stop();
-    // What it was about to write down is found again by the next start.
-    runs.abort();
     stop.send_replace(true);
-    listening.await.context("the listener panicked")?;
+    let signal = match end {
+        End::Asked(signal) => signal,
+        End::Failed(reason) => return fail(&running.node, listening, &reason).await,
+    };
+    info!(signal, "stopping");
+    drain(&config, &running.node, listening, &mut signals).await?;
     (running.close)().await?;
     if let Some(exporter) = exporter {
         tokio::task::spawn_blocking(move || exporter.stop()).await.context("exporting traces panicked")?;
     }
-    match end {
-        End::Asked(signal) => {
-            info!(signal, "stopped");
+    info!(signal, "stopped");
+    Ok(())
+}
+
+/// Ends at once, but for requests that wait for a leader: they are answered.
+async fn fail(node: &Node, listening: JoinHandle<()>, reason: &str) -> Result<()> {
+    error!(reason, "nothing more may be promised, stopping");
+    node.refuse_all();
+    if !listening.is_finished() && tokio::time::timeout(FAILED_DRAIN, listening).await.is_err() {
+        warn!("requests were still under way");
+    }
+    bail!("stopped: {reason}")
+}
+
+/// Waits for requests and deliveries under way, side by side, until their times are over or a second signal comes.
+async fn drain(config: &Config, node: &Node, listening: JoinHandle<()>, signals: &mut Signals) -> Result<()> {
+    let drained = async { tokio::join!(listening, node.drain(config.delivery.drain_ms)) };
+    tokio::select! {
+        (listened, left) = drained => {
+            if left > 0 {
+                let drain_s = config.delivery.drain_ms / 1_000;
+                warn!(left, drain_s, "deliveries were still under way when the time to drain ended");
+            }
+            listened.context("the listener panicked")
+        }
+        signal = signals.next() => {
+            warn!(signal, "asked to stop again, nothing is waited for any more");
             Ok(())
         }
-        End::Failed(reason) => bail!("stopped: {reason}"),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::swarm::Swarm;
 use crate::trace::Trace;
 use crate::workload::Workload;
 use crate::world::World;
+use fantail_node::Node;
 use fantail_ports::clock::Clock;
 use fantail_ports::keyring::Keyring;
 use fantail_ports::tasks::Tasks;
@@ -221,6 +222,10 @@ impl Sim {
         }
         if self.trace.step.is_multiple_of(8) && self.swarm.devices {
             owners::check(&self.world, &self.workload.tenants)?;
+        }
+        if self.trace.step.is_multiple_of(8) {
+            let panics = self.world.node.as_ref().map(Node::panics).unwrap_or_default();
+            Invariant::Serves.holds(panics.is_empty(), || format!("panics: {panics:?}"))?;
         }
         if self.trace.step.is_multiple_of(64) && !self.world.failing {
             let stopped = self.world.node.as_ref().and_then(|node| node.health().stopped);

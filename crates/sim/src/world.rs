@@ -22,6 +22,7 @@ use fantail_node::Node;
 use fantail_node::ports::{Audit, Points, Ports, Stop};
 use fantail_node::spans::Spans;
 use fantail_node::start::Options;
+use fantail_node::supervise::Supervisor;
 use fantail_ports::accounts::NoAccounts;
 use fantail_ports::clock::Clock;
 use fantail_ports::journal::{Journal, ReadLimit};
@@ -103,6 +104,7 @@ impl World {
         self.starts += 1;
         self.latest = self.latest.max(self.clock.wall());
         let entropy = SeededEntropy::new(stream(self.seed, &format!("node {}", self.starts)));
+        let stop = Arc::<Stop>::default();
         let ports = Ports {
             journal: Bug::journal(self.bug, self.journal.clone()),
             store: Bug::store(self.bug, self.store.clone()),
@@ -110,7 +112,7 @@ impl World {
             keyring: Bug::keyring(self.bug, self.keyring.clone()),
             clock: self.clock.clone(),
             entropy: Arc::new(entropy),
-            tasks: Arc::new(self.executor.clone()),
+            tasks: Supervisor::new(Arc::new(self.executor.clone()), stop.clone()),
             channels: Bug::channels(self.bug, &self.provider),
             audit: Audit {
                 log: Arc::new(self.audit.clone()),
@@ -120,7 +122,7 @@ impl World {
             accounts: Arc::new(NoAccounts),
             public_url: Arc::default(),
             webhook_patience_ms: 86_400_000,
-            stop: Stop::default(),
+            stop,
             points: Points::default(),
             spans: Spans::default(),
         };

@@ -6,7 +6,7 @@
 //! What must never happen: two checkpoints with one number, or one about entries that are not durable.
 
 use crate::ask::Refusal;
-use crate::core::{Core, internal};
+use crate::core::{Core, internal, stopped};
 use fantail_audit::checkpoint::{Checkpoint, Series, Statement, heads_root};
 use fantail_ports::audit::{AppendError, AuditError, AuditLog, Digest, StoredCheckpoint};
 use fantail_ports::journal::ReadLimit;
@@ -86,7 +86,8 @@ impl Notary {
                 self.moved = true;
                 return Ok(());
             }
-            Err(failed) => return Err(internal(&failed.to_string())),
+            // The log has failed: nothing more can be appended to it.
+            Err(failed) => return Err(stopped(&failed.to_string())),
         }
         self.series.fold(&checkpoint);
         self.last = Some(checkpoint.statement);

@@ -13,7 +13,8 @@ use super::checkpoints::Notary;
 use super::derive::{self, Said};
 use super::people::Recent;
 use crate::ask::Refusal;
-use crate::core::{Core, internal};
+use crate::backoff::Backoff;
+use crate::core::{Core, internal, stopped};
 use crate::take::HOUSE;
 use fantail_audit::fact::{Fact, Openings};
 use fantail_ports::audit::{AppendError, Batch, Draft};
@@ -43,36 +44,81 @@ const LEAVES_MAX: usize = 8_192;
 
 /// Feeds the log until the root's queue closes, then what is still to derive, and tells that it has ended.
 pub async fn run(core: Arc<Core>) {
+    let ending = TellOnDrop(core.clone());
     if let Err(failed) = walk(&core).await {
         error!(%failed, "audit log stopped");
         core.ports.stop.set(&failed.to_string());
     }
-    core.audited.send_replace(true);
+    drop(ending);
 }
 
+/// Tells that the log is fed no more, also after a panic: nobody waits for it in vain.
+struct TellOnDrop(Arc<Core>);
+
+impl Drop for TellOnDrop {
+    fn drop(&mut self) {
+        self.0.audited.send_replace(true);
+    }
+}
+
+/// An error ends it only if the log itself has failed, or while the node stops.
 async fn walk(core: &Core) -> Result<(), Refusal> {
-    let (mut notary, recent) = (Notary::open(core).await?, Recent::default());
+    let (ports, meter) = (&core.ports, &core.meter);
+    let (recent, mut backoff) = (Recent::default(), Backoff::of("audit"));
+    let mut notary: Option<Notary> = None;
     loop {
         let is_last = core.root.is_closed();
-        let began = core.ports.clock.micros();
-        let turn = turn(core, &recent, &mut notary).await?;
-        let worked_ms = core.ports.clock.micros().saturating_sub(began) / 1_000;
-        let rest_ms = match turn {
-            Turn::MoreWaiting { is_behind: true } => 0,
-            Turn::MoreWaiting { is_behind: false } if is_last || !core.dispatch.is_busy() => 0,
-            Turn::MoreWaiting { is_behind: false } => (REST_TIMES * worked_ms).min(REST_MS),
-            Turn::NoRoom => REST_MS,
-            Turn::Done => LOOK_EVERY_MS,
+        let turned = match &mut notary {
+            Some(notary) => feed(core, &recent, notary, is_last).await,
+            None => match Notary::open(core).await {
+                Ok(opened) => {
+                    notary = Some(opened);
+                    continue;
+                }
+                Err(refusal) => Err(refusal),
+            },
         };
-        let is_done = !matches!(turn, Turn::MoreWaiting { .. });
-        if is_last && is_done {
-            return notary.sign_now(core).await;
-        }
-        notary.sign_if_due(core).await?;
-        if rest_ms > 0 {
-            core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(rest_ms)).await;
+        match turned {
+            Ok(Fed::All) => return Ok(()),
+            Ok(Fed::Rests { ms }) => {
+                backoff.reset();
+                if ms > 0 {
+                    ports.tasks.sleep_until(ports.clock.monotonic().plus(ms)).await;
+                }
+            }
+            Err(stopped @ Refusal::Stopped { .. }) => return Err(stopped),
+            Err(refusal) if is_last => return Err(refusal),
+            Err(refusal) => backoff.wait(ports, meter, &refusal).await,
         }
     }
+}
+
+/// What came of one look.
+enum Fed {
+    /// The node stops, and everything is in the log.
+    All,
+    /// There may be more after a rest.
+    Rests { ms: u64 },
+}
+
+async fn feed(core: &Core, recent: &Recent, notary: &mut Notary, is_last: bool) -> Result<Fed, Refusal> {
+    let began = core.ports.clock.micros();
+    let turn = turn(core, recent, notary).await?;
+    let worked_ms = core.ports.clock.micros().saturating_sub(began) / 1_000;
+    let ms = match turn {
+        Turn::MoreWaiting { is_behind: true } => 0,
+        Turn::MoreWaiting { is_behind: false } if is_last || !core.dispatch.is_busy() => 0,
+        Turn::MoreWaiting { is_behind: false } => (REST_TIMES * worked_ms).min(REST_MS),
+        Turn::NoRoom => REST_MS,
+        Turn::Done => LOOK_EVERY_MS,
+    };
+    let is_done = !matches!(turn, Turn::MoreWaiting { .. });
+    if is_last && is_done {
+        notary.sign_now(core).await?;
+        return Ok(Fed::All);
+    }
+    notary.sign_if_due(core).await?;
+    Ok(Fed::Rests { ms })
 }
 
 enum Turn {
@@ -87,14 +133,21 @@ async fn turn(core: &Core, recent: &Recent, notary: &mut Notary) -> Result<Turn,
     let mut batches = Vec::new();
     let mut budget =
         Budget { drafts: DRAFTS_MAX, bytes: DRAFT_BYTES_MAX, leaves: LEAVES_MAX, oldest: Millis(u64::MAX) };
-    let mut is_all = true;
+    let (mut is_all, mut failure) = (true, None);
     let began = core.ports.clock.micros();
     for (partition, applied) in &core.applied {
         let (after, applied) = (mark(&derived, *partition), *applied.borrow());
         if after >= applied {
             continue;
         }
-        let batch = batch((core, recent), *partition, after, applied, &mut budget).await?;
+        let batch = match batch((core, recent), *partition, after, applied, &mut budget).await {
+            Ok(batch) => batch,
+            // It holds up no other partition.
+            Err(refusal) => {
+                failure.get_or_insert(refusal);
+                continue;
+            }
+        };
         is_all &= batch.through == applied;
         // What is applied and cannot be read yet is looked for again, after a rest.
         if batch.through > after {
@@ -102,7 +155,7 @@ async fn turn(core: &Core, recent: &Recent, notary: &mut Notary) -> Result<Turn,
         }
     }
     if batches.is_empty() {
-        return Ok(Turn::Done);
+        return failure.map_or(Ok(Turn::Done), Err);
     }
     let entries: u64 = batches.iter().map(|batch| batch.drafts.len() as u64).sum();
     core.meter.derived(core.ports.clock.micros().saturating_sub(began));
@@ -113,13 +166,16 @@ async fn turn(core: &Core, recent: &Recent, notary: &mut Notary) -> Result<Turn,
             warn!(free_bytes, "audit log has no room, it goes on later");
             return Ok(Turn::NoRoom);
         }
-        Err(failed) => return Err(internal(&failed.to_string())),
+        Err(failed) => return Err(stopped(&failed.to_string())),
     }
     if entries > 0 {
         core.meter.audited(entries);
         notary.hear();
     }
     core.ports.points.reach("audit.appended");
+    if let Some(refusal) = failure {
+        return Err(refusal);
+    }
     let is_behind = core.ports.clock.wall().since(budget.oldest) > BEHIND_MS_MAX;
     Ok(if is_all { Turn::Done } else { Turn::MoreWaiting { is_behind } })
 }
@@ -171,7 +227,12 @@ async fn batch(
         Err(failed) => return Err(internal(&failed.to_string())),
     };
     for record in records.iter().take_while(|record| record.position <= applied) {
-        let derived = drafts(core, recent, partition, record).await?;
+        let derived = match drafts(core, recent, partition, record).await {
+            Ok(derived) => derived,
+            // What comes before it is appended first.
+            Err(_) if batch.through > after => break,
+            Err(refusal) => return Err(refusal),
+        };
         budget.spend(&derived);
         batch.through = record.position;
         batch.drafts.extend(derived.drafts);

@@ -5,6 +5,7 @@
 
 use super::window_of;
 use crate::ask::Refusal;
+use crate::backoff::Backoff;
 use crate::chosen::{Chooser, Stretch};
 use crate::core::{Core, answer, internal};
 use crate::segments::understood;
@@ -22,34 +23,45 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tracing::{info, warn};
+use tracing::info;
 
 /// What holds a walk back is looked at again after this at the latest.
 const LOOK_AGAIN_MS: u64 = 1_000;
 /// While others have so many works before them, bulk waits.
 const CONTENDED_WORKS: u64 = 64;
 const CONTENDED_MS: u64 = 50;
-const PAUSE_MS: u64 = 200;
 
 /// Goes on with the walks of one shard until the node stops.
 pub async fn run(core: Arc<Core>, shard: ShardNo) {
     let mut choosers: BTreeMap<(TenantId, Arrival), Chooser> = BTreeMap::new();
+    let mut backoff = Backoff::of("bulk");
     while !core.root.is_closed() {
         let now = core.ports.clock.wall();
         let found = core.read(PartitionId::Shard(shard), |state| rows::open(state.tables()));
-        let Ok(open) = found else { return };
+        let open = match found {
+            Ok(open) => open,
+            Err(refusal) => {
+                backoff.wait(&core.ports, &core.meter, &refusal).await;
+                continue;
+            }
+        };
+        let mut has_failed = false;
         choosers.retain(|key, _| open.iter().any(|(tenant, arrival, _)| (*tenant, *arrival) == *key));
         let mut wait_ms: Option<u64> = if open.is_empty() { None } else { Some(LOOK_AGAIN_MS) };
         for (tenant, arrival, row) in open {
             let again = match step(&core, shard, (tenant, arrival), &row, &mut choosers, now).await {
                 Ok(again) => again,
                 Err(Refusal::Stopped { .. }) => return,
+                // The others go on; all are looked at again after a while.
                 Err(refusal) => {
-                    warn!(%shard, %refusal, "a bulk send does not go on for now");
-                    PAUSE_MS
+                    has_failed = true;
+                    backoff.failed(&core.meter, &refusal).min(LOOK_AGAIN_MS)
                 }
             };
             wait_ms = Some(wait_ms.map_or(again, |wait| wait.min(again)));
+        }
+        if !has_failed {
+            backoff.reset();
         }
         if wait_ms == Some(0) {
             continue;

@@ -12,6 +12,7 @@ use super::{fail, set, switch};
 use crate::ask::Refusal;
 use crate::core::{Core, answer, internal, locked};
 use crate::deliveries;
+use crate::supervise::caught;
 use crate::take::HOUSE;
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::tables::webhook::{self, WebhookRow};
@@ -40,6 +41,9 @@ const SILENT_RECORDS_MAX: u64 = 4_096;
 const ENDED_MAX: usize = 1_024;
 /// Messages start within this.
 const START_WITHIN_MS: u64 = 60_000;
+
+/// A webhook whose task panicked starts again after this, so that one bad record does not fill the log.
+const PANIC_REST_MS: u64 = 60_000;
 
 /// Webhooks that have a task.
 type Running = Arc<Mutex<BTreeSet<(TenantId, String)>>>;
@@ -73,8 +77,12 @@ pub async fn run(core: Arc<Core>, mut known: BTreeSet<(TenantId, String)>) {
             let name = (row.put.tenant, row.put.id.clone());
             if running.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
                 let (follower, running) = (Follower::new(core.clone(), row), running.clone());
+                let (tasks, clock) = (core.ports.tasks.clone(), core.ports.clock.clone());
                 let follow = async move {
-                    follower.run().await;
+                    let count = |panic: &str| tasks.count_panic("webhook", panic);
+                    if caught(Box::pin(follower.run()), count).await.is_err() {
+                        tasks.sleep_until(clock.monotonic().plus(PANIC_REST_MS)).await;
+                    }
                     running.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
                 };
                 core.ports.tasks.spawn("webhook", Box::pin(follow));

@@ -21,6 +21,10 @@ pub struct Delivery {
     pub guard_ms: u64,
     /// For crash tests.
     pub die_at: Option<String>,
+    /// For tests of supervision.
+    pub panic_at: Option<String>,
+    /// How long a stop waits for deliveries under way.
+    pub drain_ms: u64,
     pub webhook: webhook::Settings,
     pub webhook_patience_ms: u64,
 }

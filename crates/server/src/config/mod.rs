@@ -223,8 +223,7 @@ impl Layers {
         };
         let file = |key| Some(self.get(key).0).filter(|file| !file.is_empty()).map(PathBuf::from);
         let (stub_arrivals, stub_faults) = (file("delivery.stub_arrivals"), file("delivery.stub_faults"));
-        let die_at = self.get("delivery.die_at").0;
-        let die_at = (!die_at.is_empty()).then(|| die_at.to_owned());
+        let point = |key| Some(self.get(key).0).filter(|point| !point.is_empty()).map(str::to_owned);
         let webhook_patience_ms = self.number::<u64>("webhook.disable_after_s", 1, 30 * 86_400)? * 1_000;
         let queue_max = self.number("delivery.queue_max", 1, 1_000_000_000)?;
         let guard_ms = self.number::<u64>("retention.guard_days", 30, 3_650)? * 86_400_000;
@@ -236,7 +235,9 @@ impl Layers {
             sandbox_port: self.number("delivery.sandbox_port", 0, 65_535)?,
             queue_max,
             guard_ms,
-            die_at,
+            die_at: point("delivery.die_at"),
+            panic_at: point("delivery.panic_at"),
+            drain_ms: self.number::<u64>("delivery.drain_s", 0, 3_600)? * 1_000,
             webhook,
             webhook_patience_ms,
         })

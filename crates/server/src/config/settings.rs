@@ -145,6 +145,12 @@ pub const SETTINGS: &[Setting] = &[
         "Events of a tenant that may wait in one lane to be sent, counted once for each channel and shard. Beyond it what \
          would be sent in this lane gets 503 until some have left; other lanes and tenants go on.",
     ),
+    number(
+        "delivery.drain_s",
+        "30",
+        "Time for deliveries under way when the server stops: it starts no more of them, and waits until the answer to each \
+         is on disk. What is still open then is unknown to the next start, and may be sent twice.",
+    ),
     testing(
         "delivery.stub_arrivals",
         "",
@@ -177,6 +183,11 @@ pub const SETTINGS: &[Setting] = &[
         "delivery.die_at",
         "",
         "For tests: a point of the walk and a number, like deliver.allowed:2; the process dies when it gets there.",
+    ),
+    testing(
+        "delivery.panic_at",
+        "",
+        "For tests: a point of the walk and a number, like lead.planned:2; the task that gets there panics.",
     ),
 ];
 

@@ -106,6 +106,7 @@ fn secrets_are_not_printed() {
 fn test_settings_are_refused_without_the_switch_and_public_listeners_with_it() {
     let settings = [
         ("FANTAIL_DELIVERY_DIE_AT", "deliver.allowed:2"),
+        ("FANTAIL_DELIVERY_PANIC_AT", "lead.planned:2"),
         ("FANTAIL_DELIVERY_STUB_ARRIVALS", "a"),
         ("FANTAIL_DELIVERY_STUB_FAULTS", "f"),
         ("FANTAIL_DELIVERY_STUB_STANDBY", "false"),

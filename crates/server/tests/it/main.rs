@@ -17,6 +17,7 @@ mod callbacks;
 #[cfg(target_os = "linux")]
 mod caps;
 mod categories;
+mod clean_stop;
 mod clock;
 mod config;
 mod crash;
@@ -50,6 +51,7 @@ mod respect;
 mod schedules;
 mod sending;
 mod stories;
+mod supervision;
 mod templates;
 mod tenants;
 mod throttles;
