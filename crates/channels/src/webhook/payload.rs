@@ -1,4 +1,5 @@
-//! One message as an HTTP request: the rendered content is the body, unchanged, and three headers sign it.
+//! One message as an HTTP request: the content is the body, and three headers sign it. A template's webhook says the body
+//! and its media type itself; all other content is sent as the JSON it is.
 //! A collapse key, where there is one, is a header of its own.
 //!
 //! What must never happen: a different `webhook-id` on another attempt of the same delivery, or a body that differs from
@@ -12,12 +13,14 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Method, Request};
+use serde_json::Value;
 use std::sync::Arc;
 
 pub type Body = Full<Bytes>;
 
 /// A later message with the same key takes the place of an earlier one.
 const COLLAPSE_KEY: &str = "fantail-collapse-key";
+const TEMPLATE_BEGINS: &[u8] = br#"{"contentType":"#;
 const AGENT: &str = concat!("Fantail/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -40,11 +43,12 @@ pub fn request(
     if !is_plain {
         return Err(PayloadError::BadReference);
     }
+    let WebhookBody { bytes: body, media_type } = WebhookBody::of(content);
     let timestamp_s = now.0 / 1_000;
-    let signature = sign(endpoint.secrets_at(timestamp_s), reference, timestamp_s, content);
+    let signature = sign(endpoint.secrets_at(timestamp_s), reference, timestamp_s, &body);
     let visible = |text: &str| HeaderValue::from_str(text).expect("it was made of visible ASCII characters");
 
-    let mut request = Request::new(Full::new(Bytes::from_owner(Arc::clone(content))));
+    let mut request = Request::new(Full::new(body));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = endpoint.url().path.clone().into();
     let headers = request.headers_mut();
@@ -54,7 +58,7 @@ pub fn request(
     for (name, value) in endpoint.headers() {
         headers.insert(name, value.clone());
     }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, media_type);
     headers.insert(ID, visible(reference));
     if let Some(key) = collapse_key.and_then(|key| HeaderValue::from_str(key).ok()) {
         headers.insert(COLLAPSE_KEY, key);
@@ -62,6 +66,36 @@ pub fn request(
     headers.insert(TIMESTAMP, HeaderValue::from(timestamp_s));
     headers.insert(SIGNATURE, visible(&signature));
     Ok(request)
+}
+
+/// What is sent, and as what.
+struct WebhookBody {
+    bytes: Bytes,
+    media_type: HeaderValue,
+}
+
+impl WebhookBody {
+    /// What a template renders for a webhook is `{"contentType":"…","body":"…"}`, with its fields in this order. No other
+    /// content begins so.
+    fn of(content: &Arc<[u8]>) -> Self {
+        Self::of_template(content).unwrap_or_else(|| Self {
+            bytes: Bytes::from_owner(Arc::clone(content)),
+            media_type: HeaderValue::from_static("application/json"),
+        })
+    }
+
+    fn of_template(content: &[u8]) -> Option<Self> {
+        if !content.starts_with(TEMPLATE_BEGINS) {
+            return None;
+        }
+        let Ok(Value::Object(mut fields)) = serde_json::from_slice(content) else { return None };
+        match (fields.remove("contentType"), fields.remove("body")) {
+            (Some(Value::String(media_type)), Some(Value::String(body))) => {
+                Some(Self { bytes: body.into(), media_type: HeaderValue::from_str(&media_type).ok()? })
+            }
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +128,33 @@ mod tests {
             verify(endpoint().secrets_at(0).next().expect("a secret"), request.headers(), b"{}", now),
             Ok(())
         );
+    }
+
+    // fixes: torture 5
+    #[tokio::test]
+    async fn a_template_says_body_and_media_type_itself() {
+        use http_body_util::BodyExt;
+        let now = Millis(1_700_000_000_999);
+        for (content, body, media_type) in [
+            (
+                r#"{"contentType":"application/json","body":"{\"id\": 7}"}"#,
+                r#"{"id": 7}"#,
+                "application/json",
+            ),
+            (r#"{"contentType":"text/csv; charset=utf-8","body":"a,b"}"#, "a,b", "text/csv; charset=utf-8"),
+            (r#"{"title":"t","body":"b"}"#, r#"{"title":"t","body":"b"}"#, "application/json"),
+            (r#"{"contentType":"x","body":1}"#, r#"{"contentType":"x","body":1}"#, "application/json"),
+        ] {
+            let content: Arc<[u8]> = Arc::from(content.as_bytes());
+            let request = request(&endpoint(), "ref-1", None, &content, now).expect("a request");
+            assert_eq!(request.headers()["content-type"], media_type);
+            let (head, sent) = request.into_parts();
+            let sent = sent.collect().await.expect("a body").to_bytes();
+            assert_eq!(sent, body);
+            let secret = endpoint();
+            let secret = secret.secrets_at(0).next().expect("a secret");
+            assert_eq!(verify(secret, &head.headers, &sent, now), Ok(()), "what is sent is signed");
+        }
     }
 
     #[test]
