@@ -8,7 +8,11 @@
 //! Comes from: acceptance, where it is rendered once and never again. Goes to: inboxes and channels, each its own.
 
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_templates::{EDITIONS, Editions, Reader};
+use fantail_rules::limits::{BODY_TEXT_BYTES_MAX, TITLE_BYTES_MAX};
+use fantail_templates::{EDITIONS, Edition, Editions, Reader};
+use fantail_wire::event::Content;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 const BY_CHANNEL: u8 = 1;
 
@@ -17,7 +21,7 @@ const BY_CHANNEL: u8 = 1;
 #[must_use]
 pub fn pick(content: &[u8], kind: ChannelKind) -> &[u8] {
     match content.first() {
-        Some(&BY_CHANNEL) => by_channel(&content[1..], kind),
+        Some(&BY_CHANNEL) => by_channel(&content[1..], kind).1,
         Some(&EDITIONS) => {
             let Some(editions) = Editions::read(content) else { return &[] };
             editions.body(editions.choose(&Reader::default()), kind).map_or(&[], |body| body.bytes)
@@ -32,16 +36,91 @@ pub fn editions(content: &[u8]) -> Option<Editions<'_>> {
     Editions::read(content).filter(Editions::differ)
 }
 
-fn by_channel(mut rest: &[u8], kind: ChannelKind) -> &[u8] {
-    let mut found: &[u8] = &[];
+/// What the inbox shows: what was written for it, or else what another channel says, as a title and a text. `None` if
+/// there is nothing for people to read: it was erased, or it is a webhook's.
+#[must_use]
+pub fn in_inbox(content: &[u8]) -> Option<Cow<'_, [u8]>> {
+    match *content.first()? {
+        BY_CHANNEL => {
+            let (kind, bytes) = by_channel(&content[1..], ChannelKind::InApp);
+            for_inbox(kind, bytes)
+        }
+        EDITIONS => {
+            let editions = Editions::read(content)?;
+            edition_in_inbox(&editions, editions.choose(&Reader::default()))
+        }
+        _ => Some(Cow::Borrowed(content)),
+    }
+}
+
+/// What the inbox shows of one edition.
+#[must_use]
+pub fn edition_in_inbox<'a>(editions: &Editions<'a>, edition: &Edition<'_>) -> Option<Cow<'a, [u8]>> {
+    let (kind, body) = editions.body_and_channel(edition, ChannelKind::InApp)?;
+    for_inbox(kind, body.bytes)
+}
+
+fn for_inbox(kind: ChannelKind, bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
+    match kind {
+        _ if bytes.is_empty() => None,
+        ChannelKind::InApp => Some(Cow::Borrowed(bytes)),
+        ChannelKind::Webhook => None,
+        ChannelKind::Push | ChannelKind::Email | ChannelKind::Sms => {
+            let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else { return None };
+            let content = readable(fields)?;
+            Some(Cow::Owned(
+                serde_json::to_vec(&content).expect("content has string keys and finite numbers"),
+            ))
+        }
+    }
+}
+
+/// A push, mail or text message as a title and a text. Without a title the text is the title, as far as it fits.
+fn readable(mut fields: Map<String, Value>) -> Option<Content> {
+    let mut text = |names: [&str; 2]| {
+        names.iter().find_map(|name| match fields.remove(*name) {
+            Some(Value::String(text)) if !text.is_empty() => Some(text),
+            _ => None,
+        })
+    };
+    let (title, body) = (text(["title", "subject"]), text(["body", "text"]));
+    let (mut title, mut body) = match (title, body) {
+        (Some(title), body) => (title, body),
+        (None, Some(body)) if body.len() <= TITLE_BYTES_MAX => (body, None),
+        (None, Some(body)) => (body.clone(), Some(body)),
+        (None, None) => return None,
+    };
+    title.truncate(title.floor_char_boundary(TITLE_BYTES_MAX));
+    if let Some(body) = &mut body {
+        body.truncate(body.floor_char_boundary(BODY_TEXT_BYTES_MAX));
+    }
+    Some(Content {
+        title,
+        body,
+        image_url: text(["imageUrl", ""]),
+        data: match fields.remove("data") {
+            Some(Value::Object(data)) => Some(data),
+            _ => None,
+        },
+        actions: fields
+            .remove("actions")
+            .and_then(|list| serde_json::from_value(list).ok())
+            .unwrap_or_default(),
+    })
+}
+
+/// The bytes for a channel, and the channel that they were written for.
+fn by_channel(mut rest: &[u8], kind: ChannelKind) -> (ChannelKind, &[u8]) {
+    let mut found: (ChannelKind, &[u8]) = (kind, &[]);
     while let Some((head, tail)) = rest.split_at_checked(5) {
         let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
         let Some((bytes, after)) = tail.split_at_checked(length) else { break };
-        if head[0] == kind as u8 {
-            return bytes;
+        let Some(own) = ChannelKind::from_stored(head[0]) else { break };
+        if own == kind {
+            return (own, bytes);
         }
-        if found.is_empty() || head[0] == ChannelKind::InApp as u8 {
-            found = bytes;
+        if found.1.is_empty() || own == ChannelKind::InApp {
+            found = (own, bytes);
         }
         rest = after;
     }
@@ -71,6 +150,42 @@ mod tests {
             let content: serde_json::Value = serde_json::from_slice(generic(kind)).expect("JSON");
             assert!(content.as_object().is_some_and(|fields| !fields.is_empty()), "{kind:?}");
         }
+    }
+
+    // fixes: torture 5
+    #[test]
+    fn inboxes_show_a_title_whatever_the_channel() {
+        let long = "x".repeat(TITLE_BYTES_MAX + 1);
+        let (sms, title) = (format!(r#"{{"body":"{long}"}}"#), &long[1..]);
+        for (kind, bytes, expected) in [
+            (ChannelKind::InApp, r#"{"title":"a"}"#, Some(r#"{"title":"a"}"#.to_owned())),
+            (
+                ChannelKind::Email,
+                r#"{"subject":"a","html":"<p>","text":"b"}"#,
+                Some(r#"{"title":"a","body":"b"}"#.into()),
+            ),
+            (ChannelKind::Email, r#"{"subject":"a","html":"<p>"}"#, Some(r#"{"title":"a"}"#.into())),
+            (ChannelKind::Sms, r#"{"body":"a"}"#, Some(r#"{"title":"a"}"#.into())),
+            (ChannelKind::Sms, &sms, Some(format!(r#"{{"title":"{title}","body":"{long}"}}"#))),
+            (
+                ChannelKind::Push,
+                r#"{"title":"a","body":"b","data":{"k":1},"imageUrl":"https://i","subtitle":"s","sound":"x"}"#,
+                Some(r#"{"title":"a","body":"b","data":{"k":1},"imageUrl":"https://i"}"#.into()),
+            ),
+            (ChannelKind::Push, r#"{"body":"b","data":{}}"#, Some(r#"{"title":"b","data":{}}"#.into())),
+            (ChannelKind::Webhook, r#"{"contentType":"application/json","body":"{}"}"#, None),
+            (ChannelKind::Sms, "{}", None),
+            (ChannelKind::Sms, "", None),
+        ] {
+            let shown = for_inbox(kind, bytes.as_bytes())
+                .map(|shown| String::from_utf8(shown.into_owned()).expect("text"));
+            assert_eq!(shown, expected, "{kind:?} {bytes}");
+            let length = u32::try_from(bytes.len()).expect("short").to_le_bytes();
+            let packed = [&[BY_CHANNEL, kind as u8][..], &length, bytes.as_bytes()].concat();
+            assert_eq!(in_inbox(&packed), for_inbox(kind, bytes.as_bytes()), "{kind:?} {bytes}");
+        }
+        assert_eq!(in_inbox(b"{}"), Some(Cow::Borrowed(&b"{}"[..])));
+        assert_eq!(in_inbox(b""), None);
     }
 
     #[test]

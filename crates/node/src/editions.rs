@@ -17,6 +17,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 use fantail_templates::{Editions, Reader};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -40,15 +41,18 @@ pub fn by_user(
     Ok(chosen)
 }
 
-/// What a reader's inbox shows of an event, if that is not the same for everybody.
+/// What a reader's inbox shows of an event, if that is not the same for everybody. Empty if it shows nothing of it.
 pub fn in_inbox(
     core: &Core,
     (tenant, event): (TenantId, Ulid),
     content: &[u8],
     (shard, user): (ShardNo, UserNo),
 ) -> Result<Option<Vec<u8>>, Refusal> {
-    let chosen = by_user(core, (tenant, event), content, ChannelKind::InApp, (shard, &[user]))?;
-    Ok(chosen.get(&user).map(|bytes| bytes.to_vec()))
+    let Some(editions) = content::editions(content) else { return Ok(None) };
+    let reader =
+        readers(core, tenant, event, &editions, (shard, &[user]))?.into_iter().next().unwrap_or_default();
+    let shown = content::edition_in_inbox(&editions, editions.choose(&reader));
+    Ok(Some(shown.map(Cow::into_owned).unwrap_or_default()))
 }
 
 /// What a template made for one recipient; `None` if there was no template.

@@ -273,9 +273,19 @@ impl<'a> Editions<'a> {
     /// What an edition says by a channel; where it says nothing, what the inbox shows, or else the first.
     #[must_use]
     pub fn body(&self, edition: &Edition<'_>, kind: ChannelKind) -> Option<Body<'a>> {
+        self.body_and_channel(edition, kind).map(|(_, body)| body)
+    }
+
+    /// The same, and the channel that the body was written for.
+    #[must_use]
+    pub fn body_and_channel(
+        &self,
+        edition: &Edition<'_>,
+        kind: ChannelKind,
+    ) -> Option<(ChannelKind, Body<'a>)> {
         let of = |kind: ChannelKind| edition.channels.iter().find(|(other, _)| *other == kind);
         let found = of(kind).or_else(|| of(ChannelKind::InApp)).or(edition.channels.first());
-        found.map(|(_, body)| self.bodies[*body])
+        found.map(|(channel, body)| (*channel, self.bodies[*body]))
     }
 
     /// The channels of an edition and the locale in which each speaks.

@@ -4,6 +4,7 @@ use crate::event::{Content, Priority};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// A page of an inbox: newest first, or with `since` oldest first.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -33,9 +34,10 @@ pub struct Notification<'a> {
     pub priority: Priority,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<&'a str>,
-    /// As it was accepted; `null` if it was erased.
+    /// As it was accepted. What a template says by push, mail or text message alone is shown as a title and a text. `null`
+    /// if it was erased, or if the template speaks by webhook alone.
     #[schemars(with = "Option<Content>")]
-    pub content: Option<&'a RawValue>,
+    pub content: Option<Cow<'a, RawValue>>,
     pub seen: bool,
     pub read: bool,
     pub archived: bool,

@@ -25,6 +25,7 @@ use fantail_wire::tenant::{
 use fantail_wire::user::{User, UserChannel, UserItem, UserPut, UsersBatch, UsersPut};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 const EVENT: &str = "01KG9V7W0R0000000000000001";
 const REQUEST: &str = "01KG9V7W0R00000000000000RQ";
@@ -190,7 +191,7 @@ examples! {
         category: "posts",
         priority: Priority::Normal,
         actor: Some("ann"),
-        content: Some(raw(r#"{"title":"Ann wrote a post","data":{"postId":42}}"#)),
+        content: Some(Cow::Borrowed(raw(r#"{"title":"Ann wrote a post","data":{"postId":42}}"#))),
         seen: true,
         read: false,
         archived: false,

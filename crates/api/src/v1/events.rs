@@ -230,6 +230,7 @@ async fn rendered(
         tenant: call.node.tenant(tenant).ok_or(Refusal::UnknownTenant)?,
         id: ask.id.clone(),
         channels: if inbox { ask.channels.with(ChannelKind::InApp) } else { ask.channels },
+        has_inbox: inbox,
         shared: template.variables,
         now: call.node.wall(),
     };

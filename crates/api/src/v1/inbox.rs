@@ -6,14 +6,15 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
 use fantail_node::ask::{InboxAsk, InboxFrom, InboxPage, NotificationView, Priority};
-use fantail_node::content::pick;
-use fantail_rules::channel_kind::ChannelKind;
+use fantail_node::content::in_inbox;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{PAGE_DEFAULT, PAGE_MAX};
 use fantail_rules::marks::State;
 use fantail_wire::code::Code;
 use fantail_wire::event::Priority as WirePriority;
 use fantail_wire::inbox::{Counts, Inbox, Notification};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 pub async fn page(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let user = call.name("user")?;
@@ -91,12 +92,14 @@ fn show_page(owner: Owner<'_>, page: &InboxPage) -> Result<Reply, Problem> {
 
 pub fn shown(view: &NotificationView) -> Result<Notification<'_>, Problem> {
     let content = view.content.as_deref().unwrap_or(&view.post.content);
-    let content = match pick(content, ChannelKind::InApp) {
-        [] => None,
-        stored => Some(
-            serde_json::from_slice(stored)
-                .map_err(|_| Problem::new(Code::Internal, "a notification's content cannot be read"))?,
-        ),
+    let unreadable = |_| Problem::new(Code::Internal, "a notification's content cannot be read");
+    let content = match in_inbox(content) {
+        None => None,
+        Some(Cow::Borrowed(json)) => Some(Cow::Borrowed(serde_json::from_slice(json).map_err(unreadable)?)),
+        Some(Cow::Owned(json)) => {
+            let json: Box<RawValue> = serde_json::from_slice(&json).map_err(unreadable)?;
+            Some(Cow::Owned(json))
+        }
     };
     Ok(Notification {
         notification_id: view.event.to_string(),

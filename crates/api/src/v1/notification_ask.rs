@@ -181,6 +181,8 @@ impl Draft {
             tenant: call.node.tenant(tenant).ok_or(Refusal::UnknownTenant)?,
             id: self.ask.id.clone(),
             channels: self.ask.channels,
+            has_inbox: self.ask.options.appointment.is_none()
+                && self.who.iter().any(|who| kind_of(who).is_none()),
             shared: std::mem::take(&mut self.shared),
             now: call.node.wall(),
         };

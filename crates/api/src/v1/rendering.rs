@@ -28,6 +28,8 @@ pub struct Scene {
     pub tenant: TenantView,
     pub id: String,
     pub channels: ChannelSet,
+    /// Inboxes show it, too, by a text of their own if the template has one.
+    pub has_inbox: bool,
     pub shared: Map<String, Value>,
     pub now: Millis,
 }
@@ -107,6 +109,14 @@ impl Scene {
         let mut press = Press::for_one(&self.compiled, self.version, variant);
         for kind in self.channels.iter() {
             press.add(&key, kind, self.message(kind, &key, variables, Some(user))?);
+        }
+        let inbox = ChannelKind::InApp;
+        let is_beside = self.has_inbox && !self.channels.contains(inbox);
+        if is_beside && self.compiled.channels().any(|channel| kind_of(channel) == inbox) {
+            // A text that was not asked for must not refuse the send: the inbox then shows what the others say.
+            if let Ok(shown) = self.message(inbox, &key, variables, Some(user)) {
+                press.add(&key, inbox, shown);
+            }
         }
         Ok(press.finish())
     }

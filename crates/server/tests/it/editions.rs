@@ -188,3 +188,35 @@ fn a_template_that_says_too_much_for_one_event_is_refused() {
     let problem = refused(client.post("/api/v1/events", &slowly), "TOO_MANY_RENDERINGS");
     assert!(problem["detail"].as_str().is_some_and(|text| text.ends_with("200000 steps")), "{problem}");
 }
+
+// fixes: torture 5
+#[test]
+fn inboxes_show_what_other_channels_say_as_a_title_and_a_text() {
+    let desk = Post::new();
+    let server = desk.start(&[]);
+    let mut client = server.client();
+    follower(&mut client, "ann", "en");
+    let mut full = template(json!([]));
+    full["channels"]["email"] =
+        json!({"subject": "Mail: {{ title }}", "text": "Read {{ title }}", "html": "<p>x</p>"});
+    full["channels"]["sms"] = json!({"body": "SMS: {{ title }}"});
+    full["channels"]["webhook"] = json!({"body": "{\"title\": {{ title }}}"});
+    let mut bare = full.clone();
+    bare["id"] = json!("bare");
+    bare["channels"].as_object_mut().expect("channels").remove("inApp");
+    bare["translations"] = json!({});
+    expect(client.json("PUT", TEMPLATE, &full), 201);
+    expect(client.json("PUT", "/api/v1/templates/bare", &bare), 201);
+    for (id, template, channel, expected) in [
+        ("n1", "post", "email", json!({"title": "Gardens is out"})),
+        ("n2", "bare", "email", json!({"title": "Mail: Gardens", "body": "Read Gardens"})),
+        ("n3", "bare", "sms", json!({"title": "SMS: Gardens"})),
+        ("n4", "bare", "webhook", Value::Null),
+    ] {
+        let own = json!({"templateId": template, "content": null, "variables": {"title": "Gardens"}, "channels": [channel]});
+        let sent = send(&mut client, &notification(id, &["ann"], own));
+        done(&mut client, &sent);
+        let page = inbox(&mut client, "ann", "limit=1");
+        assert_eq!(page["notifications"][0]["content"], expected, "{id} by {channel}");
+    }
+}
