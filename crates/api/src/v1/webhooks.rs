@@ -7,10 +7,11 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
+use fantail_channels::webhook::limits::SECRETS_MAX;
 use fantail_channels::webhook::{Endpoint, Secret};
 use fantail_node::webhooks::{WebhookAsk, WebhookView};
 use fantail_ports::entropy::Entropy;
-use fantail_rules::ids::TenantId;
+use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::producer_event::ProducerEvent;
 use fantail_wire::code::Code;
 use fantail_wire::webhook::{
@@ -21,6 +22,8 @@ const SECRET_BYTES: usize = 24;
 /// Receivers have a day to change, and a month at most.
 const KEEP_S: u64 = 86_400;
 const KEEP_S_MAX: u64 = 30 * 86_400;
+/// How often a rotation is tried when others change the same webhook.
+const ROTATIONS_TRIED_MAX: usize = 8;
 
 pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: WebhookCreate = call.json()?;
@@ -34,7 +37,7 @@ pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(201, &WebhookCreated { webhook: shown(made), secret: told(&secret) }))
 }
 
-/// Another secret; what is sent until then is signed with both.
+/// Another secret. Messages are signed with those of before as well, each until its time is over.
 pub async fn rotate(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: WebhookRotate = if call.body.is_empty() { WebhookRotate::default() } else { call.json()? };
     let keep_s = request.keep_seconds.unwrap_or(KEEP_S);
@@ -42,13 +45,29 @@ pub async fn rotate(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         return Err(Problem::field("/keepSeconds", format!("must be at most {KEEP_S_MAX}")));
     }
     let id = call.name("webhook")?;
-    let target = Endpoint::decode(&call.node.webhook_target(tenant, id)?);
-    let target = target.map_err(|fault| Problem::new(Code::Internal, fault.to_string()))?;
     let secret = mint(&*call.app.entropy, request.signature);
-    let until_s = call.app.clock.wall().0 / 1_000 + keep_s;
-    let changed =
-        call.node.retarget_webhook(tenant, id, &target.rotated(secret.clone(), until_s).encode()).await?;
-    Ok(Reply::json(200, &WebhookCreated { webhook: shown(changed), secret: told(&secret) }))
+    let now_s = call.app.clock.wall().0 / 1_000;
+    for _ in 0..ROTATIONS_TRIED_MAX {
+        let from = call.node.webhook_target(tenant, id)?;
+        let endpoint = Endpoint::decode(&from.bytes);
+        let endpoint = endpoint.map_err(|fault| Problem::new(Code::Internal, fault.to_string()))?;
+        let first_end_s = endpoint.first_end_s(now_s);
+        let rotated = endpoint.rotated(secret.clone(), now_s, now_s + keep_s);
+        let rotated = rotated.map_err(|_| too_many_secrets(first_end_s))?;
+        if let Some(changed) = call.node.retarget_webhook(tenant, id, from, &rotated.encode()).await? {
+            return Ok(Reply::json(200, &WebhookCreated { webhook: shown(changed), secret: told(&secret) }));
+        }
+    }
+    Err(Problem::new(Code::VersionConflict, "the webhook was changed at the same time"))
+}
+
+fn too_many_secrets(first_end_s: Option<u64>) -> Problem {
+    let until =
+        first_end_s.map_or_else(String::new, |end_s| format!(" until {}", time::text(Millis(end_s * 1_000))));
+    let detail = format!(
+        "{SECRETS_MAX} secrets of this webhook sign{until}: rotate it then, or with keepSeconds 0, which ends all others now"
+    );
+    Problem::new(Code::LimitReached, detail)
 }
 
 pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {

@@ -3,11 +3,12 @@
 //! ```text
 //! version 1 = 1 | fields: tag 1 | length 2 (big endian) | bytes
 //! tag 1: URL, once     tag 2: shared secret     tag 3: header, `name:value`, 0 to 16     tag 4: private key
-//! tag 5: previous secret = until 8 (seconds, big endian) | tag 2 or 4 | bytes, at most once
+//! tag 5: previous secret = until 8 (seconds, big endian) | tag 2 or 4 | bytes, newest first
 //!
 //! {"url": …, "secret": "whsec_… or whsk_…", "previousSecret": …, "previousUntil": seconds}     as producers register it
 //! ```
-//! Secrets together are 1 to 4. The previous one signs as well until its time is over, so that a receiver can change.
+//! Secrets together are 1 to 4. Previous ones sign as well until their time is over, so that a receiver can change. Version
+//! 0770009 wrote one of them at most.
 //!
 //! The numbers are frozen. What is read is checked as strictly as what is registered: a URL that a later version would
 //! refuse is refused although it is stored. What must never happen: an extra header that changes how the message is
@@ -32,7 +33,8 @@ const PREVIOUS: u8 = 5;
 pub struct Endpoint {
     url: Url,
     secrets: Vec<Secret>,
-    previous: Option<Previous>,
+    /// The newest first.
+    previous: Vec<Previous>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -84,7 +86,7 @@ impl Endpoint {
         let mut endpoint = Self {
             url: Url::parse(url)?,
             secrets,
-            previous: None,
+            previous: Vec::new(),
             headers: Vec::with_capacity(headers.len()),
         };
         for (name, value) in headers {
@@ -102,22 +104,32 @@ impl Endpoint {
 
     /// The same, with a secret that still signs for a time.
     pub fn with_previous(mut self, previous: Previous) -> Result<Self, EndpointError> {
-        let count = self.secrets.len() + 1;
+        let count = self.secrets.len() + self.previous.len() + 1;
         if count > SECRETS_MAX {
             return Err(EndpointError::SecretCount { count });
         }
-        self.previous = Some(previous);
+        self.previous.push(previous);
         if self.encode().len() > ENDPOINT_BYTES_MAX {
             return Err(EndpointError::TooLarge);
         }
         Ok(self)
     }
 
-    /// The same place with another secret; the one of before signs too until a time.
+    /// The same place with another secret. All secrets of before sign too until `until_s`, or until the earlier time that
+    /// they have; refused if that makes too many of them.
+    pub fn rotated(self, secret: Secret, now_s: u64, until_s: u64) -> Result<Self, EndpointError> {
+        let replaced = self.secrets.into_iter().map(|secret| Previous { secret, until_s });
+        let before =
+            self.previous.into_iter().map(|one| Previous { until_s: one.until_s.min(until_s), ..one });
+        let previous: Vec<Previous> = replaced.chain(before).filter(|one| now_s < one.until_s).collect();
+        let endpoint = Self { secrets: vec![secret], previous: Vec::new(), ..self };
+        previous.into_iter().try_fold(endpoint, Self::with_previous)
+    }
+
+    /// When the first of the secrets that were replaced stops to sign.
     #[must_use]
-    pub fn rotated(self, secret: Secret, until_s: u64) -> Self {
-        let previous = self.secrets.into_iter().next().map(|secret| Previous { secret, until_s });
-        Self { secrets: vec![secret], previous, ..self }
+    pub fn first_end_s(&self, now_s: u64) -> Option<u64> {
+        self.previous.iter().map(|previous| previous.until_s).filter(|until_s| now_s < *until_s).min()
     }
 
     #[must_use]
@@ -143,7 +155,7 @@ impl Endpoint {
         for secret in &self.secrets {
             push(&mut bytes, tag(secret), secret.bytes());
         }
-        if let Some(Previous { secret, until_s }) = &self.previous {
+        for Previous { secret, until_s } in &self.previous {
             push(
                 &mut bytes,
                 PREVIOUS,
@@ -164,23 +176,20 @@ impl Endpoint {
             return Self::of_json(bytes);
         }
         let mut rest = bytes.strip_prefix(&[VERSION]).ok_or(EndpointError::Unreadable)?;
-        let (mut url, mut secrets, mut headers, mut replaced) = (None, Vec::new(), Vec::new(), None);
+        let (mut url, mut secrets, mut headers, mut replaced) = (None, Vec::new(), Vec::new(), Vec::new());
         while !rest.is_empty() {
             let (tag, field, after) = take(rest).ok_or(EndpointError::Unreadable)?;
             match tag {
                 URL if url.is_none() => url = Some(text(field)?),
                 SECRET | PRIVATE => secrets.push(secret(tag, field)?),
-                PREVIOUS if replaced.is_none() => replaced = Some(previous(field)?),
+                PREVIOUS => replaced.push(previous(field)?),
                 HEADER => headers.push(text(field)?.split_once(':').ok_or(EndpointError::Unreadable)?),
                 _ => return Err(EndpointError::Unreadable),
             }
             rest = after;
         }
         let endpoint = Self::new(url.ok_or(EndpointError::Unreadable)?, secrets, &headers)?;
-        match replaced {
-            Some(previous) => endpoint.with_previous(previous),
-            None => Ok(endpoint),
-        }
+        replaced.into_iter().try_fold(endpoint, Self::with_previous)
     }
 
     fn of_json(bytes: &[u8]) -> Result<Self, EndpointError> {
@@ -352,6 +361,35 @@ mod tests {
         let full = Endpoint::new(HOOK, vec![secret(1); 4], &[]).expect("an endpoint");
         let previous = Previous { secret: secret(2), until_s: 1 };
         assert_eq!(full.with_previous(previous), Err(EndpointError::SecretCount { count: 5 }));
+    }
+
+    // fixes: usability B2
+    #[test]
+    fn every_replaced_secret_signs_until_its_own_time() {
+        let endpoint = Endpoint::new(HOOK, vec![secret(1)], &[]).expect("an endpoint");
+        let endpoint =
+            endpoint.rotated(secret(2), 0, 100).expect("room").rotated(secret(3), 10, 110).expect("room");
+        let signing =
+            |endpoint: &Endpoint, now_s| -> Vec<Secret> { endpoint.secrets_at(now_s).cloned().collect() };
+        for (now_s, expected) in [(10, &[3, 2, 1][..]), (99, &[3, 2, 1]), (100, &[3, 2]), (110, &[3])] {
+            assert_eq!(
+                signing(&endpoint, now_s),
+                expected.iter().map(|byte| secret(*byte)).collect::<Vec<_>>()
+            );
+        }
+        assert_eq!(Endpoint::decode(&endpoint.encode()), Ok(endpoint.clone()));
+        let full = endpoint.rotated(secret(4), 20, 120).expect("room");
+        assert_eq!(full.first_end_s(20), Some(100));
+        let refused = full.clone().rotated(secret(5), 30, 130);
+        assert_eq!(
+            refused,
+            Err(EndpointError::SecretCount { count: 5 }),
+            "none that may be in use is dropped"
+        );
+        let later = full.clone().rotated(secret(5), 100, 200).expect("one has ended");
+        assert_eq!(signing(&later, 100), [5, 4, 3, 2].map(secret));
+        let at_once = full.rotated(secret(5), 30, 30).expect("all others have ended");
+        assert_eq!((signing(&at_once, 30), at_once.first_end_s(30)), (vec![secret(5)], None));
     }
 
     #[test]

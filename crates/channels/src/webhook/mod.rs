@@ -32,7 +32,7 @@ pub(crate) mod hosts;
 
 mod client;
 
-mod limits;
+pub mod limits;
 
 pub use client::{Ports, Webhook};
 pub use endpoint::{Endpoint, EndpointError, Previous};

@@ -11,6 +11,7 @@ use crate::records::webhook::{WebhookPut, WebhookSwitched};
 use crate::tables::webhook::{self, Since, WebhookRow};
 use crate::tables::{get, put, root};
 use crate::view::View;
+use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::WEBHOOKS_PER_TENANT_MAX;
@@ -18,6 +19,13 @@ use fantail_rules::limits::WEBHOOKS_PER_TENANT_MAX;
 #[derive(Clone, Debug)]
 pub enum Ask {
     Put(WebhookPut),
+    /// Another target, if it still is the one that the caller has seen.
+    Retarget {
+        tenant: TenantId,
+        id: String,
+        from: Sealed,
+        to: Sealed,
+    },
     /// `off`: why, or `None` to switch it on.
     Switch {
         tenant: TenantId,
@@ -43,6 +51,8 @@ pub enum Answer {
     UnknownTenant,
     Unknown,
     TooMany,
+    /// Its target is not the one that the caller has seen.
+    Changed,
 }
 
 pub(super) fn plan(
@@ -52,6 +62,13 @@ pub(super) fn plan(
 ) -> Result<Planned<RootRecord, Answer>, TablesError> {
     match ask {
         Ask::Put(put) => plan_put(view, put, now),
+        Ask::Retarget { tenant, id, from, to } => {
+            match get::<WebhookRow>(view, &webhook::key(tenant, &id))?.map(|row| row.put) {
+                None => Ok(Planned::nothing(Answer::Unknown)),
+                Some(put) if put.target != from => Ok(Planned::nothing(Answer::Changed)),
+                Some(put) => plan_put(view, WebhookPut { target: to, ..put }, now),
+            }
+        }
         Ask::Switch { tenant, id, off } => {
             let Some(known) = get::<WebhookRow>(view, &webhook::key(tenant, &id))? else {
                 return Ok(Planned::nothing(Answer::Unknown));

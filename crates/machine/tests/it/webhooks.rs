@@ -105,6 +105,23 @@ fn a_place_is_moved_by_who_knows_it_and_goes_with_its_webhook() {
     assert_eq!(node.records(), records, "there is nothing to forget twice");
 }
 
+// fixes: usability B2
+#[test]
+fn of_two_who_replace_a_target_at_once_the_second_is_told() {
+    let mut node = with_webhook();
+    let retarget =
+        |from, to| Ask::Retarget { tenant: TENANT, id: "wh_1".into(), from: sealed(from), to: sealed(to) };
+    match ask(&mut node, retarget(1, 3)) {
+        Answer::Webhook(row) => assert_eq!((row.put.target, row.put.url), (sealed(3), sealed(2))),
+        other => panic!("{other:?}"),
+    }
+    let records = node.records();
+    assert_eq!(ask(&mut node, retarget(1, 4)), Answer::Changed);
+    assert_eq!(node.records(), records, "nothing is overwritten");
+    assert_eq!(ask(&mut node, Ask::Delete { tenant: TENANT, id: "wh_1".into() }), Answer::Gone);
+    assert_eq!(ask(&mut node, retarget(3, 4)), Answer::Unknown, "one that is deleted stays deleted");
+}
+
 /// Replacing a secret changes nothing else, and needs no room for another webhook.
 // proves: WHK-01
 #[test]

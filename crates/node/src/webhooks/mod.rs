@@ -19,7 +19,7 @@ use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::tables::webhook::WebhookRow;
 use fantail_ports::journal::ReadLimit;
-use fantail_ports::keyring::Context;
+use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, Millis, PartitionId, Position, ShardNo, TenantId};
 use fantail_rules::limits::WEBHOOKS_PER_TENANT_MAX;
@@ -45,6 +45,12 @@ pub struct WebhookView {
     pub off: Option<(String, Millis)>,
 }
 
+/// Where a webhook goes and with which secrets, as the channel reads it; and as it is stored.
+pub struct WebhookTarget {
+    pub bytes: Vec<u8>,
+    sealed: Sealed,
+}
+
 impl Node {
     /// Begins with what happens from now on.
     pub async fn create_webhook(&self, tenant: TenantId, ask: WebhookAsk) -> Result<WebhookView, Refusal> {
@@ -61,24 +67,31 @@ impl Node {
         view(core, ask_root(core, &self.by, Ask::Put(put)).await?)
     }
 
-    /// Where a webhook goes and with which secrets, as the channel reads it.
-    pub fn webhook_target(&self, tenant: TenantId, id: &str) -> Result<Vec<u8>, Refusal> {
-        let row = self.webhook(tenant, id)?;
-        self.core.ports.keyring.open(tenant, Context::Address, &row.put.target).map_err(locked)
+    pub fn webhook_target(&self, tenant: TenantId, id: &str) -> Result<WebhookTarget, Refusal> {
+        let sealed = self.webhook(tenant, id)?.put.target.clone();
+        let bytes = self.core.ports.keyring.open(tenant, Context::Address, &sealed).map_err(locked)?;
+        Ok(WebhookTarget { bytes, sealed })
     }
 
-    /// Another secret for the same place; it goes on where it is.
+    /// Another secret for the same place; it goes on where it is. `None` if it has another target by now than `from`.
     pub async fn retarget_webhook(
         &self,
         tenant: TenantId,
         id: &str,
+        from: WebhookTarget,
         target: &[u8],
-    ) -> Result<WebhookView, Refusal> {
+    ) -> Result<Option<WebhookView>, Refusal> {
         let core = &self.core;
-        let put = self.webhook(tenant, id)?.put.clone();
-        let sealed = core.ports.keyring.seal(tenant, KeyNo::TENANT, Context::Address, target);
-        let put = WebhookPut { target: sealed.map_err(locked)?, ..put };
-        view(core, ask_root(core, &self.by, Ask::Put(put)).await?)
+        let to = core.ports.keyring.seal(tenant, KeyNo::TENANT, Context::Address, target).map_err(locked)?;
+        let ask = Ask::Retarget { tenant, id: id.to_owned(), from: from.sealed, to };
+        match answer(core.root.push(HOUSE, &self.by, vec![RootAsk::Webhook(ask)], 2_048 + target.len()))
+            .await?
+        {
+            RootAnswer::Webhook(Answer::Webhook(row)) => view(core, row).map(Some),
+            RootAnswer::Webhook(Answer::Changed) => Ok(None),
+            RootAnswer::Webhook(Answer::Unknown) => Err(Refusal::UnknownWebhook { webhook: id.to_owned() }),
+            _ => Err(other()),
+        }
     }
 
     fn webhook(&self, tenant: TenantId, id: &str) -> Result<Arc<WebhookRow>, Refusal> {
@@ -139,7 +152,9 @@ async fn fail(core: &Core, tenant: TenantId, id: &str, is_failing: bool) -> Resu
 async fn ask_root(core: &Core, by: &Actor, ask: Ask) -> Result<WebhookRow, Refusal> {
     let webhook = match &ask {
         Ask::Put(put) => put.id.clone(),
-        Ask::Switch { id, .. } | Ask::Fail { id, .. } | Ask::Delete { id, .. } => id.clone(),
+        Ask::Retarget { id, .. } | Ask::Switch { id, .. } | Ask::Fail { id, .. } | Ask::Delete { id, .. } => {
+            id.clone()
+        }
     };
     match answer(core.root.push(HOUSE, by, vec![RootAsk::Webhook(ask)], 2_048)).await? {
         RootAnswer::Webhook(Answer::Webhook(row)) => Ok(row),
