@@ -1,14 +1,13 @@
 //! Times on the wire: RFC 3339 in UTC with milliseconds.
 
 use fantail_rules::ids::Millis;
+use fantail_rules::wall::utc_text;
 use jiff::Timestamp;
 
 /// `2026-01-31T12:00:00.000Z`
 #[must_use]
 pub fn text(at: Millis) -> String {
-    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
-    let at = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
-    format!("{at:.3}")
+    utc_text(at)
 }
 
 /// Reads RFC 3339 with any offset. Times before 1970 are refused.

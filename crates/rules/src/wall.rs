@@ -237,6 +237,12 @@ impl Clocks {
     }
 }
 
+/// RFC 3339 in UTC with milliseconds: `2026-01-31T12:00:00.000Z`.
+#[must_use]
+pub fn utc_text(at: Millis) -> String {
+    format!("{:.3}", timestamp(signed(at)))
+}
+
 fn offset_ms(rules: &TimeZone, at: Timestamp) -> i64 {
     i64::from(rules.to_offset(at).seconds()) * 1_000
 }

@@ -110,6 +110,8 @@ struct Follower {
     failures: u32,
     /// Events to lists that told their end.
     ended: BTreeSet<Ulid>,
+    /// The time that sums were given, by the name of their message: sent again, they are the same bytes.
+    timed: BTreeMap<String, Millis>,
     places: BTreeMap<ShardNo, Place>,
 }
 
@@ -140,6 +142,7 @@ impl Follower {
             row: row.clone(),
             failures: 0,
             ended: BTreeSet::new(),
+            timed: BTreeMap::new(),
             places: BTreeMap::new(),
         }
     }
@@ -228,8 +231,8 @@ impl Follower {
                         stretch.messages.push((name, body.to_string().into_bytes()));
                     }
                     News::Single { .. } => {}
-                    News::Listed { event } => {
-                        listed.insert(event, record.position);
+                    News::Listed { event, at } => {
+                        listed.insert(event, at);
                     }
                 }
             }
@@ -244,8 +247,9 @@ impl Follower {
         Ok(stretch)
     }
 
-    /// The sums of an event to a list, as they are behind this stretch. They are not told again once they are final.
-    fn take_listed(&mut self, event: Ulid, at: Position, stretch: &mut Stretch) -> Result<(), Refusal> {
+    /// The sums of an event to a list, as they are now. They are not told again once they are final. Other sums are another
+    /// message: its name derives from what it says.
+    fn take_listed(&mut self, event: Ulid, at: Millis, stretch: &mut Stretch) -> Result<(), Refusal> {
         if self.ended.contains(&event) {
             return Ok(());
         }
@@ -254,10 +258,17 @@ impl Follower {
             Err(Refusal::UnknownEvent { .. }) => return Ok(()),
             Err(refusal) => return Err(refusal),
         };
-        let (told, body) = tell::sums(&status, self.core.ports.clock.wall());
+        let (told, data) = tell::sums(&status);
         if told.is_in(self.row.put.events) {
-            let last = if told == ProducerEvent::Summary { "summary".to_owned() } else { at.to_string() };
-            stretch.messages.push((format!("{}-{event}-{last}", self.id), body.to_string().into_bytes()));
+            let word = if told == ProducerEvent::Summary { "summary" } else { "progress" };
+            let digest = self.core.ports.keyring.digest(self.tenant, data.to_string().as_bytes());
+            let digest = u128::from_be_bytes(digest.map_err(locked)?);
+            let name = format!("{}-{event}-{word}-{digest:032x}", self.id);
+            let at = *self.timed.entry(name.clone()).or_insert(at);
+            while self.timed.len() > ENDED_MAX {
+                self.timed.pop_first();
+            }
+            stretch.messages.push((name, tell::body(told, at, data).to_string().into_bytes()));
         }
         if told == ProducerEvent::Summary {
             stretch.ended.push(event);

@@ -20,6 +20,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{DeviceNo, Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::producer_event::ProducerEvent;
 use fantail_rules::ulid::Ulid;
+use fantail_rules::wall::utc_text;
 use serde_json::{Map, Value, json};
 
 /// Something about a tenant's notification.
@@ -28,9 +29,10 @@ pub enum News {
         event: ProducerEvent,
         body: Value,
     },
-    /// An event to a list moved.
+    /// An event to a list moved, at this time.
     Listed {
         event: Ulid,
+        at: Millis,
     },
 }
 
@@ -99,13 +101,14 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// Being in the inbox is the delivery of whoever was named.
+    /// Being in the inbox is the delivery of a named user; one who does not want it there is told of as suppressed.
     fn given(&self, given: &Given) -> Result<Vec<News>, Refusal> {
         let is_in_app = given.delivery.is_some_and(|delivery| delivery.channels.contains(ChannelKind::InApp));
         let mut news = Vec::new();
         for user in given.members.iter().filter(|_| is_in_app) {
             let member = Member { user: *user, device: DeviceNo(0) };
-            news.extend(self.single(given.event, ChannelKind::InApp, member, State::Delivered, "")?);
+            let Standing { state, code, .. } = given.in_app(*user);
+            news.extend(self.single(given.event, ChannelKind::InApp, member, state, &code)?);
         }
         Ok(news)
     }
@@ -130,7 +133,7 @@ impl Teller<'_> {
             Ok((is_given, taken::event_at(view.tables(), work.tenant, work.arrival)?))
         })?;
         match found {
-            (false, Some(event)) => Ok(vec![News::Listed { event }]),
+            (false, Some(event)) => Ok(vec![News::Listed { event, at: self.at }]),
             (true, _) | (false, None) => Ok(Vec::new()),
         }
     }
@@ -159,7 +162,7 @@ impl Teller<'_> {
         standings: &Words<Standing>,
     ) -> Result<Vec<News>, Refusal> {
         if !row.is_tracked {
-            return Ok(vec![News::Listed { event: row.event }]);
+            return Ok(vec![News::Listed { event: row.event, at: self.at }]);
         }
         let all: Vec<Member> = row.members.iter().collect();
         let mut news = Vec::new();
@@ -192,13 +195,13 @@ impl Teller<'_> {
     }
 }
 
-/// The frame that all messages have.
-fn body(event: ProducerEvent, at: Millis, data: Value) -> Value {
-    json!({"type": event.name(), "timestamp": at.0, "data": data})
+/// The frame that all messages have. `timestamp` was released as milliseconds; `time` is the same as text.
+pub fn body(event: ProducerEvent, at: Millis, data: Value) -> Value {
+    json!({"type": event.name(), "timestamp": at.0, "time": utc_text(at), "data": data})
 }
 
 /// Whether everything of it is done, and the sums.
-pub fn sums(status: &NotificationStatus, at: Millis) -> (ProducerEvent, Value) {
+pub fn sums(status: &NotificationStatus) -> (ProducerEvent, Value) {
     let is_done = status.channels.iter().all(|channel| channel.is_done);
     let event = if is_done { ProducerEvent::Summary } else { ProducerEvent::Progress };
     let channel = |one: &ChannelStatus| {
@@ -213,5 +216,5 @@ pub fn sums(status: &NotificationStatus, at: Millis) -> (ProducerEvent, Value) {
     let channels: Vec<Value> = status.channels.iter().map(channel).collect();
     let event_id = status.event.to_string();
     let results = format!("/api/v1/notifications/{event_id}/status?limit=1000");
-    (event, body(event, at, json!({"eventId": event_id, "channels": channels, "results": results})))
+    (event, json!({"eventId": event_id, "channels": channels, "results": results}))
 }

@@ -9,6 +9,8 @@ use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_ports::store::Store;
 use fantail_ports::tables::{KeyRange, Order};
+use fantail_rules::ids::Millis;
+use fantail_rules::wall::utc_text;
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -221,8 +223,34 @@ fn each_recipient_is_told_once_and_again_under_the_same_id_when_replayed() {
     refused(client.post(&path, &json!({"since": "2020-01-01T00:00:00Z"})), "WEBHOOK_NOT_FOUND");
 }
 
+// proves: API-06
+// fixes: correctness A13, torture 4, interop small
+#[test]
+fn an_inbox_entry_that_is_hidden_is_told_as_suppressed() {
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let server = house.start(&open(&receiver));
+    let mut client = server.client();
+    ["ann", "bob"].iter().for_each(|user| put_user(&mut client, user));
+    let off = json!({"channels": {"inApp": {"enabled": false}}});
+    expect(client.json("PATCH", "/api/v1/users/ann/preferences", &off), 200);
+    hook(&mut client, &receiver, &[]);
+    let sent = send(&mut client, &notification("n1", &["ann", "bob"], json!({"channels": ["inApp"]})));
+    eventually("both are told of", || (receiver.types().len() >= 2).then_some(()));
+    assert_eq!(receiver.types(), ["notification.delivered bob", "notification.suppressed ann"]);
+    for (body, _) in receiver.told().values() {
+        let (user, state) = (&body["data"]["userId"], &body["data"]["state"]);
+        let listed = status(&mut client, &sent)["deliveries"].clone();
+        let listed = listed.as_array().expect("deliveries").iter().find(|one| one["userId"] == *user);
+        let listed = listed.map(|one| (&one["state"], one["code"].as_str().unwrap_or_default()));
+        assert_eq!(listed, Some((state, body["data"]["code"].as_str().expect("a code"))));
+        let at = Millis(body["timestamp"].as_u64().expect("a number"));
+        assert_eq!(body["time"], utc_text(at));
+    }
+}
+
 /// Whoever checks with the old secret goes on, whoever changed goes on too; then only the new one signs.
 // proves: WHK-01
+// fixes: usability B2
 #[test]
 fn a_secret_is_replaced_without_a_message_lost() {
     let (house, receiver) = (Post::new(), Receiver::start());
@@ -237,25 +265,34 @@ fn a_secret_is_replaced_without_a_message_lost() {
         eventually(name, || (receiver.told().len() == count).then_some(()));
     };
     told(&mut client, "first", 1);
+    let first = receiver.heard.secret.lock().expect("a lock").clone();
     let rotated = expect(client.post(&path, &json!({})), 200);
     assert_eq!(rotated["webhook"]["webhookId"], *id);
     told(&mut client, "checked with the old one", 2);
     receiver.trust(rotated["secret"].as_str().expect("a secret"));
     told(&mut client, "checked with the new one", 3);
+    receiver.trust(&first);
+    let again = expect(client.post(&path, &json!({})), 200);
+    told(&mut client, "checked with the first one after a second rotation", 4);
+    receiver.trust(again["secret"].as_str().expect("a secret"));
+    told(&mut client, "checked with the newest one", 5);
+    expect(client.post(&path, &json!({})), 200);
+    refused(client.post(&path, &json!({})), "LIMIT_REACHED");
     let rotated = expect(client.post(&path, &json!({"signature": "public", "keepSeconds": 0})), 200);
     let public = rotated["secret"].as_str().expect("a key");
     assert!(public.starts_with("whpk_"), "{public}");
     receiver.trust(public);
-    told(&mut client, "signed with a key of ours", 4);
+    told(&mut client, "signed with a key of ours", 6);
     refused(client.post(&path, &json!({"keepSeconds": 2_592_001})), "INVALID_REQUEST");
     refused(client.post("/api/v1/webhooks/wh_0/rotate", &json!({})), "WEBHOOK_NOT_FOUND");
 }
 
 // proves: API-06
+// fixes: torture 9
 #[test]
 fn lists_are_told_in_sums_and_only_what_was_asked_for() {
-    let receiver = Receiver::start();
-    let server = Server::start_with(&[], &open(&receiver));
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let server = house.start(&open(&receiver));
     let mut client = server.client();
     let id = hook(&mut client, &receiver, &["notification.summary"]);
     for user in ["ann", "bob", "zoe"] {
@@ -266,8 +303,11 @@ fn lists_are_told_in_sums_and_only_what_was_asked_for() {
     let mut posted = event("e1", &json!({"followersOf": "star"}));
     posted["data"]["channels"] = json!(["push"]);
     let posted = post(&mut client, &posted);
-    let name = format!("{id}-{posted}-summary");
-    let (summary, _) = eventually("the summary is told", || receiver.told().get(&name).cloned());
+    let name = format!("{id}-{posted}-summary-");
+    let summaries = || -> Vec<(String, (Value, u64))> {
+        receiver.told().into_iter().filter(|(id, _)| id.starts_with(&name)).collect()
+    };
+    let (first, (summary, _)) = eventually("the summary is told", || summaries().pop());
     assert_eq!(summary["type"], "notification.summary");
     assert_eq!(summary["data"]["channels"][0]["counts"], json!({"sent": 1}));
     assert_eq!(summary["data"]["channels"][0]["unreached"], 2);
@@ -275,6 +315,18 @@ fn lists_are_told_in_sums_and_only_what_was_asked_for() {
     assert_eq!(results["deliveries"][0]["userId"], "bob");
     send(&mut client, &notification("n1", &["bob"], json!({})));
     assert_eq!(receiver.types(), ["notification.summary all"]);
+    // Told again, the same sums have the same id, and others another one.
+    let replay = json!({"since": "2020-01-01T00:00:00Z"});
+    expect(client.post(&format!("/api/v1/webhooks/{id}/replay"), &replay), 204);
+    eventually("the same sums are told again", || (receiver.told()[&first].1 >= 2).then_some(()));
+    assert_eq!(summaries().len(), 1);
+    let reference = house.arrived().into_keys().next().expect("a message");
+    let receipts = json!({"receipts": [{"reference": reference, "status": "delivered"}]});
+    assert_eq!(expect(client.post("/api/v1/receipts", &receipts), 200)["changed"], 1);
+    expect(client.post(&format!("/api/v1/webhooks/{id}/replay"), &replay), 204);
+    let others = || summaries().into_iter().find(|(id, _)| *id != first);
+    let (_, (summary, _)) = eventually("the changed sums are told", others);
+    assert_eq!(summary["data"]["channels"][0]["counts"], json!({"delivered": 1}));
     for bad in [json!({"url": "nowhere"}), json!({"url": receiver.url, "events": ["notification.read"]})] {
         refused(client.post("/api/v1/webhooks", &bad), "INVALID_REQUEST");
     }
