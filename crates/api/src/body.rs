@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, header};
 use fantail_rules::limits::{BODY_BYTES_MAX, JSON_DEPTH_MAX};
 use fantail_wire::code::Code;
+use fantail_wire::nesting;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_path_to_error::Segment;
@@ -41,7 +42,25 @@ pub fn media_type(headers: &HeaderMap) -> Option<String> {
     Some(essence.trim().to_ascii_lowercase())
 }
 
+/// Refuses a body that says to be in another encoding than UTF-8.
+pub fn require_utf8(headers: &HeaderMap) -> Result<(), Problem> {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let parameters = value.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let charset = parameters.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    let Some((_, charset)) = charset else { return Ok(()) };
+    let charset = charset.trim().trim_matches('"').to_ascii_lowercase();
+    // ASCII is UTF-8, too.
+    if matches!(charset.as_str(), "utf-8" | "utf8" | "us-ascii" | "ascii") {
+        return Ok(());
+    }
+    Err(Problem::new(
+        Code::UnsupportedMediaType,
+        "bodies are UTF-8: leave out `charset`, or send `charset=utf-8`",
+    ))
+}
+
 pub fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
+    require_utf8(headers)?;
     match media_type(headers) {
         Some(kind) if kind == "application/json" || kind == "application/merge-patch+json" => Ok(()),
         Some(_) | None => {
@@ -103,33 +122,13 @@ fn bounded(message: &str) -> String {
     message.chars().take(300).collect()
 }
 
+const _: () = assert!(JSON_DEPTH_MAX == nesting::JSON_DEPTH_MAX);
+
 /// Refuses nesting beyond `JSON_DEPTH_MAX` before anything recursive sees it.
 fn refuse_deep(body: &[u8]) -> Result<(), Problem> {
-    let mut depth = 0usize;
-    let mut in_text = false;
-    let mut escaped = false;
-    for byte in body {
-        if in_text {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_text = false,
-                _ => {}
-            }
-            continue;
-        }
-        match byte {
-            b'"' => in_text = true,
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > JSON_DEPTH_MAX {
-            return Err(Problem::new(
-                Code::InvalidJson,
-                format!("JSON nests at most {JSON_DEPTH_MAX} levels deep"),
-            ));
-        }
+    if nesting::is_deeper_than(JSON_DEPTH_MAX, body) {
+        let detail = format!("JSON nests at most {JSON_DEPTH_MAX} levels deep");
+        return Err(Problem::new(Code::InvalidJson, detail));
     }
     Ok(())
 }
@@ -165,6 +164,29 @@ mod tests {
         check::<FollowsBatch>(r#"{"x":1} {}"#, Code::InvalidJson, "");
         check::<Audience>("{}", Code::InvalidRequest, "");
         check::<Vec<CloudEvent>>(r#"[{"specversion":"1.0"}]"#, Code::InvalidRequest, "/0/id");
+    }
+
+    // fixes: interop small
+    #[test]
+    fn bodies_in_another_encoding_are_refused() {
+        for (media_type, is_taken) in [
+            ("application/json", true),
+            ("application/json; charset=utf-8", true),
+            ("application/json;charset=\"UTF-8\"", true),
+            ("application/json; charset=us-ascii", true),
+            ("application/json; profile=x", true),
+            ("application/json; charset=iso-8859-1", false),
+            ("application/json; profile=x; Charset=UTF-16", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, media_type.parse().expect("a header"));
+            let found = require_json(&headers).map_err(|problem| problem.code);
+            assert_eq!(
+                found,
+                if is_taken { Ok(()) } else { Err(Code::UnsupportedMediaType) },
+                "{media_type}"
+            );
+        }
     }
 
     #[test]

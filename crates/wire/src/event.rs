@@ -2,6 +2,7 @@
 //! `data` refuses unknown fields.
 
 use crate::code::Code;
+use crate::encoded_data::EncodedData;
 use crate::notification::SendOptions;
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
@@ -25,6 +26,11 @@ pub struct CloudEvent {
     /// Extension attribute: the user who acted. For `followersOf` it is the owner of the list, and may be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
+    /// When it happened (RFC 3339). It is checked and not kept: events are in the order in which they are accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub time: Option<String>,
+    /// Or `data_base64`: the same JSON in base64, as some CloudEvents SDKs write it.
     pub data: EventData,
 }
 
@@ -202,6 +208,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
         let mut source = None;
         let mut kind = None;
         let mut actor = None;
+        let mut time = None;
         let mut data = None;
         while let Some(name) = map.next_key::<Attribute>()? {
             match name {
@@ -210,7 +217,12 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
                 Attribute::Source => once(&mut source, "source", map.next_value()?)?,
                 Attribute::Type => once(&mut kind, "type", map.next_value()?)?,
                 Attribute::Actor => once(&mut actor, "actor", map.next_value()?)?,
+                Attribute::Time => once(&mut time, "time", map.next_value()?)?,
                 Attribute::Data => once(&mut data, "data", map.next_value()?)?,
+                Attribute::DataBase64 => {
+                    let EncodedData(decoded) = map.next_value()?;
+                    once(&mut data, "data", decoded)?;
+                }
                 // Extension attributes are allowed and not kept.
                 Attribute::Extension => {
                     map.next_value::<Scalar>()?;
@@ -223,6 +235,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
             source: source.ok_or_else(|| Error::missing_field("source"))?,
             kind: kind.ok_or_else(|| Error::missing_field("type"))?,
             actor: actor.flatten(),
+            time: time.flatten(),
             data: data.ok_or_else(|| Error::missing_field("data"))?,
         })
     }
@@ -275,7 +288,9 @@ enum Attribute {
     Source,
     Type,
     Actor,
+    Time,
     Data,
+    DataBase64,
     Extension,
 }
 
@@ -301,7 +316,9 @@ impl Visitor<'_> for AttributeVisitor {
             "source" => Ok(Attribute::Source),
             "type" => Ok(Attribute::Type),
             "actor" => Ok(Attribute::Actor),
+            "time" => Ok(Attribute::Time),
             "data" => Ok(Attribute::Data),
+            "data_base64" => Ok(Attribute::DataBase64),
             _ if is_extension_name(name) => Ok(Attribute::Extension),
             _ => Err(Error::custom(format_args!(
                 "unknown field `{}`, extension attributes are 1 to 64 lower-case letters and digits",
@@ -368,6 +385,27 @@ impl<'de> Visitor<'de> for ScalarVisitor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    // fixes: interop F6
+    #[test]
+    fn data_may_come_in_base64() {
+        let data = r#"{"audience":{"topic":"t"},"content":{"title":"x"}}"#;
+        let event =
+            |data: &str| format!(r#"{{"specversion":"1.0","id":"1","source":"s","type":"t",{data}}}"#);
+        let encoded = |json: &str| event(&format!(r#""data_base64":"{}""#, STANDARD.encode(json)));
+        let read: CloudEvent = serde_json::from_str(&encoded(data)).expect("an event");
+        let plain: CloudEvent = serde_json::from_str(&event(&format!(r#""data":{data}"#))).expect("an event");
+        let same = |event: &CloudEvent| serde_json::to_string(event).expect("JSON");
+        assert_eq!(same(&read), same(&plain));
+        check(&event(r#""data_base64":"?""#), Err("must be base64"));
+        check(&event(r#""data_base64":1"#), Err("expected"));
+        check(&encoded(r#"{"x":1}"#), Err("unknown field `x`"));
+        check(&encoded(&format!("{}{}", "[".repeat(40), "]".repeat(40))), Err("nests at most 32"));
+        let both = format!(r#""data":{data},"data_base64":"{}""#, STANDARD.encode(data));
+        check(&event(&both), Err("duplicate field `data`"));
+    }
 
     fn check(json: &str, expected: Result<(), &str>) {
         match (serde_json::from_str::<CloudEvent>(json), expected) {
@@ -387,7 +425,7 @@ mod tests {
         check(&format!(r#"{{{head},"traceparent":"00-x","n":1,"b":true,"actor":null,{DATA}}}"#), Ok(()));
         check(&format!(r#"{{{head},"time":"2026-01-01T00:00:00Z","subject":"s",{DATA}}}"#), Ok(()));
         check(&format!(r#"{{{head},"Trace":"x",{DATA}}}"#), Err("unknown field `Trace`"));
-        check(&format!(r#"{{{head},"data_base64":"eA==",{DATA}}}"#), Err("unknown field `data_base64`"));
+        check(&format!(r#"{{{head},"data_base65":"eA==",{DATA}}}"#), Err("unknown field `data_base65`"));
         check(&format!(r#"{{{head},"ext":{{"a":1}},{DATA}}}"#), Err("no structure"));
         check(&format!(r#"{{{head},"ext":[1],{DATA}}}"#), Err("a string, a number or a boolean"));
         check(&format!(r#"{{{head},"id":"2",{DATA}}}"#), Err("duplicate field `id`"));

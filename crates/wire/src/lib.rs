@@ -12,11 +12,13 @@ pub mod receipt;
 
 pub mod audit;
 pub mod device;
+mod encoded_data;
 pub mod erasure;
 pub mod event;
 pub mod inbox;
 pub mod link;
 pub mod list;
+pub mod nesting;
 pub mod notification;
 pub mod preference;
 pub mod provider;

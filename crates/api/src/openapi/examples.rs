@@ -70,6 +70,7 @@ examples! {
         source: text("/blog"),
         kind: text("post.created"),
         actor: Some(text("ann")),
+        time: Some(text(TIME)),
         data: EventData {
             audience: Audience::FollowersOf(text("ann")),
             channels: vec![Channel::Push],

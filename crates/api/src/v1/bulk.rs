@@ -145,6 +145,7 @@ pub async fn read(tenant: TenantId, call: &Call, request: BulkSend) -> Result<Bu
         source: "bulk".to_owned(),
         kind: "bulk".to_owned(),
         actor: None,
+        time: None,
         data: EventData {
             audience: Audience::Segment(request.recipient_query.segment.clone()),
             category: request.category,

@@ -32,6 +32,9 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, now: Millis, faults: &mut Faul
     if let Some(actor) = &event.actor {
         faults.name(at.key("actor"), actor);
     }
+    if event.time.is_some_and(|time| time.parse::<jiff::Timestamp>().is_err()) {
+        faults.add(at.key("time"), "must be a time like 2026-01-31T12:00:00Z");
+    }
     let data = at.key("data");
     let content = told_of(&event.data, data, faults);
     let (audience, actor) =

@@ -52,6 +52,7 @@ enum Form {
 }
 
 fn form_of(headers: &HeaderMap, body: &[u8]) -> Result<Form, Problem> {
+    body::require_utf8(headers)?;
     let media_type = body::media_type(headers);
     match media_type.as_deref() {
         Some("application/cloudevents+json") => Ok(Form::Structured),
@@ -85,20 +86,27 @@ fn binary_event(headers: &HeaderMap, body: &[u8]) -> Result<CloudEvent, Problem>
     };
     let specversion = required("ce-specversion");
     let (id, source, kind) = (required("ce-id"), required("ce-source"), required("ce-type"));
-    let actor = attribute(headers, "ce-actor").unwrap_or_else(|fault| {
-        faults.add(Pointer::ROOT.key("ce-actor"), fault);
-        None
-    });
+    let mut optional = |name: &'static str| {
+        attribute(headers, name).unwrap_or_else(|fault| {
+            faults.add(Pointer::ROOT.key(name), fault);
+            None
+        })
+    };
+    let (actor, time) = (optional("ce-actor"), optional("ce-time"));
     faults.into_result()?;
     let data = body::parse(body).map_err(|mut problem| {
         problem.errors.iter_mut().for_each(|error| error.pointer.insert_str(0, "/data"));
         problem
     })?;
-    Ok(CloudEvent { specversion, id, source, kind, actor, data })
+    Ok(CloudEvent { specversion, id, source, kind, actor, time, data })
 }
 
 fn attribute(headers: &HeaderMap, name: &str) -> Result<Option<String>, &'static str> {
-    let Some(value) = headers.get(name) else { return Ok(None) };
+    let mut values = headers.get_all(name).into_iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err("is there more than once");
+    }
     let text = value.to_str().map_err(|_| "must be ASCII, with percent-encoding for the rest")?;
     let decoded = percent_decode_str(text).decode_utf8().map_err(|_| "is not valid UTF-8 after decoding")?;
     Ok(Some(decoded.into_owned()))
@@ -321,6 +329,7 @@ mod tests {
         assert_eq!(form_of(&binary, b"{}").map_err(|problem| problem.code), Ok(Form::Binary));
     }
 
+    // fixes: usability C12
     #[test]
     fn binary_attributes_come_from_headers() {
         let body = br#"{"audience":{"topic":"t"},"content":{"title":"x"}}"#;
@@ -336,8 +345,35 @@ mod tests {
         let missing = binary_event(&headers(&[("ce-specversion", "1.0")]), body).expect_err("no id");
         let pointers: Vec<_> = missing.errors.iter().map(|error| error.pointer.as_str()).collect();
         assert_eq!(pointers, ["/ce-id", "/ce-source", "/ce-type"]);
+        let mut twice = full.clone();
+        twice.append("ce-id", HeaderValue::from_static("2"));
+        let twice = binary_event(&twice, body).expect_err("two ids");
+        assert_eq!(twice.errors[0].pointer, "/ce-id");
         let wrong = binary_event(&full, b"{\"x\":1}").expect_err("unknown field");
         assert_eq!(wrong.errors[0].pointer, "/data/x");
+    }
+
+    // fixes: usability C12
+    #[test]
+    fn a_time_is_a_time() {
+        for (time, is_taken) in [
+            ("2026-01-31T12:00:00Z", true),
+            ("2026-01-31T12:00:00.5+01:00", true),
+            ("1969-07-20T20:17:40Z", true),
+            ("yesterday", false),
+            ("2026-01-31", false),
+            ("2026-01-31T12:00:00", false),
+            ("", false),
+        ] {
+            let text = format!(
+                r#"{{"specversion":"1.0","id":"1","source":"s","type":"t","time":"{time}",
+                "data":{{"audience":{{"topic":"t"}},"content":{{"title":"x"}}}}}}"#
+            );
+            let event: CloudEvent = serde_json::from_str(&text).expect("an event");
+            let found = check_all(vec![event], NOW).map(|asks| asks.len());
+            let found = found.map_err(|problem| problem.errors[0].pointer.clone());
+            assert_eq!(found, if is_taken { Ok(1) } else { Err("/0/time".to_owned()) }, "{time}");
+        }
     }
 
     #[test]
