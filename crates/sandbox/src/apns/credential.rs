@@ -111,13 +111,13 @@ impl Credentials {
 
     fn read(&self, text: &str, now_ms: u64) -> Result<Shown, &'static str> {
         let invalid = "InvalidProviderToken";
-        let token = Token::read(text, Algorithm::Es256).map_err(|_| invalid)?;
+        let token = Token::read(text, Algorithm::Es256EitherForm).map_err(|_| invalid)?;
         let kid = token.header["kid"].as_str().filter(|kid| !kid.is_empty()).ok_or(invalid)?;
         let team = token.text("iss").filter(|team| !team.is_empty()).ok_or(invalid)?.to_owned();
         let issued_ms = token.seconds("iat").ok_or(invalid)?.saturating_mul(1_000);
         let mut topics = Vec::new();
         if let Some(key) = self.keys.find(kid)? {
-            token.verify(Algorithm::Es256, &key.public).map_err(|_| invalid)?;
+            token.verify(Algorithm::Es256EitherForm, &key.public).map_err(|_| invalid)?;
             if key.team != team {
                 return Err(invalid);
             }
@@ -182,6 +182,19 @@ mod tests {
         ] {
             let found = known(&signer).check(1, authorization.as_deref(), NOW_MS).map(|_| ());
             assert_eq!(found, expected, "{authorization:?}");
+        }
+    }
+
+    // fixes: interop F2
+    #[test]
+    fn the_signature_of_a_token_may_be_in_der() {
+        let (signer, other) = (Signer::new(), Signer::new());
+        let (header, claims) =
+            (json!({"alg": "ES256", "kid": "KEY"}), json!({"iss": "TEAM", "iat": NOW_MS / 1_000}));
+        for (by, expected) in [(&signer, Ok(())), (&other, Err("InvalidProviderToken"))] {
+            let authorization = format!("bearer {}", by.token_in_der(&header, &claims));
+            let found = known(&signer).check(1, Some(&authorization), NOW_MS).map(|_| ());
+            assert_eq!(found, expected);
         }
     }
 

@@ -15,7 +15,7 @@ use hyper::http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 use tracing::warn;
 
 /// The oldest make room.
@@ -54,7 +54,7 @@ impl Reports {
         if from.is_empty() {
             return;
         }
-        let text = write(report, from, to, mail, id);
+        let text = write(report, from, to, mail, id, self.world.now_ms(NAME));
         let (url, count) = {
             let mut state = self.state();
             if state.kept.len() >= KEPT_MAX {
@@ -88,7 +88,8 @@ impl Reports {
     }
 }
 
-fn write(report: Report, from: &str, to: &str, mail: &[u8], id: &str) -> String {
+fn write(report: Report, from: &str, to: &str, mail: &[u8], id: &str, now_ms: u64) -> String {
+    let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(now_ms)).replace("GMT", "+0000");
     let boundary = hex(&ids::bytes::<12>());
     let text = String::from_utf8_lossy(mail);
     let headers = text.split("\r\n\r\n").next().unwrap_or_default();
@@ -117,6 +118,7 @@ fn write(report: Report, from: &str, to: &str, mail: &[u8], id: &str) -> String 
     };
     format!(
         "From: Mail Delivery <MAILER-DAEMON@sandbox.example>\r\nTo: {from}\r\nSubject: A report about your mail\r\n\
+         Date: {date}\r\n\
          Message-ID: <{}@sandbox.example>\r\nMIME-Version: 1.0\r\nAuto-Submitted: auto-replied\r\n\
          Content-Type: multipart/report; report-type={kind}; boundary=\"{boundary}\"\r\n\r\n\
          --{boundary}\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\n{prose}\r\n\r\n\
@@ -124,4 +126,22 @@ fn write(report: Report, from: &str, to: &str, mail: &[u8], id: &str) -> String 
          --{boundary}\r\nContent-Type: text/rfc822-headers\r\n\r\n{headers}\r\n\r\n--{boundary}--\r\n",
         ids::uuid(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // fixes: interop small
+    #[test]
+    fn every_report_says_when_it_was_written() {
+        let failed = Report::Failed { status: "5.1.1".into(), reply: "550 5.1.1 unknown".into() };
+        for report in [failed, Report::Delayed, Report::Complaint] {
+            let text =
+                write(report, "a@b.example", "c@d.example", b"Subject: x\r\n\r\nbody", "id", 784_111_777_000);
+            let (headers, _) = text.split_once("\r\n\r\n").expect("headers");
+            let dates: Vec<&str> = headers.lines().filter(|line| line.starts_with("Date: ")).collect();
+            assert_eq!(dates, ["Date: Sun, 06 Nov 1994 08:49:37 +0000"]);
+        }
+    }
 }

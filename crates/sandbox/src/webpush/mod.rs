@@ -68,13 +68,14 @@ impl WebPush {
         if call.method != "POST" {
             return Reply::new(StatusCode::METHOD_NOT_ALLOWED).into();
         }
+        let service = self.service(call);
         if let Some(kind) = magic(id) {
-            return self.fault_of(kind).unwrap_or(Answer::Silence);
+            return fault_answer(kind, service).unwrap_or(Answer::Silence);
         }
         let subscription = match self.browsers.find(id) {
             None if self.takes_unknown => return self.take_unknown(call).into(),
-            None => return refused("not-found", None).into(),
-            Some(None) => return refused("gone", None).into(),
+            None => return refused("not-found", service).into(),
+            Some(None) => return refused("gone", service).into(),
             Some(Some(subscription)) => subscription,
         };
         let terms = match self.check(&subscription, call) {
@@ -95,7 +96,7 @@ impl WebPush {
                 self.take(call, &subscription, &terms);
                 return Answer::Silence;
             }
-            Some(kind) => return self.fault_of(kind).unwrap_or(Answer::Silence),
+            Some(kind) => return fault_answer(kind, service).unwrap_or(Answer::Silence),
         }
         let (message, ticket) = self.take(call, &subscription, &terms);
         Reply::new(StatusCode::CREATED)
@@ -105,10 +106,13 @@ impl WebPush {
             .into()
     }
 
-    fn fault_of(&self, kind: &str) -> Option<Answer> {
-        match kind {
-            "lose-connection" => Some(Answer::CloseConnection),
-            _ => reply(kind, None).map(Answer::Reply),
+    /// Whose errors the caller expects: those of the subscription's service, or else of the host.
+    fn service(&self, call: &Call) -> Strictness {
+        let id = call.path.rsplit('/').next().unwrap_or_default();
+        match self.browsers.find(id).flatten() {
+            Some(subscription) => subscription.strictness,
+            None if call.authority.split(':').next() == Some(APPLE) => Strictness::Apple,
+            None => Strictness::Standard,
         }
     }
 
@@ -121,7 +125,8 @@ impl WebPush {
         };
         vapid::check(call.header("authorization"), &terms)
             .map_err(|error| denied(error, subscription.strictness))?;
-        request::check(&call.headers, &call.body).map_err(malformed)
+        let service = subscription.strictness;
+        request::check(&call.headers, &call.body).map_err(|refusal| malformed(refusal, service))
     }
 
     /// For a browser whose keys nobody here has: checked like any other, but sealed for ever.
@@ -134,7 +139,7 @@ impl WebPush {
         }
         let terms = match request::check(&call.headers, &call.body) {
             Ok(terms) => terms,
-            Err(refusal) => return malformed(refusal),
+            Err(refusal) => return malformed(refusal, strictness),
         };
         let shown = json!({
             "sealed": true, "ttl": terms.ttl_seconds, "urgency": terms.urgency,
@@ -254,6 +259,13 @@ impl WebPush {
     }
 }
 
+fn fault_answer(kind: &str, service: Strictness) -> Option<Answer> {
+    match kind {
+        "lose-connection" => Some(Answer::CloseConnection),
+        _ => reply(kind, None, service).map(Answer::Reply),
+    }
+}
+
 fn magic(id: &str) -> Option<&'static str> {
     let rest = id.strip_prefix(MAGIC)?;
     let named =
@@ -261,55 +273,96 @@ fn magic(id: &str) -> Option<&'static str> {
     KINDS.iter().chain(LOSSES).find(named).copied()
 }
 
-/// The shapes of errors follow autopush, whose numbers many senders know.
-fn reply(kind: &str, retry_after_ms: Option<u64>) -> Option<Reply> {
-    let seconds = retry_after_ms.unwrap_or(RETRY_AFTER_MS).div_ceil(1_000).to_string();
-    let reply = match kind {
-        "not-found" => problem(StatusCode::NOT_FOUND, 102, "there is no such subscription"),
-        "gone" => problem(StatusCode::GONE, 106, "the subscription ended"),
-        "too-large" => problem(StatusCode::PAYLOAD_TOO_LARGE, 104, "the body is longer than 4096 bytes"),
-        "quota" => {
-            problem(StatusCode::TOO_MANY_REQUESTS, 114, "too many messages").with("retry-after", &seconds)
+/// What a service says of an error: Mozilla by the numbers of autopush, Apple by a reason.
+struct Fault<'a> {
+    status: StatusCode,
+    errno: u16,
+    reason: &'static str,
+    message: &'a str,
+}
+
+fn fault<'a>(status: StatusCode, errno: u16, reason: &'static str, message: &'a str) -> Fault<'a> {
+    Fault { status, errno, reason, message }
+}
+
+fn fault_of_kind(kind: &str) -> Option<Fault<'static>> {
+    Some(match kind {
+        "not-found" => fault(StatusCode::NOT_FOUND, 102, "BadDeviceToken", "there is no such subscription"),
+        "gone" => fault(StatusCode::GONE, 106, "Unregistered", "the subscription ended"),
+        "too-large" => {
+            let message = "the body is longer than 4096 bytes";
+            fault(StatusCode::PAYLOAD_TOO_LARGE, 104, "PayloadTooLarge", message)
         }
-        "unauthorized" => problem(StatusCode::UNAUTHORIZED, 109, "the VAPID token is not valid"),
-        "forbidden" => problem(StatusCode::FORBIDDEN, 109, "the subscription belongs to another key"),
-        "bad-request" => problem(StatusCode::BAD_REQUEST, 110, "the request is not valid"),
-        "internal" => problem(StatusCode::INTERNAL_SERVER_ERROR, 999, "something went wrong"),
-        "bad-gateway" => Reply::new(StatusCode::BAD_GATEWAY),
+        "quota" => fault(StatusCode::TOO_MANY_REQUESTS, 114, "TooManyRequests", "too many messages"),
+        "unauthorized" => {
+            fault(StatusCode::UNAUTHORIZED, 109, "BadAuthorizationHeader", "the VAPID token is not valid")
+        }
+        "forbidden" => {
+            let message = "the subscription belongs to another key";
+            fault(StatusCode::FORBIDDEN, 109, "VapidPkHashMismatch", message)
+        }
+        "bad-request" => fault(StatusCode::BAD_REQUEST, 110, "BadWebPushRequest", "the request is not valid"),
+        "internal" => {
+            fault(StatusCode::INTERNAL_SERVER_ERROR, 999, "InternalServerError", "something went wrong")
+        }
         "unavailable" => {
-            problem(StatusCode::SERVICE_UNAVAILABLE, 202, "come again later").with("retry-after", &seconds)
+            fault(StatusCode::SERVICE_UNAVAILABLE, 202, "ServiceUnavailable", "come again later")
         }
         _ => return None,
+    })
+}
+
+fn reply(kind: &str, retry_after_ms: Option<u64>, service: Strictness) -> Option<Reply> {
+    if kind == "bad-gateway" {
+        return Some(Reply::new(StatusCode::BAD_GATEWAY));
+    }
+    let reply = fault_of_kind(kind)?.reply(service);
+    if !matches!(kind, "quota" | "unavailable") {
+        return Some(reply);
+    }
+    let seconds = retry_after_ms.unwrap_or(RETRY_AFTER_MS).div_ceil(1_000).to_string();
+    Some(reply.with("retry-after", &seconds))
+}
+
+impl Fault<'_> {
+    fn reply(&self, service: Strictness) -> Reply {
+        let Self { status, errno, reason, message } = *self;
+        match service {
+            Strictness::Apple => Reply::json(status, &json!({"reason": reason})),
+            Strictness::Standard => {
+                let (code, error) = (status.as_u16(), status.canonical_reason().unwrap_or_default());
+                Reply::json(
+                    status,
+                    &json!({"code": code, "errno": errno, "error": error, "message": message}),
+                )
+            }
+        }
+    }
+}
+
+fn refused(kind: &str, service: Strictness) -> Reply {
+    reply(kind, None, service).unwrap_or(Reply::new(StatusCode::INTERNAL_SERVER_ERROR))
+}
+
+fn malformed(Refusal { status, errno, message }: Refusal, service: Strictness) -> Reply {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+    let reason = match errno {
+        104 => "PayloadTooLarge",
+        111 | 112 => "BadTtl",
+        113 => "BadWebPushTopic",
+        _ => "BadWebPushRequest",
     };
-    Some(reply)
+    fault(status, errno, reason, message).reply(service)
 }
 
-fn refused(kind: &str, retry_after_ms: Option<u64>) -> Reply {
-    reply(kind, retry_after_ms).unwrap_or(Reply::new(StatusCode::INTERNAL_SERVER_ERROR))
-}
-
-fn problem(status: StatusCode, errno: u16, message: &str) -> Reply {
-    let error = status.canonical_reason().unwrap_or_default();
-    Reply::json(status, &json!({"code": status.as_u16(), "errno": errno, "error": error, "message": message}))
-}
-
-fn malformed(Refusal { status, errno, message }: Refusal) -> Reply {
-    problem(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), errno, message)
-}
-
-fn denied(error: VapidError, strictness: Strictness) -> Reply {
-    let status = match (error, strictness) {
+fn denied(error: VapidError, service: Strictness) -> Reply {
+    let status = match (error, service) {
         (VapidError::OtherKey, _) => StatusCode::FORBIDDEN,
         (VapidError::Missing, _) | (_, Strictness::Standard) => StatusCode::UNAUTHORIZED,
         (_, Strictness::Apple) => StatusCode::FORBIDDEN,
     };
-    match strictness {
-        Strictness::Standard => problem(status, 109, &error.to_string()),
-        Strictness::Apple => {
-            let reason = if error == VapidError::OtherKey { "VapidPkHashMismatch" } else { "BadJwtToken" };
-            Reply::json(status, &json!({"reason": reason}))
-        }
-    }
+    let reason = if error == VapidError::OtherKey { "VapidPkHashMismatch" } else { "BadJwtToken" };
+    fault(status, 109, reason, &error.to_string()).reply(service)
 }
 
 impl Emulator for WebPush {
@@ -325,8 +378,8 @@ impl Emulator for WebPush {
         Box::pin(async move { self.handle(call) })
     }
 
-    fn fault(&self, kind: &str, _call: &Call, retry_after_ms: Option<u64>) -> Option<Reply> {
-        reply(kind, retry_after_ms)
+    fn fault(&self, kind: &str, call: &Call, retry_after_ms: Option<u64>) -> Option<Reply> {
+        reply(kind, retry_after_ms, self.service(call))
     }
 
     fn fault_kinds(&self) -> Vec<&'static str> {
@@ -342,6 +395,7 @@ impl Emulator for WebPush {
 mod tests {
     use super::*;
 
+    // fixes: interop small
     #[test]
     fn every_outcome_has_its_answer() {
         for (kind, status) in [
@@ -356,7 +410,15 @@ mod tests {
             ("bad-gateway", 502),
             ("unavailable", 503),
         ] {
-            assert_eq!(reply(kind, None).map(|reply| reply.status.as_u16()), Some(status), "{kind}");
+            for service in [Strictness::Standard, Strictness::Apple] {
+                let reply = reply(kind, None, service).expect("an answer");
+                assert_eq!(reply.status.as_u16(), status, "{kind}");
+                let said: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+                let has = |field: &str| !said[field].is_null();
+                let (number, reason) = (has("errno"), has("reason"));
+                let is_apple = service == Strictness::Apple;
+                assert!(kind == "bad-gateway" || (number, reason) == (!is_apple, is_apple), "{kind}: {said}");
+            }
             assert_eq!(magic(&format!("sandbox-{kind}-5")), Some(kind));
         }
         assert_eq!(KINDS.len(), 10);
