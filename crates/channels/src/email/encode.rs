@@ -159,7 +159,7 @@ pub fn mailbox(name: Option<&str>, address: &str, used: usize) -> String {
             name.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         encoded_words(clean.trim(), used)
     };
-    let last = words.rsplit("\r\n").next().unwrap_or_default().len();
+    let last = words.rsplit_once("\r\n").map_or(used + words.len(), |(_, last)| last.len());
     let gap = if last + address.len() + 3 > LINE_MAX { "\r\n " } else { " " };
     format!("{words}{gap}<{address}>")
 }
@@ -200,6 +200,22 @@ mod tests {
             mailbox(Some("Shop, Inc."), "a@b.example", 6),
             "=?utf-8?B?U2hvcCwgSW5jLg==?= <a@b.example>"
         );
+    }
+
+    // fixes: interop small
+    #[test]
+    fn a_sender_with_an_encoded_name_keeps_to_76_characters() {
+        for letters in 1..80 {
+            for letter in ["ü", "x", "Ж"] {
+                let name = letter.repeat(letters);
+                for address in ["a@b.example", "notifications@mail.shop.example"] {
+                    let line = format!("From: {}", mailbox(Some(&name), address, "From: ".len()));
+                    for line in line.split("\r\n") {
+                        assert!(line.len() <= LINE_MAX, "{} characters: {line}", line.len());
+                    }
+                }
+            }
+        }
     }
 
     fn quoted_printable_decoded(bytes: &[u8]) -> Vec<u8> {
