@@ -8,6 +8,7 @@
 //! suppressions. Said twice it changes nothing; a reference that is not ours is passed over, so that nobody repeats it for days.
 
 use super::Arrival;
+use crate::body;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use axum::http::HeaderMap;
@@ -25,6 +26,8 @@ use tracing::{debug, info};
 /// What Twilio takes for "nothing to say".
 const NOTHING_TO_SAY: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Response></Response>";
 const XML: &str = "text/xml";
+const FORM: &str = "application/x-www-form-urlencoded";
+const TEXT: &str = "text/plain; charset=utf-8";
 
 pub async fn take(arrival: Arrival) -> Result<Reply, Problem> {
     let tenant = arrival.node.tenant_by_slug(arrival.param("tenant"));
@@ -61,7 +64,15 @@ async fn hear(arrival: &Arrival, tenant: TenantId) -> Result<Reply, Problem> {
     if let Some(message_id) = message_id {
         arrival.app.accounts()?.written(tenant, id, message_id);
     }
-    Ok(Reply::bytes(200, XML, NOTHING_TO_SAY))
+    Ok(thanks(body::media_type(&arrival.headers).as_deref()))
+}
+
+/// Twilio alone posts forms, and takes the answer for what it is to say. All others read nothing but the status.
+fn thanks(media_type: Option<&str>) -> Reply {
+    match media_type {
+        Some(FORM) => Reply::bytes(200, XML, NOTHING_TO_SAY),
+        Some(_) | None => Reply::bytes(200, TEXT, ""),
+    }
 }
 
 async fn write_down(arrival: &Arrival, tenant: TenantId, heard: Heard) -> Result<(), Problem> {
@@ -121,6 +132,24 @@ fn unknown(provider: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // fixes: interop small
+    #[test]
+    fn only_a_form_is_answered_with_what_twilio_reads() {
+        for (media_type, is_xml) in [
+            (Some("application/x-www-form-urlencoded"), true),
+            (Some("message/rfc822"), false),
+            (Some("text/plain"), false),
+            (None, false),
+        ] {
+            let reply = thanks(media_type);
+            assert_eq!(
+                (reply.status.as_u16(), reply.body.starts_with(b"<?xml")),
+                (200, is_xml),
+                "{media_type:?}"
+            );
+        }
+    }
 
     // proves: TRK-03
     #[test]
