@@ -64,6 +64,12 @@ async fn open(shared: &Arc<Shared>) -> io::Result<Connected> {
     let stream = TlsConnector::from(Arc::clone(tls)).connect(name, watched).await?;
     match stream.get_ref().1.alpn_protocol() {
         Some(b"h2") => http2::begin(stream, stalled).await.map(|begun| Connected::Two(Box::new(begun))),
+        // To speak HTTP/1.1 to a server of HTTP/2 would end in an error about something else.
+        None if !tls.alpn_protocols.is_empty()
+            && !tls.alpn_protocols.iter().any(|name| name == b"http/1.1") =>
+        {
+            Err(io::Error::other("no ALPN: the server did not agree to speak HTTP/2"))
+        }
         Some(_) | None => http1::begin(shared, stream).await.map(Connected::One),
     }
 }

@@ -42,7 +42,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// `serve` gets each connection with its number, from 1 on.
+    /// `protocol` is what ALPN agrees on; an empty one means a server without ALPN. `serve` gets each connection with its number, from 1 on.
     pub async fn start(
         handle: &Handle,
         protocol: &[u8],
@@ -56,7 +56,7 @@ impl Server {
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key.into())
             .expect("the key of the certificate");
-        config.alpn_protocols = vec![protocol.to_vec()];
+        config.alpn_protocols = if protocol.is_empty() { Vec::new() } else { vec![protocol.to_vec()] };
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");

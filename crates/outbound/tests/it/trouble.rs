@@ -1,8 +1,9 @@
 //! What the pool makes of servers that refuse, go away and fall silent.
 
 use super::house::{House, TIMING, one_connection, request, told};
-use super::server::{INTERNAL_ERROR, OK, REFUSED_STREAM, Raw};
-use fantail_outbound::pool::Limits;
+use super::server::{HOST, INTERNAL_ERROR, OK, REFUSED_STREAM, Raw};
+use fantail_outbound::pool::{Failure, Limits, Pool, Ports, Target};
+use fantail_outbound::tls;
 
 // proves: PSH-05
 #[test]
@@ -145,6 +146,20 @@ fn a_server_that_takes_connections_and_nothing_else_is_left_alone() {
         house.time.advance(rest_ms);
         assert_eq!(house.call(), "not sent NoConnection");
         assert_eq!(house.server.connections(), connections);
+    }
+}
+
+// fixes: interop small
+#[test]
+fn a_server_that_does_not_agree_to_http2_is_named_so() {
+    let house = House::over(b"", one_connection(), |_, stream, _| async move { drop(stream) });
+    let tls = tls::client(house.server.root_pem.as_bytes(), &[b"h2"]).expect("a root");
+    let target =
+        Target { host: HOST.to_owned(), port: 443, connect_to: Some(house.server.address), tls: Some(tls) };
+    let pool = Pool::new(target, Ports { clock: house.time.clone(), tasks: house.time.clone() });
+    match house.runtime.block_on(pool.call(request(), TIMING)) {
+        Err(Failure::NotSent { message, .. }) => assert!(message.contains("no ALPN"), "{message}"),
+        other => panic!("{}", told(&other)),
     }
 }
 
