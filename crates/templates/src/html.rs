@@ -204,8 +204,10 @@ impl Reader {
             }
             return State::Value(quote);
         }
-        if PLACES.contains(&self.attribute.as_str()) {
-            let fault = links::attribute_fault(&unescape(&self.value));
+        let is_refresh = self.tag == "meta" && self.attribute == "content";
+        if is_refresh || PLACES.contains(&self.attribute.as_str()) {
+            let value = unescape(&self.value);
+            let fault = links::attribute_fault(if is_refresh { refresh_target(&value) } else { &value });
             let fault = fault.map(|fault| format!("{}: {fault}", self.attribute));
             self.fault = self.fault.take().or(fault);
         }
@@ -280,6 +282,25 @@ impl Reader {
             _ => {}
         }
     }
+}
+
+/// Where a `<meta http-equiv=refresh>` leads: what follows the seconds, with `url=` before it or without. Other contents
+/// of `<meta>` begin with no number and lead nowhere.
+fn refresh_target(content: &str) -> &str {
+    let rest = content.trim_start_matches(is_blank);
+    let target = rest.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    if target.len() == rest.len() {
+        return "";
+    }
+    let target = target.trim_start_matches(|letter| is_blank(letter) || letter == ';' || letter == ',');
+    let named =
+        target.split_once('=').filter(|(name, _)| name.trim_matches(is_blank).eq_ignore_ascii_case("url"));
+    let target = named.map_or(target, |(_, target)| target);
+    target.trim_start_matches(|letter| is_blank(letter) || letter == '"' || letter == '\'')
+}
+
+fn is_blank(letter: char) -> bool {
+    letter.is_whitespace() || letter.is_control()
 }
 
 fn push(name: &mut String, letter: char) {
@@ -399,6 +420,7 @@ mod tests {
         }
     }
 
+    // fixes: usability C16
     #[test]
     fn links_that_run_are_found() {
         for (document, found) in [
@@ -413,6 +435,14 @@ mod tests {
             ("<a href=\"&#x6A;avascript&colon;x\">", true),
             ("<a href=\" java&#10;script:x\">", true),
             ("<img src=\"data:text/html,x\">", true),
+            ("<meta http-equiv=refresh content=\"0;url=javascript:x\">", true),
+            ("<META content='5 ; URL = \"JavaScript:x' http-equiv=refresh>", true),
+            ("<meta http-equiv=refresh content=\"0,javascript:x\">", true),
+            ("<meta http-equiv=refresh content=\"&#48;;url=&#106;avascript:x\">", true),
+            ("<meta http-equiv=refresh content=\"1.5; url=data:text/html,x\">", true),
+            ("<meta http-equiv=refresh content=\"0;url=https://a.b/?c=javascript:x\">", false),
+            ("<meta name=description content=\"javascript: the good parts\">", false),
+            ("<meta name=viewport content=\"width=device-width\">", false),
             ("<!-- <a href=\"javascript:x\"> -->", false),
             ("<!--[if mso]><a href=\"javascript:x\"><![endif]-->", true),
         ] {
