@@ -3,7 +3,7 @@
 //! Comes from: start, after the partition was fenced. Does: replays record by record, with the front's facts that
 //! takes refer to. Goes to: `lead`, at the position behind the last record.
 
-use crate::machines::{Machine, ReplayError};
+use crate::machines::{Machine, Reference, ReplayError};
 use crate::ports::Ports;
 use crate::tail::{Tail, TailError};
 use fantail_machine::front::fact::FrontFact;
@@ -14,12 +14,14 @@ use fantail_ports::journal::{JournalError, ReadLimit, Record};
 use fantail_ports::store::{Commit, StoreError};
 use fantail_ports::tables::Changes;
 use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use thiserror::Error;
 
 const REPLAY_RECORDS: usize = 512;
 const REPLAY_BYTES: usize = 8 << 20;
+/// Facts of a front that are read at once.
+const FACTS_AHEAD: usize = 1_024;
 
 #[derive(Debug, Error)]
 pub enum RecoverError {
@@ -63,6 +65,7 @@ pub async fn recover<M: Machine>(
     }
     let mut at = mark;
     let mut time = Millis(0);
+    let mut facts_of = FrontFacts { tails, ahead: BTreeMap::new() };
     while at < last {
         let limit = ReadLimit { records: REPLAY_RECORDS, bytes: REPLAY_BYTES };
         let records = ports.journal.read(partition, at.next(), limit).await.map_err(journal)?;
@@ -71,7 +74,7 @@ pub async fn recover<M: Machine>(
         };
         time = time.max(time_of(newest, partition)?);
         at = newest.position;
-        let facts = referred(machine, tails, &records).await?;
+        let facts = referred(machine, &mut facts_of, &records).await?;
         replay(machine, ports, &records, &facts)?;
     }
     if time == Millis(0) && last >= bounds.first && last > Position::START {
@@ -93,7 +96,7 @@ fn time_of(record: &Record, partition: PartitionId) -> Result<Millis, RecoverErr
 /// The facts that each record of the stretch refers to.
 async fn referred<M: Machine>(
     machine: &M,
-    tails: &BTreeMap<FrontNo, Arc<Tail>>,
+    facts_of: &mut FrontFacts<'_>,
     records: &[Record],
 ) -> Result<Vec<Vec<FrontFact>>, RecoverError> {
     let partition = machine.partition();
@@ -104,26 +107,46 @@ async fn referred<M: Machine>(
             position: record.position,
             source: malformed.into(),
         })?;
-        let mut facts = Vec::new();
-        if let Some(reference) = reference
-            && let Some(tail) = tails.get(&reference.front)
-        {
-            let mut from = reference.from;
-            while from <= reference.to {
-                let wanted = (reference.to.0 - from.0 + 1) as usize;
-                let read = tail.read(from, wanted).await;
-                let read = read.map_err(|source| RecoverError::Facts { partition, source })?;
-                let Some(newest) = read.last() else {
-                    let partition = PartitionId::Front(reference.front);
-                    return Err(RecoverError::Hole { partition, from, last: reference.to });
-                };
-                from = newest.position.next();
-                facts.extend(read);
-            }
-        }
-        all.push(facts);
+        all.push(match reference {
+            Some(reference) => facts_of.take(partition, reference).await?,
+            None => Vec::new(),
+        });
     }
     Ok(all)
+}
+
+/// The facts of the fronts, for takes that refer to them one stretch after the other: each is read once, many at a time.
+struct FrontFacts<'a> {
+    tails: &'a BTreeMap<FrontNo, Arc<Tail>>,
+    /// Read, and behind the last take.
+    ahead: BTreeMap<FrontNo, VecDeque<FrontFact>>,
+}
+
+impl FrontFacts<'_> {
+    async fn take(
+        &mut self,
+        partition: PartitionId,
+        Reference { front, from, to }: Reference,
+    ) -> Result<Vec<FrontFact>, RecoverError> {
+        let Some(tail) = self.tails.get(&front) else { return Ok(Vec::new()) };
+        let ahead = self.ahead.entry(front).or_default();
+        if ahead.front().is_some_and(|first| first.position != from) {
+            ahead.clear();
+        }
+        let (mut facts, mut from) = (Vec::new(), from);
+        while from <= to {
+            if ahead.is_empty() {
+                let read = tail.read(from, FACTS_AHEAD).await;
+                ahead.extend(read.map_err(|source| RecoverError::Facts { partition, source })?);
+            }
+            let Some(fact) = ahead.pop_front() else {
+                return Err(RecoverError::Hole { partition: PartitionId::Front(front), from, last: to });
+            };
+            from = fact.position.next();
+            facts.push(fact);
+        }
+        Ok(facts)
+    }
 }
 
 fn replay<M: Machine>(
@@ -151,4 +174,99 @@ fn replay<M: Machine>(
     let Derived { edits, windows, forgets, offers: _ } = derived;
     let commit = Commit { through, changes, edits, windows, forgets };
     ports.store.commit(partition, commit).map_err(|source| RecoverError::Store { partition, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fantail_machine::records::Stamped;
+    use fantail_machine::records::front::FrontRecord;
+    use fantail_ports::BoxFuture;
+    use fantail_ports::journal::{Append, AppendError, Bounds, Journal};
+    use fantail_rules::actor::Actor;
+    use fantail_rules::ids::{Epoch, ShardNo};
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::task::{Context, Poll, Waker};
+
+    const FRONT: FrontNo = FrontNo(0);
+
+    /// A front with so many records, which counts how often and how much is read.
+    struct Counting {
+        last: u64,
+        record: Vec<u8>,
+        reads: AtomicU64,
+        records: AtomicU64,
+    }
+
+    impl Journal for Counting {
+        fn append(&self, _: Append) -> BoxFuture<'static, Result<Position, AppendError>> {
+            unreachable!("nothing is written")
+        }
+
+        fn fence(&self, _: PartitionId) -> BoxFuture<'_, Result<Epoch, JournalError>> {
+            unreachable!("nothing is written")
+        }
+
+        fn read(
+            &self,
+            _: PartitionId,
+            from: Position,
+            limit: ReadLimit,
+        ) -> BoxFuture<'_, Result<Vec<Record>, JournalError>> {
+            let to = self.last.min(from.0 + limit.records as u64 - 1);
+            let record = |no| Record { position: Position(no), bytes: self.record.clone() };
+            let found: Vec<Record> = (from.0..=to).map(record).collect();
+            self.reads.fetch_add(1, Relaxed);
+            self.records.fetch_add(found.len() as u64, Relaxed);
+            Box::pin(async { Ok(found) })
+        }
+
+        fn bounds(&self, _: PartitionId) -> Result<Bounds, JournalError> {
+            Ok(Bounds { first: Position(1), next: Position(self.last + 1) })
+        }
+
+        fn trim(&self, _: PartitionId, _: Position) -> BoxFuture<'_, Result<(), JournalError>> {
+            unreachable!("nothing is trimmed")
+        }
+    }
+
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("nothing waits here"),
+        }
+    }
+
+    fn journal(last: u64) -> Arc<Counting> {
+        let record = FrontRecord::Counted { shard: ShardNo(0), sizes: Vec::new() };
+        let record = Stamped { at: Millis(1), by: Actor::System, record }.encode();
+        Arc::new(Counting { last, record, reads: AtomicU64::new(0), records: AtomicU64::new(0) })
+    }
+
+    #[test]
+    fn a_replay_reads_each_fact_of_a_front_once() {
+        let counting = journal(10_000);
+        let tails = BTreeMap::from([(FRONT, Arc::new(Tail::new(FRONT, counting.clone())))]);
+        let mut facts_of = FrontFacts { tails: &tails, ahead: BTreeMap::new() };
+        let shard = PartitionId::Shard(ShardNo(0));
+        // Takes of two facts each, as when events come one by one.
+        for from in (1..=10_000).step_by(2).map(Position) {
+            let reference = Reference { front: FRONT, from, to: from.next() };
+            let facts = now(facts_of.take(shard, reference)).expect("they are there");
+            let positions: Vec<Position> = facts.iter().map(|fact| fact.position).collect();
+            assert_eq!(positions, [from, from.next()]);
+        }
+        assert_eq!((counting.reads.load(Relaxed), counting.records.load(Relaxed)), (10, 10_000));
+    }
+
+    #[test]
+    fn facts_that_are_gone_are_an_error() {
+        let counting = journal(10);
+        let tails = BTreeMap::from([(FRONT, Arc::new(Tail::new(FRONT, counting)))]);
+        let mut facts_of = FrontFacts { tails: &tails, ahead: BTreeMap::new() };
+        let reference = Reference { front: FRONT, from: Position(9), to: Position(12) };
+        let failed = now(facts_of.take(PartitionId::Shard(ShardNo(0)), reference));
+        assert!(matches!(failed, Err(RecoverError::Hole { from: Position(11), .. })));
+    }
 }
