@@ -259,6 +259,32 @@ fn what_is_called_off_or_paused_passes_nobody() {
     assert_eq!(late, FrontAnswer::TooLate);
 }
 
+// fixes: correctness A14
+#[test]
+fn a_walk_that_is_paused_ends_with_its_time_to_live() {
+    let mut node = Node::new();
+    for name in 0..9 {
+        user_with(&mut node, name, 1);
+    }
+    let (event, work) = begin(&mut node, plain());
+    assert_eq!(passed(&pass(&mut node, work, 3)), Some(false));
+    node.front(FrontAsk::Steer { tenant: TENANT, event, steer: Steer::Pause });
+    node.take_all();
+    assert_eq!(pass(&mut node, work, 3), Answer::Held(Held::Paused));
+    node.now = by(&[PUSH]).terms.expires_at;
+    assert_eq!(passed(&pass(&mut node, work, 3)), Some(true));
+    assert_eq!(sent(&mut node, work, 10), [], "nothing leaves any more");
+    assert_eq!(row(&node, work).state, WalkState::Stopped);
+    let (open, is_listed) = node.read_shard(|state| {
+        (work::find(state.tables(), work).unwrap(), !tables::open(state.tables()).unwrap().is_empty())
+    });
+    assert_eq!((open, is_listed), (None, false), "its work is closed, and nothing looks at it again");
+    let late = node.front(FrontAsk::Steer { tenant: TENANT, event, steer: Steer::Resume });
+    assert_eq!(late, FrontAnswer::Steered);
+    node.take_all();
+    assert_eq!(pass(&mut node, work, 3), Answer::Held(Held::Over), "too late");
+}
+
 // proves: BLK-07
 #[test]
 fn a_front_knows_whose_walk_goes_by_a_list_until_it_forgets_it() {

@@ -83,6 +83,9 @@ async fn step(
     if let Some(held) = pass::held(row, now) {
         return Ok(again_ms(held, now));
     }
+    if pass::is_expired(row, now) {
+        return end(core, shard, (tenant, arrival), row, now).await;
+    }
     if let Some(opens) = window_of(&row.walk, now) {
         return Ok(opens.since(now).min(LOOK_AGAIN_MS));
     }
@@ -106,16 +109,47 @@ async fn step(
         members: chosen.members,
         shards: core.layout.shards,
     };
-    let ask = ShardAsk::Walk(walk::Ask::Pass(pass));
-    match answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], bytes)).await? {
-        ShardAnswer::Walk(walk::Answer::Passed { is_end, members, skipped }) => {
+    match ask(core, shard, pass, bytes).await? {
+        walk::Answer::Passed { is_end, members, skipped } => {
             core.meter.passed(chosen.looked_at, members, skipped);
             if is_end {
                 info!(%shard, %tenant, event = %row.event, "bulk send has passed everybody here, or was stopped");
             }
             Ok(0)
         }
-        ShardAnswer::Walk(walk::Answer::Held(held)) => Ok(again_ms(held, now)),
+        walk::Answer::Held(held) => Ok(again_ms(held, now)),
+        walk::Answer::Enlisted { .. } | walk::Answer::Delisted { .. } => {
+            Err(internal("the shard answered something else"))
+        }
+    }
+}
+
+/// Ends a walk whose time to live is over. Nobody is asked about any more.
+async fn end(
+    core: &Core,
+    shard: ShardNo,
+    (tenant, arrival): (TenantId, Arrival),
+    row: &WalkRow,
+    now: Millis,
+) -> Result<u64, Refusal> {
+    let (from, next, shards) = (row.next, row.next, core.layout.shards);
+    let pass = Pass { tenant, arrival, from, next, members: Vec::new(), shards };
+    match ask(core, shard, pass, 128).await? {
+        walk::Answer::Passed { .. } => {
+            info!(%shard, %tenant, event = %row.event, "the time to live of a bulk send is over");
+            Ok(0)
+        }
+        walk::Answer::Held(held) => Ok(again_ms(held, now)),
+        walk::Answer::Enlisted { .. } | walk::Answer::Delisted { .. } => {
+            Err(internal("the shard answered something else"))
+        }
+    }
+}
+
+async fn ask(core: &Core, shard: ShardNo, pass: Pass, bytes: usize) -> Result<walk::Answer, Refusal> {
+    let ask = ShardAsk::Walk(walk::Ask::Pass(pass));
+    match answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], bytes)).await? {
+        ShardAnswer::Walk(answer) => Ok(answer),
         _ => Err(internal("the shard answered something else")),
     }
 }

@@ -46,15 +46,23 @@ pub enum Held {
     Elsewhere,
 }
 
+/// Why a walk does not go on now. One whose time to live is over goes on, whatever holds it: its next step ends it.
 #[must_use]
 pub fn held(row: &WalkRow, now: Millis) -> Option<Held> {
     match row.state {
         WalkState::Done | WalkState::Stopped => Some(Held::Over),
+        WalkState::Paused | WalkState::Running if is_expired(row, now) => None,
         WalkState::Paused => Some(Held::Paused),
         WalkState::Running if row.ahead >= WALK_PARTS_AHEAD_MAX => Some(Held::Ahead),
         WalkState::Running if now < row.paced_until => Some(Held::Until(row.paced_until)),
         WalkState::Running => None,
     }
+}
+
+/// Whether its time to live is over.
+#[must_use]
+pub fn is_expired(row: &WalkRow, now: Millis) -> bool {
+    now >= row.delivery.terms.expires_at
 }
 
 pub(super) fn plan(view: &View<'_>, pass: &Pass, known: Known<'_>) -> Result<Plan, TablesError> {
