@@ -84,6 +84,7 @@ pub struct ShardHandle {
     /// Rings when there may be an errand: the shard has one more, or a directory moved.
     pub bell: watch::Receiver<u64>,
     pub todos: Arc<Todos>,
+    pub long_todos: Arc<Todos>,
     /// Rings when a window was opened.
     pub windows: Arc<Bell>,
     /// Rings when a walk over its users may go on.

@@ -6,6 +6,7 @@
 //!
 //! What must never happen: a receipt that says done while a key is there.
 
+use fantail_machine::records::erasure::ErasurePlace;
 pub use fantail_machine::records::erasure::Store;
 pub use fantail_machine::tables::erasure::ErasureRow;
 
@@ -18,13 +19,16 @@ use crate::take::HOUSE;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::erasure;
+use fantail_machine::tables::event::PersonalPlace;
 use fantail_rules::actor::Actor;
-use fantail_rules::ids::{Arrival, FrontNo, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, FrontNo, KeyNo, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 use tracing::info;
 
 /// What an ask takes in a queue.
 const ASK_BYTES: usize = 4_096;
+/// Pages of personal content after which the to-do row hears how far the erasure is: a restart looks at so many again.
+const NOTE_EVERY_STEPS: u32 = 16;
 /// Entries of an inbox that are counted at a time.
 const COUNTED_PAGE: usize = 1_000;
 
@@ -69,53 +73,140 @@ fn entries(core: &Core, tenant: TenantId, shard: ShardNo, user: UserNo) -> Resul
     }
 }
 
-/// Goes on with an erasure until it is done. Doing any of it again changes nothing.
-pub async fn go_on(core: &Core, shard: ShardNo, tenant: TenantId, erasure: Ulid) -> Result<(), Refusal> {
-    let found = core.read(PartitionId::Shard(shard), |view| erasure::find(view.tables(), tenant, erasure))?;
-    let Some(ErasureRow { user, key, .. }) = found else { return Ok(()) };
-    let mut behind = Some(Arrival::START);
-    while let Some(from) = behind {
-        let ask = ShardAsk::Purge { tenant, erasure, behind: from };
-        behind = match ask_shard(core, shard, ask).await? {
-            ShardAnswer::Purged { next } => next,
-            _ => return Err(internal("the shard answered something else")),
-        };
-    }
-    for front in core.fronts.keys() {
-        unsay(core, *front, (tenant, erasure), (shard, user)).await?;
-    }
-    core.ports.keyring.destroy(tenant, key).map_err(locked)?;
-    core.known.forget_events();
-    let removed = vec![(Store::Key, 1)];
-    ask_shard(core, shard, ShardAsk::Removed { tenant, erasure, removed, is_done: true }).await?;
-    info!(%tenant, %erasure, "erasure done");
-    Ok(())
+/// An erasure that goes on, step by step. Doing any step again changes nothing.
+pub struct Erasing {
+    tenant: TenantId,
+    erasure: Ulid,
+    /// `None` until the rows were read.
+    at: Option<At>,
+    /// Removed from a front, and not yet on the receipt.
+    unreported: u64,
+    /// Steps since the to-do row heard how far the erasure is.
+    unnoted: u32,
+    is_done: bool,
 }
 
-/// Has a front drop what the user alone was told, and says how much that was.
-async fn unsay(
-    core: &Core,
-    front: FrontNo,
-    (tenant, erasure): (TenantId, Ulid),
-    (shard, user): (ShardNo, UserNo),
-) -> Result<(), Refusal> {
-    let Some(handle) = core.front(front) else { return Ok(()) };
-    let mut behind = None;
-    loop {
-        let ask = FrontAsk::Unsay { tenant, shard, user, behind };
-        let said = answer(handle.queue.push(HOUSE, &Actor::System, vec![ask], ASK_BYTES)).await?;
-        let FrontAnswer::Unsaid { removed, next } = said else {
-            return Err(internal("the front answered something else"));
-        };
-        if removed > 0 {
-            let removed = vec![(Store::Content, removed)];
-            ask_shard(core, shard, ShardAsk::Removed { tenant, erasure, removed, is_done: false }).await?;
-        }
-        match next {
-            Some(next) => behind = Some(next),
-            None => return Ok(()),
+/// What an erasure needs to go on.
+#[derive(Clone, Copy)]
+struct At {
+    user: UserNo,
+    key: KeyNo,
+    place: Option<ErasurePlace>,
+}
+
+impl Erasing {
+    #[must_use]
+    pub fn new(tenant: TenantId, erasure: Ulid) -> Self {
+        Self { tenant, erasure, at: None, unreported: 0, unnoted: 0, is_done: false }
+    }
+
+    #[must_use]
+    pub fn is_of(&self, tenant: TenantId, erasure: Ulid) -> bool {
+        (self.tenant, self.erasure) == (tenant, erasure)
+    }
+
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Goes on for one step. After a failure the next call takes the same step again.
+    pub async fn step(&mut self, core: &Core, shard: ShardNo) -> Result<(), Refusal> {
+        let Some(At { user, key, place }) = self.at else { return self.find(core, shard) };
+        match place {
+            Some(ErasurePlace::Deliveries(behind)) => self.purge(core, shard, behind).await,
+            Some(ErasurePlace::Content { front, behind }) => {
+                self.unsay(core, front, (shard, user), behind).await
+            }
+            None => self.finish(core, shard, key).await,
         }
     }
+
+    /// Reads where an earlier leader stopped.
+    fn find(&mut self, core: &Core, shard: ShardNo) -> Result<(), Refusal> {
+        let (tenant, erasure) = (self.tenant, self.erasure);
+        let (row, place) = core.read(PartitionId::Shard(shard), |view| {
+            let row = erasure::find(view.tables(), tenant, erasure)?;
+            Ok((row, erasure::place(view.tables(), tenant, erasure)?))
+        })?;
+        let place = Some(place.unwrap_or(ErasurePlace::Deliveries(Arrival::START)));
+        match row {
+            Some(ErasureRow { user, key, ended: None, .. }) => self.at = Some(At { user, key, place }),
+            Some(ErasureRow { ended: Some(_), .. }) | None => self.is_done = true,
+        }
+        Ok(())
+    }
+
+    fn go_to(&mut self, place: Option<ErasurePlace>) {
+        self.at = self.at.map(|at| At { place, ..at });
+    }
+
+    /// Removes what is kept about deliveries, some events at a time.
+    async fn purge(&mut self, core: &Core, shard: ShardNo, behind: Arrival) -> Result<(), Refusal> {
+        let (tenant, erasure) = (self.tenant, self.erasure);
+        match ask_shard(core, shard, ShardAsk::Purge { tenant, erasure, behind }).await? {
+            ShardAnswer::Purged { next: Some(next) } => self.go_to(Some(ErasurePlace::Deliveries(next))),
+            ShardAnswer::Purged { next: None } => self.go_to(content_of(core.fronts.keys().next())),
+            _ => return Err(internal("the shard answered something else")),
+        }
+        Ok(())
+    }
+
+    /// Has a front drop personal content of the user, some rows at a time, and puts on the receipt how much that was.
+    async fn unsay(
+        &mut self,
+        core: &Core,
+        front: FrontNo,
+        (shard, user): (ShardNo, UserNo),
+        behind: Option<PersonalPlace>,
+    ) -> Result<(), Refusal> {
+        let (tenant, erasure) = (self.tenant, self.erasure);
+        if self.unreported > 0 {
+            let removed = vec![(Store::Content, self.unreported)];
+            let ask = ShardAsk::Removed { tenant, erasure, removed, is_done: false };
+            ask_shard(core, shard, ask).await?;
+            self.unreported = 0;
+        }
+        if self.unnoted >= NOTE_EVERY_STEPS {
+            let place = ErasurePlace::Content { front, behind };
+            ask_shard(core, shard, ShardAsk::Reached { tenant, erasure, place }).await?;
+            self.unnoted = 0;
+        }
+        let mut next = None;
+        if let Some(handle) = core.front(front) {
+            let ask = FrontAsk::Unsay { tenant, shard, user, behind };
+            let said = answer(handle.queue.push(HOUSE, &Actor::System, vec![ask], ASK_BYTES)).await?;
+            let FrontAnswer::Unsaid { removed, next: after } = said else {
+                return Err(internal("the front answered something else"));
+            };
+            self.unreported += removed;
+            next = after;
+        }
+        self.unnoted += 1;
+        self.go_to(match next {
+            Some(next) => Some(ErasurePlace::Content { front, behind: Some(next) }),
+            None => content_of(core.fronts.keys().find(|other| **other > front)),
+        });
+        Ok(())
+    }
+
+    /// Destroys the key and says that the erasure is done.
+    async fn finish(&mut self, core: &Core, shard: ShardNo, key: KeyNo) -> Result<(), Refusal> {
+        let (tenant, erasure) = (self.tenant, self.erasure);
+        core.ports.keyring.destroy(tenant, key).map_err(locked)?;
+        core.known.forget_events();
+        let content = Some((Store::Content, self.unreported)).filter(|(_, count)| *count > 0);
+        let removed = content.into_iter().chain([(Store::Key, 1)]).collect();
+        ask_shard(core, shard, ShardAsk::Removed { tenant, erasure, removed, is_done: true }).await?;
+        self.is_done = true;
+        info!(%tenant, %erasure, "erasure done");
+        Ok(())
+    }
+}
+
+/// The beginning of a front. `None`: all fronts were looked at.
+fn content_of(front: Option<&FrontNo>) -> Option<ErasurePlace> {
+    front.map(|front| ErasurePlace::Content { front: *front, behind: None })
 }
 
 async fn ask_shard(core: &Core, shard: ShardNo, ask: ShardAsk) -> Result<ShardAnswer, Refusal> {

@@ -1,5 +1,5 @@
 //! Errands: effects that to-do rows remember. List sizes are told to the fronts, keys of gone users destroyed,
-//! addresses claimed and given up, what waits for a user asked about again, digests written, erasures brought to their end.
+//! addresses claimed and given up, digests written. What takes long is done by `long_effects`.
 //!
 //! Comes from: a shard's to-do rows and those of the directories that concern it, whenever one of them moves.
 //! Does: the effect, durably, then records that it is done; a crash in between does it again, which changes nothing.
@@ -7,20 +7,18 @@
 
 use crate::ask::Refusal;
 use crate::backoff::Backoff;
-use crate::core::{Core, answer, internal, locked};
-use crate::erasures;
+use crate::core::{Core, answer, locked};
 use crate::take::HOUSE;
 use crate::todos::{Found, REMEMBERED_MAX};
 use crate::{claims, digests};
 use fantail_machine::front::FrontAsk;
 use fantail_machine::records::front::Size;
-use fantail_machine::shard::{ShardAnswer, ShardAsk, report};
+use fantail_machine::shard::{ShardAsk, report};
 use fantail_machine::tables::todo::{self, Release, Todo};
 use fantail_ports::BoxFuture;
 use fantail_ports::store::View;
 use fantail_rules::actor::Actor;
-use fantail_rules::ids::{KeyNo, Millis, PartitionId, ShardNo, TenantId, UserNo};
-use fantail_rules::ulid::Ulid;
+use fantail_rules::ids::{KeyNo, Millis, PartitionId, ShardNo, TenantId};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -80,7 +78,8 @@ impl ErrandLoop {
             Found::Here(todos) if todos.is_empty() => return Ok(false),
             Found::Here(todos) => todos,
             Found::InTables => {
-                let walk = |view: &dyn View| todo::waiting(view.tables(), REMEMBERED_MAX);
+                let walk =
+                    |view: &dyn View| todo::waiting_of(view.tables(), |todo| !todo.is_long(), REMEMBERED_MAX);
                 let found = self.core.read(partition, walk).inspect_err(|_| remembered.miss())?;
                 remembered.found(found);
                 return Ok(true);
@@ -98,19 +97,12 @@ impl ErrandLoop {
         }
         let keys: Vec<_> = todos.iter().filter_map(|todo| key_of(*todo)).collect();
         first.note(self.shred(keys).await)?;
-        for (tenant, user) in todos.iter().filter_map(|todo| replan_of(*todo)) {
-            first.note(self.replan(tenant, user).await)?;
-        }
         for todo in &todos {
             first.note(digests::run(&self.core, self.shard, *todo).await)?;
         }
         let releases: Vec<_> = todos.iter().filter_map(|todo| release_of(*todo)).collect();
         first.note(claims::release(&self.core, self.shard, releases).await)?;
         first.note(claims::claim(&self.core, self.shard, wanted).await)?;
-        // Last: they look at everything that is kept, and nobody else is to wait for that.
-        for (tenant, erasure) in todos.iter().filter_map(|todo| erasure_of(*todo)) {
-            first.note(erasures::go_on(&self.core, self.shard, tenant, erasure).await)?;
-        }
         first.end().map(|()| true)
     }
 
@@ -136,20 +128,6 @@ impl ErrandLoop {
             first.note(self.tell_shard(ShardAsk::Shredded { keys: shredded }).await)?;
         }
         first.end()
-    }
-
-    /// What waits for this user meets the gates again.
-    async fn replan(&self, tenant: TenantId, user: UserNo) -> Result<(), Refusal> {
-        let mut behind = None;
-        loop {
-            let ask = ShardAsk::Replan { tenant, user, behind };
-            let queue = &self.core.shard(self.shard).queue;
-            behind = match answer(queue.push(tenant, &Actor::System, vec![ask], 1_024)).await? {
-                ShardAnswer::Replanned { behind: Some(behind) } => Some(behind),
-                ShardAnswer::Replanned { behind: None } => return Ok(()),
-                _ => return Err(internal("the shard answered something else")),
-            };
-        }
     }
 
     async fn tell_shard(&self, ask: ShardAsk) -> Result<(), Refusal> {
@@ -180,7 +158,10 @@ impl FirstFailure {
 }
 
 /// Waits until the bell rings or `until` is over; false if nothing rings it any more.
-async fn woken(bell: &mut watch::Receiver<u64>, mut until: Option<BoxFuture<'static, ()>>) -> bool {
+pub(crate) async fn woken(
+    bell: &mut watch::Receiver<u64>,
+    mut until: Option<BoxFuture<'static, ()>>,
+) -> bool {
     let mut rung = pin!(bell.changed());
     poll_fn(|context| match rung.as_mut().poll(context) {
         Poll::Ready(rung) => Poll::Ready(rung.is_ok()),
@@ -215,31 +196,5 @@ fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
         | Todo::Fold { .. }
         | Todo::Digest { .. }
         | Todo::Erase { .. } => None,
-    }
-}
-
-fn replan_of(todo: Todo) -> Option<(TenantId, UserNo)> {
-    match todo {
-        Todo::Replan { tenant, user } => Some((tenant, user)),
-        Todo::Report { .. }
-        | Todo::Shred { .. }
-        | Todo::Claim { .. }
-        | Todo::Release(_)
-        | Todo::Fold { .. }
-        | Todo::Digest { .. }
-        | Todo::Erase { .. } => None,
-    }
-}
-
-fn erasure_of(todo: Todo) -> Option<(TenantId, Ulid)> {
-    match todo {
-        Todo::Erase { tenant, erasure } => Some((tenant, erasure)),
-        Todo::Report { .. }
-        | Todo::Shred { .. }
-        | Todo::Claim { .. }
-        | Todo::Release(_)
-        | Todo::Replan { .. }
-        | Todo::Fold { .. }
-        | Todo::Digest { .. } => None,
     }
 }

@@ -69,6 +69,7 @@ pub mod erasures;
 mod errands;
 pub mod exports;
 pub mod housekeeping;
+mod long_effects;
 
 mod clock;
 mod control;

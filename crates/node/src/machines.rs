@@ -288,6 +288,7 @@ impl Machine for Shard {
             | ShardAsk::DeleteUser { .. }
             | ShardAsk::Erase { .. }
             | ShardAsk::Purge { .. }
+            | ShardAsk::Reached { .. }
             | ShardAsk::Removed { .. }
             | ShardAsk::Edit { .. }
             | ShardAsk::Mark { .. }

@@ -16,6 +16,7 @@ use crate::errands::ErrandLoop;
 use crate::housekeeping::{retention_loop, sync_loop};
 use crate::known::Known;
 use crate::lead::{Leader, Settled};
+use crate::long_effects::LongEffectWorker;
 use crate::machines::{Directory, Front, Machine, Root, Shard};
 use crate::meter::Meter;
 use crate::ports::Ports;
@@ -219,6 +220,8 @@ fn start_loops(core: &Arc<Core>) {
         }
         let errands = ErrandLoop { core: core.clone(), shard: *shard };
         core.spawn_loop("errands", Box::pin(errands.run()));
+        let long_effects = LongEffectWorker::new(core.clone(), *shard);
+        core.spawn_loop("long effects", Box::pin(long_effects.run()));
         core.spawn_loop("windows", Box::pin(digests::close_windows(core.clone(), *shard)));
         core.spawn_loop("bulk", Box::pin(bulk::run(core.clone(), *shard)));
     }
@@ -275,7 +278,8 @@ impl Starter {
         for (shard, bell) in bells {
             let (heard, offers) = (bell.0.subscribe(), dispatch.clone());
             let todos: Arc<Todos> = Arc::default();
-            let remembered = todos.clone();
+            let long_todos = Arc::new(Todos::long());
+            let remembered = [todos.clone(), long_todos.clone()];
             let windows: Arc<bell::Bell> = Arc::default();
             let opened = windows.clone();
             let walks: Arc<bell::Bell> = Arc::default();
@@ -285,7 +289,8 @@ impl Starter {
                 if found.contains(&Offer::Walk) {
                     further.ring();
                 }
-                if remembered.offer(found) {
+                let is_offered = remembered.each_ref().map(|todos| todos.offer(found));
+                if is_offered.contains(&true) {
                     bell.ring();
                 }
                 if found.iter().any(|offer| matches!(offer, Offer::Window { .. })) {
@@ -294,7 +299,7 @@ impl Starter {
             });
             let machine = Shard { no: shard, control: plane.clone() };
             let (queue, _) = self.lead(machine, tails, settled).await?;
-            shards.insert(shard, ShardHandle { queue, bell: heard, todos, windows, walks });
+            shards.insert(shard, ShardHandle { queue, bell: heard, todos, long_todos, windows, walks });
         }
         Ok(shards)
     }

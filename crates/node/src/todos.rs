@@ -1,6 +1,6 @@
 //! What a shard has to do, remembered beside its to-do rows.
 //!
-//! Comes from: the shard's batches, as offers, once they are durable. Goes to: `errands`. A table whose rows come and go
+//! Comes from: the shard's batches, as offers, once they are durable. Goes to: `errands`, and what takes long to `long_effects`. A table whose rows come and go
 //! is slow to walk, as what is gone lies about for a while; so the rows are only walked after a start, after more came
 //! than is remembered here, and after an errand failed.
 
@@ -12,7 +12,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What is held at most, and read at once.
 pub const REMEMBERED_MAX: usize = 16_384;
 
-pub struct Todos(Mutex<State>);
+pub struct Todos {
+    /// Which of them: those that take long, or the others.
+    are_long: bool,
+    state: Mutex<State>,
+}
 
 struct State {
     waiting: VecDeque<Todo>,
@@ -29,19 +33,29 @@ pub enum Found {
 
 impl Default for Todos {
     fn default() -> Self {
-        Self(Mutex::new(State { waiting: VecDeque::new(), is_missed: true }))
+        Self::new(false)
     }
 }
 
 impl Todos {
+    fn new(are_long: bool) -> Self {
+        Self { are_long, state: Mutex::new(State { waiting: VecDeque::new(), is_missed: true }) }
+    }
+
+    /// For those that take long.
+    #[must_use]
+    pub fn long() -> Self {
+        Self::new(true)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers what a batch brought; says whether there was anything.
     pub fn offer(&self, offers: &[Offer]) -> bool {
         let mut todos = offers.iter().filter_map(|offer| match offer {
-            Offer::Todo(todo) => Some(*todo),
+            Offer::Todo(todo) => Some(*todo).filter(|todo| todo.is_long() == self.are_long),
             Offer::Walk | Offer::Work { .. } | Offer::Timer(_) | Offer::Window { .. } => None,
         });
         let Some(first) = todos.next() else { return false };

@@ -90,15 +90,10 @@ pub(crate) fn refresh<'u>(
     })
 }
 
-/// Something of these users, who ascend, waits at a gate, or does not any more.
-pub(crate) fn set_waits(
-    view: &mut View<'_>,
-    tenant: TenantId,
-    users: &[UserNo],
-    waits: bool,
-) -> Result<(), TablesError> {
-    change(view, tenant, users.iter().copied(), |_, column| Column {
-        respect: column.respect.with_waits(waits),
+/// What may wait for the user without an index is searched for.
+pub(crate) fn clear_waits(view: &mut View<'_>, tenant: TenantId, user: UserNo) -> Result<(), TablesError> {
+    change(view, tenant, std::iter::once(user), |_, column| Column {
+        respect: column.respect.with_waits(false),
         ..column
     })
 }

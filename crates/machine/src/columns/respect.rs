@@ -98,7 +98,7 @@ impl Respect {
         self.categories & category.bit() != 0
     }
 
-    /// Something may wait until the user wants something else, or until its time has come.
+    /// Deliveries may wait that have no row in `tables::waiting`: they began to wait before there was that index.
     #[must_use]
     pub fn waits(&self) -> bool {
         self.flags & WAITS != 0

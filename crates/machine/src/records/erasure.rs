@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! 60 Erasure  tenant, erasure: ulid, step, list of (store: u8, count: varint)
-//!             step = 1 user, key: varint | 2 user, list of (arrival, channel: u8, device) | 3
+//!             step = 1 user, key: varint | 2 user, list of (arrival, channel: u8, device) | 3 | 4 place
+//!             place = 1 arrival | 2 front: varint, option of (event: ulid, shard: varint, user)
 //! ```
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::respect::read_channel;
+use crate::tables::event::PersonalPlace;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, DeviceNo, KeyNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,6 +30,17 @@ pub enum Step {
     Purged { user: UserNo, attempts: Vec<Attempts> },
     /// Nothing is left, and the key is destroyed.
     Done,
+    /// Everything before this place was looked at: after a restart the erasure goes on here.
+    Reached(ErasurePlace),
+}
+
+/// How far an erasure is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErasurePlace {
+    /// In what the shard keeps about deliveries, behind this event.
+    Deliveries(Arrival),
+    /// In the personal content that a front keeps, behind this row.
+    Content { front: FrontNo, behind: Option<PersonalPlace> },
 }
 
 /// Names a row of attempts, together with tenant and user.
@@ -127,6 +140,10 @@ impl Erasure {
             Step::Done => {
                 w.u8(3);
             }
+            Step::Reached(place) => {
+                w.u8(4);
+                place.write(w);
+            }
         }
         write_removed(w, &self.removed);
     }
@@ -144,9 +161,39 @@ impl Erasure {
                 Step::Purged { user, attempts }
             }
             3 => Step::Done,
+            4 => Step::Reached(ErasurePlace::read(r)?),
             other => return Err(Malformed::Tag(other)),
         };
         Ok(Self { tenant, erasure, step, removed: read_removed(r)? })
+    }
+}
+
+impl ErasurePlace {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        match self {
+            Self::Deliveries(arrival) => {
+                w.u8(1).arrival(*arrival);
+            }
+            Self::Content { front, behind } => {
+                w.u8(2).varint(front.0.into()).option(behind.as_ref(), |w, behind| {
+                    w.ulid(behind.event).varint(behind.shard.0.into()).user(behind.user);
+                });
+            }
+        }
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match r.u8()? {
+            1 => Self::Deliveries(r.arrival()?),
+            2 => {
+                let front = FrontNo(r.u16()?);
+                let behind = r.option(|r| {
+                    Ok(PersonalPlace { event: r.ulid()?, shard: ShardNo(r.u16()?), user: r.user()? })
+                })?;
+                Self::Content { front, behind }
+            }
+            other => return Err(Malformed::Tag(other)),
+        })
     }
 }
 

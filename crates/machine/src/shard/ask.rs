@@ -3,13 +3,13 @@
 //! Comes from: the node, for callers and for the house itself. Decides: nothing, these are words. Goes to: `plan`, and
 //! back to whoever asked.
 
-use super::{edges, endpoints, expire, mark, outcome, redrive, respect, serve, users, walk};
+use super::{ReplanPlace, edges, endpoints, expire, mark, outcome, redrive, respect, serve, users, walk};
 use crate::front::fact::FrontFact;
-use crate::records::erasure::Store;
+use crate::records::erasure::{ErasurePlace, Store};
 use crate::records::front::Size;
 use crate::records::respect::Consent;
 use crate::records::webhook::Told;
-use crate::tables::ledger::{ParcelId, Timer};
+use crate::tables::ledger::ParcelId;
 use crate::tables::window::WindowNo;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::channel_kind::ChannelKind;
@@ -42,6 +42,12 @@ pub enum ShardAsk {
         tenant: TenantId,
         erasure: Ulid,
         behind: Arrival,
+    },
+    /// It is so far elsewhere.
+    Reached {
+        tenant: TenantId,
+        erasure: Ulid,
+        place: ErasurePlace,
     },
     /// So much was removed elsewhere.
     Removed {
@@ -128,11 +134,11 @@ pub enum ShardAsk {
         window: WindowNo,
         content: Option<Sealed>,
     },
-    /// The user wants something else: what waits behind this timer is due.
+    /// The user wants something else: make its waiting deliveries due, from this place on.
     Replan {
         tenant: TenantId,
         user: UserNo,
-        behind: Option<Timer>,
+        from: Option<ReplanPlace>,
     },
     /// What was heard of endpoints' claims.
     Hear {
@@ -205,7 +211,7 @@ pub enum ShardAnswer {
     },
     /// Where to go on, if there may be more.
     Replanned {
-        behind: Option<Timer>,
+        next: Option<ReplanPlace>,
     },
     /// It was changed meanwhile and has another one.
     Changed {

@@ -3,7 +3,8 @@
 //! Comes from: the erasure API, then a to-do row until all is done. Decides: what of each store is the user's: everything
 //! that `users` removes, then, some events at a time, deliveries that were still to be sent (they end as suppressed),
 //! dead letters (dropped), and what was told about attempts. Goes to: the records of those families, and `Erasure`, which adds
-//! up what was removed. Numbers of users stay in ledgers: nobody can tell any more whose they were.
+//! up what was removed. Numbers of users stay in ledgers: nobody can tell any more whose they were. The to-do row says how far
+//! it is, so that a restart does not begin again.
 //!
 //! What must never happen: a delivery to the user after `Begun`. The endpoints and the key are gone with the same batch, and
 //! whoever is planned later is not there (`gate`).
@@ -13,21 +14,23 @@ use super::{Plan, ShardAnswer, users};
 use crate::Planned;
 use crate::parcel::Words;
 use crate::records::delivery::{Consents, Counted, Redrive, Wake};
-use crate::records::erasure::{Attempts, Erasure, Step, Store};
+use crate::records::erasure::{Attempts, Erasure, ErasurePlace, Step, Store};
 use crate::records::shard::ShardRecord;
 use crate::tables::erasure::{self, ErasureRow};
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::todo::Todo;
-use crate::tables::{endpoint, follow, guard, mark, put, respect, track, window};
+use crate::tables::work::WorkId;
+use crate::tables::{endpoint, follow, mark, put, respect, tally, track, window};
 use crate::view::View;
 use fantail_ports::tables::{Order, TablesError};
 use fantail_rules::attempt::{self, State, next};
-use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Lookup, Millis, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
-/// Events that one plan looks at: each has a ledger of the user for each channel at most.
-const EVENTS_MAX: usize = 16;
+/// Works (events and channels) that one plan looks at: each has one ledger that could hold the user.
+const WORKS_MAX: usize = 64;
+/// Events after which the to-do row hears how far the erasure is, if nothing was found: a restart looks at so many again.
+const PLACE_EVERY_EVENTS: u64 = 4_096;
 
 /// Removes a user, and remembers that more is to be done.
 pub(super) fn plan_begin(
@@ -81,21 +84,18 @@ pub(super) fn plan_purge(
     let Some(ErasureRow { user, ended: None, .. }) = erasure::find(view, tenant, erasure)? else {
         return Ok(Planned::nothing(ShardAnswer::Purged { next: None }));
     };
-    let arrivals = guard::guarded(view, tenant, behind, EVENTS_MAX)?;
+    let (works, next) = works_behind(view, tenant, behind)?;
     let (mut records, mut attempts) = (Vec::new(), Vec::new());
     let (mut pending, mut dead) = (0, 0);
-    for arrival in &arrivals {
-        for channel in ChannelKind::ALL {
-            let would_hold = ParcelId { tenant, arrival: *arrival, channel, first: user };
-            let Some((parcel, row)) = ledger::holding(view, would_hold)? else { continue };
-            let own = Own::of(&row, user);
-            pending += own.pending.0.len() as u64;
-            dead += own.dead.0.len() as u64;
-            records.extend(own.records(parcel, &row));
-            for (at, device) in row.members.of_user(user) {
-                if row.is_tracked && !track::find(view, parcel, position(at))?.is_empty() {
-                    attempts.push(Attempts { arrival: *arrival, channel, device });
-                }
+    for work in works {
+        let Some((parcel, row)) = ledger::holding(view, ParcelId::of(work, user))? else { continue };
+        let own = Own::of(&row, user);
+        pending += own.pending.0.len() as u64;
+        dead += own.dead.0.len() as u64;
+        records.extend(own.records(parcel, &row));
+        for (at, device) in row.members.of_user(user) {
+            if row.is_tracked && !track::find(view, parcel, position(at))?.is_empty() {
+                attempts.push(Attempts { arrival: work.arrival, channel: work.channel, device });
             }
         }
     }
@@ -104,11 +104,54 @@ pub(super) fn plan_purge(
             .into_iter()
             .filter(|(_, count)| *count > 0)
             .collect();
-    if !removed.is_empty() {
+    let has_removed = !removed.is_empty();
+    if has_removed {
         let step = Step::Purged { user, attempts };
         records.push(ShardRecord::Erasure(Erasure { tenant, erasure, step, removed }));
     }
-    Ok(Planned { records, answer: ShardAnswer::Purged { next: arrivals.last().copied() } })
+    if let Some(next) = next {
+        let noted = match erasure::place(view, tenant, erasure)? {
+            Some(ErasurePlace::Deliveries(noted)) => noted,
+            Some(ErasurePlace::Content { .. }) | None => Arrival::START,
+        };
+        if has_removed || next.0.saturating_sub(noted.0) >= PLACE_EVERY_EVENTS {
+            records.push(reached(tenant, erasure, ErasurePlace::Deliveries(next)));
+        }
+    }
+    Ok(Planned { records, answer: ShardAnswer::Purged { next } })
+}
+
+/// The works of some events behind one, and the event to go on behind if there may be more.
+fn works_behind(
+    view: &View<'_>,
+    tenant: TenantId,
+    behind: Arrival,
+) -> Result<(Vec<WorkId>, Option<Arrival>), TablesError> {
+    let mut works = tally::works_behind(view, tenant, behind, WORKS_MAX)?;
+    let Some(last) = works.last().map(|work| work.arrival).filter(|_| works.len() == WORKS_MAX) else {
+        return Ok((works, None));
+    };
+    // More works of the last event may follow. An event has fewer than one plan looks at, so others are left.
+    works.retain(|work| work.arrival < last);
+    let next = works.last().map(|work| work.arrival);
+    Ok((works, next))
+}
+
+/// Notes how far an erasure is elsewhere.
+pub(super) fn plan_reached(
+    view: &View<'_>,
+    tenant: TenantId,
+    erasure: Ulid,
+    place: ErasurePlace,
+) -> Result<Plan, TablesError> {
+    let Some(ErasureRow { ended: None, .. }) = erasure::find(view, tenant, erasure)? else {
+        return Ok(Planned::nothing(ShardAnswer::Noted));
+    };
+    Ok(Planned::one(reached(tenant, erasure, place), ShardAnswer::Noted))
+}
+
+fn reached(tenant: TenantId, erasure: Ulid, place: ErasurePlace) -> ShardRecord {
+    ShardRecord::Erasure(Erasure { tenant, erasure, step: Step::Reached(place), removed: Vec::new() })
 }
 
 fn position(at: usize) -> u16 {
@@ -189,8 +232,8 @@ pub(super) fn apply(view: &mut View<'_>, fact: &Erasure, at: Millis) -> Result<(
             view.put(todo.key(), todo.value());
             ErasureRow { user: *user, key: *key, begun: at, ended: None, removed: Vec::new() }
         }
-        (Step::Purged { .. } | Step::Done, Some(row)) => row,
-        (Step::Purged { .. } | Step::Done, None) => return Ok(()),
+        (Step::Purged { .. } | Step::Reached(_) | Step::Done, Some(row)) => row,
+        (Step::Purged { .. } | Step::Reached(_) | Step::Done, None) => return Ok(()),
     };
     match step {
         Step::Begun { .. } => {}
@@ -204,6 +247,7 @@ pub(super) fn apply(view: &mut View<'_>, fact: &Erasure, at: Millis) -> Result<(
                 }
             }
         }
+        Step::Reached(place) => put(view, todo.key(), place),
         Step::Done => {
             row.ended = Some(at);
             view.delete(todo.key());

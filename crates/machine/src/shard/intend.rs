@@ -12,7 +12,7 @@ use super::fallback::{self, Fallback};
 use super::gate::{Asked, Decision, Gate, Wish};
 use super::serve::{Decided, Known, Served};
 use super::throttle::Throttling;
-use super::{Derived, Offer, dispatch, ledgers, reachable, replan};
+use super::{Derived, Offer, dispatch, ledgers, reachable};
 use crate::columns::counts::{self, Count};
 use crate::parcel::{Collector, Member, Members, Words};
 use crate::records::delivery::{Consents, Counted, Intend};
@@ -361,8 +361,6 @@ pub(super) fn apply(
             standings: intend.verdicts.clone(),
         };
         ledgers::open(view, parcel, ledger, derived)?;
-        let standings = (0u16..).zip(intend.verdicts.iter());
-        replan::remember(view, parcel.tenant, &intend.members, standings)?;
         count(view, parcel, &intend.members, &intend.counted, at)?;
         if row.to == To::Given {
             let standings = (0u16..).zip(intend.verdicts.iter());

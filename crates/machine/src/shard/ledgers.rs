@@ -1,16 +1,18 @@
 //! How a ledger changes: the one place where standings are folded.
 //!
 //! Comes from: `intend`, `wake`, `outcome`, `redrive`. Does: keeps what hangs on a ledger true: its tallies, its timers
-//! (one for every time at which a member is due), its to-do row (while a member may be under way) and its place among
-//! the dead letters. Goes to: tables, and to the dispatcher as what is due when.
+//! (one for every time at which a member is due), its to-do row (while a member may be under way), its place among
+//! the dead letters, and a row for each user with a delivery that waits at a gate. Goes to: tables, and to the dispatcher as
+//! what is due when.
 
-use super::{Derived, Offer};
+use super::{Derived, Offer, replan};
 use crate::tables::ledger::{LedgerRow, ParcelId, Standing, Timer};
+use crate::tables::waiting::{self, Waiting};
 use crate::tables::{put, tally};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::State;
-use fantail_rules::ids::Millis;
+use fantail_rules::ids::{Millis, UserNo};
 use std::collections::BTreeSet;
 
 /// What hangs on a ledger.
@@ -19,6 +21,8 @@ struct Hangs {
     dues: BTreeSet<Millis>,
     is_under_way: bool,
     is_dead: bool,
+    /// Users with a delivery that waits at a gate, ascending.
+    waiting: Vec<UserNo>,
 }
 
 impl Hangs {
@@ -29,8 +33,21 @@ impl Hangs {
             dues: words.iter().map(|word| word.due).filter(|due| *due > Millis(0)).collect(),
             is_under_way: words.iter().any(|word| word.state == State::Intent),
             is_dead: words.iter().any(|word| word.state == State::Dead),
+            waiting: waiting_users(ledger),
         }
     }
+}
+
+/// Most ledgers have none: their words say so.
+fn waiting_users(ledger: &LedgerRow) -> Vec<UserNo> {
+    if !ledger.standings.words.iter().any(replan::waits_at_gate) {
+        return Vec::new();
+    }
+    let all = ledger.members.iter().zip(ledger.standings.iter());
+    let waiting = all.filter(|(_, standing)| replan::waits_at_gate(standing));
+    let mut users: Vec<UserNo> = waiting.map(|(member, _)| member.user).collect();
+    users.dedup();
+    users
 }
 
 /// A new ledger.
@@ -105,7 +122,19 @@ fn save(view: &mut View<'_>, parcel: ParcelId, before: Hangs, ledger: &LedgerRow
     }
     set(view, before.is_under_way, after.is_under_way, parcel.under_way_key(), lane);
     set(view, before.is_dead, after.is_dead, parcel.dead_key(), Vec::new());
+    index(view, parcel, &before.waiting, &after.waiting);
     put(view, parcel.key(), ledger);
+}
+
+/// Users wait from now on, or not any more.
+fn index(view: &mut View<'_>, parcel: ParcelId, before: &[UserNo], after: &[UserNo]) {
+    let ParcelId { tenant, arrival, channel, .. } = parcel;
+    let key = |user: &UserNo| waiting::key(tenant, *user, Waiting { arrival, channel });
+    let only_in = |users: &[UserNo], others: &[UserNo]| -> Vec<Vec<u8>> {
+        users.iter().filter(|user| others.binary_search(user).is_err()).map(key).collect()
+    };
+    only_in(before, after).into_iter().for_each(|key| view.delete(key));
+    only_in(after, before).into_iter().for_each(|key| view.put(key, Vec::new()));
 }
 
 fn set(view: &mut View<'_>, was: bool, is: bool, key: Vec<u8>, value: Vec<u8>) {

@@ -40,6 +40,7 @@ pub mod walk;
 pub mod inbox;
 
 pub use ask::{ShardAnswer, ShardAsk};
+pub use replan::ReplanPlace;
 
 use crate::Planned;
 use crate::front::Moment;
@@ -75,6 +76,7 @@ pub fn plan(
             erase::plan_begin(view, tenant, lookup, erasure, entries)
         }
         ShardAsk::Purge { tenant, erasure, behind } => erase::plan_purge(view, tenant, erasure, behind),
+        ShardAsk::Reached { tenant, erasure, place } => erase::plan_reached(view, tenant, erasure, place),
         ShardAsk::Removed { tenant, erasure, removed, is_done } => {
             erase::plan_note(view, tenant, erasure, removed, is_done)
         }
@@ -105,7 +107,7 @@ pub fn plan(
         ShardAsk::Consent { tenant, user, channel, consent } => {
             respect::plan_consent(view, tenant, user, channel, consent)
         }
-        ShardAsk::Replan { tenant, user, behind } => replan::plan(view, tenant, user, behind, now),
+        ShardAsk::Replan { tenant, user, from } => replan::plan(view, tenant, user, from, now),
         ShardAsk::CloseWindows { from } => windows::plan_close(view, from, now),
         ShardAsk::Fold { tenant, window } => windows::plan_fold(view, tenant, window, moment),
         ShardAsk::Digested { tenant, window, content } => {

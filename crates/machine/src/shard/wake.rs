@@ -279,7 +279,6 @@ pub(super) fn apply(
     let Some(mut ledger) = ledger::find(view, wake.parcel)? else { return Ok(()) };
     ledger.round = wake.round;
     let changes = || wake.positions.iter().copied().zip(wake.verdicts.iter());
-    replan::remember(view, wake.parcel.tenant, &ledger.members, changes())?;
     intend::count(view, wake.parcel, &ledger.members, &wake.counted, at)?;
     if ledger.is_tracked {
         fallback::remember(view, wake.parcel, &ledger.members, changes(), at)?;

@@ -6,7 +6,8 @@
 
 use super::{Family, Key, Row, get};
 use crate::codec::{Malformed, Reader, Writer};
-use crate::records::erasure::{Store, read_removed, write_removed};
+use crate::records::erasure::{ErasurePlace, Store, read_removed, write_removed};
+use crate::tables::todo::Todo;
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{KeyNo, Millis, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
@@ -40,6 +41,28 @@ pub fn key(tenant: TenantId, erasure: Ulid) -> Vec<u8> {
 
 pub fn find(tables: &dyn Tables, tenant: TenantId, erasure: Ulid) -> Result<Option<ErasureRow>, TablesError> {
     get(tables, &key(tenant, erasure))
+}
+
+/// How far an erasure is, as its to-do row says. `None` if it has just begun, or is done.
+pub fn place(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    erasure: Ulid,
+) -> Result<Option<ErasurePlace>, TablesError> {
+    let row = tables.get(&Todo::Erase { tenant, erasure }.key())?.filter(|row| !row.is_empty());
+    row.map(|row| ErasurePlace::decode(&row)).transpose()
+}
+
+impl Row for ErasurePlace {
+    const NAME: &'static str = "place of an erasure";
+
+    fn write(&self, w: &mut Writer) {
+        ErasurePlace::write(self, w);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        ErasurePlace::read(r)
+    }
 }
 
 impl Row for ErasureRow {

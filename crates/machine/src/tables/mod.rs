@@ -47,6 +47,7 @@ pub mod ledger;
 pub mod tally;
 pub mod throttle;
 pub mod track;
+pub mod waiting;
 pub mod walk;
 pub mod window;
 pub mod work;
@@ -117,6 +118,7 @@ pub enum Family {
     Counts = 65,
     Throttle = 66,
     ThrottleEnd = 67,
+    Waiting = 68,
     WindowOpen = 73,
     Window = 74,
     WindowItem = 75,

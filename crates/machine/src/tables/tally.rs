@@ -99,6 +99,20 @@ pub(crate) fn close_work(view: &mut View<'_>, tenant: TenantId, lane: Priority) 
     Ok(())
 }
 
+/// Of which events and channels a tenant has ledgers, above one event, in order. Whatever has a ledger has a tally.
+pub fn works_behind(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    behind: Arrival,
+    limit: usize,
+) -> Result<Vec<WorkId>, TablesError> {
+    let from = Key::new(Family::Tally, tenant).u64(behind.0.saturating_add(1)).finish();
+    let range = KeyRange { from: &from, to: &Key::new(Family::Tally, tenant).end() };
+    collect(tables, range, Order::Ascending, limit, |key, _| {
+        WorkId::parse(key).ok_or_else(|| Malformed::Value("key").in_row(Tally::NAME))
+    })
+}
+
 /// Tallies of events of all tenants above one, in order.
 pub fn all(
     tables: &dyn Tables,

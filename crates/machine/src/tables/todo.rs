@@ -6,18 +6,20 @@
 //! 47 tenant 2 key: u64 -> (empty)    this key is to be destroyed
 //! 47 tenant 3 user: u64 device: u16 -> (empty)    the directory is to be asked for this endpoint's address
 //! 47 tenant 4 user: u64 device: u16 claim: u32 -> address: 16    the directory is to hear that this claim is over
-//! 47 tenant 5 user: u64 -> (empty)    what waits for this user is to be asked about again
+//! 47 tenant 5 user: u64 -> flags: u8, change: u8    deliveries that wait for this user meet their gates again
 //! 47 tenant 9 window: u64 -> (empty)    what waits in this window is to be folded
 //! 47 tenant 10 window: u64 -> (empty)    the digest of this window is to be written
-//! 47 tenant 15 erasure: ulid -> (empty)    more of somebody is to be removed
+//! 47 tenant 15 erasure: ulid -> (empty) or place    an erasure is not done, and how far it is
 //! ```
 
 use super::window::WindowNo;
 use super::{Family, Key, collect};
 use crate::codec::Malformed;
+use crate::view::View;
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceNo, KeyNo, ListId, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
+use std::ops::ControlFlow;
 
 const REPORT: u8 = 1;
 const SHRED: u8 = 2;
@@ -81,6 +83,20 @@ impl Todo {
         }
     }
 
+    /// Whether it takes many steps, each of which may read much: an effect worker of its own does it.
+    #[must_use]
+    pub fn is_long(self) -> bool {
+        match self {
+            Self::Replan { .. } | Self::Erase { .. } => true,
+            Self::Report { .. }
+            | Self::Shred { .. }
+            | Self::Claim { .. }
+            | Self::Release(_)
+            | Self::Fold { .. }
+            | Self::Digest { .. } => false,
+        }
+    }
+
     #[must_use]
     pub fn value(self) -> Vec<u8> {
         match self {
@@ -136,6 +152,56 @@ fn split_device(tail: &[u8]) -> Option<(UserNo, DeviceNo, &[u8])> {
     Some((UserNo(u64::from_be_bytes(*user)), DeviceNo(u16::from_be_bytes(*device)), tail))
 }
 
+/// How the waiting deliveries of a user are re-evaluated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replanning {
+    /// Some of them may have begun to wait before there was an index: they are searched for among the timers.
+    pub is_unindexed: bool,
+    /// Differs from change to change. A re-evaluation that finds another one begins again.
+    pub change: u8,
+}
+
+impl Replanning {
+    const UNINDEXED: u8 = 1;
+
+    /// Rows that were written before there was an index are empty.
+    fn read(value: &[u8]) -> Self {
+        match *value {
+            [flags, change] => Self { is_unindexed: flags & Self::UNINDEXED != 0, change },
+            _ => Self { is_unindexed: true, change: 0 },
+        }
+    }
+
+    fn bytes(self) -> Vec<u8> {
+        vec![u8::from(self.is_unindexed) * Self::UNINDEXED, self.change]
+    }
+}
+
+/// The re-evaluation that waits for a user, if there is one.
+pub fn replanning(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    user: UserNo,
+) -> Result<Option<Replanning>, TablesError> {
+    Ok(tables.get(&Todo::Replan { tenant, user }.key())?.map(|value| Replanning::read(&value)))
+}
+
+/// Asks for a re-evaluation, and for another one if there is one already.
+pub(crate) fn ask_replanning(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    user: UserNo,
+    is_unindexed: bool,
+) -> Result<(), TablesError> {
+    let known = replanning(view, tenant, user)?;
+    let after = Replanning {
+        is_unindexed: is_unindexed || known.is_some_and(|known| known.is_unindexed),
+        change: known.map_or(0, |known| known.change.wrapping_add(1)),
+    };
+    view.put(Todo::Replan { tenant, user }.key(), after.bytes());
+    Ok(())
+}
+
 /// What a batch has put among the rows.
 pub fn among(changes: &Changes) -> impl Iterator<Item = Todo> {
     let prefix = Key::of_partition(Family::Todo);
@@ -147,6 +213,26 @@ pub fn among(changes: &Changes) -> impl Iterator<Item = Todo> {
 pub fn still_waiting(tables: &dyn Tables, todos: Vec<Todo>) -> Result<Vec<Todo>, TablesError> {
     let waits = |todo: &Todo| tables.get(&todo.key()).map(|row| row.is_some());
     todos.into_iter().filter_map(|todo| waits(&todo).map(|waits| waits.then_some(todo)).transpose()).collect()
+}
+
+/// Rows of all tenants of the kinds that are wanted, in order, at most `limit`.
+pub fn waiting_of(
+    tables: &dyn Tables,
+    is_wanted: impl Fn(&Todo) -> bool,
+    limit: usize,
+) -> Result<Vec<Todo>, TablesError> {
+    let prefix = Key::of_partition(Family::Todo);
+    let (from, to) = (prefix.clone().finish(), prefix.end());
+    let (mut todos, mut failed) = (Vec::new(), Ok(()));
+    tables.scan(KeyRange { from: &from, to: &to }, Order::Ascending, &mut |key, value| {
+        match Todo::parse(key, value) {
+            Some(todo) if is_wanted(&todo) => todos.push(todo),
+            Some(_) => {}
+            None => failed = Err(Malformed::Value("to-do key").in_row("to-do")),
+        }
+        if failed.is_ok() && todos.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    failed.map(|()| todos)
 }
 
 /// What waits to be done, of all tenants.
@@ -161,7 +247,6 @@ pub fn waiting(tables: &dyn Tables, limit: usize) -> Result<Vec<Todo>, TablesErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::View;
     use crate::view::tests::Plain;
     use proptest::collection::vec;
     use proptest::prelude::*;

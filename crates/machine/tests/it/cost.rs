@@ -4,6 +4,7 @@
 use crate::deliveries::{by, one, states, told};
 use crate::endpoints::{hear, register, registration};
 use crate::harness::{DAY_MS, FRONT, Node, TENANT, list, lookup, put_of, sealed};
+use crate::respect::{quiet_at, want};
 use fantail_machine::front::FrontAsk;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::front::Size;
@@ -14,17 +15,18 @@ use fantail_machine::shard::endpoints::Registration;
 use fantail_machine::shard::outcome::{Said, Told};
 use fantail_machine::shard::redrive::Wish;
 use fantail_machine::shard::serve::Job;
-use fantail_machine::tables::ledger::ParcelId;
+use fantail_machine::tables::ledger::{self, ParcelId, TimersFrom};
 use fantail_machine::tables::work::WorkId;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::News;
-use fantail_rules::ids::{Arrival, PartitionId, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, Millis, PartitionId, TenantId, UserNo};
 use fantail_rules::limits::{
     BATCH_ITEMS_MAX, EDGES_PER_RECORD_MAX, EXPLICIT_USERS_MAX, GUARD_MS, MARK_ROWS_PER_RECORD_MAX,
     RECORD_BYTES_MAX, TAKE_EVENTS_MAX, USERS_PER_RECORD_MAX,
 };
 use fantail_rules::marks::Mark;
+use fantail_rules::preference::Preferences;
 use fantail_rules::retry::Cause;
 
 /// Pages in one `Expired` record.
@@ -256,6 +258,42 @@ fn the_largest_parcel_of_names_costs_few_rows() {
     // event, its members, its halt and its walk.
     node.shard(sweep);
     assert_eq!(node.rows_touched, [2 * (32 + 2) + 1 + 8]);
+}
+
+/// So many users, each with one delivery that waits for the morning.
+fn waiting_for_the_morning(users_max: u64) -> Node {
+    let mut node = Node::new();
+    users(&mut node, 0..users_max);
+    node.delivery = Some(by(&[ChannelKind::Push]));
+    for name in 0..users_max {
+        register(&mut node, name, Registration { address: sealed(name), ..registration(name, 1, 1) });
+        hear(&mut node, UserNo(name), 1, 1, News::Granted { suppressed: false });
+        want(&mut node, name, quiet_at("Asia/Tokyo"));
+        node.send(&[UserNo(name)]);
+        node.take_all();
+        let work = WorkId { tenant: TENANT, arrival: node.progress().last, channel: ChannelKind::Push };
+        node.shard(one(Job::Work(work), 10));
+    }
+    node
+}
+
+// fixes: correctness A10
+#[test]
+fn a_preference_change_costs_what_its_user_has_waiting() {
+    let costs = [3, 300].map(|others| {
+        let mut node = waiting_for_the_morning(others);
+        let (records, user) = (node.records(), others / 2);
+        want(&mut node, user, Preferences::default());
+        let reads = node.reads_of(ShardAsk::Replan { tenant: TENANT, user: UserNo(user), from: None });
+        let due = node.read_shard(|state| {
+            ledger::timers_due(state.tables(), TimersFrom::Due(Millis(0)), node.now, 10).unwrap().len()
+        });
+        assert_eq!(due, 1, "the delivery of this user meets its gates again");
+        (node.records() - records, reads, node.rows_touched.clone())
+    });
+    assert_eq!(costs[0], costs[1]);
+    let (records, reads, _) = &costs[0];
+    assert!(*records <= 3 && *reads <= 20, "{records} records, {reads} rows");
 }
 
 // fixes: correctness A3

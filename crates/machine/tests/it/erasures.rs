@@ -1,29 +1,32 @@
 //! A user is erased: what is removed where, in which steps, and what is left.
 
 use crate::deliveries::{
-    by, dead_letters, intend, later, next_timer, one_under_way, settle, states, tally_of, timers, told,
+    by, dead_letters, intend, later, next_timer, one, one_under_way, settle, states, tally_of, timers, told,
     user_with, wake, words, work,
 };
 use crate::digests::{LIKES_MS, close, comes, of_category};
 use crate::harness::{FRONT, Node, SHARD, START, TENANT, list, lookup, sealed};
 use crate::strategies::{arrival, tenant, ulid, user};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
-use fantail_machine::records::erasure::{Attempts, Erasure, Step, Store};
+use fantail_machine::records::erasure::{Attempts, Erasure, ErasurePlace, Step, Store};
 use fantail_machine::records::front::Personal;
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::shard::outcome::Said;
+use fantail_machine::shard::serve::Job;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::erasure::{self, ErasureRow};
+use fantail_machine::tables::event::PersonalPlace;
 use fantail_machine::tables::ledger::ParcelId;
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::{event, track};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind::{self, Push};
-use fantail_rules::ids::{Arrival, DeviceNo, KeyNo, PartitionId, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::marks::Mark;
 use fantail_rules::retry::Cause;
 use fantail_rules::ulid::Ulid;
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 
 const ERASURE: Ulid = Ulid(77);
@@ -39,10 +42,24 @@ pub fn erasure_record() -> impl Strategy<Value = ShardRecord> {
         (user(), any::<u64>()).prop_map(|(user, key)| Step::Begun { user, key: KeyNo(key) }),
         (user(), vec(attempts, 0..4)).prop_map(|(user, attempts)| Step::Purged { user, attempts }),
         Just(Step::Done),
+        place().prop_map(Step::Reached),
     ];
     (tenant(), ulid(), step, removed()).prop_map(|(tenant, erasure, step, removed)| {
         ShardRecord::Erasure(Erasure { tenant, erasure, step, removed })
     })
+}
+
+fn place() -> impl Strategy<Value = ErasurePlace> {
+    let row = (ulid(), any::<u16>(), user()).prop_map(|(event, shard, user)| PersonalPlace {
+        event,
+        shard: ShardNo(shard),
+        user,
+    });
+    prop_oneof![
+        arrival().prop_map(ErasurePlace::Deliveries),
+        (any::<u16>(), option::of(row))
+            .prop_map(|(front, behind)| ErasurePlace::Content { front: FrontNo(front), behind }),
+    ]
 }
 
 fn removed() -> impl Strategy<Value = Vec<(Store, u64)>> {
@@ -63,6 +80,7 @@ pub fn erasure_row() -> impl Strategy<Value = ErasureRow> {
 /// One of each, as they are stored for good.
 pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
     let one = Attempts { arrival: Arrival(300), channel: Push, device: DeviceNo(2) };
+    let row = PersonalPlace { event: Ulid(0x0102_0304), shard: ShardNo(2), user };
     let fact = |step, removed: &[(Store, u64)]| {
         ShardRecord::Erasure(Erasure { tenant, erasure: ERASURE, step, removed: removed.to_vec() })
     };
@@ -70,6 +88,8 @@ pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
         fact(Step::Begun { user, key: KeyNo(500) }, &[(Store::Profile, 1), (Store::Follows, 300)]),
         fact(Step::Purged { user, attempts: vec![one] }, &[(Store::Attempts, 1)]),
         fact(Step::Done, &[(Store::Key, 1)]),
+        fact(Step::Reached(ErasurePlace::Deliveries(Arrival(300))), &[]),
+        fact(Step::Reached(ErasurePlace::Content { front: FrontNo(3), behind: Some(row) }), &[]),
     ]
 }
 
@@ -191,6 +211,56 @@ fn what_may_have_been_sent_is_not_called_suppressed() {
     let timer = next_timer(&mut node).unwrap();
     assert!(wake(&mut node, timer, 10).0.unwrap().sends.is_empty());
     assert_eq!(words(&node, parcel), [(State::Suppressed, ERASED.to_owned())]);
+}
+
+// fixes: correctness A10
+#[test]
+fn an_erasure_goes_on_where_its_row_says() {
+    let mut node = Node::new();
+    let users = [user_with(&mut node, 0, 1), user_with(&mut node, 1, 1)];
+    node.delivery = Some(by(&[Push]));
+    let deliver = |node: &mut Node, user| {
+        node.send(&[user]);
+        node.take_all();
+        let work = work(node);
+        node.shard(one(Job::Work(work), 10));
+        ParcelId::of(work, UserNo(0))
+    };
+    // Something of the user among the first events, then so many of others that the row has to hear of it.
+    let parcel = deliver(&mut node, users[0]);
+    settle(&mut node, parcel, vec![told(0, Said::Accepted, "")]);
+    for _ in 0..4_400 {
+        deliver(&mut node, users[1]);
+    }
+    erase(&mut node, 0);
+    let place =
+        |node: &Node| node.read_shard(|state| erasure::place(state.tables(), TENANT, ERASURE)).unwrap();
+    let (mut behind, mut records, mut places) = (Arrival::START, Vec::new(), Vec::new());
+    loop {
+        let ask = ShardAsk::Purge { tenant: TENANT, erasure: ERASURE, behind };
+        let ShardAnswer::Purged { next } = node.shard(ask) else { panic!("it goes on") };
+        records.push(node.rows_touched.len());
+        places.extend(place(&node));
+        match next {
+            Some(next) => behind = next,
+            None => break,
+        }
+    }
+    places.dedup();
+    let noted = |no| ErasurePlace::Deliveries(Arrival(no));
+    assert_eq!(places, [noted(63), noted(63 + 4_158)], "once something was found, and every 4,096 events");
+    assert_eq!(
+        records.iter().sum::<usize>(),
+        3,
+        "what was removed and two places; nothing for events of others"
+    );
+    assert_eq!(records.len(), 70, "steps of 63 events");
+    // Another leader hears of a place elsewhere.
+    let front = ErasurePlace::Content { front: FRONT, behind: None };
+    node.shard(ShardAsk::Reached { tenant: TENANT, erasure: ERASURE, place: front });
+    assert_eq!(place(&node), Some(front));
+    finish(&mut node);
+    assert_eq!(place(&node), None);
 }
 
 // proves: GDP-01

@@ -7,17 +7,21 @@ use fantail_machine::columns::{self, Respect};
 use fantail_machine::records::respect::{Consent, Consented, Preferred};
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::shard::respect::Prefer;
-use fantail_machine::shard::{ShardAnswer, ShardAsk};
+use fantail_machine::shard::{ReplanPlace, ShardAnswer, ShardAsk};
+use fantail_machine::tables::ledger::{self, ParcelId, Standing};
 use fantail_machine::tables::respect::{self, Changed, Consenting, RespectRow, What};
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::user as users;
+use fantail_machine::tables::waiting;
 use fantail_machine::tables::work::Terms;
+use fantail_ports::store::{Commit, Store};
+use fantail_ports::tables::Changes;
 use fantail_rules::attempt::{Class, State};
 use fantail_rules::caps::{Caps, Limit, Pace};
 use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::gates::Frequency;
-use fantail_rules::ids::{TenantId, UserNo};
+use fantail_rules::ids::{PartitionId, Position, TenantId, UserNo};
 use fantail_rules::limits::RESPECT_HISTORY_MAX;
 use fantail_rules::preference::{CategoryChoice, ChangeKind, Preferences, Quiet, Switch, Switches};
 use fantail_rules::priority::Priority;
@@ -191,7 +195,7 @@ fn night(zone: &str) -> Quiet {
     Quiet { is_enabled: true, window, zone }
 }
 
-fn quiet_at(zone: &str) -> Preferences {
+pub fn quiet_at(zone: &str) -> Preferences {
     Preferences { quiet: Some(night(zone)), ..Preferences::default() }
 }
 
@@ -417,11 +421,11 @@ pub fn replan(node: &mut Node) -> usize {
     });
     let todos: Vec<(TenantId, UserNo)> = todos.collect();
     for (tenant, user) in &todos {
-        let mut behind = None;
+        let mut from = None;
         loop {
-            match node.shard(ShardAsk::Replan { tenant: *tenant, user: *user, behind }) {
-                ShardAnswer::Replanned { behind: Some(next) } => behind = Some(next),
-                ShardAnswer::Replanned { behind: None } => break,
+            match node.shard(ShardAsk::Replan { tenant: *tenant, user: *user, from }) {
+                ShardAnswer::Replanned { next: Some(next) } => from = Some(next),
+                ShardAnswer::Replanned { next: None } => break,
                 other => panic!("{other:?}"),
             }
         }
@@ -432,6 +436,110 @@ pub fn replan(node: &mut Node) -> usize {
 /// Who is due now.
 fn due_now(node: &Node) -> usize {
     timers(node).into_iter().filter(|timer| timer.due <= node.now).count()
+}
+
+/// One event each for these users, of which all deliveries wait.
+fn waits(node: &mut Node, users: &[UserNo], events: usize) -> Vec<ParcelId> {
+    node.delivery = Some(by(&[PUSH]));
+    let one = |_| {
+        node.send(users);
+        node.take_all();
+        let work = work(node);
+        intend(node, work, 1_000).0.unwrap().parcel
+    };
+    (0..events).map(one).collect()
+}
+
+fn replan_step(node: &mut Node, user: UserNo, from: Option<ReplanPlace>) -> Option<ReplanPlace> {
+    match node.shard(ShardAsk::Replan { tenant: TENANT, user, from }) {
+        ShardAnswer::Replanned { next } => next,
+        other => panic!("{other:?}"),
+    }
+}
+
+// fixes: correctness A10
+#[test]
+fn a_change_during_a_re_evaluation_begins_it_again() {
+    let mut node = Node::new();
+    let user = user_with(&mut node, 0, 1);
+    want(&mut node, 0, quiet_at("Asia/Tokyo"));
+    waits(&mut node, &[user], 70);
+    agree(&mut node, 0, ChannelKind::Email, false);
+    let first = replan_step(&mut node, user, None);
+    assert!(first.is_some(), "more waits than one step looks at");
+    // It is still night: all of the first step wait again.
+    for timer in timers(&node).into_iter().filter(|timer| timer.due <= node.now).collect::<Vec<_>>() {
+        wake(&mut node, timer, 10);
+    }
+    assert_eq!(due_now(&node), 0);
+    want(&mut node, 0, Preferences::default());
+    let mut from = first;
+    while let Some(next) = replan_step(&mut node, user, from) {
+        from = Some(next);
+    }
+    assert_eq!(due_now(&node), 70);
+    assert_eq!(replan(&mut node), 0, "it is done");
+    // Nothing is written twice by a leader that begins again.
+    agree(&mut node, 0, ChannelKind::Email, true);
+    replan_step(&mut node, user, None);
+    assert_eq!(node.rows_touched, Vec::<usize>::new(), "all of it is due already");
+}
+
+/// A data directory of a build without the index: the column says that something may wait, and there are no rows.
+fn forget_index(node: &mut Node, user: UserNo) {
+    let (flags_at, waits) = ((user.0 as usize % 64) * 32 + 30, 2);
+    let key = columns::key(TENANT, user.0 / 64);
+    let (mut changes, mut page) = (Changes::new(), Vec::new());
+    node.read_shard(|state| {
+        for (user, row) in waiting::all(state.tables(), TENANT).unwrap() {
+            changes.insert(waiting::key(TENANT, user, row), None);
+        }
+        page = state.tables().get(&key).unwrap().unwrap();
+    });
+    page[flags_at] |= waits;
+    changes.insert(key, Some(page));
+    put_rows(node, changes);
+}
+
+/// Rows that no record of this build has written.
+fn put_rows(node: &mut Node, changes: Changes) {
+    let partition = PartitionId::Shard(node.at);
+    let journal = node.journal.get_mut(&partition).unwrap();
+    journal.push(journal[0].clone());
+    let through = Position(journal.len() as u64);
+    let commit = Commit { through, changes, edits: Vec::new(), windows: Vec::new(), forgets: Vec::new() };
+    node.store.commit(partition, commit).unwrap();
+}
+
+// fixes: correctness A10
+#[test]
+fn what_waited_before_there_was_an_index_is_found() {
+    let mut node = Node::new();
+    let users = [user_with(&mut node, 0, 2), user_with(&mut node, 1, 1)];
+    want(&mut node, 0, quiet_at("Asia/Tokyo"));
+    want(&mut node, 1, quiet_at("Asia/Tokyo"));
+    let parcels = waits(&mut node, &users, 70);
+    forget_index(&mut node, users[0]);
+    want(&mut node, 0, Preferences::default());
+    assert_eq!(replan(&mut node), 1);
+    assert_eq!(due_now(&node), parcels.len());
+    // A to-do row of such a build is empty.
+    forget_index(&mut node, users[1]);
+    want(&mut node, 1, Preferences::default());
+    let row = Todo::Replan { tenant: TENANT, user: users[1] };
+    put_rows(&mut node, Changes::from([(row.key(), Some(Vec::new()))]));
+    assert_eq!(replan(&mut node), 1);
+    let waits = |node: &Node| {
+        let later = |standing: &Standing| standing.due > node.now;
+        let all = parcels.iter().flat_map(|parcel| ledger_of(node, *parcel));
+        all.filter(later).count()
+    };
+    assert_eq!(waits(&node), 0);
+}
+
+fn ledger_of(node: &Node, parcel: ParcelId) -> Vec<Standing> {
+    let row = node.read_shard(|state| ledger::find(state.tables(), parcel)).unwrap().unwrap();
+    row.standings.iter().cloned().collect()
 }
 
 // proves: QH-05, DEL-21

@@ -32,6 +32,7 @@ use fantail_machine::tables::template::{Floor, TemplateRow, VersionRow};
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::track::{self, TrackRow};
 use fantail_machine::tables::user::{UserRef, UserRow};
+use fantail_machine::tables::waiting::{self, Waiting};
 use fantail_machine::tables::window::{self, ItemRow, NoRow, WindowKey, WindowNo, WindowRow};
 use fantail_machine::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
 use fantail_machine::tables::{
@@ -393,6 +394,7 @@ proptest! {
             throttle::key(tenant, arrival.0, user.0),
             throttle::end_key(tenant, throttle::PageId { hour: 7, kind: arrival.0, page: user.0 }),
             track::key(ParcelId { tenant, ..parcel }, bucket as u16 % 1_000),
+            waiting::key(tenant, user, Waiting { arrival, channel: work.channel }),
         ];
         for (family, own) in keys(TenantId(id)).into_iter().enumerate() {
             prop_assert_eq!(&own[1..5], &id.to_be_bytes()[..], "family {}", own[0]);

@@ -236,7 +236,7 @@ async fn of_shard(
                 (Pseudonym(lookup.0), sha256(&record.bytes), by.name().to_owned());
             Ok(vec![Said::plain(tenant, Fact::Erased(Erased { pseudonym, key, receipt, actor }))])
         }
-        ShardRecord::Erasure(erasure) => Ok(vec![erased(by, &erasure)]),
+        ShardRecord::Erasure(erasure) => Ok(erased(by, &erasure).into_iter().collect()),
         ShardRecord::Shredded { keys } => {
             speaker.recent.forget();
             let said = |(tenant, key)| Said::action(by, tenant, "key.destroy", format!("{key}"));
@@ -282,15 +282,17 @@ async fn of_shard(
 }
 
 /// What an erasure removed, step by step: together they are its receipt.
-fn erased(by: &Actor, erasure: &Erasure) -> Said {
+fn erased(by: &Actor, erasure: &Erasure) -> Option<Said> {
     let action = match &erasure.step {
         Step::Begun { .. } => "erasure.begin",
         Step::Purged { .. } => "erasure.purge",
         Step::Done => "erasure.complete",
+        // Only where it goes on.
+        Step::Reached(_) => return None,
     };
     let removed = erasure.removed.iter().map(|(store, count)| format!(" {}={count}", store.name()));
     let target = std::iter::once(erasure.erasure.to_string()).chain(removed).collect();
-    Said::action(by, erasure.tenant, action, target)
+    Some(Said::action(by, erasure.tenant, action, target))
 }
 
 /// What was said is in the history of the user, under the revision.

@@ -5,12 +5,14 @@ use fantail_machine::books::{Books, Imbalance};
 use fantail_machine::shard::collect::COLLECTED;
 use fantail_machine::tables::ledger::{LedgerRow, ParcelId, Timer};
 use fantail_machine::tables::tally::Tally;
+use fantail_machine::tables::waiting::{self, Waiting};
 use fantail_machine::tables::window::ItemRow;
 use fantail_machine::tables::work::WorkRow;
 use fantail_machine::tables::{Family, Row};
 use fantail_ports::tables::{KeyRange, Order, Tables};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::gates::Reason;
 use fantail_rules::ids::{Arrival, Millis, Position, TenantId, UserNo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -93,6 +95,7 @@ pub fn audit(node: &Node) {
         check_collected(tables, collected);
         assert_eq!(rows(tables, Family::Timer), timers, "timers");
         assert_eq!(rows(tables, Family::UnderWay), under_way, "what may be under way");
+        check_waiting(tables);
         assert_eq!(rows(tables, Family::Dead), dead, "dead letters");
         for (key, value) in rows(tables, Family::Tally) {
             let kept = Tally::decode(&value).unwrap();
@@ -122,6 +125,20 @@ pub fn audit(node: &Node) {
         }
         assert!(lanes.values().all(|left| left.all() + left.open == 0), "every lane has a tally");
     });
+}
+
+/// The index names every user with a delivery that waits at a gate, and nobody else.
+fn check_waiting(tables: &dyn Tables) {
+    let mut waiting = Rows::new();
+    for (parcel, ledger) in ledgers(tables) {
+        let row = Waiting { arrival: parcel.arrival, channel: parcel.channel };
+        for (member, standing) in ledger.members.iter().zip(ledger.standings.iter()) {
+            if standing.state == State::Deferred && Reason::parse(&standing.code).is_some() {
+                waiting.insert(waiting::key(parcel.tenant, member.user, row), Vec::new());
+            }
+        }
+    }
+    assert_eq!(rows(tables, Family::Waiting), waiting);
 }
 
 /// What waits for a window is in one.

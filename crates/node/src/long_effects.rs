@@ -1,0 +1,213 @@
+//! Long effects: erasures, and the re-evaluation of what waits for a user. Each takes many steps; they take turns, and no other
+//! effect of the shard waits for them.
+//!
+//! Comes from: to-do rows of the kinds that `Todo::is_long` names. Does: one step of each effect per round, a few erasures at a
+//! time. Goes to: `erasures`, and `machine::shard::replan`.
+//!
+//! Invariant: a step that fails is tried again, and the effect goes on where it was. The worker ends only when the shard's
+//! queue is closed.
+
+use crate::ask::Refusal;
+use crate::backoff::Backoff;
+use crate::core::{Core, answer, internal};
+use crate::erasures::Erasing;
+use crate::errands::woken;
+use crate::todos::{Found, REMEMBERED_MAX};
+use fantail_machine::shard::{ReplanPlace, ShardAnswer, ShardAsk};
+use fantail_machine::tables::todo::{self, Todo};
+use fantail_ports::store::View;
+use fantail_rules::actor::Actor;
+use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId, UserNo};
+use std::sync::Arc;
+
+/// Re-evaluations that are asked for together: one batch of the leader does a step of each.
+const REPLANS_MAX: usize = 64;
+/// Each looks at everything that is kept: more of them at a time end no earlier.
+const ERASURES_MAX: usize = 4;
+/// What an ask takes in a queue.
+const ASK_BYTES: usize = 1_024;
+const NAME: &str = "long effects";
+
+pub struct LongEffectWorker {
+    core: Arc<Core>,
+    shard: ShardNo,
+    replans: Vec<Replanning>,
+    erasures: Vec<(Erasing, Retry)>,
+    /// Known, but not begun.
+    waiting: Vec<Todo>,
+}
+
+struct Replanning {
+    tenant: TenantId,
+    user: UserNo,
+    from: Option<ReplanPlace>,
+    is_done: bool,
+    retry: Retry,
+}
+
+/// When an effect that failed goes on. The others do not wait for it.
+struct Retry {
+    backoff: Backoff,
+    at: Option<Millis>,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { backoff: Backoff::of(NAME), at: None }
+    }
+}
+
+impl Retry {
+    fn is_due(&self, now: Millis) -> bool {
+        self.at.is_none_or(|at| at <= now)
+    }
+
+    /// Notes how a step ended. A leader that is gone ends the worker.
+    fn note(&mut self, core: &Core, step: Result<(), Refusal>) -> Result<(), Refusal> {
+        match step {
+            Ok(()) => {
+                self.at = None;
+                self.backoff.reset();
+            }
+            Err(stopped @ Refusal::Stopped { .. }) => return Err(stopped),
+            Err(refusal) => {
+                let after_ms = self.backoff.failed(&core.meter, &refusal);
+                self.at = Some(core.ports.clock.monotonic().plus(after_ms));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LongEffectWorker {
+    #[must_use]
+    pub fn new(core: Arc<Core>, shard: ShardNo) -> Self {
+        Self { core, shard, replans: Vec::new(), erasures: Vec::new(), waiting: Vec::new() }
+    }
+
+    pub async fn run(mut self) {
+        let core = self.core.clone();
+        let mut notify = core.shard(self.shard).bell.clone();
+        let mut backoff = Backoff::of(NAME);
+        loop {
+            notify.borrow_and_update();
+            match self.run_once().await {
+                Ok(true) => backoff.reset(),
+                Ok(false) => {
+                    let retry_at = self.retries().filter_map(|retry| retry.at).min();
+                    let until = retry_at.map(|at| core.ports.tasks.sleep_until(at));
+                    if !woken(&mut notify, until).await {
+                        return;
+                    }
+                }
+                Err(Refusal::Stopped { .. }) => return,
+                Err(refusal) => backoff.wait(&core.ports, &core.meter, &refusal).await,
+            }
+        }
+    }
+
+    fn retries(&self) -> impl Iterator<Item = &Retry> {
+        let replans = self.replans.iter().map(|one| &one.retry);
+        replans.chain(self.erasures.iter().map(|(_, retry)| retry))
+    }
+
+    /// One step of every effect that has begun and does not wait for its retry. Returns whether there was any.
+    async fn run_once(&mut self) -> Result<bool, Refusal> {
+        self.collect()?;
+        self.begin();
+        let now = self.core.ports.clock.monotonic();
+        if !self.retries().any(|retry| retry.is_due(now)) {
+            return Ok(false);
+        }
+        self.replan(now).await?;
+        for (erasing, retry) in self.erasures.iter_mut().filter(|(_, retry)| retry.is_due(now)) {
+            let step = erasing.step(&self.core, self.shard).await;
+            retry.note(&self.core, step)?;
+        }
+        self.replans.retain(|one| !one.is_done);
+        self.erasures.retain(|(erasing, _)| !erasing.is_done());
+        Ok(true)
+    }
+
+    /// Takes what became known since the last time.
+    fn collect(&mut self) -> Result<(), Refusal> {
+        let todos = &self.core.shard(self.shard).long_todos;
+        if self.waiting.len() >= REMEMBERED_MAX {
+            return Ok(());
+        }
+        let found = match todos.take(REMEMBERED_MAX) {
+            Found::Here(found) => found,
+            Found::InTables => {
+                let walk =
+                    |view: &dyn View| todo::waiting_of(view.tables(), |todo| todo.is_long(), REMEMBERED_MAX);
+                match self.core.read(PartitionId::Shard(self.shard), walk) {
+                    Ok(found) => {
+                        if found.len() == REMEMBERED_MAX {
+                            todos.miss();
+                        }
+                        found
+                    }
+                    Err(refusal) => {
+                        todos.miss();
+                        return Err(refusal);
+                    }
+                }
+            }
+        };
+        self.waiting.extend(found);
+        Ok(())
+    }
+
+    /// Begins what there is room for, oldest first, unless it has begun.
+    fn begin(&mut self) {
+        let mut left = Vec::new();
+        for todo in std::mem::take(&mut self.waiting) {
+            match todo {
+                Todo::Replan { .. } if self.replans.len() >= REPLANS_MAX => left.push(todo),
+                Todo::Erase { .. } if self.erasures.len() >= ERASURES_MAX => left.push(todo),
+                Todo::Replan { tenant, user } => {
+                    if !self.replans.iter().any(|one| (one.tenant, one.user) == (tenant, user)) {
+                        let retry = Retry::default();
+                        self.replans.push(Replanning { tenant, user, from: None, is_done: false, retry });
+                    }
+                }
+                Todo::Erase { tenant, erasure } => {
+                    if !self.erasures.iter().any(|(one, _)| one.is_of(tenant, erasure)) {
+                        self.erasures.push((Erasing::new(tenant, erasure), Retry::default()));
+                    }
+                }
+                Todo::Report { .. }
+                | Todo::Shred { .. }
+                | Todo::Claim { .. }
+                | Todo::Release(_)
+                | Todo::Fold { .. }
+                | Todo::Digest { .. } => {}
+            }
+        }
+        self.waiting = left;
+    }
+
+    /// The waiting deliveries of each of these users meet their gates again.
+    async fn replan(&mut self, now: Millis) -> Result<(), Refusal> {
+        let queue = &self.core.shard(self.shard).queue;
+        let mut asked = Vec::with_capacity(self.replans.len());
+        for one in self.replans.iter_mut().filter(|one| one.retry.is_due(now)) {
+            let ask = ShardAsk::Replan { tenant: one.tenant, user: one.user, from: one.from };
+            let pushed = queue.push(one.tenant, &Actor::System, vec![ask], ASK_BYTES);
+            asked.push((one, pushed));
+        }
+        for (one, pushed) in asked {
+            let step = match answer(pushed).await {
+                Ok(ShardAnswer::Replanned { next }) => {
+                    one.from = next;
+                    one.is_done = next.is_none();
+                    Ok(())
+                }
+                Ok(_) => Err(internal("the shard answered something else")),
+                Err(refusal) => Err(refusal),
+            };
+            one.retry.note(&self.core, step)?;
+        }
+        Ok(())
+    }
+}
