@@ -135,7 +135,7 @@ mod tests {
     // fixes: interop small
     #[test]
     fn every_report_says_when_it_was_written() {
-        let failed = Report::Failed { status: "5.1.1".into(), reply: "550 5.1.1 unknown".into() };
+        let failed = Report::Failed { status: "5.1.1", reply: "550 5.1.1 unknown" };
         for report in [failed, Report::Delayed, Report::Complaint] {
             let text =
                 write(report, "a@b.example", "c@d.example", b"Subject: x\r\n\r\nbody", "id", 784_111_777_000);
