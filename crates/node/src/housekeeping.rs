@@ -1,7 +1,7 @@
-//! Housekeeping: retention, the end of the guard, silent devices, sync points, the trimming of the journal.
+//! Housekeeping: retention, silent devices, sync points, the trimming of the journal.
 //!
 //! Comes from: time passing. Does: one bounded round of each per turn; whether and when it ran never changes what
-//! a reader sees. Goes to: `shard::{expire, sweep, endpoints}`, `front::forget`, the store and the journal.
+//! a reader sees. Goes to: `shard::{expire, endpoints}`, `front::forget`, the store and the journal.
 
 use crate::ask::{Refusal, TenantView};
 use crate::audit::feed::derived;
@@ -14,7 +14,7 @@ use fantail_machine::shard::expire::Place;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_ports::store::{Gauges, Synced};
 use fantail_rules::actor::Actor;
-use fantail_rules::ids::{Arrival, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
+use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
 use fantail_rules::limits::BACKLOG_EVENTS_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,11 +26,9 @@ const SYNC_EVERY_MS: u64 = 5_000;
 const SYNC_BYTES: u64 = 64 << 20;
 /// How often the loop looks.
 const LOOK_EVERY_MS: u64 = 250;
-const RETENTION_EVERY_MS: u64 = 60_000;
+pub const RETENTION_EVERY_MS: u64 = 60_000;
 /// Slices of endpoint pages that one round looks at, per tenant and shard.
 const AGED_SLICES: usize = 16;
-/// Records that one round may sweep of deliveries past the guard, per tenant and shard.
-const SWEPT_SLICES: usize = 64;
 /// The journal keeps at least this much, whatever snapshots there are.
 const JOURNAL_KEPT_MS: u64 = 24 * 3_600_000;
 
@@ -63,8 +61,6 @@ pub struct Sweeps {
     rows: BTreeMap<(TenantId, ShardNo), Place>,
     /// The page of endpoints to go on from.
     devices: BTreeMap<(TenantId, ShardNo), u64>,
-    /// The event to go on behind.
-    guard: BTreeMap<(TenantId, ShardNo), Arrival>,
 }
 
 /// Drops what is past its time, tenant by tenant, until the root's queue closes.
@@ -107,7 +103,6 @@ async fn retain_tenant(core: &Core, tenant: &TenantView, sweeps: &mut Sweeps) ->
     }
     for shard in core.shards.keys() {
         uploads::tidy(core, tenant.id, *shard).await?;
-        sweep(core, tenant.id, *shard, sweeps).await?;
     }
     for front in core.fronts.keys() {
         forget(core, tenant.id, *front, tenant.retention_days).await?;
@@ -155,21 +150,6 @@ async fn age(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps)
         }
     }
     sweeps.devices.insert((tenant, shard), page);
-    Ok(())
-}
-
-/// Drops what is kept about deliveries that are past the guard.
-async fn sweep(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps) -> Result<(), Refusal> {
-    let mut behind = sweeps.guard.remove(&(tenant, shard)).unwrap_or_default();
-    for _ in 0..SWEPT_SLICES {
-        let ask = ShardAsk::Sweep { tenant, behind, guard_ms: core.guard_ms };
-        match answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
-            ShardAnswer::Swept { next: Some(next) } => behind = next,
-            ShardAnswer::Swept { next: None } => return Ok(()),
-            _ => return Err(internal("the shard answered something else")),
-        }
-    }
-    sweeps.guard.insert((tenant, shard), behind);
     Ok(())
 }
 

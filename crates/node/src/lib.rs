@@ -68,6 +68,7 @@ mod endpoint_tally;
 pub mod erasures;
 mod errands;
 pub mod exports;
+mod guard_sweep;
 pub mod housekeeping;
 mod long_effects;
 

@@ -10,6 +10,7 @@ use crate::ask::{
 };
 use crate::core::Core;
 use crate::dead_letters::DeadPlace;
+use crate::guard_sweep::GuardSweep;
 use crate::{
     accept, addressed, audit, crowds, dead_letters, deliveries, housekeeping, inbox, notify, people,
     producers, schedule, start, tenants,
@@ -139,7 +140,11 @@ impl Node {
 
     /// One round of retention now, instead of when it is due.
     pub async fn retain(&self) -> Result<(), Refusal> {
-        housekeeping::retain(&self.core, &mut housekeeping::Sweeps::default()).await
+        housekeeping::retain(&self.core, &mut housekeeping::Sweeps::default()).await?;
+        for shard in self.core.shards.keys() {
+            GuardSweep::default().round(&self.core, *shard).await?;
+        }
+        Ok(())
     }
 
     pub async fn create_tenant(&self, ask: TenantAsk) -> Result<TenantView, Refusal> {

@@ -13,6 +13,7 @@ use crate::crowds::Crowds;
 use crate::digests;
 use crate::dispatch::{self, Dispatch};
 use crate::errands::ErrandLoop;
+use crate::guard_sweep;
 use crate::housekeeping::{retention_loop, sync_loop};
 use crate::known::Known;
 use crate::lead::{Leader, Settled};
@@ -222,6 +223,7 @@ fn start_loops(core: &Arc<Core>) {
         core.spawn_loop("errands", Box::pin(errands.run()));
         let long_effects = LongEffectWorker::new(core.clone(), *shard);
         core.spawn_loop("long effects", Box::pin(long_effects.run()));
+        core.spawn_loop("guard sweep", Box::pin(guard_sweep::run(core.clone(), *shard)));
         core.spawn_loop("windows", Box::pin(digests::close_windows(core.clone(), *shard)));
         core.spawn_loop("bulk", Box::pin(bulk::run(core.clone(), *shard)));
     }

@@ -3,7 +3,9 @@
 //! Comes from: the node, for callers and for the house itself. Decides: nothing, these are words. Goes to: `plan`, and
 //! back to whoever asked.
 
-use super::{ReplanPlace, edges, endpoints, expire, mark, outcome, redrive, respect, serve, users, walk};
+use super::{
+    ReplanPlace, SweepNext, edges, endpoints, expire, mark, outcome, redrive, respect, serve, users, walk,
+};
 use crate::front::fact::FrontFact;
 use crate::records::erasure::{ErasurePlace, Store};
 use crate::records::front::Size;
@@ -189,10 +191,7 @@ pub enum ShardAnswer {
     TooManySnoozed,
     Noted,
     Expired(expire::Progress),
-    /// Where to go on, if there may be more.
-    Swept {
-        next: Option<Arrival>,
-    },
+    Swept(SweepNext),
     Registered {
         device: DeviceNo,
         status: Status,

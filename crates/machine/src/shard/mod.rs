@@ -41,6 +41,7 @@ pub mod inbox;
 
 pub use ask::{ShardAnswer, ShardAsk};
 pub use replan::ReplanPlace;
+pub use sweep::SweepNext;
 
 use crate::Planned;
 use crate::front::Moment;

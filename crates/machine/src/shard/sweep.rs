@@ -12,19 +12,32 @@ use crate::Planned;
 use crate::records::delivery::Swept;
 use crate::records::shard::ShardRecord;
 use crate::tables::ledger::{self, LedgerRow, ParcelId};
+use crate::tables::tally::Tally;
 use crate::tables::{digest, guard, put, taken, tally, track, walk, work};
 use crate::view::View;
 use fantail_ports::inbox::ArrivalRange;
-use fantail_ports::tables::TablesError;
+use fantail_ports::tables::{Tables, TablesError};
+use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, Millis, TenantId};
+use fantail_rules::priority::Priority;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Events that one ask looks at, and ledgers of one of them.
-const EVENTS_MAX: usize = 64;
-const LEDGERS_MAX: usize = 64;
+/// Rows of each family that say of which events anything is kept, and ledgers of all these events, that one ask reads.
+const ROWS_MAX: usize = 256;
+const LEDGERS_MAX: usize = 128;
 /// What one record may cost: a deleted row counts one, a ledger that is read counts some more.
 const COST_MAX: usize = 1_000;
 const LEDGER_COST: usize = 8;
+
+/// Where a sweep goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SweepNext {
+    /// In this round, if there may be more.
+    pub behind: Option<Arrival>,
+    /// In the next round: everything up to here is gone.
+    pub gone_through: Arrival,
+}
 
 /// What is past the guard, of events above an arrival.
 pub(super) fn plan(
@@ -34,26 +47,52 @@ pub(super) fn plan(
     oldest_kept: Millis,
     now: Millis,
 ) -> Result<Plan, TablesError> {
+    let (swept, next) = select(view, tenant, behind, oldest_kept)?;
+    let mut records: Vec<ShardRecord> = throttle::plan_lapsed(view, tenant, now)?.into_iter().collect();
+    if !swept.parcels.is_empty() || !swept.arrivals.is_empty() {
+        records.push(ShardRecord::Swept(swept));
+    }
+    Ok(Planned { records, answer: ShardAnswer::Swept(next) })
+}
+
+fn select(
+    view: &View<'_>,
+    tenant: TenantId,
+    behind: Arrival,
+    oldest_kept: Millis,
+) -> Result<(Swept, SweepNext), TablesError> {
     let mut swept = Swept { tenant, parcels: Vec::new(), arrivals: Vec::new() };
-    let (mut at, mut cost, mut is_over) = (behind, 0, false);
-    let arrivals = guard::guarded(view, tenant, behind, EVENTS_MAX)?;
-    let is_last = arrivals.is_empty();
+    let (mut at, mut cost, mut is_over, mut gone_through) = (behind, 0, false, None);
+    let arrivals = guard::guarded(view, tenant, behind, ROWS_MAX)?;
+    let Some(last) = arrivals.last().copied() else {
+        return Ok((swept, SweepNext { behind: None, gone_through: behind }));
+    };
+    let range = ArrivalRange { after: behind, before: last.next() };
+    // One scan of each family for all of them.
+    let open = guard::open_in(view, tenant, range)?;
+    let ledgers = ledger::of_events(view, tenant, range, LEDGERS_MAX)?;
+    let unread = ledgers.last().filter(|_| ledgers.len() == LEDGERS_MAX).map(|(parcel, _)| parcel.arrival);
     for arrival in arrivals {
+        if unread.is_some_and(|unread| arrival > unread) {
+            break;
+        }
+        let first = ledgers.partition_point(|(parcel, _)| parcel.arrival < arrival);
+        let own = &ledgers[first..ledgers.partition_point(|(parcel, _)| parcel.arrival <= arrival)];
         // Arrivals ascend with time: what follows is younger.
-        if time_of(view, tenant, arrival)? >= oldest_kept {
+        if time_of(view, (tenant, arrival), own.first())? >= oldest_kept {
             is_over = true;
             break;
         }
-        if !guard::is_open(view, tenant, ArrivalRange { after: before(arrival), before: arrival.next() })? {
-            let from = ParcelId { tenant, arrival, channel: ChannelKind::InApp, first: UserNo(0) };
-            let found = ledger::of_event(view, from, LEDGERS_MAX)?;
-            let fitting = found.iter().take_while(|(_, row)| {
+        if open.contains(&arrival) {
+            gone_through.get_or_insert(at);
+        } else {
+            let fitting = own.iter().take_while(|(_, row)| {
                 let is_first = cost == 0;
                 cost += cost_of(row);
                 is_first || cost <= COST_MAX
             });
             let fitting: Vec<ParcelId> = fitting.map(|(parcel, _)| *parcel).collect();
-            let is_whole = fitting.len() == found.len() && found.len() < LEDGERS_MAX;
+            let is_whole = fitting.len() == own.len() && unread != Some(arrival);
             swept.parcels.extend(fitting);
             if !is_whole {
                 break;
@@ -63,17 +102,8 @@ pub(super) fn plan(
         }
         at = arrival;
     }
-    let next = (!is_last && !is_over).then_some(at);
-    let answer = ShardAnswer::Swept { next };
-    let mut records: Vec<ShardRecord> = throttle::plan_lapsed(view, tenant, now)?.into_iter().collect();
-    if !swept.parcels.is_empty() || !swept.arrivals.is_empty() {
-        records.push(ShardRecord::Swept(swept));
-    }
-    Ok(Planned { records, answer })
-}
-
-fn before(arrival: Arrival) -> Arrival {
-    Arrival(arrival.0.saturating_sub(1))
+    let next = (!is_over).then_some(at);
+    Ok((swept, SweepNext { behind: next, gone_through: gone_through.unwrap_or(at) }))
 }
 
 fn cost_of(row: &LedgerRow) -> usize {
@@ -81,9 +111,12 @@ fn cost_of(row: &LedgerRow) -> usize {
 }
 
 /// When an event was accepted, or was due. One that left no ledger and whose page is gone guards nothing.
-fn time_of(view: &View<'_>, tenant: TenantId, arrival: Arrival) -> Result<Millis, TablesError> {
-    let from = ParcelId { tenant, arrival, channel: ChannelKind::InApp, first: UserNo(0) };
-    if let Some((_, row)) = ledger::of_event(view, from, 1)?.first() {
+fn time_of(
+    view: &View<'_>,
+    (tenant, arrival): (TenantId, Arrival),
+    first: Option<&(ParcelId, LedgerRow)>,
+) -> Result<Millis, TablesError> {
+    if let Some((_, row)) = first {
         return Ok(row.event.millis());
     }
     let page = taken::page_of(view, tenant, arrival)?;
@@ -92,39 +125,77 @@ fn time_of(view: &View<'_>, tenant: TenantId, arrival: Arrival) -> Result<Millis
 }
 
 pub(super) fn apply(view: &mut View<'_>, swept: &Swept) -> Result<(), TablesError> {
+    let mut closed = Closed::default();
     for parcel in &swept.parcels {
         let Some(row) = ledger::find(view, *parcel)? else { continue };
-        close(view, *parcel, &row)?;
+        closed.add(*parcel, &row);
         if row.is_tracked {
             track::keys(*parcel, row.members.count()).for_each(|key| view.delete(key));
         }
         if digest::is_digest(row.event) {
             view.delete(digest::key(parcel.tenant, row.event));
         }
-        view.delete(parcel.dead_key());
+        if row.standings.words.iter().any(|word| word.state == State::Dead) {
+            view.delete(parcel.dead_key());
+        }
         view.delete(parcel.key());
     }
+    closed.write(view, swept)?;
     for arrival in &swept.arrivals {
         for channel in ChannelKind::ALL {
-            view.delete(tally::key(swept.tenant, *arrival, channel));
+            delete_existing(view, tally::key(swept.tenant, *arrival, channel))?;
         }
-        view.delete(work::halt_key(swept.tenant, *arrival));
-        view.delete(work::given_key(swept.tenant, *arrival));
-        view.delete(walk::key(swept.tenant, *arrival));
+        delete_existing(view, work::given_key(swept.tenant, *arrival))?;
+        delete_existing(view, work::halt_key(swept.tenant, *arrival))?;
+        delete_existing(view, walk::key(swept.tenant, *arrival))?;
     }
     Ok(())
 }
 
-/// The deliveries of a ledger leave the tally of their event for what was swept of their lane.
-fn close(view: &mut View<'_>, parcel: ParcelId, row: &LedgerRow) -> Result<(), TablesError> {
-    let of_event = tally::key(parcel.tenant, parcel.arrival, parcel.channel);
-    let of_lane = tally::swept_key(parcel.tenant, row.terms.lane);
-    let (mut left, mut closed) = (tally::find(view, &of_event)?, tally::find(view, &of_lane)?);
-    for standing in row.standings.iter() {
-        left.leave(standing.state, 1);
-        closed.enter(standing.state, 1);
+/// A deletion of nothing would be a row of the store too, until it is compacted.
+fn delete_existing(view: &mut View<'_>, key: Vec<u8>) -> Result<(), TablesError> {
+    let mut exists = false;
+    view.read(&key, &mut |row| exists = row.is_some())?;
+    if exists {
+        view.delete(key);
     }
-    put(view, of_event, &left);
-    put(view, of_lane, &closed);
     Ok(())
+}
+
+/// The deliveries of swept ledgers: they leave the tallies of their events for what was swept of their lanes.
+#[derive(Default)]
+struct Closed {
+    by_event: BTreeMap<(Arrival, ChannelKind), Tally>,
+    by_lane: BTreeMap<Priority, Tally>,
+}
+
+impl Closed {
+    fn add(&mut self, parcel: ParcelId, row: &LedgerRow) {
+        let of_event = self.by_event.entry((parcel.arrival, parcel.channel)).or_default();
+        let of_lane = self.by_lane.entry(row.terms.lane).or_default();
+        for standing in row.standings.iter() {
+            of_event.enter(standing.state, 1);
+            of_lane.enter(standing.state, 1);
+        }
+    }
+
+    fn write(self, view: &mut View<'_>, swept: &Swept) -> Result<(), TablesError> {
+        let whole: BTreeSet<Arrival> = swept.arrivals.iter().copied().collect();
+        for ((arrival, channel), closed) in self.by_event {
+            // The tally of an event that goes as a whole goes with it.
+            if !whole.contains(&arrival) {
+                let key = tally::key(swept.tenant, arrival, channel);
+                let mut left = tally::find(view, &key)?;
+                State::ALL.into_iter().for_each(|state| left.leave(state, closed.of(state)));
+                put(view, key, &left);
+            }
+        }
+        for (lane, closed) in self.by_lane {
+            let key = tally::swept_key(swept.tenant, lane);
+            let mut all = tally::find(view, &key)?;
+            all.join(&closed);
+            put(view, key, &all);
+        }
+        Ok(())
+    }
 }

@@ -17,6 +17,20 @@ pub fn is_open(tables: &dyn Tables, tenant: TenantId, range: ArrivalRange) -> Re
     any_open(tables, tenant, range, &mut |_, _| Ok(true))
 }
 
+/// Those of these events of which anything is left to be looked at, or in flight.
+pub fn open_in(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    range: ArrivalRange,
+) -> Result<BTreeSet<Arrival>, TablesError> {
+    let mut open = BTreeSet::new();
+    any_open(tables, tenant, range, &mut |arrival, _| {
+        open.insert(arrival);
+        Ok(false)
+    })?;
+    Ok(open)
+}
+
 /// Whether anything of these events may still be sent: it is open, and its time to live is not over.
 pub fn may_leave(
     tables: &dyn Tables,

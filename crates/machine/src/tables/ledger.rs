@@ -16,6 +16,7 @@ use super::work::{Terms, WorkId};
 use super::{Family, Key, Row, collect, get, read_ordered};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::parcel::{Members, Words};
+use fantail_ports::inbox::ArrivalRange;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
@@ -198,6 +199,19 @@ pub fn of_event(
 ) -> Result<Vec<(ParcelId, LedgerRow)>, TablesError> {
     let end = Key::new(Family::Ledger, from.tenant).u64(from.arrival.0).end();
     let range = KeyRange { from: &from.key(), to: &end };
+    collect(tables, range, Order::Ascending, limit, |key, row| Ok((parcel(key)?, LedgerRow::decode(row)?)))
+}
+
+/// Parcels of the events in a range, in order.
+pub fn of_events(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    range: ArrivalRange,
+    limit: usize,
+) -> Result<Vec<(ParcelId, LedgerRow)>, TablesError> {
+    let from = Key::new(Family::Ledger, tenant).u64(range.after.0.saturating_add(1)).finish();
+    let to = Key::new(Family::Ledger, tenant).u64(range.before.0).finish();
+    let range = KeyRange { from: &from, to: &to };
     collect(tables, range, Order::Ascending, limit, |key, row| Ok((parcel(key)?, LedgerRow::decode(row)?)))
 }
 

@@ -17,7 +17,7 @@ use fantail_machine::root::{self, RootAnswer, RootAsk};
 use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
 use fantail_machine::shard::inbox::{Counts, Entry, FromTables, UserInbox};
 use fantail_machine::shard::users::Put;
-use fantail_machine::shard::{self, Derived, Offer, ShardAnswer, ShardAsk, expire, mark, report};
+use fantail_machine::shard::{self, Derived, Offer, ShardAnswer, ShardAsk, SweepNext, expire, mark, report};
 use fantail_machine::tables::policy;
 use fantail_machine::tables::progress::{self, Progress};
 use fantail_machine::tables::todo::{self, Todo};
@@ -339,8 +339,8 @@ impl Node {
         let mut behind = Arrival::START;
         loop {
             match self.shard(ShardAsk::Sweep { tenant: self.tenant, behind, guard_ms: GUARD_MS }) {
-                ShardAnswer::Swept { next: Some(next) } => behind = next,
-                ShardAnswer::Swept { next: None } => return,
+                ShardAnswer::Swept(SweepNext { behind: Some(next), .. }) => behind = next,
+                ShardAnswer::Swept(SweepNext { behind: None, .. }) => return,
                 other => panic!("{other:?}"),
             }
         }
