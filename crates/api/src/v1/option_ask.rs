@@ -134,6 +134,7 @@ mod tests {
     const NOW: Millis = Millis(1_769_860_800_000);
 
     // proves: SCH-01, DEL-19
+    // fixes: usability C4
     #[test]
     fn options_have_bounds() {
         let cases = [
@@ -147,6 +148,9 @@ mod tests {
             (json!({"sendAtLocal": "2026-12-24T18:00"}), None),
             (json!({"sendAtLocal": "2020-12-24T18:00"}), None),
             (json!({"sendAtLocal": "2028-12-24T18:00"}), Some("/sendAtLocal")),
+            (json!({"sendAtLocal": "9999-12-30T23:59"}), Some("/sendAtLocal")),
+            (json!({"sendAtLocal": "9999-12-31T00:00"}), Some("/sendAtLocal")),
+            (json!({"sendAtLocal": "9999-12-31T23:59"}), Some("/sendAtLocal")),
             (json!({"sendAtLocal": "6 pm"}), Some("/sendAtLocal")),
             (json!({"sendAtLocal": "18:00", "scheduledAt": "2026-02-01T12:00:00Z"}), Some("/sendAtLocal")),
             (json!({"offPeak": {"start": "01:00", "end": "05:00"}}), None),

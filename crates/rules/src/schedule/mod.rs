@@ -44,7 +44,7 @@ impl SendAtLocal {
         let minute = parse_minute(time)?;
         let is_plain = date.len() == 10 && date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
         let midnight: DateTime = date.parse().ok().filter(|_| is_plain)?;
-        Some(Self::On(Wall::of(day_of(midnight), i64::from(minute))))
+        Some(Self::On(Wall::of(day_of(midnight)?, i64::from(minute))))
     }
 }
 
@@ -61,10 +61,10 @@ impl fmt::Display for SendAtLocal {
     }
 }
 
-/// Days since 1970-01-01.
-fn day_of(midnight: DateTime) -> i64 {
-    let seconds = jiff::tz::Offset::UTC.to_timestamp(midnight).map_or(0, |at| at.as_second());
-    seconds.div_euclid(86_400)
+/// Days since 1970-01-01. `None` for the last day of the year 9999, which does not come in every zone.
+fn day_of(midnight: DateTime) -> Option<i64> {
+    let seconds = jiff::tz::Offset::UTC.to_timestamp(midnight).ok()?.as_second();
+    Some(seconds.div_euclid(86_400))
 }
 
 #[cfg(test)]
@@ -98,6 +98,7 @@ mod tests {
         check("18:00", "Asia/Tokyo", "2026-12-01T09:00", "2026-12-02T09:00");
     }
 
+    // fixes: usability C4
     #[test]
     fn what_is_no_local_time_is_refused() {
         for text in [
@@ -114,6 +115,8 @@ mod tests {
             "+002026-12-24T18:00",
             "20261224T18:00",
             "2026-12-2418T18:00",
+            "9999-12-31T00:00",
+            "9999-12-31T23:59",
         ] {
             assert_eq!(SendAtLocal::parse(text), None, "{text}");
         }
