@@ -1,6 +1,7 @@
 //! Bodies: read within limits, parsed straight into their shapes. Where serde says what is wrong, a second pass finds
 //! out where, so that good requests do not pay for it.
 
+use crate::objects::Objects;
 use crate::pointer;
 use crate::problem::Problem;
 use axum::body::{Body, Bytes, HttpBody};
@@ -10,7 +11,9 @@ use fantail_wire::code::Code;
 use fantail_wire::nesting;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 use serde_path_to_error::Segment;
+use std::io;
 use std::time::Duration;
 
 /// Reads a whole body, at most `BODY_BYTES_MAX`, within `timeout`.
@@ -26,9 +29,28 @@ pub async fn read_at_most(body: Body, bytes_max: usize, timeout: Duration) -> Re
     match tokio::time::timeout(timeout, Limited::new(body, bytes_max).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(bytes_max)),
-        Ok(Err(_)) => Err(Problem::new(Code::RequestTimeout, "the body ended before it was complete")),
+        Ok(Err(error)) => Err(broken(&*error)),
         Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
     }
+}
+
+/// What a body is whose transport failed: chunks that are none, or an end that came too early.
+pub fn broken(error: &(dyn std::error::Error + 'static)) -> Problem {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut kinds = causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+    if kinds.any(|kind| matches!(kind, io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)) {
+        return Problem::new(Code::MalformedRequest, "the chunks of the body cannot be read");
+    }
+    Problem::new(Code::RequestTimeout, "the body ended before it was complete")
+}
+
+/// Refuses a body that would have to be decompressed first.
+pub fn require_plain(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    if codings.all(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity")) {
+        return Ok(());
+    }
+    Err(Problem::new(Code::UnsupportedMediaType, "send the body without Content-Encoding"))
 }
 
 fn too_large(bytes_max: usize) -> Problem {
@@ -72,10 +94,16 @@ pub fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
 /// Parses a body into its shape.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     refuse_deep(body)?;
-    match serde_json::from_slice(body) {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    match T::deserialize(Objects(&mut json)).and_then(|value| json.end().map(|()| value)) {
         Ok(value) => Ok(value),
         Err(error) => Err(explain::<T>(body, &error)),
     }
+}
+
+/// Reads a shape from a document, as `parse` does.
+pub fn from_document<T: DeserializeOwned>(document: Value) -> Result<T, serde_json::Error> {
+    T::deserialize(Objects(document))
 }
 
 /// What is wrong, and where: first whether it is JSON at all, then which field.
@@ -87,7 +115,7 @@ fn explain<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Probl
         return Problem::new(Code::InvalidJson, format!("not JSON: {}", bounded(&syntax.to_string())));
     }
     let mut json = serde_json::Deserializer::from_slice(body);
-    match serde_path_to_error::deserialize::<_, T>(&mut json) {
+    match serde_path_to_error::deserialize::<_, T>(Objects(&mut json)) {
         Err(located) => located_fault(&located),
         Ok(_) => Problem::field("", bounded(&error.to_string())),
     }
@@ -187,6 +215,42 @@ mod tests {
                 "{media_type}"
             );
         }
+    }
+
+    // fixes: usability C2
+    #[test]
+    fn arrays_are_no_objects() {
+        check::<FollowsBatch>("[[]]", Code::InvalidRequest, "");
+        check::<FollowsBatch>(r#"{"follows":[["a","b"]]}"#, Code::InvalidRequest, "/follows/0");
+        check::<Vec<CloudEvent>>(r#"[["1.0","a","b","c"]]"#, Code::InvalidRequest, "/0");
+        check::<Audience>(r#"{"users":{"0":"a"}}"#, Code::InvalidRequest, "/users");
+        assert!(from_document::<FollowsBatch>(serde_json::json!([[]])).is_err());
+        assert!(from_document::<FollowsBatch>(serde_json::json!({"follows": []})).is_ok());
+    }
+
+    // fixes: usability C5
+    #[test]
+    fn compressed_bodies_are_refused() {
+        let check = |codings: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for coding in codings {
+                headers.append(header::CONTENT_ENCODING, coding.parse().expect("a header"));
+            }
+            require_plain(&headers).err().map(|problem| problem.code)
+        };
+        assert_eq!(check(&[]), None);
+        assert_eq!(check(&["Identity"]), None);
+        for compressed in [&["gzip"][..], &["br"], &["identity", "gzip"], &["identity, gzip"], &[""]] {
+            assert_eq!(check(compressed), Some(Code::UnsupportedMediaType), "{compressed:?}");
+        }
+    }
+
+    // fixes: usability C6
+    #[test]
+    fn bad_chunks_are_told_from_a_body_that_ended_early() {
+        let code = |kind: io::ErrorKind| broken(&axum::Error::new(io::Error::from(kind))).code;
+        assert_eq!(code(io::ErrorKind::InvalidInput), Code::MalformedRequest);
+        assert_eq!(code(io::ErrorKind::UnexpectedEof), Code::RequestTimeout);
     }
 
     #[test]

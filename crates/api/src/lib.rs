@@ -10,6 +10,7 @@ pub mod route;
 pub mod routes;
 
 mod pipeline;
+mod well_formed;
 
 mod aside;
 pub mod auth;
@@ -18,7 +19,9 @@ mod call;
 mod check;
 mod condition;
 pub mod cursor;
+mod idempotency;
 pub mod key;
+mod objects;
 mod pointer;
 pub mod problem;
 mod reply;
@@ -35,4 +38,4 @@ pub mod telemetry;
 mod v1;
 
 pub use app::{App, Host, Settings};
-pub use pipeline::router;
+pub use pipeline::{ProbesOnly, router};

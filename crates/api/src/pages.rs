@@ -10,6 +10,8 @@ macro_rules! page {
 
 pub fn of(code: Code) -> &'static str {
     match code {
+        Code::MalformedRequest => page!("malformed-request"),
+        Code::TooManyConnections => page!("too-many-connections"),
         Code::InvalidJson => page!("invalid-json"),
         Code::InvalidRequest => page!("invalid-request"),
         Code::InvalidTemplate => page!("invalid-template"),

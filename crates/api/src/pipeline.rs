@@ -13,6 +13,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Body as RouteBody, Handle, Handling, Route};
 use crate::routes::ROUTES;
+use crate::well_formed;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
@@ -26,6 +27,10 @@ use fantail_wire::code::Code;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::{debug, info};
+
+/// Marks a request of a connection that came when all places were taken: only probes are answered.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbesOnly;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_MAX: usize = 64;
@@ -77,6 +82,10 @@ async fn dispatch(
     request_id: &str,
 ) -> Result<Reply, Problem> {
     let (mut parts, body) = request.into_parts();
+    well_formed::require(&parts)?;
+    if parts.extensions.get::<ProbesOnly>().is_some() && !route.is_probe() {
+        return Err(Problem::new(Code::TooManyConnections, "only probes are answered now").retry_after_s(1));
+    }
     if let Handle::Open(handler) = route.handle {
         let query = Query::read(parts.uri.query(), route.query)?;
         return handler(app, &query, &path_params(&mut parts, route).await?);
@@ -112,6 +121,9 @@ async fn dispatch(
     };
     let authorised = authorise(route, &call)?;
     call.query = Query::read(parts.uri.query(), route.query)?;
+    if !matches!(route.body, RouteBody::None) {
+        body::require_plain(&call.headers)?;
+    }
     if matches!(route.body, RouteBody::Lines) {
         call.stream = Mutex::new(Some(body));
     } else {
@@ -162,14 +174,16 @@ async fn path_params(parts: &mut Parts, route: &Route) -> Result<Vec<(String, St
 
 /// Answers what no route answers.
 async fn refuse(app: Arc<App>, code: Code, request: Request) -> Response {
-    let request_id = request_id(&app, request.headers());
-    app.telemetry.problem(code);
-    debug!(request_id, code = code.text(), "answered");
+    let (parts, _) = request.into_parts();
+    let request_id = request_id(&app, &parts.headers);
     let detail = match code {
         Code::MethodNotAllowed => "see the Allow header for the methods of this path",
         _ => "see /openapi.json for all paths",
     };
-    finish(Problem::new(code, detail).into_reply(&request_id), &request_id)
+    let problem = well_formed::require(&parts).err().unwrap_or_else(|| Problem::new(code, detail));
+    app.telemetry.problem(problem.code);
+    debug!(request_id, code = problem.code.text(), "answered");
+    finish(problem.into_reply(&request_id), &request_id)
 }
 
 fn finish(reply: Reply, request_id: &str) -> Response {

@@ -176,6 +176,18 @@ impl Route {
         Self { answers, ..self }
     }
 
+    /// Whether it is answered when all places for connections are taken.
+    #[must_use]
+    pub fn is_probe(&self) -> bool {
+        matches!(self.id, "livez" | "readyz" | "metrics")
+    }
+
+    /// Whether the header `Idempotency-Key` names what it sends.
+    #[must_use]
+    pub fn is_idempotent_by_name(&self) -> bool {
+        matches!(self.id, "sendNotification" | "createBulk")
+    }
+
     /// Names of the parameters in the path, in order.
     pub fn path_params(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
@@ -185,6 +197,10 @@ impl Route {
     #[must_use]
     pub fn all_codes(&self) -> Vec<Code> {
         let mut codes = self.codes.to_vec();
+        codes.extend([Code::MalformedRequest, Code::InvalidRequest]);
+        if !self.is_probe() {
+            codes.push(Code::TooManyConnections);
+        }
         match self.handle {
             Handle::Open(_) => {}
             Handle::Hosted(_) | Handle::Callback(_) => codes.extend([Code::NotReady, Code::Internal]),
@@ -193,9 +209,7 @@ impl Route {
             }
         }
         match self.handle {
-            Handle::Scoped(..) | Handle::TenantAdmin(_) => {
-                codes.extend([Code::UnknownTenant, Code::InvalidRequest]);
-            }
+            Handle::Scoped(..) | Handle::TenantAdmin(_) => codes.push(Code::UnknownTenant),
             Handle::Open(_) | Handle::ServerAdmin(_) | Handle::Hosted(_) | Handle::Callback(_) => {}
         }
         match self.body {

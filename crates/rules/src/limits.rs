@@ -263,3 +263,23 @@ pub const ESTIMATE_USERS_MAX: u64 = 100_000;
 
 /// Who said so, and the version of the text that was agreed to.
 pub const SOURCE_BYTES_MAX: usize = 64;
+
+/// Bytes of responses that one connection may have unread before its next request is handled: the reserves of as many
+/// writes as HTTP/2 allows at a time.
+pub const RESPONSE_BYTES_PER_CONNECTION_MAX: u64 = 4 << 20;
+/// The same for all connections together. Above it each connection is handled one request at a time, and one whose peer
+/// does not read is ended early.
+pub const RESPONSE_BYTES_MAX: u64 = 256 << 20;
+/// Counted for a request until its response is known: what is read may fill a page, what is written is answered shortly.
+/// A connection reads 32 pages at a time, so one of a mebibyte each is the most that can exist beyond the limit.
+pub const READ_RESPONSE_BYTES_RESERVED: u64 = 128 << 10;
+pub const WRITE_RESPONSE_BYTES_RESERVED: u64 = 16 << 10;
+/// What is handed to the transport at once, and what a peer must read within the write deadline.
+pub const RESPONSE_SLICE_BYTES: usize = 64 << 10;
+/// The head of an HTTP/1 request. A longer one is answered 431, one with a path above 64 KiB 414.
+pub const HEAD_BYTES_MAX: usize = 128 << 10;
+/// Input that is read and dropped after the last response of a connection, so that the response is not lost: a body of
+/// the largest size that would have been accepted.
+pub const LINGER_BYTES_MAX: usize = BODY_BYTES_MAX;
+/// Connections without a place, which are answered probes only. Health checks ask at once, so few are enough.
+pub const PROBE_CONNECTIONS_MAX: usize = 64;

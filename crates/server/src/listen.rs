@@ -1,29 +1,36 @@
 //! Connections: accepted up to a limit, given a time for every wait, drained at the end.
 //!
-//! What must never happen: a peer that holds a connection without asking anything (each wait has a deadline), or a
-//! request under way that is cut off by a stop that had time for it.
+//! What must never happen: a peer that holds a connection without asking or without reading (each wait has a deadline),
+//! responses that pile up in memory because a peer does not read them, or a request under way that is cut off by a stop
+//! that had time for it.
+
+mod connection;
+mod deadlines;
+mod in_flight;
+mod places;
+mod sliced_body;
+mod watched_stream;
 
 use crate::config::Http;
 use axum::Router;
+use connection::{Admission, serve_stream};
+use deadlines::EndReason;
 use fantail_api::telemetry::{Counter, Text};
-use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
+use fantail_rules::limits::PROBE_CONNECTIONS_MAX;
+use in_flight::ResponseBudget;
+use places::Places;
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 const BACKLOG: u32 = 4_096;
-const STREAMS_PER_CONNECTION_MAX: u32 = 256;
 /// After a failed accept, usually for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -33,14 +40,46 @@ pub struct Connections {
     opened: Counter,
     closed: Counter,
     refused: Counter,
+    silent: Counter,
+    idle: Counter,
+    not_reading: Counter,
+    responses: Arc<ResponseBudget>,
 }
 
 impl Connections {
     pub fn write(&self, text: &mut Text) {
         text.counter("fantail_connections_total", "Connections served", &self.opened);
-        text.counter("fantail_connections_refused_total", "Connections closed at the limit", &self.refused);
+        text.counter(
+            "fantail_connections_refused_total",
+            "Connections beyond a limit, which are answered probes only",
+            &self.refused,
+        );
         let open = self.opened.get().saturating_sub(self.closed.get());
         text.gauge("fantail_connections_open", "Connections open now", open);
+        text.family(
+            "fantail_connections_ended_total",
+            "counter",
+            "Connections that a deadline ended, by reason",
+        );
+        for (reason, counter) in
+            [("silent", &self.silent), ("idle", &self.idle), ("not_reading", &self.not_reading)]
+        {
+            text.sample("fantail_connections_ended_total", &[("reason", reason)], counter.get());
+        }
+        text.gauge(
+            "fantail_response_bytes",
+            "Bytes of responses that peers have not read, and reserves of requests under way",
+            self.responses.taken(),
+        );
+    }
+
+    fn ended_by_deadline(&self, reason: EndReason) {
+        debug!(?reason, "connection ended by a deadline");
+        match reason {
+            EndReason::Silent => self.silent.add(1),
+            EndReason::Idle => self.idle.add(1),
+            EndReason::NotReading => self.not_reading.add(1),
+        }
     }
 }
 
@@ -58,23 +97,39 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
+/// What all connections share.
+struct Shared {
+    router: Router,
+    http: Http,
+    tls: Option<TlsAcceptor>,
+    connections: Arc<Connections>,
+}
+
 impl Listener {
     /// Serves until `stop` says so, then lets requests under way finish, as long as `http.drain` allows.
     pub async fn run(self, router: Router, mut stop: watch::Receiver<bool>) {
-        let permits = Arc::new(Semaphore::new(self.http.connections_max));
-        let graceful = GracefulShutdown::new();
-        let shared =
-            Arc::new(Shared { builder: builder(&self.http), router, http: self.http, tls: self.tls });
+        let places = Places::new(self.http.connections_max, self.http.connections_per_address);
+        let (http, connections) = (self.http, self.connections);
+        let shared = Arc::new(Shared { router, http, tls: self.tls, connections });
+        let mut probes = ProbeConnections::default();
+        // Every connection holds a sender: the receiver ends when the last one is gone.
+        let (alive, mut all_gone) = mpsc::channel::<()>(1);
         loop {
             tokio::select! {
                 accepted = self.socket.accept() => match accepted {
-                    Ok((stream, _)) => match Arc::clone(&permits).try_acquire_owned() {
-                        Ok(permit) => {
-                            let open = Open::new(&self.connections, permit);
-                            tokio::spawn(serve(Arc::clone(&shared), stream, graceful.watcher(), open));
+                    Ok((stream, peer)) => {
+                        let admission = match places.take(peer.ip()) {
+                            Some(place) => Admission::Full { _place: place },
+                            None => Admission::ProbesOnly,
+                        };
+                        let is_probe = matches!(admission, Admission::ProbesOnly);
+                        let open = Open::new(&shared.connections, alive.clone());
+                        let task = tokio::spawn(serve(shared.clone(), stream, admission, stop.clone(), open));
+                        if is_probe {
+                            shared.connections.refused.add(1);
+                            probes.push(task.abort_handle());
                         }
-                        Err(_) => self.connections.refused.add(1),
-                    },
+                    }
                     Err(error) => {
                         warn!(%error, "accept failed");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -84,11 +139,28 @@ impl Listener {
             }
         }
         drop(self.socket);
-        if tokio::time::timeout(self.http.drain, graceful.shutdown()).await.is_err() {
+        drop(alive);
+        if tokio::time::timeout(shared.http.drain, all_gone.recv()).await.is_err() {
             warn!(
-                drain_s = self.http.drain.as_secs(),
+                drain_s = shared.http.drain.as_secs(),
                 "requests were still under way when the time to drain ended"
             );
+        }
+    }
+}
+
+/// Connections without a place. A new one ends the oldest, so a probe that asks at once is answered however many idle
+/// connections come.
+#[derive(Default)]
+struct ProbeConnections(VecDeque<AbortHandle>);
+
+impl ProbeConnections {
+    fn push(&mut self, connection: AbortHandle) {
+        self.0.push_back(connection);
+        if self.0.len() > PROBE_CONNECTIONS_MAX
+            && let Some(oldest) = self.0.pop_front()
+        {
+            oldest.abort();
         }
     }
 }
@@ -98,23 +170,16 @@ async fn asked_to_stop(stop: &mut watch::Receiver<bool>) {
     drop(stop.wait_for(|stop| *stop).await);
 }
 
-struct Shared {
-    builder: auto::Builder<TokioExecutor>,
-    router: Router,
-    http: Http,
-    tls: Option<TlsAcceptor>,
-}
-
 /// Counts a connection as open while it lives.
 struct Open {
     connections: Arc<Connections>,
-    _permit: OwnedSemaphorePermit,
+    _alive: mpsc::Sender<()>,
 }
 
 impl Open {
-    fn new(connections: &Arc<Connections>, permit: OwnedSemaphorePermit) -> Self {
+    fn new(connections: &Arc<Connections>, alive: mpsc::Sender<()>) -> Self {
         connections.opened.add(1);
-        Self { connections: Arc::clone(connections), _permit: permit }
+        Self { connections: Arc::clone(connections), _alive: alive }
     }
 }
 
@@ -124,27 +189,21 @@ impl Drop for Open {
     }
 }
 
-fn builder(http: &Http) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(http.idle_timeout).pipeline_flush(true);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
-        .keep_alive_interval(Some(http.idle_timeout))
-        .keep_alive_timeout(http.header_timeout);
-    builder
-}
-
-async fn serve(shared: Arc<Shared>, stream: TcpStream, watcher: Watcher, open: Open) {
+async fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    admission: Admission,
+    stop: watch::Receiver<bool>,
+    open: Open,
+) {
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "connection is already gone");
         return;
     }
     match &shared.tls {
-        None => serve_stream(&shared, stream, watcher).await,
+        None => serve_stream(&shared, stream, &admission, stop).await,
         Some(tls) => match tokio::time::timeout(shared.http.header_timeout, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve_stream(&shared, stream, watcher).await,
+            Ok(Ok(stream)) => serve_stream(&shared, stream, &admission, stop).await,
             Ok(Err(error)) => debug!(%error, "TLS handshake failed"),
             Err(_) => debug!("TLS handshake timed out"),
         },
@@ -152,35 +211,5 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream, watcher: Watcher, open: O
     drop(open);
 }
 
-async fn serve_stream<S>(shared: &Shared, stream: S, watcher: Watcher)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let asked = Arc::new(AtomicBool::new(false));
-    let router = TowerToHyperService::new(shared.router.clone());
-    let service = {
-        let asked = Arc::clone(&asked);
-        service_fn(move |request| {
-            asked.store(true, Ordering::Relaxed);
-            router.call(request)
-        })
-    };
-    let connection = shared.builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    let mut connection = std::pin::pin!(watcher.watch(connection));
-    // The builder waits without limit while it finds out which HTTP this is; so the first request has its own deadline.
-    let first = tokio::select! {
-        ended = connection.as_mut() => Some(ended),
-        () = tokio::time::sleep(shared.http.header_timeout) => None,
-    };
-    let ended = match first {
-        Some(ended) => ended,
-        None if asked.load(Ordering::Relaxed) => connection.await,
-        None => {
-            debug!("connection asked nothing in time");
-            return;
-        }
-    };
-    if let Err(error) = ended {
-        debug!(%error, "connection ended");
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,7 @@ macro_rules! codes {
 }
 
 codes! {
+    MalformedRequest "MALFORMED_REQUEST" 400 "The request is not well-formed HTTP";
     InvalidJson "INVALID_JSON" 400 "The body is not valid JSON";
     InvalidRequest "INVALID_REQUEST" 422 "The request has invalid fields";
     InvalidTemplate "INVALID_TEMPLATE" 422 "The template has problems";
@@ -74,6 +75,7 @@ codes! {
     UnsupportedMediaType "UNSUPPORTED_MEDIA_TYPE" 415 "The content type is not supported";
     RateLimited "RATE_LIMITED" 429 "More is asked for than the rate allows";
     LimitReached "LIMIT_REACHED" 409 "A limit was reached";
+    TooManyConnections "TOO_MANY_CONNECTIONS" 503 "All connections are taken";
     QueueFull "QUEUE_FULL" 503 "The server is busy, try again";
     StorageFull "STORAGE_FULL" 503 "The disk is nearly full";
     NotReady "NOT_READY" 503 "The server is not ready";

@@ -16,6 +16,7 @@ mod examples_webhooks;
 use crate::reply::JSON;
 use crate::route::{Answer, Body, Handle, Route};
 use crate::routes::ROUTES;
+use fantail_rules::limits::NAME_BYTES_MAX;
 use fantail_wire::event::CloudEvent;
 use fantail_wire::problem::{MEDIA_TYPE, Problem};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -144,6 +145,14 @@ fn parameters(route: &Route) -> Vec<Value> {
         };
         parameters.push(header("If-Match", "The version that this replaces, in quotes, or *"));
         parameters.push(header("If-None-Match", "* if there must be nothing yet"));
+    }
+    if route.is_idempotent_by_name() {
+        parameters.push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "schema": {"type": "string", "minLength": 1, "maxLength": NAME_BYTES_MAX},
+            "description": "The name of this send, if the body gives no `notificationId`: sent again, it is accepted once. \
+                UTF-8. Refused if it differs from `notificationId`.",
+        }));
     }
     if matches!(route.handle, Handle::Scoped(..)) {
         parameters.push(json!({

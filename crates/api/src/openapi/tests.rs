@@ -24,7 +24,8 @@ fn every_route_is_described() {
         );
         let described = operation["parameters"].as_array().map_or(0, Vec::len);
         let header = usize::from(matches!(route.handle, Handle::Scoped(..)));
-        let headers = header + 2 * usize::from(route.is_conditional);
+        let name = usize::from(route.is_idempotent_by_name());
+        let headers = header + name + 2 * usize::from(route.is_conditional);
         assert_eq!(described, route.path_params().count() + route.query.len() + headers, "{}", route.id);
         for answer in route.answers.iter().flatten() {
             assert!(!operation["responses"][answer.status.to_string()].is_null(), "{}", route.id);

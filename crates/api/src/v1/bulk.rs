@@ -7,6 +7,7 @@ use crate::auth;
 use crate::call::Call;
 use crate::check::Faults;
 use crate::cursor::{self, Owner};
+use crate::idempotency;
 use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -138,10 +139,11 @@ pub async fn read(tenant: TenantId, call: &Call, request: BulkSend) -> Result<Bu
     let spread_s = u64::from(request.spread_over_minutes.unwrap_or_default()) * 60;
     let mut options = request.options;
     options.ttl = options.ttl.or(Some((TTL_S_DEFAULT + spread_s).min(TTL_S_MAX)));
+    let name = idempotency::name_of(&call.headers, request.notification_id)?;
     let minted = || format!("bulk_{:032x}", call.app.entropy.random_u128());
     let event = CloudEvent {
         specversion: "1.0".to_owned(),
-        id: request.notification_id.unwrap_or_else(minted),
+        id: name.unwrap_or_else(minted),
         source: "bulk".to_owned(),
         kind: "bulk".to_owned(),
         actor: None,

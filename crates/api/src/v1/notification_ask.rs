@@ -7,6 +7,7 @@
 use crate::aside;
 use crate::call::Call;
 use crate::check::{Faults, secret_fault};
+use crate::idempotency;
 use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::v1::consents;
@@ -49,8 +50,7 @@ pub struct Draft {
 impl Draft {
     pub fn of(call: &Call, request: NotificationSend) -> Result<Self, Problem> {
         let (mut faults, root) = (Faults::default(), Pointer::ROOT);
-        let header = call.headers.get("idempotency-key").and_then(|value| value.to_str().ok());
-        let id = request.notification_id.or_else(|| header.map(str::to_owned));
+        let id = idempotency::name_of(&call.headers, request.notification_id)?;
         let id = id.unwrap_or_else(|| call.request_id.clone());
         faults.name(root.key("notificationId"), &id);
         if let Some(category) = &request.category {

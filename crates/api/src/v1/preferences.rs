@@ -3,6 +3,7 @@
 //! A patch is merged into what is there. `If-Match` names the version that its author has seen; without it the patch is
 //! merged again if somebody else was faster.
 
+use crate::body;
 use crate::call::Call;
 use crate::check::{Faults, text_fault};
 use crate::condition::expect_of;
@@ -111,7 +112,7 @@ fn check_version(expect: Expect, revision: u32) -> Result<(), Problem> {
 pub fn merged(current: &Preferences, patch: &Map<String, Value>) -> Result<preference::Preferences, Problem> {
     let mut document = serde_json::to_value(current).expect("our shapes are JSON");
     merge(&mut document, &Value::Object(patch.clone()));
-    let wanted: Preferences = serde_json::from_value(document)
+    let wanted: Preferences = body::from_document(document)
         .map_err(|fault| Problem::new(Code::InvalidRequest, fault.to_string()))?;
     let mut faults = Faults::default();
     let preferences = read(&wanted, &mut faults);

@@ -4,6 +4,7 @@
 //! `Node::{put_schedule, …}`; runs are issued by `runs`.
 
 use crate::auth;
+use crate::body;
 use crate::call::Call;
 use crate::check::Faults;
 use crate::condition::expect_of;
@@ -77,7 +78,7 @@ pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         }
         let mut document = serde_json::to_value(definition(&view)?).expect("our shapes are JSON");
         merge(&mut document, &Value::Object(patch.clone()));
-        let wanted: SchedulePut = serde_json::from_value(document)
+        let wanted: SchedulePut = body::from_document(document)
             .map_err(|fault| Problem::new(Code::InvalidRequest, fault.to_string()))?;
         let ask = understood(tenant, &call, wanted).await?;
         match call.node.put_schedule(tenant, &id, Expect::Version(version), ask).await {

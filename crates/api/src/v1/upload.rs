@@ -69,9 +69,7 @@ async fn next(body: &mut Body, call: &Call) -> Result<Option<axum::body::Bytes>,
         let frame = tokio::time::timeout(call.app.settings.body_timeout, body.frame()).await;
         match frame.map_err(|_| late())? {
             None => return Ok(None),
-            Some(Err(_)) => {
-                return Err(Problem::new(Code::RequestTimeout, "the body ended before it was complete"));
-            }
+            Some(Err(error)) => return Err(body::broken(&error)),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -92,13 +90,9 @@ struct Lines {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Line {
-    Name(String),
-    Object {
-        #[serde(rename = "userId")]
-        user_id: String,
-    },
+#[serde(rename_all = "camelCase")]
+struct Line {
+    user_id: String,
 }
 
 impl Lines {
@@ -129,10 +123,13 @@ impl Lines {
             return Ok(());
         }
         let user = match self.form {
-            Form::Ndjson => match serde_json::from_str(text) {
-                Ok(Line::Name(user) | Line::Object { user_id: user }) => user,
-                Err(_) => return Err(self.fault("is neither a name nor {\"userId\": …}".to_owned())),
-            },
+            Form::Ndjson => {
+                let user = match text.starts_with('"') {
+                    true => serde_json::from_str(text).ok(),
+                    false => body::parse(bytes).ok().map(|Line { user_id }| user_id),
+                };
+                user.ok_or_else(|| self.fault("is neither a name nor {\"userId\": …}".to_owned()))?
+            }
             Form::Csv => first_column(text),
         };
         let is_heading = self.form == Form::Csv && self.count == 0 && user == "userId";
@@ -201,6 +198,7 @@ mod tests {
     #[test]
     fn a_bad_line_is_named() {
         assert_eq!(read(Form::Ndjson, &["\"a\"\n{\"user\":1}\n"]).expect_err("no name"), "/1");
+        assert_eq!(read(Form::Ndjson, &["\"a\"\n[\"b\"]\n"]).expect_err("an array"), "/1");
         assert_eq!(read(Form::Csv, &["a\n\u{1}b\n"]).expect_err("a control character"), "/1");
         let long = "x".repeat(UPLOAD_LINE_BYTES_MAX + 1);
         assert_eq!(read(Form::Csv, &[&long]).expect_err("too long"), "/0");

@@ -32,9 +32,28 @@ pub const SETTINGS: &[Setting] = &[
         "Where recipients reach this server, like https://notify.example.com: links to preferences and out of mailings \
          begin with it. Empty: the address that is listened on.",
     ),
-    number("http.connections_max", "10000", "Connections at a time; further ones are closed at once."),
+    number(
+        "http.connections_max",
+        "10000",
+        "Connections at a time. Further ones are answered /livez, /readyz and /metrics only, and closed.",
+    ),
+    number(
+        "http.connections_per_address",
+        "1000",
+        "The same for one address (of IPv6: for one /64 network), except for this machine. 0: as many as there are. A proxy \
+         in front may need more.",
+    ),
     number("http.header_timeout_s", "10", "Time for the TLS handshake and the head of the first request."),
-    number("http.idle_timeout_s", "60", "Time a connection may wait for the head of its next request."),
+    number(
+        "http.idle_timeout_s",
+        "60",
+        "Time a connection may wait for its next request. HTTP/2 connections are told to go away.",
+    ),
+    number(
+        "http.write_timeout_s",
+        "30",
+        "Time within which a peer must read some of a waiting response; one that does not is closed.",
+    ),
     number("http.body_timeout_s", "30", "Time for the body of a request."),
     number("http.drain_s", "10", "Time for requests under way when the server stops."),
     number("http.slow_ms", "1000", "Requests slower than this are logged at info."),

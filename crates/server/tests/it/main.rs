@@ -34,6 +34,7 @@ mod exports;
 mod failing_sync;
 mod fallbacks;
 mod hosted;
+mod http;
 mod inbox;
 mod life;
 mod marks;

@@ -1,0 +1,134 @@
+//! One connection: its HTTP, its responses in flight and its deadlines.
+
+use crate::config::Http;
+use crate::listen::deadlines::{DeadlineVerdict, Deadlines, EndReason};
+use crate::listen::in_flight::{ConnectionClosed, InFlight};
+use crate::listen::places::Place;
+use crate::listen::watched_stream::WatchedStream;
+use crate::listen::{Shared, asked_to_stop};
+use fantail_api::ProbesOnly;
+use fantail_rules::limits::HEAD_BYTES_MAX;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::debug;
+
+/// Handled at the same time for one peer.
+const STREAMS_PER_CONNECTION_MAX: u32 = 256;
+
+/// What a connection may do.
+#[derive(Debug)]
+pub enum Admission {
+    /// Everything, while it holds this place.
+    Full { _place: Place },
+    /// One probe: all places are taken.
+    ProbesOnly,
+}
+
+impl Admission {
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. })
+    }
+}
+
+/// A pipelined request is read only after the response before it was written: `pipeline_flush` would collect responses
+/// without a limit.
+pub fn builder(http: &Http, admission: &Admission) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(http.idle_timeout)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .keep_alive(admission.is_full());
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .keep_alive_interval(Some(http.idle_timeout))
+        .keep_alive_timeout(http.header_timeout);
+    builder
+}
+
+/// Serves a connection to its end.
+pub async fn serve_stream<S>(
+    shared: &Shared,
+    stream: S,
+    admission: &Admission,
+    mut stop: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let in_flight = InFlight::new(shared.connections.responses.clone());
+    let stream = WatchedStream::new(stream, in_flight.clone(), shared.http.header_timeout);
+    let router = TowerToHyperService::new(shared.router.clone());
+    let is_full = admission.is_full();
+    let service = {
+        let in_flight = in_flight.clone();
+        service_fn(move |mut request: Request<Incoming>| {
+            if !is_full {
+                request.extensions_mut().insert(ProbesOnly);
+            }
+            let (in_flight, router) = (in_flight.clone(), router.clone());
+            async move {
+                let running = in_flight.admit(request.method()).await?;
+                let response = router.call(request).await.unwrap_or_else(|never| match never {});
+                Ok::<_, ConnectionClosed>(running.respond(response))
+            }
+        })
+    };
+    // Streams of HTTP/2 are tasks of their own and outlive their connection.
+    let _closes = CloseOnDrop(in_flight.clone());
+    let builder = builder(&shared.http, admission);
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut deadlines = Deadlines::new(&shared.http);
+    // A probe is answered at once; what does not ask in time only takes room from the next one.
+    let step = if is_full { deadlines.step() } else { shared.http.header_timeout };
+    let mut look = std::pin::pin!(tokio::time::sleep(step));
+    let mut is_leaving = false;
+    loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    debug!(%error, "connection ended");
+                }
+                return;
+            }
+            () = asked_to_stop(&mut stop), if !is_leaving => {
+                is_leaving = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = look.as_mut() => {
+                let verdict = if is_full { deadlines.look(&in_flight) } else { DeadlineVerdict::End(EndReason::Silent) };
+                match verdict {
+                    DeadlineVerdict::Stay => {}
+                    DeadlineVerdict::Leave(reason) => {
+                        shared.connections.ended_by_deadline(reason);
+                        connection.as_mut().graceful_shutdown();
+                    }
+                    DeadlineVerdict::End(reason) => {
+                        shared.connections.ended_by_deadline(reason);
+                        return;
+                    }
+                }
+                look.as_mut().reset(Instant::now() + step);
+            }
+        }
+    }
+}
+
+struct CloseOnDrop(Arc<InFlight>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
