@@ -7,8 +7,9 @@
 
 use super::{EncodeError, check_length, check_name};
 use crate::bytes::{Malformed, Reader, Writer};
+use crate::digest::sha256;
 use fantail_ports::audit::Digest;
-use fantail_rules::limits::NAME_BYTES_MAX;
+use fantail_rules::limits::{AUDIT_NAME_BYTES_MAX, NAME_BYTES_MAX};
 
 /// Who changed what: tenants, keys, templates, providers, policies.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +27,18 @@ pub struct Action {
 }
 
 impl Action {
+    /// An action whose names fit. Targets are put together from names that may have the largest length each; what does not
+    /// fit is cut, and a hash of the whole name keeps it apart from others.
+    #[must_use]
+    pub fn fitting(self) -> Self {
+        Self {
+            actor: fitting(self.actor, AUDIT_NAME_BYTES_MAX),
+            action: fitting(self.action, AUDIT_NAME_BYTES_MAX),
+            target: fitting(self.target, NAME_BYTES_MAX),
+            ..self
+        }
+    }
+
     pub(super) fn check_lengths(&self) -> Result<(), EncodeError> {
         check_name("actor", &self.actor)?;
         check_name("action", &self.action)?;
@@ -55,10 +68,51 @@ impl Action {
     }
 }
 
+/// What stands for the bytes of a name that were cut off: `~` and 32 digits of the hash of the whole name.
+const CUT_BYTES: usize = 33;
+
+/// The name itself if it fits, else its beginning and its hash.
+fn fitting(name: String, bytes_max: usize) -> String {
+    if name.len() <= bytes_max {
+        return name;
+    }
+    let end = name.floor_char_boundary(bytes_max - CUT_BYTES);
+    let hash = sha256(name.as_bytes()).to_string();
+    format!("{}~{}", &name[..end], &hash[..CUT_BYTES - 1])
+}
+
 fn optional_digest(body: &mut Reader<'_>) -> Result<Option<Digest>, Malformed> {
     match body.u8()? {
         0 => Ok(None),
         1 => body.digest().map(Some),
         _ => Err(Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::Fact;
+
+    fn action(target: String) -> Action {
+        let (actor, action) = ("k".repeat(70), "template.put".to_owned());
+        Action { actor, action, target, before: None, after: None }.fitting()
+    }
+
+    // fixes: correctness A1
+    #[test]
+    fn names_of_any_length_fit_and_stay_apart() {
+        for letter in ["a", "\u{e9}", "\u{20ac}", "\u{1f600}"] {
+            for count in [1, 55, 56, 63, 64, 85, 127, 128, 222, 223, 224, 254, 255, 256, 257, 600] {
+                let name = letter.repeat(count);
+                let (one, other) = (action(format!("{name}/1")), action(format!("{name}/2")));
+                assert_ne!(one.target, other.target, "{count}");
+                let fact = Fact::Action(one.clone());
+                let body = fact.encode().expect("it fits");
+                assert_eq!(Fact::decode(fact.kind(), &body), Ok(fact), "{count}");
+                let is_whole = name.len() + 2 <= NAME_BYTES_MAX;
+                assert_eq!(one.target == format!("{name}/1"), is_whole, "what fits stays as it is");
+            }
+        }
     }
 }

@@ -85,7 +85,7 @@ impl Fact {
             Self::Endpoint(fact) => fact.write(&mut body),
             Self::Openings(fact) => fact.write(&mut body),
         }
-        assert!(body.0.len() <= AUDIT_BODY_BYTES_MAX, "the limits of the parts keep the body within its own");
+        check_length("body", body.0.len(), AUDIT_BODY_BYTES_MAX)?;
         Ok(body.0)
     }
 

@@ -53,7 +53,7 @@ impl Said {
     fn changed(by: &Actor, tenant: TenantId, action: &str, target: String, difference: Difference) -> Self {
         let (actor, action) = (by.name().to_owned(), action.to_owned());
         let Difference { before, after } = difference;
-        Self::plain(tenant, Fact::Action(Action { actor, action, target, before, after }))
+        Self::plain(tenant, Fact::Action(Action { actor, action, target, before, after }.fitting()))
     }
 }
 
@@ -337,3 +337,6 @@ async fn endpoints(
     };
     Ok(changed.into_iter().map(said).collect())
 }
+
+#[cfg(test)]
+mod tests;

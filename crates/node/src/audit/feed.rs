@@ -7,7 +7,8 @@
 //! Nobody waits for it: beside deliveries it rests seven times as long as it works, so that a burst of them has the cores
 //! for itself and is told of afterwards, and stops resting once it is a minute behind.
 //!
-//! What must never happen: deriving a record that is not applied, as its ledger is looked at; appending without the mark.
+//! What must never happen: deriving a record that is not applied, as its ledger is looked at; appending without the mark; a
+//! fact that cannot be encoded and so stops the log, or leaves no trace in it.
 
 use super::checkpoints::Notary;
 use super::derive::{self, Said};
@@ -16,11 +17,12 @@ use crate::ask::Refusal;
 use crate::backoff::Backoff;
 use crate::core::{Core, internal, stopped};
 use crate::take::HOUSE;
+use fantail_audit::digest::sha256;
 use fantail_audit::fact::{Fact, Openings};
 use fantail_ports::audit::{AppendError, Batch, Draft};
 use fantail_ports::journal::{JournalError, ReadLimit, Record};
 use fantail_rules::actor::Actor;
-use fantail_rules::ids::{Millis, PartitionId, Position};
+use fantail_rules::ids::{Millis, PartitionId, Position, TenantId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tracing::{error, info, warn};
@@ -256,11 +258,22 @@ async fn drafts(
         let kind = fact.kind();
         let openings = is_tracked.then(|| Openings::of(kind, &members).map(Fact::Openings));
         for fact in std::iter::once(fact).chain(openings.into_iter().flatten()) {
+            let fact = encodable(fact, tenant, partition, record);
             let body = fact.encode().map_err(|failed| internal(&failed.to_string()))?;
             drafts.push(Draft { tenant, position: record.position, at, kind: fact.kind(), body });
         }
     }
     Ok(Derived { at, drafts, leaves })
+}
+
+/// The fact, or an action in its place that names the record by its hash: a limit that somebody forgot is not a reason to
+/// stop, and the record is not to go without a trace.
+fn encodable(fact: Fact, tenant: TenantId, partition: PartitionId, record: &Record) -> Fact {
+    let Err(failed) = fact.encode() else { return fact };
+    error!(%tenant, %partition, position = %record.position, %failed, "a fact does not fit into the audit log");
+    let hash = sha256(&record.bytes);
+    let target = format!("{partition}/{}/{}/{hash}", record.position, fact.kind().0);
+    Said::action(&Actor::System, tenant, "audit.unencodable", target).fact
 }
 
 /// The journal was trimmed before there was an audit log, or the log was lost: says what is missing, and goes on.

@@ -36,6 +36,7 @@ mod fallbacks;
 mod hosted;
 mod http;
 mod inbox;
+mod largest_names;
 mod life;
 mod marks;
 mod matrix;
