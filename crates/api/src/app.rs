@@ -4,6 +4,7 @@
 //! request is answered `NOT_READY`.
 
 use crate::aside;
+use crate::merge_turns::MergeTurns;
 use crate::problem::Problem;
 use crate::telemetry::{Telemetry, Text};
 use fantail_channels::accounts::Registry;
@@ -51,6 +52,8 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub telemetry: Telemetry,
+    /// Merge patches of one document take turns.
+    pub(crate) merge_turns: MergeTurns,
     /// Places for work beside the requests.
     pub aside: Semaphore,
     /// Where the server listens.
@@ -72,6 +75,7 @@ impl App {
             clock,
             entropy,
             telemetry: Telemetry::default(),
+            merge_turns: MergeTurns::default(),
             aside: Semaphore::new(aside::PLACES),
             listening: OnceLock::new(),
             serving: OnceLock::new(),

@@ -21,6 +21,7 @@ mod condition;
 pub mod cursor;
 mod idempotency;
 pub mod key;
+mod merge_turns;
 mod objects;
 mod pointer;
 pub mod problem;

@@ -22,9 +22,6 @@ use form::Form;
 use page::{Page, Saying};
 use words::Words;
 
-/// Attempts to leave while others change the same preferences.
-const LEAVES_MAX: usize = 16;
-
 /// A request for a page.
 pub struct Visit {
     pub node: Node,
@@ -63,9 +60,9 @@ pub async fn change(visit: Visit) -> Result<Reply, Problem> {
     }
 }
 
-/// Leaves what the link is about, whatever else changes meanwhile.
+/// Leaves what the link is about, whatever else changes meanwhile: each attempt that fails is a change that was made.
 async fn leave(visit: &Visit, mut followed: Followed, source: &str) -> Result<Reply, Problem> {
-    for _ in 0..LEAVES_MAX {
+    loop {
         let words = words_of(visit, Some(&followed));
         let preferences = followed.link.leave(&followed.row.preferences);
         match prefer(visit, &followed, source, preferences).await {
@@ -79,7 +76,6 @@ async fn leave(visit: &Visit, mut followed: Followed, source: &str) -> Result<Re
             None => return Ok(gone(words)),
         };
     }
-    Err(Refusal::Busy { retry_after_ms: 100 }.into())
 }
 
 /// Saves what a page was filled in with, unless something else was said since it was shown.

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::condition::expect_of;
 use crate::problem::Problem;
 use crate::reply::Reply;
-use crate::v1::preferences::{MERGES_MAX, merged, shown};
+use crate::v1::preferences::{merged, shown};
 use fantail_node::ask::Refusal;
 use fantail_node::ask::templates::Expect;
 use fantail_node::policies::DefaultsRow;
@@ -23,7 +23,8 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let expect = expect_of(&call.headers)?;
     let patch: Map<String, Value> = call.json()?;
-    for _ in 0..MERGES_MAX {
+    let _turn = call.app.merge_turns.take(tenant, "defaults", "").await;
+    loop {
         let row = call.node.defaults(tenant)?;
         let current = (row.version > 0).then_some(row.version);
         if !expect.holds(current) && expect != Expect::Version(row.version) {
@@ -40,7 +41,6 @@ pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
             Err(refusal) => return Err(refusal.into()),
         }
     }
-    Err(Refusal::Busy { retry_after_ms: 100 }.into())
 }
 
 fn reply(row: &DefaultsRow) -> Reply {

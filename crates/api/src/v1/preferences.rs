@@ -40,9 +40,6 @@ use fantail_wire::preference::{
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Attempts to merge a patch while others change the same preferences.
-pub const MERGES_MAX: usize = 16;
-
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     show(tenant, &call)
 }
@@ -51,18 +48,19 @@ pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let (expect, source) = (expect_of(&call.headers)?, source_of(&call)?);
     let patch: Map<String, Value> = call.json()?;
     let user = call.name("user")?;
-    for _ in 0..MERGES_MAX {
+    let _turn = call.app.merge_turns.take(tenant, "preferences", user).await;
+    loop {
         let row = call.node.respect(tenant, user)?;
         check_version(expect, row.revision)?;
         let preferences = merged(&shown(&row.preferences), &patch)?;
         let prefer = Prefer { instead_of: row.revision, source: source.clone(), preferences };
         match call.node.prefer(tenant, user, prefer).await {
             Ok(_) => return show(tenant, &call),
+            // A change that takes no turns was faster: one with a condition, or of the hosted page.
             Err(Refusal::RespectConflict { .. }) => {}
             Err(refusal) => return Err(refusal.into()),
         }
     }
-    Err(Refusal::Busy { retry_after_ms: 100 }.into())
 }
 
 pub async fn history(tenant: TenantId, call: Call) -> Result<Reply, Problem> {

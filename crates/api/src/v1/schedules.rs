@@ -16,7 +16,7 @@ use crate::time;
 use crate::v1::bulk;
 use crate::v1::notification_ask::Draft;
 use crate::v1::notifications::unknown_users;
-use crate::v1::preferences::{MERGES_MAX, merge};
+use crate::v1::preferences::merge;
 use fantail_node::ask::Refusal;
 use fantail_node::ask::templates::Expect;
 use fantail_node::recurring::{Came, Run, ScheduleAsk, ScheduleRow, ScheduleView, Sends, Standing};
@@ -70,7 +70,8 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let (id, expect) = (call.name("schedule")?.to_owned(), expect_of(&call.headers)?);
     let patch: Map<String, Value> = call.json()?;
-    for _ in 0..MERGES_MAX {
+    let _turn = call.app.merge_turns.take(tenant, "schedule", &id).await;
+    loop {
         let view = call.node.schedule(tenant, &id)?;
         let version = view.row.version;
         if !expect.holds(Some(version)) {
@@ -87,7 +88,6 @@ pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
             Err(refusal) => return Err(refusal.into()),
         }
     }
-    Err(Refusal::Busy { retry_after_ms: 100 }.into())
 }
 
 pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {

@@ -155,3 +155,47 @@ fn what_comes_in_quiet_hours_waits() {
     }
     assert!(post.arrived().values().all(|copies| *copies == 1), "once each");
 }
+
+/// So many patches of one document at the same time, each from a connection of its own.
+fn patch_at_once(server: &Server, path: &str, bodies: Vec<Value>) {
+    let together = std::sync::Barrier::new(bodies.len());
+    std::thread::scope(|scope| {
+        let patches: Vec<_> = bodies
+            .into_iter()
+            .map(|body| {
+                let (mut client, together) = (server.client(), &together);
+                scope.spawn(move || {
+                    together.wait();
+                    let answer = client.json("PATCH", path, &body).expect("an answer");
+                    (answer.status, answer.text())
+                })
+            })
+            .collect();
+        for patch in patches {
+            let (status, text) = patch.join().expect("an answer");
+            assert_eq!(status, 200, "{path}: {text}");
+        }
+    });
+}
+
+// fixes: usability B3
+#[test]
+fn forty_merge_patches_at_once_are_all_merged() {
+    let server = Server::start();
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    let categories = || -> Vec<Value> {
+        (0..40).map(|no| json!({"categories": {format!("c{no}"): {"enabled": true}}})).collect()
+    };
+    for path in ["/api/v1/users/ann/preferences", "/api/v1/preferences/defaults"] {
+        patch_at_once(&server, path, categories());
+        let merged = expect(client.get(path), 200);
+        assert_eq!(merged["categories"].as_object().map(|all| all.len()), Some(40), "{path}");
+    }
+    let path = "/api/v1/schedules/daily";
+    let body = json!({"cron": "0 8 * * *", "timezone": "UTC", "notification": {
+        "content": {"title": "Good morning"}, "recipients": [{"userId": "ann"}], "channels": ["push"]}});
+    expect(client.json("PUT", path, &body), 201);
+    patch_at_once(&server, path, (0..40).map(|no| json!({"cron": format!("{no} 8 * * *")})).collect());
+    assert_eq!(expect(client.get(path), 200)["version"], json!(41), "each patch was made once");
+}
