@@ -141,13 +141,13 @@ impl From<Refusal> for Problem {
             | Refusal::TooManyScheduled { .. }
             | Refusal::TooManySnoozed { .. } => Self::new(Code::LimitReached, detail),
             Refusal::TooFast { retry_after_ms } => {
-                Self::new(Code::RateLimited, "the tenant or the key asks faster than it may")
-                    .retry_after_s(retry_after_ms.div_ceil(1000).max(1))
+                later(Code::RateLimited, "the tenant or the key asks faster than it may", retry_after_ms)
             }
             Refusal::Busy { retry_after_ms } => {
-                Self::new(Code::QueueFull, "too much is waiting to be stored")
-                    .retry_after_s(retry_after_ms.div_ceil(1000).max(1))
+                later(Code::QueueFull, "too much is waiting to be stored", retry_after_ms)
             }
+            // The sizes of requests are limited before: what does not fit is ours to look at.
+            Refusal::TooLarge { .. } => Self::new(Code::BodyTooLarge, detail),
             Refusal::NoRoom => {
                 Self::new(Code::StorageFull, "nothing new is stored until space returns").retry_after_s(30)
             }
@@ -155,6 +155,10 @@ impl From<Refusal> for Problem {
             Refusal::Stopped { reason } => stopped(&reason),
         }
     }
+}
+
+fn later(code: Code, detail: &'static str, retry_after_ms: u64) -> Problem {
+    Problem::new(code, detail).retry_after_s(retry_after_ms.div_ceil(1000).max(1))
 }
 
 /// The reason may name files: it is for the operator.
@@ -220,6 +224,7 @@ mod tests {
             (Refusal::UnknownDevice { device: "d".into() }, "DEVICE_NOT_FOUND"),
             (Refusal::NotSuppressed, "SUPPRESSION_NOT_FOUND"),
             (Refusal::Busy { retry_after_ms: 20 }, "QUEUE_FULL"),
+            (Refusal::TooLarge { what: "record", bytes: 9, max: 8 }, "BODY_TOO_LARGE"),
             (Refusal::NoRoom, "STORAGE_FULL"),
             (Refusal::Internal { reason: "secret path".into() }, "INTERNAL"),
             (Refusal::Stopped { reason: "secret path".into() }, "STOPPING"),

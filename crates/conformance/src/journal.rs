@@ -6,6 +6,7 @@ use crate::block_on;
 use fantail_ports::BoxFuture;
 use fantail_ports::journal::{Append, AppendError, Bounds, Journal, JournalError, ReadLimit, Record};
 use fantail_rules::ids::{Epoch, FrontNo, PartitionId, Position, ShardNo};
+use fantail_rules::limits::{APPEND_BYTES_MAX, RECORD_BYTES_MAX};
 
 /// One journal under test, and the world around it.
 pub trait Rig {
@@ -39,6 +40,7 @@ pub const CASES: &[Case] = &[
     ("a future that is dropped does not undo its append", dropped_future_still_appends),
     ("reads stop at their limit", reads_stop_at_their_limit),
     ("large records and batches", large_records_and_batches),
+    ("what is too large is refused and changes nothing", too_large_is_refused),
     ("a clean stop keeps everything", reopen_keeps_everything),
     ("a crash keeps what was answered", crash_keeps_what_was_answered),
     ("epochs grow over restarts", epochs_grow_over_restarts),
@@ -222,6 +224,25 @@ fn large_records_and_batches(rig: &mut dyn Rig) {
     expect(rig, SHARD, &all);
     rig.crash();
     expect(rig, SHARD, &all);
+}
+
+// fixes: correctness A3
+fn too_large_is_refused(rig: &mut dyn Rig) {
+    let epoch = fence(rig, SHARD);
+    assert_eq!(append(rig, SHARD, epoch, 1, &["a"]), Ok(Position(1)));
+    let (large, many) = ("x".repeat(RECORD_BYTES_MAX + 1), "x".repeat(RECORD_BYTES_MAX));
+    for (what, records) in [
+        ("record", vec!["b", large.as_str()]),
+        ("append", vec![many.as_str(); APPEND_BYTES_MAX / RECORD_BYTES_MAX]),
+    ] {
+        let refused = append(rig, SHARD, epoch, 2, &records).map_err(|refused| match refused {
+            AppendError::TooLarge { what, bytes, max } if bytes > max => what,
+            _ => "another error",
+        });
+        assert_eq!(refused, Err(what));
+    }
+    assert_eq!(append(rig, SHARD, epoch, 2, &["b"]), Ok(Position(2)), "the journal goes on");
+    expect(rig, SHARD, &["a", "b"]);
 }
 
 fn reopen_keeps_everything(rig: &mut dyn Rig) {

@@ -90,6 +90,7 @@ fn push(
         let prepared = policy.ok_or(Refusal::UnknownTenant).and_then(|up| prepare(core, tenant, event, up));
         match prepared {
             Ok(Prepared { front, ask, otherwise }) => {
+                let bytes = bytes + members_bytes(&ask);
                 let group = by_front.entry(front).or_default();
                 group.places.push((index, otherwise));
                 group.asks.push(ask);
@@ -105,6 +106,15 @@ fn push(
         pending.push((places, handle.and_then(|handle| handle.queue.push(tenant, by, asks, bytes))));
     }
     (results, pending)
+}
+
+/// What the recipients of an event hold in memory.
+fn members_bytes(ask: &FrontAsk) -> usize {
+    let FrontAsk::Admit(ask) = ask else { return 0 };
+    match &ask.audience {
+        AskAudience::Members(shards) => shards.iter().map(|(_, users)| size_of_val(users.as_slice())).sum(),
+        AskAudience::List(_) | AskAudience::Walk(_) => 0,
+    }
 }
 
 fn count(core: &Core, results: &[Result<Accepted, Refusal>]) {

@@ -354,6 +354,9 @@ pub enum Refusal {
     /// Try again: queues are full.
     #[error("busy, try again in {retry_after_ms} ms")]
     Busy { retry_after_ms: u64 },
+    /// What it comes to is larger than the journal takes at once. It will not fit later either.
+    #[error("a {what} of {bytes} bytes does not fit, at most {max} do")]
+    TooLarge { what: &'static str, bytes: usize, max: usize },
     /// Try again later: the disk is nearly full.
     #[error("no room to store this")]
     NoRoom,

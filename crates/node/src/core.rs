@@ -5,6 +5,7 @@ use crate::bell::Bell;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::crowds::Crowds;
+use crate::disk_share::DiskShare;
 use crate::dispatch::Dispatch;
 use crate::known::Known;
 use crate::meter::Meter;
@@ -25,6 +26,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{
     AddressHash, DirectoryNo, FrontNo, ListId, Lookup, PartitionId, Position, ShardNo, TenantId,
 };
+use fantail_rules::knobs::Knobs;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
@@ -48,6 +50,9 @@ pub struct Core {
     pub queue_max: u64,
     /// How long what is kept about deliveries outlives their event.
     pub guard_ms: u64,
+    pub knobs: Knobs,
+    /// What each tenant may still write while the disk is short.
+    pub disk: Arc<DiskShare>,
     /// Fan-out has so much before it that no more events are accepted; told by the sync loop.
     pub is_crowded: AtomicBool,
     /// Held while somebody reads which list a segment has and puts what goes by it into a front's queue. Whoever drops lists

@@ -12,6 +12,7 @@ mod pack;
 use crate::ask::Refusal;
 use crate::core::{Core, answer};
 use crate::dispatch::{Came, Start, UnderWay};
+use crate::queue::{QueueClass, QueueLine};
 use crate::spans::{self, Steps};
 use crate::supervise::caught;
 use fantail_machine::shard::intend::Allowed;
@@ -35,8 +36,6 @@ use tracing::{error, warn};
 
 pub use pack::reference_key;
 
-/// Where deliveries that an earlier leader left take their turns.
-const ORPHANS: TenantId = TenantId(u32::MAX);
 /// Answers are written down at the latest after this, however many are still awaited.
 const PORTION_MS: u64 = 50;
 /// A journal that has no room, or a full queue, is asked again after this.
@@ -94,8 +93,8 @@ fn sends_of(allowed: &Allowed) -> u32 {
 }
 
 /// Deliveries take turns beside the tenants' own asks: those of each tenant in a line of their own, critical ones apart.
-fn line(tenant: TenantId, lane: Priority) -> TenantId {
-    TenantId(1 << 31 | tenant.0 << 1 | u32::from(lane == Priority::Critical))
+fn line(tenant: TenantId, lane: Priority) -> QueueLine {
+    QueueLine::delivery(tenant, lane == Priority::Critical)
 }
 
 async fn pause(core: &Core) {
@@ -218,7 +217,7 @@ impl Parcel {
             return;
         }
         self.core.ports.points.reach("deliver.settling");
-        let bytes = told.len() * 16;
+        let bytes = told.iter().map(Told::bytes).sum();
         let told = Arc::new(told);
         loop {
             let ask = ShardAsk::Outcome { parcel: self.allowed.parcel, told: Arc::clone(&told) };
@@ -351,7 +350,14 @@ pub async fn take_over(core: &Core, shard: ShardNo) -> Result<u64, Refusal> {
         }
         let (asked, bytes) = (found.len() as u64, found.len() * 64);
         let asks = found.into_iter().map(|(parcel, _)| ShardAsk::Orphans { parcel }).collect();
-        match crate::core::answers(core.shard(shard).queue.push(ORPHANS, &Actor::System, asks, bytes)).await {
+        match crate::core::answers(core.shard(shard).queue.push(
+            QueueClass::Recovery,
+            &Actor::System,
+            asks,
+            bytes,
+        ))
+        .await
+        {
             Ok(_) => count += asked,
             Err(stopped @ Refusal::Stopped { .. }) => return Err(stopped),
             Err(_) => pause(core).await,

@@ -14,6 +14,7 @@ use crate::backoff::Backoff;
 use crate::core::{Core, answer, internal, locked};
 use crate::inbox;
 use crate::notify::recipient;
+use crate::queue::QueueLine;
 use crate::take::HOUSE;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::digest;
@@ -100,7 +101,14 @@ async fn fold(core: &Arc<Core>, shard: ShardNo, tenant: TenantId, window: Window
     loop {
         let ask = ShardAsk::Fold { tenant, window };
         core.ports.points.reach("digest.folding");
-        match answer(core.shard(shard).queue.push(tenant, &Actor::System, vec![ask], 1_024)).await? {
+        match answer(core.shard(shard).queue.push(
+            QueueLine::internal(tenant),
+            &Actor::System,
+            vec![ask],
+            1_024,
+        ))
+        .await?
+        {
             ShardAnswer::Folded { more: true } => {}
             ShardAnswer::Folded { more: false } => return Ok(()),
             _ => return Err(internal("the shard answered something else")),
@@ -115,7 +123,8 @@ async fn write(core: &Arc<Core>, shard: ShardNo, tenant: TenantId, no: WindowNo)
     core.ports.points.reach("digest.written");
     let bytes = content.as_ref().map_or(64, |content| content.bytes.len() + 64);
     let ask = ShardAsk::Digested { tenant, window: no, content };
-    answer(core.shard(shard).queue.push(tenant, &Actor::System, vec![ask], bytes)).await?;
+    let line = QueueLine::internal(tenant);
+    answer(core.shard(shard).queue.push(line, &Actor::System, vec![ask], bytes)).await?;
     core.meter.digest_written(row.events.len() as u64);
     Ok(())
 }

@@ -24,11 +24,12 @@ use fantail_machine::tables::work::{WorkId, WorkRow};
 use fantail_machine::tables::{ledger, work};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo};
+use fantail_rules::knobs::Knobs;
 use fantail_rules::lanes::Turn;
 use fantail_rules::outlook::Outlook;
 use fantail_rules::pacing::{Call, News};
 use fantail_rules::priority::Priority;
-use state::{FOUND_MAX, Look, State, Waiting, earlier};
+use state::{Look, State, Waiting, earlier};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
@@ -73,13 +74,14 @@ impl Start {
 }
 
 impl Dispatch {
-    pub fn new(shards: impl Iterator<Item = ShardNo>, now: Millis) -> Self {
+    pub fn new(shards: impl Iterator<Item = ShardNo>, now: Millis, knobs: Knobs) -> Self {
         let kinds = ChannelKind::ALL.into_iter().filter(|kind| *kind != ChannelKind::InApp);
         let at_once = Some(Millis(0));
         let waiting = || Waiting { look_at: at_once, due: at_once, ..Waiting::default() };
         let state = State {
-            channels: kinds.map(|kind| (kind, Way::new(now))).collect(),
+            channels: kinds.map(|kind| (kind, Way::new(now, knobs))).collect(),
             shards: shards.map(|shard| (shard, waiting())).collect(),
+            page: knobs.dispatch_page,
         };
         Self {
             state: Mutex::new(state),
@@ -303,12 +305,12 @@ pub async fn run(core: Arc<Core>) {
 
 /// Brings what is due, and work that was not offered, out of the tables.
 fn look(core: &Core) {
-    let wall = core.ports.clock.wall();
+    let (wall, page) = (core.ports.clock.wall(), core.knobs.dispatch_page);
     core.dispatch.look(wall, |shard, Look { work, timers }| {
         let found = core.read(PartitionId::Shard(shard), |view| {
             let tables = view.tables();
-            let works = work.map(|behind| work::all(tables, behind, FOUND_MAX)).transpose()?;
-            let due = timers.map(|from| ledger::timers_due(tables, from, wall, FOUND_MAX)).transpose()?;
+            let works = work.map(|behind| work::all(tables, behind, page)).transpose()?;
+            let due = timers.map(|from| ledger::timers_due(tables, from, wall, page)).transpose()?;
             let later = ledger::timers(tables, wall, Millis(u64::MAX - 1), 1)?;
             Ok(TableScan { works, due, later: later.first().copied() })
         });

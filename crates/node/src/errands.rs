@@ -9,7 +9,7 @@ use crate::ask::Refusal;
 use crate::backoff::Backoff;
 use crate::core::{Core, answer, locked};
 use crate::take::HOUSE;
-use crate::todos::{Found, REMEMBERED_MAX};
+use crate::todos::Found;
 use crate::{claims, digests};
 use fantail_machine::front::FrontAsk;
 use fantail_machine::records::front::Size;
@@ -25,7 +25,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::watch;
 
-const TODOS_MAX: usize = 256;
 /// After a failure.
 const PAUSE_MS: u64 = 200;
 
@@ -74,12 +73,13 @@ impl ErrandLoop {
         }
         let remembered = &self.core.shard(self.shard).todos;
         let partition = PartitionId::Shard(self.shard);
-        let taken = match remembered.take(TODOS_MAX) {
+        let taken = match remembered.take(self.core.knobs.todos_page) {
             Found::Here(todos) if todos.is_empty() => return Ok(false),
             Found::Here(todos) => todos,
             Found::InTables => {
-                let walk =
-                    |view: &dyn View| todo::waiting_of(view.tables(), |todo| !todo.is_long(), REMEMBERED_MAX);
+                let walk = |view: &dyn View| {
+                    todo::waiting_of(view.tables(), |todo| !todo.is_long(), remembered.held_max())
+                };
                 let found = self.core.read(partition, walk).inspect_err(|_| remembered.miss())?;
                 remembered.found(found);
                 return Ok(true);

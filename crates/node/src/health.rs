@@ -29,6 +29,8 @@ pub struct Health {
     /// Records that the audit log has still to derive.
     pub audit_lag: u64,
     pub waiting: usize,
+    /// Commands that were refused because the disk is short and their tenant has had its share of it.
+    pub disk_share_refused: u64,
     pub tenants: usize,
     /// Deliveries that are being planned or sent.
     pub in_flight: Vec<(ChannelKind, u32)>,
@@ -59,6 +61,7 @@ impl Node {
             audit_lag: audit::feed::lag(core),
             waiting: core.fronts.values().map(|front| front.queue.len()).sum::<usize>()
                 + core.shards.values().map(|shard| shard.queue.len()).sum::<usize>(),
+            disk_share_refused: core.disk.refused(),
             tenants: core.control.now().tenants.len(),
             in_flight: core.dispatch.in_flight(),
             deliveries: deliveries::totals(core),

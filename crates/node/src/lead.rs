@@ -5,10 +5,15 @@
 //! batches; readers never see that far.
 //! Goes to: the journal, the store, the callers, and whoever watches the partition's position.
 //!
-//! What must never happen: an answer, or a row a reader can see, whose facts are not durable.
+//! A batch is cut by bytes: when it is full, what is left of an item waits for the next one. An ask whose records do not fit
+//! is refused alone.
+//!
+//! What must never happen: an answer, or a row a reader can see, whose facts are not durable; an append that is larger than
+//! the journal takes.
 
 use crate::ask::Refusal;
-use crate::machines::{Batch, Machine};
+use crate::batch::{Batch, TooLarge, Undecided};
+use crate::machines::Machine;
 use crate::meter::Meter;
 use crate::ports::Ports;
 use crate::queue::{Item, Queue};
@@ -22,11 +27,12 @@ use fantail_ports::journal::{Append, AppendError};
 use fantail_ports::store::{Commit, StoreError};
 use fantail_ports::tables::{Changes, TablesError};
 use fantail_rules::ids::{Epoch, Millis, PartitionId, Position};
-use fantail_rules::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX};
+use fantail_rules::knobs::Knobs;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::vec;
 use tokio::sync::watch;
 use tracing::{error, warn};
 
@@ -50,10 +56,33 @@ pub struct Leader<M: Machine> {
     pub applied: watch::Sender<Position>,
     /// Called after a batch was folded, before its callers are answered.
     pub settled: Settled,
+    pub knobs: Knobs,
 }
 
-/// An item with the answers it gets once they are durable.
-type Answered<M> = (Item<<M as Machine>::Ask, <M as Machine>::Answer>, Vec<<M as Machine>::Answer>);
+/// What a leader has before it.
+struct Underway<M: Machine> {
+    /// Items that were popped and are not decided to the end: the batch was full.
+    begun: VecDeque<Begun<M>>,
+    flights: VecDeque<Flight<M>>,
+}
+
+/// An item, the asks of it that are left to decide, and the answers so far.
+struct Begun<M: Machine> {
+    item: Item<M::Ask, M::Answer>,
+    left: vec::IntoIter<M::Ask>,
+    answers: Vec<M::Answer>,
+}
+
+impl<M: Machine> From<Item<M::Ask, M::Answer>> for Begun<M> {
+    fn from(mut item: Item<M::Ask, M::Answer>) -> Self {
+        let left = std::mem::take(&mut item.asks).into_iter();
+        Self { answers: Vec::with_capacity(left.len()), item, left }
+    }
+}
+
+/// An item with what it is answered once it is durable.
+type Answered<M> =
+    (Item<<M as Machine>::Ask, <M as Machine>::Answer>, Result<Vec<<M as Machine>::Answer>, Refusal>);
 
 /// A batch on its way to the disk.
 struct Flight<M: Machine> {
@@ -83,11 +112,11 @@ impl<M: Machine> Leader<M> {
         let partition = self.machine.partition();
         // Also if this panics: no caller waits for a leader that is gone.
         let closing = CloseOnDrop(self.queue.clone());
-        let mut flights: VecDeque<Flight<M>> = VecDeque::new();
+        let mut underway = Underway { begun: VecDeque::new(), flights: VecDeque::new() };
         let stop = loop {
-            let step = match self.next(&mut flights).await {
-                Next::Landed(landed) => self.land(&mut flights, landed),
-                Next::Waiting => self.take_off(&mut flights),
+            let step = match self.next(&mut underway).await {
+                Next::Landed(landed) => self.land(&mut underway, landed),
+                Next::Waiting => self.take_off(&mut underway),
                 Next::Closed => Err(Stop::Closed),
             };
             if let Err(stop) = step {
@@ -103,11 +132,12 @@ impl<M: Machine> Leader<M> {
             }
         };
         drop(closing);
-        refuse(flights, &Refusal::Stopped { reason });
+        underway.refuse(&Refusal::Stopped { reason });
     }
 
     /// What happens next: the oldest batch lands, or something waits and there is room to plan.
-    async fn next(&self, flights: &mut VecDeque<Flight<M>>) -> Next {
+    async fn next(&self, underway: &mut Underway<M>) -> Next {
+        let (has_begun, flights) = (!underway.begun.is_empty(), &mut underway.flights);
         poll_fn(|context| {
             if let Some(oldest) = flights.front_mut() {
                 match oldest.append.as_mut() {
@@ -118,6 +148,9 @@ impl<M: Machine> Leader<M> {
                         }
                     }
                 }
+            }
+            if flights.len() < AHEAD && has_begun {
+                return Poll::Ready(Next::Waiting);
             }
             if flights.len() < AHEAD && self.queue.poll_ready(context).is_ready() {
                 if !self.queue.is_closed() {
@@ -133,15 +166,19 @@ impl<M: Machine> Leader<M> {
     }
 
     /// Plans the next batch and starts its append.
-    fn take_off(&mut self, flights: &mut VecDeque<Flight<M>>) -> Result<(), Stop> {
-        let items = self.queue.pop(BATCH_RECORDS_MAX, BATCH_BYTES_MAX);
-        if items.is_empty() {
+    fn take_off(&mut self, underway: &mut Underway<M>) -> Result<(), Stop> {
+        let begun = &mut underway.begun;
+        if begun.is_empty() {
+            let items = self.queue.pop(self.knobs.batch_records, self.knobs.batch_bytes);
+            begun.extend(items.into_iter().map(Begun::from));
+        }
+        if begun.is_empty() {
             return Ok(());
         }
-        let mut batch = Batch { first: self.next, ..Batch::default() };
+        let mut batch = Batch::new(self.next, self.knobs);
         let mut changes = Changes::new();
         let answers = self
-            .plan(items, flights, &mut changes, &mut batch)
+            .plan(underway, &mut changes, &mut batch)
             .map_err(|failed| Stop::Failed(failed.to_string()))?;
         let count = batch.records.len() as u64;
         let through = Position(self.next.0 + count - 1);
@@ -167,48 +204,59 @@ impl<M: Machine> Leader<M> {
             windows: derived.windows,
             forgets: derived.forgets,
         };
-        flights.push_back(Flight { append, commit, facts: batch.facts, offers: derived.offers, answers });
+        underway.flights.push_back(Flight {
+            append,
+            commit,
+            facts: batch.facts,
+            offers: derived.offers,
+            answers,
+        });
         Ok(())
     }
 
-    /// Decides every ask in order, each seeing what the ones before it decided.
+    /// Decides asks in order until the batch is full, each seeing what the ones before it decided. Returns the items that
+    /// are decided to the end.
     fn plan(
         &mut self,
-        items: Vec<Item<M::Ask, M::Answer>>,
-        flights: &VecDeque<Flight<M>>,
+        underway: &mut Underway<M>,
         changes: &mut Changes,
         batch: &mut Batch,
     ) -> Result<Vec<Answered<M>>, StoreError> {
+        let Underway { begun, flights } = underway;
         let partition = self.machine.partition();
         let clock = &self.ports.clock;
         self.time = self.time.max(clock.wall());
         let now = self.time;
         let pending: Vec<&Changes> = flights.iter().map(|flight| &flight.commit.changes).collect();
         let (machine, entropy, meter) = (&self.machine, &self.ports.entropy, &self.meter);
-        let mut items = Some(items);
         let mut answered = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
         self.ports.store.read(partition, &mut |state| {
             let mut view = View::new(state.tables(), &pending, changes).with_lists(state.lists());
-            answered = items.take().map_or(Ok(Vec::new()), |items| {
-                items
-                    .into_iter()
-                    .map(|mut item| {
-                        let asks = std::mem::take(&mut item.asks);
-                        batch.by = item.by.clone();
-                        let started = clock.micros();
-                        let answers: Result<Vec<_>, _> = asks
-                            .into_iter()
-                            .map(|ask| {
-                                let moment =
-                                    Moment { now, random: entropy.random_u128(), quiet_before: false };
-                                machine.decide(&mut view, ask, moment, batch)
-                            })
-                            .collect();
-                        meter.decided(clock.micros().saturating_sub(started));
-                        Ok((item, answers?))
-                    })
-                    .collect()
-            });
+            let mut decide = |ask, batch: &mut Batch| {
+                let moment = Moment { now, random: entropy.random_u128(), quiet_before: false };
+                machine.decide(&mut view, ask, moment, batch)
+            };
+            let mut decided = Vec::with_capacity(begun.len());
+            answered = loop {
+                let Some(mut next) = begun.pop_front() else { break Ok(std::mem::take(&mut decided)) };
+                batch.by = next.item.by.clone();
+                let started = clock.micros();
+                let done = next.decide(batch, &mut decide);
+                meter.decided(clock.micros().saturating_sub(started));
+                match done {
+                    Err(failed) => break Err(failed),
+                    Ok(Done::Answers) => decided.push((next.item, Ok(next.answers))),
+                    Ok(Done::TooLarge(too_large)) => {
+                        error!(%partition, %too_large, "ask refused, its records do not fit");
+                        meter.too_large();
+                        decided.push((next.item, Err(refusal_of(too_large))));
+                    }
+                    Ok(Done::Full) => begun.push_front(next),
+                }
+                if batch.is_full() {
+                    break Ok(std::mem::take(&mut decided));
+                }
+            };
         })?;
         Ok(answered?)
     }
@@ -216,7 +264,7 @@ impl<M: Machine> Leader<M> {
     /// The oldest batch is durable (or failed): fold it, then answer.
     fn land(
         &mut self,
-        flights: &mut VecDeque<Flight<M>>,
+        underway: &mut Underway<M>,
         landed: Result<Position, AppendError>,
     ) -> Result<(), Stop> {
         match landed {
@@ -224,12 +272,20 @@ impl<M: Machine> Leader<M> {
             Err(AppendError::NoRoom { free_bytes, .. }) => {
                 warn!(partition = %self.machine.partition(), free_bytes, "journal has no room");
                 self.next = self.applied.borrow().next();
-                refuse(std::mem::take(flights), &Refusal::NoRoom);
+                underway.refuse(&Refusal::NoRoom);
+                return Ok(());
+            }
+            // Nothing was written. It is a mistake of ours, as sizes are checked before: what built on it is refused too.
+            Err(AppendError::TooLarge { what, bytes, max }) => {
+                error!(partition = %self.machine.partition(), what, bytes, max, "journal refused an append");
+                self.meter.too_large();
+                self.next = self.applied.borrow().next();
+                underway.refuse(&Refusal::TooLarge { what, bytes, max });
                 return Ok(());
             }
             Err(failed) => return Err(Stop::Failed(failed.to_string())),
         }
-        let flight = flights.pop_front().expect("a batch that landed was in flight");
+        let flight = underway.flights.pop_front().expect("a batch that landed was in flight");
         let through = flight.commit.through;
         let grew = flight.append.is_some();
         if grew {
@@ -242,7 +298,7 @@ impl<M: Machine> Leader<M> {
             self.ports.points.reach("lead.settled");
         }
         for (item, answers) in flight.answers {
-            item.answer(Ok(answers));
+            item.answer(answers);
         }
         Ok(())
     }
@@ -262,8 +318,49 @@ impl<A, R> Drop for CloseOnDrop<A, R> {
     }
 }
 
-fn refuse<M: Machine>(flights: VecDeque<Flight<M>>, refusal: &Refusal) {
-    for (item, _) in flights.into_iter().flat_map(|flight| flight.answers) {
-        item.answer(Err(refusal.clone()));
+impl<M: Machine> Underway<M> {
+    /// Refuses what is in flight and what was begun: its answers may rest on it.
+    fn refuse(&mut self, refusal: &Refusal) {
+        for (item, _) in self.flights.drain(..).flat_map(|flight| flight.answers) {
+            item.answer(Err(refusal.clone()));
+        }
+        for begun in self.begun.drain(..) {
+            begun.item.answer(Err(refusal.clone()));
+        }
     }
 }
+
+impl<M: Machine> Begun<M> {
+    /// Decides asks until none is left, the batch is full, or one does not fit.
+    fn decide(
+        &mut self,
+        batch: &mut Batch,
+        decide: &mut impl FnMut(M::Ask, &mut Batch) -> Result<M::Answer, Undecided>,
+    ) -> Result<Done, TablesError> {
+        while let Some(ask) = self.left.next() {
+            match decide(ask, batch) {
+                Ok(answer) => self.answers.push(answer),
+                Err(Undecided::Tables(failed)) => return Err(failed),
+                // What the item asked for before stays decided, as if the node had died behind it.
+                Err(Undecided::TooLarge(too_large)) => return Ok(Done::TooLarge(too_large)),
+            }
+            if batch.is_full() && self.left.len() > 0 {
+                return Ok(Done::Full);
+            }
+        }
+        Ok(Done::Answers)
+    }
+}
+
+enum Done {
+    Answers,
+    Full,
+    TooLarge(TooLarge),
+}
+
+fn refusal_of(TooLarge { what, bytes, max }: TooLarge) -> Refusal {
+    Refusal::TooLarge { what, bytes, max }
+}
+
+#[cfg(test)]
+mod tests;

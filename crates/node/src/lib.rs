@@ -2,7 +2,7 @@
 //! the very code that serves.
 //!
 //! Reading order: what can be asked (`ask`, `node`), how a node starts (`start`, `recover`), the walk of an event
-//! (`producers`, `addressed`, `accept`, `queue`, `lead`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`, `bulk`,
+//! (`producers`, `addressed`, `accept`, `queue`, `lead` with `batch`, `tail`, `take`, `inbox`), how it leaves the house (`schedule`, `bulk`,
 //! `dispatch`, `deliver`, `digests`, `groups`, `editions`, `receipts`), what is kept of it for ever (`audit`) and told to its
 //! producer (`webhooks`), everything else (`people`, `devices`, `segments`, `uploads`, `chosen`, `links`, `templates`, `tenants`, `errands`,
 //! `erasures`, `exports`, `todos`, `claims`, `housekeeping`, `books`).
@@ -18,6 +18,7 @@ mod recover;
 
 mod accept;
 mod addressed;
+mod batch;
 mod chosen;
 mod lead;
 mod machines;
@@ -76,6 +77,7 @@ mod clock;
 mod control;
 mod core;
 mod crowds;
+mod disk_share;
 pub mod health;
 pub mod latency;
 pub mod meter;

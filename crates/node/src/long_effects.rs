@@ -12,7 +12,8 @@ use crate::backoff::Backoff;
 use crate::core::{Core, answer, internal};
 use crate::erasures::Erasing;
 use crate::errands::woken;
-use crate::todos::{Found, REMEMBERED_MAX};
+use crate::queue::QueueLine;
+use crate::todos::Found;
 use fantail_machine::shard::{ReplanPlace, ShardAnswer, ShardAsk};
 use fantail_machine::tables::todo::{self, Todo};
 use fantail_ports::store::View;
@@ -132,17 +133,17 @@ impl LongEffectWorker {
     /// Takes what became known since the last time.
     fn collect(&mut self) -> Result<(), Refusal> {
         let todos = &self.core.shard(self.shard).long_todos;
-        if self.waiting.len() >= REMEMBERED_MAX {
+        let held_max = todos.held_max();
+        if self.waiting.len() >= held_max {
             return Ok(());
         }
-        let found = match todos.take(REMEMBERED_MAX) {
+        let found = match todos.take(held_max) {
             Found::Here(found) => found,
             Found::InTables => {
-                let walk =
-                    |view: &dyn View| todo::waiting_of(view.tables(), |todo| todo.is_long(), REMEMBERED_MAX);
+                let walk = |view: &dyn View| todo::waiting_of(view.tables(), |todo| todo.is_long(), held_max);
                 match self.core.read(PartitionId::Shard(self.shard), walk) {
                     Ok(found) => {
-                        if found.len() == REMEMBERED_MAX {
+                        if found.len() == held_max {
                             todos.miss();
                         }
                         found
@@ -193,7 +194,7 @@ impl LongEffectWorker {
         let mut asked = Vec::with_capacity(self.replans.len());
         for one in self.replans.iter_mut().filter(|one| one.retry.is_due(now)) {
             let ask = ShardAsk::Replan { tenant: one.tenant, user: one.user, from: one.from };
-            let pushed = queue.push(one.tenant, &Actor::System, vec![ask], ASK_BYTES);
+            let pushed = queue.push(QueueLine::internal(one.tenant), &Actor::System, vec![ask], ASK_BYTES);
             asked.push((one, pushed));
         }
         for (one, pushed) in asked {

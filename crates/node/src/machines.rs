@@ -3,25 +3,23 @@
 //! Comes from: `lead` (asks) and `recover` (records). Does: bridges typed asks and bytes.
 //! Goes to: `fantail_machine`, which has all the logic.
 
+use crate::batch::{Batch, Undecided};
 use crate::control::ControlPlane;
-use crate::endpoint_tally::EndpointTally;
-use crate::reasons::Stood;
 use fantail_machine::Planned;
 use fantail_machine::codec::Malformed;
 use fantail_machine::directory::{self, DirectoryAnswer, DirectoryAsk};
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
+use fantail_machine::records::Stamped;
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::FrontRecord;
 use fantail_machine::records::root::RootRecord;
 use fantail_machine::records::shard::ShardRecord;
-use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::{self, RootAnswer, RootAsk};
 use fantail_machine::shard::{self, Derived, ShardAnswer, ShardAsk};
 use fantail_machine::tables::idempotency;
 use fantail_machine::view::View;
 use fantail_ports::tables::TablesError;
-use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
 use std::collections::BTreeSet;
@@ -35,14 +33,15 @@ pub trait Machine: Send + Sync + 'static {
 
     fn partition(&self) -> PartitionId;
 
-    /// Plans an ask and folds the facts at once, so that the next ask sees them.
+    /// Plans an ask and applies its records at once, so that the next ask sees them. An ask whose records do not fit
+    /// changes nothing.
     fn decide(
         &self,
         view: &mut View<'_>,
         ask: Self::Ask,
         moment: Moment,
         batch: &mut Batch,
-    ) -> Result<Self::Answer, TablesError>;
+    ) -> Result<Self::Answer, Undecided>;
 
     /// Folds a record from the journal.
     fn replay(
@@ -62,34 +61,6 @@ pub struct Reference {
     pub front: FrontNo,
     pub from: Position,
     pub to: Position,
-}
-
-/// What a batch appends, and what it changes besides tables.
-#[derive(Default)]
-pub struct Batch {
-    pub first: Position,
-    /// Who asked for what is decided next.
-    pub by: Actor,
-    pub records: Vec<Vec<u8>>,
-    pub bytes: usize,
-    pub derived: Derived,
-    /// For fronts: what shards will take.
-    pub facts: Vec<FrontFact>,
-    /// For shards: what became of endpoints.
-    pub endpoints: EndpointTally,
-    /// And of deliveries.
-    pub deliveries: Stood,
-}
-
-impl Batch {
-    fn add<R: Fact>(&mut self, at: Millis, record: R) -> (Position, R) {
-        let stamped = Stamped { at, by: self.by.clone(), record };
-        let bytes = stamped.encode();
-        let position = Position(self.first.0 + self.records.len() as u64);
-        self.bytes += bytes.len();
-        self.records.push(bytes);
-        (position, stamped.record)
-    }
 }
 
 #[derive(Debug, Error)]
@@ -116,11 +87,11 @@ impl Machine for Root {
         ask: RootAsk,
         moment: Moment,
         batch: &mut Batch,
-    ) -> Result<RootAnswer, TablesError> {
+    ) -> Result<RootAnswer, Undecided> {
         let Planned { records, answer } = root::plan(view, ask, moment.now)?;
+        let (_, records) = batch.add(moment.now, records)?;
         for record in records {
             root::apply(view, &record, moment.now)?;
-            batch.add(moment.now, record);
         }
         Ok(answer)
     }
@@ -182,7 +153,7 @@ impl Machine for Front {
         ask: FrontAsk,
         moment: Moment,
         batch: &mut Batch,
-    ) -> Result<FrontAnswer, TablesError> {
+    ) -> Result<FrontAnswer, Undecided> {
         let quiet_before = match &ask {
             FrontAsk::Admit(ask) => self.is_quiet_before(view, ask.tenant, moment.now)?,
             FrontAsk::Recall { .. }
@@ -196,10 +167,11 @@ impl Machine for Front {
         };
         let moment = Moment { quiet_before, ..moment };
         let Planned { records, answer } = front::plan(view, ask, self.no, moment)?;
+        let (mut position, records) = batch.add(moment.now, records)?;
         for record in records {
             front::apply(view, &record, moment.now)?;
-            let (position, record) = batch.add(moment.now, record);
             batch.facts.push(FrontFact::of(position, &record));
+            position = position.next();
         }
         Ok(answer)
     }
@@ -236,11 +208,11 @@ impl Machine for Directory {
         ask: DirectoryAsk,
         moment: Moment,
         batch: &mut Batch,
-    ) -> Result<DirectoryAnswer, TablesError> {
+    ) -> Result<DirectoryAnswer, Undecided> {
         let Planned { records, answer } = directory::plan(view, ask)?;
+        let (_, records) = batch.add(moment.now, records)?;
         for record in records {
             directory::apply(view, &record, moment.now)?;
-            batch.add(moment.now, record);
         }
         Ok(answer)
     }
@@ -281,7 +253,7 @@ impl Machine for Shard {
         ask: ShardAsk,
         moment: Moment,
         batch: &mut Batch,
-    ) -> Result<ShardAnswer, TablesError> {
+    ) -> Result<ShardAnswer, Undecided> {
         let facts = match &ask {
             ShardAsk::Take { facts, .. } => facts.clone(),
             ShardAsk::PutUsers { .. }
@@ -317,11 +289,11 @@ impl Machine for Shard {
         };
         let policies = self.control.now().policies.clone();
         let Planned { records, answer } = shard::plan(view, ask, self.no, moment, &policies)?;
+        let (_, records) = batch.add(moment.now, records)?;
         for record in records {
             shard::apply(view, &record, moment.now, &facts, &mut batch.derived)?;
             batch.endpoints.count(&record);
             batch.deliveries.count(&record);
-            batch.add(moment.now, record);
         }
         Ok(answer)
     }

@@ -19,6 +19,7 @@ pub struct Meter {
     records: AtomicU64,
     record_bytes: AtomicU64,
     decide_worst_micros: AtomicU64,
+    too_large: AtomicU64,
     clock_jumps: AtomicU64,
     parcels_abandoned: AtomicU64,
     imbalance: AtomicU64,
@@ -62,6 +63,8 @@ pub struct Reading {
     pub records: u64,
     pub record_bytes: u64,
     pub decide_worst_micros: u64,
+    /// Asks that were refused because their records did not fit into the journal.
+    pub too_large: u64,
     pub clock_jumps: u64,
     /// Parcels whose channel never ended.
     pub parcels_abandoned: u64,
@@ -98,6 +101,10 @@ impl Meter {
         self.batches.fetch_add(1, Relaxed);
         self.records.fetch_add(records, Relaxed);
         self.record_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub fn too_large(&self) {
+        self.too_large.fetch_add(1, Relaxed);
     }
 
     /// One item was planned and folded in this many microseconds.
@@ -232,6 +239,7 @@ impl Meter {
             records: self.records.load(Relaxed),
             record_bytes: self.record_bytes.load(Relaxed),
             decide_worst_micros: self.decide_worst_micros.load(Relaxed),
+            too_large: self.too_large.load(Relaxed),
             clock_jumps: self.clock_jumps.load(Relaxed),
             parcels_abandoned: self.parcels_abandoned.load(Relaxed),
             imbalance: self.imbalance.load(Relaxed),

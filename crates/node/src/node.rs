@@ -113,6 +113,17 @@ impl Node {
         self.core.spawn_loop(name, task);
     }
 
+    /// How many bytes the disk has above its reserve, if that is little: then each tenant may write its share of them.
+    pub fn set_disk_room(&self, free_bytes: Option<u64>) {
+        if self.core.disk.is_short() != free_bytes.is_some() {
+            warn!(
+                ?free_bytes,
+                "the disk is short, or is not any more: tenants may write their share of what is free"
+            );
+        }
+        self.core.disk.set(free_bytes);
+    }
+
     /// The time that the node goes by: wall time without its jumps.
     #[must_use]
     pub fn wall(&self) -> Millis {

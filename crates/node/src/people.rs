@@ -204,7 +204,7 @@ pub async fn edit_lists(
     }
     let mut pending = Vec::new();
     for (shard, (places, asks)) in by_shard {
-        let bytes = asks.len() * 64;
+        let bytes = asks.iter().map(|edge| edge.name.bytes.len() + 64).sum();
         let ask = ShardAsk::Edit { tenant, edit: Edit { change, edges: asks } };
         pending.push((places, core.shard(shard).queue.push(tenant, by, vec![ask], bytes)));
     }

@@ -185,6 +185,7 @@ mod tests {
     use fantail_ports::journal::{Append, AppendError, Bounds, Journal};
     use fantail_rules::actor::Actor;
     use fantail_rules::ids::{Epoch, ShardNo};
+    use fantail_rules::knobs::Knobs;
     use std::pin::pin;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::task::{Context, Poll, Waker};
@@ -247,7 +248,7 @@ mod tests {
     #[test]
     fn a_replay_reads_each_fact_of_a_front_once() {
         let counting = journal(10_000);
-        let tails = BTreeMap::from([(FRONT, Arc::new(Tail::new(FRONT, counting.clone())))]);
+        let tails = BTreeMap::from([(FRONT, Arc::new(Tail::new(FRONT, counting.clone(), Knobs::default())))]);
         let mut facts_of = FrontFacts { tails: &tails, ahead: BTreeMap::new() };
         let shard = PartitionId::Shard(ShardNo(0));
         // Takes of two facts each, as when events come one by one.
@@ -263,7 +264,7 @@ mod tests {
     #[test]
     fn facts_that_are_gone_are_an_error() {
         let counting = journal(10);
-        let tails = BTreeMap::from([(FRONT, Arc::new(Tail::new(FRONT, counting)))]);
+        let tails = BTreeMap::from([(FRONT, Arc::new(Tail::new(FRONT, counting, Knobs::default())))]);
         let mut facts_of = FrontFacts { tails: &tails, ahead: BTreeMap::new() };
         let reference = Reference { front: FRONT, from: Position(9), to: Position(12) };
         let failed = now(facts_of.take(PartitionId::Shard(ShardNo(0)), reference));

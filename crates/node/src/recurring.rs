@@ -15,7 +15,7 @@ use crate::ask::Refusal;
 use crate::ask::templates::Expect;
 use crate::backoff::Backoff;
 use crate::core::{Core, answer, internal, locked};
-use crate::take::HOUSE;
+use crate::queue::QueueLine;
 use fantail_machine::root::schedule::{Answer, Ask};
 use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_machine::tables::schedule::{self, Waiting};
@@ -353,11 +353,18 @@ fn open(core: &Core, tenant: TenantId, body: &Sealed) -> Result<Vec<u8>, Refusal
 }
 
 async fn ask_root(core: &Core, by: &Actor, ask: Ask) -> Result<Answer, Refusal> {
-    let bytes = match &ask {
-        Ask::Put { definition, .. } => definition.body.bytes.len() + 1_024,
-        Ask::Ran { .. } | Ask::Delete { .. } => 1_024,
+    let (tenant, bytes) = match &ask {
+        Ask::Put { definition, .. } => (definition.tenant, definition.body.bytes.len() + 1_024),
+        Ask::Ran { tenant, .. } | Ask::Delete { tenant, .. } => (*tenant, 1_024),
     };
-    match answer(core.root.push(HOUSE, by, vec![RootAsk::Schedule(Box::new(ask))], bytes)).await? {
+    match answer(core.root.push(
+        QueueLine::asked_by(by, tenant),
+        by,
+        vec![RootAsk::Schedule(Box::new(ask))],
+        bytes,
+    ))
+    .await?
+    {
         RootAnswer::Schedule(answer) => Ok(answer),
         _ => Err(internal("the root answered something else")),
     }

@@ -13,7 +13,6 @@ use crate::Node;
 use crate::ask::Refusal;
 use crate::chosen::{Chooser, Stretch};
 use crate::core::{Core, answer, internal, locked};
-use crate::take::HOUSE;
 use fantail_machine::records::segment::UploadId;
 use fantail_machine::root::segment::{Answer, Ask};
 use fantail_machine::root::{RootAnswer, RootAsk};
@@ -137,7 +136,11 @@ impl Upload {
 }
 
 async fn ask_root(core: &Core, by: &Actor, ask: Ask) -> Result<Answer, Refusal> {
-    match answer(core.root.push(HOUSE, by, vec![RootAsk::Segment(ask)], 8_192)).await? {
+    let tenant = match &ask {
+        Ask::Put(put) => put.tenant,
+        Ask::List { tenant, .. } | Ask::Delete { tenant, .. } => *tenant,
+    };
+    match answer(core.root.push(tenant, by, vec![RootAsk::Segment(ask)], 8_192)).await? {
         RootAnswer::Segment(answer) => Ok(answer),
         _ => Err(internal("the root answered something else")),
     }

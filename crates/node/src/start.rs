@@ -11,6 +11,7 @@ use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
 use crate::crowds::Crowds;
 use crate::digests;
+use crate::disk_share::DiskShare;
 use crate::dispatch::{self, Dispatch};
 use crate::errands::ErrandLoop;
 use crate::guard_sweep;
@@ -40,6 +41,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::actor::Actor;
 use fantail_rules::believed_time::behind_ms;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
+use fantail_rules::knobs::Knobs;
 use fantail_rules::limits::{GUARD_MS, LANE_EVENTS_MAX};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -60,6 +62,7 @@ pub struct Options {
     pub queue_max: u64,
     /// How long what is kept about deliveries outlives their event.
     pub guard_ms: u64,
+    pub knobs: Knobs,
 }
 
 impl Default for Options {
@@ -71,6 +74,7 @@ impl Default for Options {
             producers: Defaults::default(),
             queue_max: LANE_EVENTS_MAX,
             guard_ms: GUARD_MS,
+            knobs: Knobs::default(),
         }
     }
 }
@@ -130,19 +134,20 @@ struct Starter {
     /// The latest time of any record.
     newest: Millis,
     applied: BTreeMap<PartitionId, watch::Receiver<Position>>,
+    knobs: Knobs,
+    disk: Arc<DiskShare>,
 }
 
 pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Report), StartError> {
     let meter: Arc<Meter> = Arc::default();
     let clock = Arc::new(BelievedClock::new(ports.clock, meter.clone()));
     ports.clock = clock.clone();
-    let applied = BTreeMap::new();
-    let mut starter = Starter { ports: Arc::new(ports), meter, replayed: 0, newest: Millis(0), applied };
+    let Options { shards, fronts, directories, producers, queue_max, guard_ms, knobs } = options;
+    let mut starter = Starter::new(ports, meter, knobs);
     let plane = Arc::new(ControlPlane::default());
     let known: Arc<providers::Known> = Arc::default();
     let settled = refresh(starter.ports.clone(), plane.clone(), known.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
-    let Options { shards, fronts, directories, producers, queue_max, guard_ms } = options;
     let wanted = Layout { shards, fronts, directories };
     let layout = match answer(root.push(HOUSE, &Actor::System, vec![RootAsk::Layout(wanted)], 64)).await {
         Ok(RootAnswer::Layout(layout)) => layout,
@@ -155,9 +160,9 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let bells: Bells = (0..layout.shards).map(|no| (ShardNo(no), Bell::default())).collect();
     let directories = starter.lead_directories(layout, &bells).await?;
     let now = starter.ports.clock.monotonic();
-    let dispatch = Arc::new(Dispatch::new((0..layout.shards).map(ShardNo), now));
+    let dispatch = Arc::new(Dispatch::new((0..layout.shards).map(ShardNo), now, knobs));
     let shards = starter.lead_shards(bells, &tails, &dispatch, &plane).await?;
-    let Starter { ports, meter, replayed, newest, applied } = starter;
+    let Starter { ports, meter, replayed, newest, applied, knobs, disk } = starter;
     let clock_behind_ms = compare_clock(newest, &ports, &meter);
     for tenant in plane.now().tenants.keys() {
         // A crash may have come between the tenant's record and its keys.
@@ -173,6 +178,8 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         crowds: Crowds::default(),
         queue_max,
         guard_ms,
+        knobs,
+        disk,
         is_crowded: AtomicBool::new(false),
         naming: RwLock::default(),
         control: plane,
@@ -214,6 +221,7 @@ fn start_loops(core: &Arc<Core>) {
                 tail: from.tail.clone(),
                 queue: handle.queue.clone(),
                 durable: from.applied.clone(),
+                facts_max: core.knobs.take_facts,
             };
             let (shard, front) = (handle.queue.clone(), from.queue.clone());
             let may_end = move || shard.is_closed() || front.is_closed();
@@ -254,6 +262,18 @@ fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>, accounts: Arc<providers:
 }
 
 impl Starter {
+    fn new(ports: Ports, meter: Arc<Meter>, knobs: Knobs) -> Self {
+        Self {
+            ports: Arc::new(ports),
+            meter,
+            replayed: 0,
+            newest: Millis(0),
+            applied: BTreeMap::new(),
+            knobs,
+            disk: Arc::default(),
+        }
+    }
+
     async fn lead_directories(
         &mut self,
         layout: Layout,
@@ -279,8 +299,8 @@ impl Starter {
         let mut shards = BTreeMap::new();
         for (shard, bell) in bells {
             let (heard, offers) = (bell.0.subscribe(), dispatch.clone());
-            let todos: Arc<Todos> = Arc::default();
-            let long_todos = Arc::new(Todos::long());
+            let todos = Arc::new(Todos::short(self.knobs.todos_held));
+            let long_todos = Arc::new(Todos::long(self.knobs.todos_held));
             let remembered = [todos.clone(), long_todos.clone()];
             let windows: Arc<bell::Bell> = Arc::default();
             let opened = windows.clone();
@@ -309,7 +329,7 @@ impl Starter {
     async fn lead_fronts(&mut self, layout: Layout) -> Result<BTreeMap<FrontNo, FrontHandle>, StartError> {
         let mut fronts = BTreeMap::new();
         for front in (0..layout.fronts).map(FrontNo) {
-            let tail = Arc::new(Tail::new(front, self.ports.journal.clone()));
+            let tail = Arc::new(Tail::new(front, self.ports.journal.clone(), self.knobs));
             let feed = tail.clone();
             let scheduled: Arc<bell::Bell> = Arc::default();
             let later = scheduled.clone();
@@ -335,7 +355,7 @@ impl Starter {
         let Recovered { last, time, replayed } = recover(&machine, &self.ports, tails).await?;
         self.replayed += replayed;
         self.newest = self.newest.max(time);
-        let queue: Arc<MachineQueue<M>> = Arc::default();
+        let queue: Arc<MachineQueue<M>> = Arc::new(Queue::new(self.knobs, self.disk.clone()));
         let (applied, watching) = watch::channel(last);
         self.applied.insert(machine.partition(), watching.clone());
         let leader = Leader {
@@ -348,6 +368,7 @@ impl Starter {
             time,
             applied,
             settled,
+            knobs: self.knobs,
         };
         let led = queue.clone();
         self.ports.tasks.spawn_loop("leader", move || led.is_closed(), Box::pin(leader.run()));

@@ -9,8 +9,9 @@ use crate::backoff::Backoff;
 use crate::core::{broken, internal};
 use crate::meter::Meter;
 use crate::ports::Ports;
-use crate::queue::Queue;
+use crate::queue::{Queue, QueueClass};
 use crate::tail::Tail;
+use fantail_machine::front::fact::FrontFact;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::progress;
 use fantail_ports::store::StoreError;
@@ -19,14 +20,11 @@ use fantail_rules::ids::{FrontNo, PartitionId, Position, ShardNo, TenantId};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Facts in one proposal. A shard cuts them into records of its own size.
-const STRETCH_MAX: usize = 1_024;
-
 /// A shard that has just taken waits this long before it takes again, so that under load one take brings many
 /// events. After a quiet moment there is no wait.
 const PACE_MS: u64 = 2;
 
-/// Asks of the node itself take turns like a tenant's.
+/// Stands for the platform where a tenant is named.
 pub const HOUSE: TenantId = TenantId(0);
 
 pub struct TakeLoop {
@@ -38,6 +36,8 @@ pub struct TakeLoop {
     pub queue: Arc<Queue<ShardAsk, ShardAnswer>>,
     /// The front's durable position.
     pub durable: watch::Receiver<Position>,
+    /// Facts in one proposal. A shard cuts them into records of its own size.
+    pub facts_max: usize,
 }
 
 impl TakeLoop {
@@ -67,14 +67,15 @@ impl TakeLoop {
                 self.ports.tasks.sleep_until(paced).await;
             }
             paced = self.ports.clock.monotonic().plus(PACE_MS);
-            let read = self.tail.read(taken.next(), STRETCH_MAX).await;
+            let read = self.tail.read(taken.next(), self.facts_max).await;
             let facts = read.map_err(|failed| internal(&failed.to_string()))?;
             backoff.reset();
             let Some(last) = facts.last().map(|fact| fact.position) else { continue };
             let count = facts.len() as u64;
             self.ports.points.reach("take.proposed");
+            let bytes = facts.iter().map(FrontFact::bytes).sum();
             let ask = ShardAsk::Take { front: self.front, facts: facts.into() };
-            let Ok(answer) = self.queue.push(HOUSE, &Actor::System, vec![ask], 64 * count as usize) else {
+            let Ok(answer) = self.queue.push(QueueClass::Internal, &Actor::System, vec![ask], bytes) else {
                 if self.queue.is_closed() {
                     return Ok(());
                 }

@@ -9,13 +9,12 @@ use fantail_machine::tables::todo::Todo;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is held at most, and read at once.
-pub const REMEMBERED_MAX: usize = 16_384;
-
 pub struct Todos {
     /// Which of them: those that take long, or the others.
     are_long: bool,
     state: Mutex<State>,
+    /// What is held at most, and read at once.
+    held_max: usize,
 }
 
 struct State {
@@ -31,21 +30,27 @@ pub enum Found {
     InTables,
 }
 
-impl Default for Todos {
-    fn default() -> Self {
-        Self::new(false)
-    }
-}
-
 impl Todos {
-    fn new(are_long: bool) -> Self {
-        Self { are_long, state: Mutex::new(State { waiting: VecDeque::new(), is_missed: true }) }
+    fn new(are_long: bool, held_max: usize) -> Self {
+        let state = State { waiting: VecDeque::new(), is_missed: true };
+        Self { are_long, state: Mutex::new(state), held_max }
     }
 
     /// For those that take long.
     #[must_use]
-    pub fn long() -> Self {
-        Self::new(true)
+    pub fn long(held_max: usize) -> Self {
+        Self::new(true, held_max)
+    }
+
+    /// For the others.
+    #[must_use]
+    pub fn short(held_max: usize) -> Self {
+        Self::new(false, held_max)
+    }
+
+    #[must_use]
+    pub fn held_max(&self) -> usize {
+        self.held_max
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -61,7 +66,7 @@ impl Todos {
         let Some(first) = todos.next() else { return false };
         let mut state = self.state();
         for todo in std::iter::once(first).chain(todos) {
-            if state.waiting.len() < REMEMBERED_MAX {
+            if state.waiting.len() < self.held_max {
                 state.waiting.push_back(todo);
             } else {
                 state.is_missed = true;
@@ -82,7 +87,7 @@ impl Todos {
     /// What the rows say: all of them, if they are fewer than are read at once.
     pub fn found(&self, todos: Vec<Todo>) {
         let mut state = self.state();
-        state.is_missed |= todos.len() >= REMEMBERED_MAX;
+        state.is_missed |= todos.len() >= self.held_max;
         state.waiting.extend(todos);
     }
 
@@ -97,13 +102,15 @@ mod tests {
     use super::*;
     use fantail_rules::ids::{KeyNo, TenantId};
 
+    const HELD_MAX: usize = 100;
+
     fn todo(key: u64) -> Todo {
         Todo::Shred { tenant: TenantId(1), key: KeyNo(key) }
     }
 
     #[test]
     fn rows_are_walked_only_when_something_may_be_missed() {
-        let todos = Todos::default();
+        let todos = Todos::short(HELD_MAX);
         assert_eq!(todos.take(2), Found::InTables, "after a start");
         todos.found(vec![todo(9)]);
         assert_eq!(todos.take(2), Found::Here(vec![todo(9)]));
@@ -115,9 +122,9 @@ mod tests {
         assert_eq!(todos.take(2), Found::Here(vec![todo(3)]));
         assert_eq!(todos.take(2), Found::InTables, "an errand failed");
         assert_eq!(todos.take(2), Found::Here(Vec::new()));
-        let many: Vec<Offer> = (0..=REMEMBERED_MAX as u64).map(|key| Offer::Todo(todo(key))).collect();
+        let many: Vec<Offer> = (0..=HELD_MAX as u64).map(|key| Offer::Todo(todo(key))).collect();
         todos.offer(&many);
-        assert!(matches!(todos.take(REMEMBERED_MAX), Found::Here(_)));
+        assert!(matches!(todos.take(HELD_MAX), Found::Here(_)));
         assert_eq!(todos.take(2), Found::InTables, "too many to remember");
     }
 }

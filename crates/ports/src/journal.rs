@@ -17,7 +17,9 @@ pub trait Journal: Send + Sync {
     /// All or nothing: after a crash either every record of a batch is there or none. Appends to one partition
     /// become durable in the order of the calls (the call itself takes the place in the order, not the first
     /// poll), so the next one may be made before the first has returned. If an append fails, every later one
-    /// in flight on that partition fails too. An empty batch is a caller's bug.
+    /// in flight on that partition fails too. An append that is larger than `APPEND_BYTES_MAX` with its headers, or has a
+    /// record larger than `RECORD_BYTES_MAX`, is refused whole ([`AppendError::TooLarge`]) and the partition stays as it
+    /// is. An empty batch is a caller's bug.
     fn append(&self, append: Append) -> BoxFuture<'static, Result<Position, AppendError>>;
 
     /// Records at `from` and after, in order, only durable ones, at most `limit` of them, and at least one if
@@ -79,6 +81,9 @@ pub enum AppendError {
     /// Retry later: nothing was written, the disk is nearly full.
     #[error("journal has no room: {free_bytes} bytes free, {needed_bytes} needed")]
     NoRoom { free_bytes: u64, needed_bytes: u64 },
+    /// Give up: nothing was written, and the same append will not fit later.
+    #[error("{what} of {bytes} bytes is above the limit of {max}")]
+    TooLarge { what: &'static str, bytes: usize, max: usize },
     /// Nothing more may be promised: the write or its sync failed, the process must stop and recover.
     #[error("journal failed: {reason}")]
     Failed { reason: String },

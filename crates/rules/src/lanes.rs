@@ -33,7 +33,7 @@ const ALL: [Priority; LANES] = [Priority::Critical, Priority::High, Priority::No
 /// What starts in order among itself: the work of one shard.
 pub type Stream = u16;
 
-/// Work that waits in one channel. Memory is bounded: `WORK_MAX` keys, one more for each tenant and lane, and what comes back
+/// Work that waits in one channel. Memory is bounded: `works_max` keys, one more for each tenant and lane, and what comes back
 /// from turns that are out.
 #[derive(Clone, Debug)]
 pub struct Lanes<K> {
@@ -44,6 +44,9 @@ pub struct Lanes<K> {
     floor: u64,
     /// Deliveries of one tenant before it is the next one's turn, as the channel said last.
     quantum: u32,
+    /// Keys that may wait, of all tenants, and of one tenant in one lane.
+    works_max: usize,
+    per_tenant_max: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -160,12 +163,20 @@ impl<K: Ord> Lane<K> {
 impl<K: Ord> Lanes<K> {
     #[must_use]
     pub fn new() -> Self {
+        Self::bounded(WORK_MAX, WORK_PER_TENANT_MAX)
+    }
+
+    /// With room for so many keys of all tenants, and of one tenant in one lane.
+    #[must_use]
+    pub fn bounded(works_max: usize, per_tenant_max: usize) -> Self {
         let lane = || Lane { ring: VecDeque::new(), tenants: BTreeMap::new(), paid: 0 };
         Self {
             lanes: [lane(), lane(), lane(), lane()],
             held: [0; LANES],
             floor: 0,
             quantum: PARCEL_MEMBERS_MAX,
+            works_max,
+            per_tenant_max,
         }
     }
 
@@ -179,7 +190,7 @@ impl<K: Ord> Lanes<K> {
             return Offered::Known;
         }
         // Whoever has nothing waiting gets a place, however much others have.
-        if held >= WORK_PER_TENANT_MAX || (held > 0 && all >= WORK_MAX) {
+        if held >= self.per_tenant_max || (held > 0 && all >= self.works_max) {
             return Offered::Full;
         }
         if lane.tenants.is_empty() {

@@ -1,7 +1,7 @@
 //! Decisions on plain values. Everything here is a pure function of its arguments: no clock, no randomness,
 //! no environment, no IO, no threads, no `HashMap` iteration, so that the simulator and production agree.
 //!
-//! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`), then the
+//! Reading order: what things are called (`ids`, `ulid`), how much of anything is allowed (`limits`, `knobs`), then the
 //! decisions in the order an event meets them: `believed_time`, `admit`, `tier` (and `cost`),
 //! `interval`, `merge`, `marks`; where somebody can be reached (`channel_kind`, `address`, `endpoint`, `suppression`), and what a text to them costs (`sms`);
 //! time as people have it (`zone`, `wall`, `schedule`), and what they say about being told (`category`, `preference`, and without
@@ -15,6 +15,7 @@ pub mod actor;
 pub mod ids;
 pub mod ulid;
 
+pub mod knobs;
 pub mod limits;
 
 pub mod admit;

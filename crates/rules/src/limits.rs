@@ -27,11 +27,22 @@ pub const RECORD_BYTES_MAX: usize = 256 << 10;
 /// One batch that a leader plans, appends and folds together.
 pub const BATCH_RECORDS_MAX: usize = 1_024;
 pub const BATCH_BYTES_MAX: usize = 2 << 20;
-/// Commands that wait for one leader; beyond it callers get 503 with Retry-After.
+/// One append to the journal with its headers: half of what a block can hold. A batch ends behind the ask that brings it over
+/// `BATCH_BYTES_MAX`, and what one ask writes is bounded by its request.
+pub const APPEND_BYTES_MAX: usize = 16 << 20;
+/// What a journal adds to each record of an append.
+pub const RECORD_HEADER_BYTES_MAX: usize = 32;
+/// Commands of tenants that wait for one leader; beyond it callers get 503 with Retry-After. One tenant has half of it at most.
 pub const QUEUE_COMMANDS_MAX: usize = 8_192;
 pub const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Events that one Take record brings into a shard.
 pub const TAKE_EVENTS_MAX: usize = 256;
+/// Facts of a front that one proposal brings to a shard, and what they hold in memory: a fact for 10,000 users has 80 KB.
+pub const TAKE_STRETCH_MAX: usize = 1_024;
+pub const TAKE_STRETCH_BYTES_MAX: usize = 4 << 20;
+/// Facts of a front that stay in memory for its shards, and their bytes: more than shards lag behind in normal times.
+pub const TAIL_FACTS_MAX: usize = 32_768;
+pub const TAIL_BYTES_MAX: usize = 64 << 20;
 /// Events that fan-out could write now, of all shards: about 100 bytes each. Beyond it events get 503, because more is
 /// posted than fan-out can write. Windows that only wait to be filled do not count: nothing would ever empty them.
 pub const BACKLOG_EVENTS_MAX: u64 = 2 << 20;

@@ -1,11 +1,14 @@
-//! Threads that may block: the store's background work, and daily snapshots with the trimming behind them.
+//! Threads that may block: the store's background work, the look at the disk, and daily snapshots with the trimming behind them.
 
+use crate::config::Room;
+use crate::disk_watch;
 use crate::snapshots::Snapshots;
 use anyhow::Result;
 use fantail_node::Node;
 use fantail_node::supervise::message;
 use fantail_ports::store::Tended;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -27,9 +30,9 @@ pub struct Background {
 }
 
 impl Background {
-    pub fn start(node: Node, snapshots: Arc<Snapshots>) -> Result<Self> {
+    pub fn start(node: Node, snapshots: Arc<Snapshots>, data: PathBuf, room: Room) -> Result<Self> {
         let (mut stops, mut threads) = (Vec::new(), Vec::new());
-        let (tended, kept) = (node.clone(), node.clone());
+        let (tended, disk_of, kept) = (node.clone(), node.clone(), node.clone());
         let mut start = |name: &'static str, run: Work| -> Result<()> {
             let (stop, stopped) = channel();
             stops.push(stop);
@@ -39,6 +42,7 @@ impl Background {
             Ok(())
         };
         start("store-tend", Box::new(move |stopped| tend(&tended, stopped)))?;
+        start("disk-watch", Box::new(move |stopped| disk_watch::run(&disk_of, &data, room, stopped)))?;
         start("snapshots", Box::new(move |stopped| snapshot(&kept, &snapshots, stopped)))?;
         Ok(Self { stops, threads })
     }

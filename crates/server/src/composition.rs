@@ -150,7 +150,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         spans: exporter.map(|exporter| Spans::told_to(exporter.tracer.clone())).unwrap_or_default(),
     };
     let (node, report) = Node::start(ports, node_options(config)).await.context("cannot recover")?;
-    let background = Background::start(node.clone(), snapshots.clone())?;
+    let background = Background::start(node.clone(), snapshots.clone(), data.clone(), config.room)?;
     let host = ServerHost {
         node: node.clone(),
         journal: journal.clone(),

@@ -3,6 +3,7 @@
 use crate::backups::Backups;
 use crate::config::Room;
 use crate::delivery_metrics;
+use crate::disk_watch::reserve_bytes;
 use crate::listen::Connections;
 use crate::otlp;
 use crate::panics;
@@ -75,6 +76,7 @@ impl Host for ServerHost {
         let health = self.node.health();
         write_failures(text, &health);
         write_node(text, &health);
+        write_refused(text, &health);
         write_deliveries(text, &health);
         delivery_metrics::write(text, &health);
         provider_metrics::write(text, &self.node, &self.accounts);
@@ -105,8 +107,7 @@ impl ServerHost {
     fn room(&self) -> Check {
         match RealDisk.space(&self.data) {
             Ok(space) => {
-                let needed =
-                    self.room.free_bytes_min.max(space.total_bytes / 100 * self.room.free_percent_min);
+                let needed = reserve_bytes(space, self.room);
                 let detail = format!("{} MiB free, {} needed", space.free_bytes >> 20, needed >> 20);
                 check("room", space.free_bytes >= needed, detail)
             }
@@ -162,6 +163,24 @@ fn write_failures(text: &mut Text, health: &Health) {
     text.family("fantail_loop_errors_total", "counter", "Errors after which a loop tried again, by its name");
     for (task, count) in &health.loop_errors {
         text.sample("fantail_loop_errors_total", &[("task", task)], count);
+    }
+}
+
+fn write_refused(text: &mut Text, health: &Health) {
+    for (name, help, value) in [
+        (
+            "fantail_too_large_total",
+            "Commands refused because their records do not fit into the journal",
+            health.counters.too_large,
+        ),
+        (
+            "fantail_disk_share_refused_total",
+            "Commands refused because the disk is short and their tenant has had its share",
+            health.disk_share_refused,
+        ),
+    ] {
+        text.family(name, "counter", help);
+        text.sample(name, &[], value);
     }
 }
 

@@ -9,7 +9,7 @@
 use fantail_ports::BoxFuture;
 use fantail_ports::journal::{Append, AppendError, Bounds, Journal, JournalError, ReadLimit, Record};
 use fantail_rules::ids::{Epoch, PartitionId, Position};
-use fantail_rules::limits::RECORD_BYTES_MAX;
+use fantail_rules::limits::{APPEND_BYTES_MAX, RECORD_BYTES_MAX, RECORD_HEADER_BYTES_MAX};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -126,7 +126,15 @@ impl MemoryJournal {
 impl State {
     fn take(&mut self, append: &Append) -> Result<(), AppendError> {
         assert!(!append.records.is_empty(), "an empty batch has no last position");
-        assert!(append.records.iter().all(|record| record.len() <= RECORD_BYTES_MAX), "a record has a limit");
+        let largest = append.records.iter().map(Vec::len).max().unwrap_or(0);
+        if largest > RECORD_BYTES_MAX {
+            return Err(AppendError::TooLarge { what: "record", bytes: largest, max: RECORD_BYTES_MAX });
+        }
+        let sizes = append.records.iter().map(|record| record.len() + RECORD_HEADER_BYTES_MAX);
+        let bytes: usize = sizes.sum();
+        if bytes > APPEND_BYTES_MAX {
+            return Err(AppendError::TooLarge { what: "append", bytes, max: APPEND_BYTES_MAX });
+        }
         if let Some(reason) = &self.failed {
             return Err(AppendError::Failed { reason: reason.clone() });
         }

@@ -96,6 +96,14 @@ impl Said {
 pub struct Members(Arc<Vec<(ShardNo, Vec<UserNo>)>>);
 
 impl Members {
+    /// What they hold in memory.
+    fn bytes(&self) -> usize {
+        self.0
+            .iter()
+            .map(|(_, users)| size_of_val(users.as_slice()) + size_of::<(ShardNo, Vec<UserNo>)>())
+            .sum()
+    }
+
     /// The members in one shard, if any.
     #[must_use]
     pub fn of(&self, shard: ShardNo) -> Option<&[UserNo]> {
@@ -131,6 +139,24 @@ impl FrontFact {
             | FrontRecord::Part { .. } => Said::Other,
         };
         Self { position, said }
+    }
+
+    /// What it holds in memory, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let shared = match &self.said {
+            Said::Addressed { members, .. } => members.bytes(),
+            Said::Walked { walk, .. } => {
+                size_of::<Walk>() + walk.segment.len() + walk.filter.as_ref().map_or(0, String::len)
+            }
+            Said::Listed { .. }
+            | Said::Steered { .. }
+            | Said::Retracted { .. }
+            | Said::Cancelled { .. }
+            | Said::Scheduled { .. }
+            | Said::Other => 0,
+        };
+        size_of::<Self>() + shared
     }
 
     pub fn decode(position: Position, bytes: &[u8]) -> Result<Self, Malformed> {

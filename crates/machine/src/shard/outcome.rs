@@ -70,6 +70,12 @@ const OUTCOME_BYTES_MAX: usize = RECORD_BYTES_MAX - 1_024;
 const MEMBER_OVERHEAD_BYTES: usize = 64;
 
 impl Told {
+    /// What it holds in memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.code.len() + self.message.len() + self.provider_id.len()
+    }
+
     /// What a channel's answer means.
     #[must_use]
     pub fn of(position: u16, answer: Answer) -> Self {

@@ -11,8 +11,6 @@ use fantail_rules::lanes::Offered;
 use fantail_rules::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows that are read at once.
-pub const FOUND_MAX: usize = 1_024;
 /// What did not fit is looked for again after this.
 pub const LOOK_AGAIN_MS: u64 = 50;
 /// Tables that could not be read are read again after this.
@@ -21,6 +19,8 @@ pub const READ_AGAIN_MS: u64 = 1_000;
 pub struct State {
     pub channels: BTreeMap<ChannelKind, Way>,
     pub shards: BTreeMap<ShardNo, Waiting>,
+    /// Rows that are read at once.
+    pub page: usize,
 }
 
 /// What waits in the tables of a shard. Times are wall times.
@@ -124,7 +124,7 @@ impl State {
         for (work, row) in works {
             is_full |= self.put_work(shard, *work, row.terms.lane) == Offered::Full;
         }
-        let last = works.last().filter(|_| works.len() == FOUND_MAX).map(|(work, _)| *work);
+        let last = works.last().filter(|_| works.len() == self.page).map(|(work, _)| *work);
         let waiting = self.shards.entry(shard).or_default();
         waiting.work = last;
         waiting.has_missed_work |= is_full;
@@ -145,7 +145,7 @@ impl State {
                 full_due = earlier(full_due, Some(timer.due));
             }
         }
-        let last = due.last().filter(|_| due.len() == FOUND_MAX).copied();
+        let last = due.last().filter(|_| due.len() == self.page).copied();
         let waiting = self.shards.entry(shard).or_default();
         waiting.timer = last;
         waiting.missed_due = earlier(waiting.missed_due, full_due);

@@ -4,15 +4,17 @@ use super::state::{LOOK_AGAIN_MS, READ_AGAIN_MS};
 use super::*;
 use fantail_machine::tables::ledger::{ParcelId, TimersFrom};
 use fantail_rules::ids::{TenantId, UserNo};
+use fantail_rules::knobs::Knobs;
 use fantail_rules::limits::{BREAKER_PROBES, PARCEL_MEMBERS_MAX, WORK_PER_TENANT_MAX};
 use fantail_rules::pacing::Signal;
 use std::collections::BTreeMap;
 
 const SHARD: ShardNo = ShardNo(0);
+const PAGE: usize = Knobs::DEFAULT.dispatch_page;
 const NOW: Millis = Millis(1_000);
 
 fn dispatch() -> Dispatch {
-    let dispatch = Dispatch::new([SHARD].into_iter(), NOW);
+    let dispatch = Dispatch::new([SHARD].into_iter(), NOW, Knobs::default());
     dispatch.due(NOW);
     dispatch
 }
@@ -45,7 +47,7 @@ fn start(dispatch: &Dispatch) -> Start {
 
 #[test]
 fn a_new_dispatcher_looks_at_everything() {
-    let dispatch = Dispatch::new([SHARD].into_iter(), NOW);
+    let dispatch = Dispatch::new([SHARD].into_iter(), NOW, Knobs::default());
     let looks = dispatch.due(NOW);
     assert!(matches!(
         looks[..],
@@ -114,7 +116,7 @@ fn a_timer_that_comes_while_the_tables_are_read_is_not_lost() {
 #[test]
 fn whole_pages_are_walked_on_from_and_begun_anew() {
     let dispatch = dispatch();
-    let page: Vec<Timer> = (0..FOUND_MAX as u64).map(|arrival| timer(900, arrival)).collect();
+    let page: Vec<Timer> = (0..PAGE as u64).map(|arrival| timer(900, arrival)).collect();
     found(&dispatch, &page, None);
     let behind = dispatch.due(NOW);
     let last = page.last().copied().map(TimersFrom::Behind);
@@ -194,7 +196,7 @@ const SHARDS: u16 = 4;
 
 /// A tenant with endless work in every shard, that has been served for a while.
 fn flooded() -> Dispatch {
-    let dispatch = Dispatch::new((0..SHARDS).map(ShardNo), NOW);
+    let dispatch = Dispatch::new((0..SHARDS).map(ShardNo), NOW, Knobs::default());
     for shard in (0..SHARDS).map(ShardNo) {
         dispatch.offer(shard, &[Offer::Work { work: work(1), lane: Priority::Normal }]);
     }
@@ -354,7 +356,7 @@ fn of_other_tenant(work: WorkId) -> WorkId {
 fn work_that_did_not_fit_is_found_again_when_a_later_page_fits() {
     let dispatch = dispatch();
     fill_lane(&dispatch);
-    let page: Vec<_> = (10_000..).take(FOUND_MAX).map(|arrival| (work(arrival), row())).collect();
+    let page: Vec<_> = (10_000..).take(PAGE).map(|arrival| (work(arrival), row())).collect();
     dispatch.state().found_work(SHARD, &page, NOW);
     let behind = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
     let last = page.last().map(|(work, _)| *work);
@@ -371,7 +373,7 @@ fn work_that_did_not_fit_is_found_again_when_a_later_page_fits() {
 fn work_that_is_refused_before_the_cursor_is_found_again() {
     let dispatch = dispatch();
     fill_lane(&dispatch);
-    let page: Vec<_> = (0..).take(FOUND_MAX).map(|arrival| (of_other_tenant(work(arrival)), row())).collect();
+    let page: Vec<_> = (0..).take(PAGE).map(|arrival| (of_other_tenant(work(arrival)), row())).collect();
     dispatch.state().found_work(SHARD, &page, NOW);
     offer_work(&dispatch, 10_000);
     assert!(matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(Some(_)), .. })]));
@@ -385,7 +387,7 @@ fn work_that_is_refused_before_the_cursor_is_found_again() {
 fn timers_that_did_not_fit_are_found_again_when_a_later_page_fits() {
     let dispatch = dispatch();
     fill_lane(&dispatch);
-    let page: Vec<Timer> = (10_000..).take(FOUND_MAX).map(|arrival| timer(900, arrival)).collect();
+    let page: Vec<Timer> = (10_000..).take(PAGE).map(|arrival| timer(900, arrival)).collect();
     found(&dispatch, &page, None);
     assert!(wants_timers(&dispatch, 1_050));
     let other = Timer { parcel: ParcelId::of(of_other_tenant(work(1)), UserNo(0)), ..timer(950, 1) };
@@ -399,7 +401,7 @@ fn timers_that_did_not_fit_are_found_again_when_a_later_page_fits() {
 fn a_timer_that_comes_before_the_cursor_of_a_scan_is_not_lost() {
     for is_while_reading in [true, false] {
         let dispatch = dispatch();
-        let page: Vec<Timer> = (0..).take(FOUND_MAX).map(|arrival| timer(900, arrival)).collect();
+        let page: Vec<Timer> = (0..).take(PAGE).map(|arrival| timer(900, arrival)).collect();
         let offer = || dispatch.offer(SHARD, &[Offer::Timer(timer(800, 5_000))]);
         if is_while_reading {
             offer();
@@ -419,7 +421,7 @@ fn a_timer_that_comes_before_the_cursor_of_a_scan_is_not_lost() {
 #[test]
 fn a_shard_that_cannot_be_read_is_read_again_and_holds_up_no_other() {
     let other = ShardNo(1);
-    let dispatch = Dispatch::new([SHARD, other].into_iter(), NOW);
+    let dispatch = Dispatch::new([SHARD, other].into_iter(), NOW, Knobs::default());
     let mut read = Vec::new();
     dispatch.look(NOW, |shard, _| {
         read.push(shard);

@@ -7,6 +7,7 @@ use super::Task;
 use crate::backlog::ChannelBacklog;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::Millis;
+use fantail_rules::knobs::Knobs;
 use fantail_rules::lanes::{Lanes, Permits, Turn};
 use fantail_rules::limits::PARCEL_MEMBERS_MAX;
 use fantail_rules::outlook::Speed;
@@ -32,9 +33,9 @@ pub struct Way {
 }
 
 impl Way {
-    pub fn new(now: Millis) -> Self {
+    pub fn new(now: Millis, knobs: Knobs) -> Self {
         Self {
-            lanes: Lanes::new(),
+            lanes: Lanes::bounded(knobs.lane_works, knobs.lane_works_per_tenant),
             pace: Pace::new(RATE, CONCURRENCY, now),
             in_flight: 0,
             speed: Speed::default(),

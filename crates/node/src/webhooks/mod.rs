@@ -11,7 +11,7 @@ mod tell;
 use crate::Node;
 use crate::ask::Refusal;
 use crate::core::{Core, answer, internal, locked};
-use crate::take::HOUSE;
+use crate::queue::QueueLine;
 use fantail_machine::records::time_of;
 use fantail_machine::records::webhook::{Told, WebhookPut};
 use fantail_machine::root::webhook::{Answer, Ask};
@@ -84,7 +84,7 @@ impl Node {
         let core = &self.core;
         let to = core.ports.keyring.seal(tenant, KeyNo::TENANT, Context::Address, target).map_err(locked)?;
         let ask = Ask::Retarget { tenant, id: id.to_owned(), from: from.sealed, to };
-        match answer(core.root.push(HOUSE, &self.by, vec![RootAsk::Webhook(ask)], 2_048 + target.len()))
+        match answer(core.root.push(tenant, &self.by, vec![RootAsk::Webhook(ask)], 2_048 + target.len()))
             .await?
         {
             RootAnswer::Webhook(Answer::Webhook(row)) => view(core, row).map(Some),
@@ -107,7 +107,7 @@ impl Node {
 
     pub async fn delete_webhook(&self, tenant: TenantId, id: &str) -> Result<(), Refusal> {
         let ask = RootAsk::Webhook(Ask::Delete { tenant, id: id.to_owned() });
-        match answer(self.core.root.push(HOUSE, &self.by, vec![ask], 256)).await? {
+        match answer(self.core.root.push(tenant, &self.by, vec![ask], 256)).await? {
             RootAnswer::Webhook(Answer::Gone) => Ok(()),
             RootAnswer::Webhook(Answer::Unknown) => Err(Refusal::UnknownWebhook { webhook: id.to_owned() }),
             _ => Err(other()),
@@ -150,13 +150,16 @@ async fn fail(core: &Core, tenant: TenantId, id: &str, is_failing: bool) -> Resu
 }
 
 async fn ask_root(core: &Core, by: &Actor, ask: Ask) -> Result<WebhookRow, Refusal> {
-    let webhook = match &ask {
-        Ask::Put(put) => put.id.clone(),
-        Ask::Retarget { id, .. } | Ask::Switch { id, .. } | Ask::Fail { id, .. } | Ask::Delete { id, .. } => {
-            id.clone()
-        }
+    let (tenant, webhook) = match &ask {
+        Ask::Put(put) => (put.tenant, put.id.clone()),
+        Ask::Retarget { tenant, id, .. }
+        | Ask::Switch { tenant, id, .. }
+        | Ask::Fail { tenant, id, .. }
+        | Ask::Delete { tenant, id, .. } => (*tenant, id.clone()),
     };
-    match answer(core.root.push(HOUSE, by, vec![RootAsk::Webhook(ask)], 2_048)).await? {
+    match answer(core.root.push(QueueLine::asked_by(by, tenant), by, vec![RootAsk::Webhook(ask)], 2_048))
+        .await?
+    {
         RootAnswer::Webhook(Answer::Webhook(row)) => Ok(row),
         RootAnswer::Webhook(Answer::UnknownTenant) => Err(Refusal::UnknownTenant),
         RootAnswer::Webhook(Answer::Unknown) => Err(Refusal::UnknownWebhook { webhook }),
@@ -192,7 +195,7 @@ async fn set(
 ) -> Result<(), Refusal> {
     let told = Told { tenant, webhook: id.to_owned(), through };
     let ask = ShardAsk::Told { told, from };
-    answer(core.shard(shard).queue.push(HOUSE, by, vec![ask], 128)).await.map(drop)
+    answer(core.shard(shard).queue.push(QueueLine::asked_by(by, tenant), by, vec![ask], 128)).await.map(drop)
 }
 
 /// The last record of a shard that is older than a time: times ascend with positions.

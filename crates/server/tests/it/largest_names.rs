@@ -70,7 +70,7 @@ fn use_everything(client: &mut Client) {
 /// All records are derived, and the server serves.
 fn eventually_audited(client: &mut Client) {
     eventually("both templates are in the audit log", || {
-        let actions = entries(client, "kind=action");
+        let actions = entries(client, "");
         let puts = actions.iter().filter(|entry| entry["fact"]["action"] == "template.put");
         (puts.count() == 2).then_some(())
     });

@@ -94,6 +94,9 @@ fn refused(error: journal::AppendError) -> AppendError {
         journal::AppendError::NoRoom { free_bytes, needed_bytes } => {
             AppendError::NoRoom { free_bytes, needed_bytes }
         }
+        journal::AppendError::TooLarge { what, bytes, max } => {
+            AppendError::TooLarge { what, found: bytes, max }
+        }
         journal::AppendError::Failed { reason } => AppendError::Failed { reason },
         // Only we append to it, one at a time.
         journal::AppendError::Fenced { .. } | journal::AppendError::OutOfOrder { .. } => {

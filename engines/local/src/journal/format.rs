@@ -26,6 +26,7 @@ pub const FORMAT: u32 = 1;
 pub const SECTOR: usize = 512;
 pub const BLOCK_HEADER_BYTES: usize = 64;
 pub const RECORD_HEADER_BYTES: usize = 32;
+const _: () = assert!(RECORD_HEADER_BYTES <= fantail_rules::limits::RECORD_HEADER_BYTES_MAX);
 /// A block is read and checked as a whole; a longer length is damage, not something to allocate for.
 pub const BLOCK_BYTES_MAX: usize = 32 << 20;
 

@@ -11,15 +11,13 @@ use super::standing::Standings;
 use super::{Answer, held};
 use fantail_ports::journal::{Append, AppendError, JournalError};
 use fantail_rules::ids::{Epoch, PartitionId, Position};
-use fantail_rules::limits::RECORD_BYTES_MAX;
+use fantail_rules::limits::{APPEND_BYTES_MAX, RECORD_BYTES_MAX};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 /// A group stops growing here, so that a flood does not make one sync last for ever.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-/// One append with its headers. Four times what a leader plans at once, half of what a block can hold.
-const APPEND_BYTES_MAX: usize = 16 << 20;
 
 pub struct Queue {
     state: Mutex<State>,
@@ -89,9 +87,7 @@ impl Queue {
     /// Takes a place in the order for an append, or refuses it.
     pub fn append(&self, append: Append) -> Result<Answer<Result<Position, AppendError>>, AppendError> {
         assert!(!append.records.is_empty(), "an empty batch has no last position");
-        assert!(append.records.iter().all(|record| record.len() <= RECORD_BYTES_MAX), "a record has a limit");
-        let bytes = append.records.iter().map(|record| record_bytes(record.len())).sum();
-        assert!(bytes <= APPEND_BYTES_MAX, "an append has a limit");
+        let bytes = check_size(&append)?;
         let mut state = held(&self.state);
         state.check_open()?;
         let tail = state.tail(append.partition.code());
@@ -188,6 +184,17 @@ impl Queue {
     pub fn failure(&self) -> Option<String> {
         held(&self.state).failed.clone()
     }
+}
+
+/// The bytes of an append as they count in a block, if it and its records are within their limits.
+fn check_size(append: &Append) -> Result<usize, AppendError> {
+    let too_large = |what, bytes, max| Err(AppendError::TooLarge { what, bytes, max });
+    let largest = append.records.iter().map(Vec::len).max().unwrap_or(0);
+    if largest > RECORD_BYTES_MAX {
+        return too_large("record", largest, RECORD_BYTES_MAX);
+    }
+    let bytes: usize = append.records.iter().map(|record| record_bytes(record.len())).sum();
+    if bytes > APPEND_BYTES_MAX { too_large("append", bytes, APPEND_BYTES_MAX) } else { Ok(bytes) }
 }
 
 impl State {

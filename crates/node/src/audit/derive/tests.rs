@@ -33,11 +33,63 @@ fn difference() -> Difference {
 
 /// One of each kind, with a name wherever a tenant gives one.
 fn root_records(name: &str) -> Vec<RootRecord> {
-    let (tenant, id, name) = (TENANT, name.to_owned(), name.to_owned());
+    let put = [tenancy(name), templates_and_policies(name), schedules_and_segments(name), ways_out(name)];
+    put.into_iter().flatten().chain(gone(name)).collect()
+}
+
+fn tenancy(name: &str) -> Vec<RootRecord> {
+    let owner = Tenant {
+        id: TENANT,
+        slug: name.to_owned(),
+        name: name.to_owned(),
+        tier_up: 0,
+        retention_days: 0,
+        created: Millis(0),
+        rate: None,
+    };
+    let key = ApiKey {
+        tenant: TENANT,
+        id: name.to_owned(),
+        secret_hash: [0; 32],
+        scopes: Vec::new(),
+        created: Millis(0),
+        expires: None,
+        rate: None,
+    };
+    vec![
+        RootRecord::Layout(Layout { shards: u16::MAX, fronts: 1, directories: 1 }),
+        RootRecord::TenantPut(owner, difference()),
+        RootRecord::KeyPut(key, difference()),
+    ]
+}
+
+fn templates_and_policies(name: &str) -> Vec<RootRecord> {
+    let (tenant, id, version, difference) = (TENANT, name.to_owned(), u32::MAX, difference());
+    let about =
+        About { author: id.clone(), category: id.clone(), name: Some(id.clone()), note: None, hash: [0; 32] };
+    let (dropped, definition) = (Vec::new(), DefinitionBytes(Vec::new()));
+    let put = TemplatePut { tenant, id: id.clone(), version, about, dropped, definition, difference };
+    let (policy, defaults) = (CategoryPolicy::default(), Defaults::default());
+    vec![
+        RootRecord::TemplatePut(Box::new(put)),
+        RootRecord::TemplateActivated(TemplateActivated {
+            tenant,
+            id: id.clone(),
+            version,
+            active: false,
+            difference,
+        }),
+        RootRecord::CategoryPut(Box::new(CategoryPut { tenant, name: id, version, policy, difference })),
+        RootRecord::DefaultsPut(Box::new(DefaultsPut { tenant, version, defaults, difference })),
+    ]
+}
+
+fn schedules_and_segments(name: &str) -> Vec<RootRecord> {
+    let (tenant, id, difference) = (TENANT, name.to_owned(), difference());
     let definition = Definition {
         tenant,
         id: id.clone(),
-        cron: name.clone(),
+        cron: id.clone(),
         zone: ZoneNo::NONE,
         starts: None,
         ends: None,
@@ -45,13 +97,25 @@ fn root_records(name: &str) -> Vec<RootRecord> {
         sends: Sends::Notification,
         body: Sealed::default(),
     };
-    let about =
-        About { author: id.clone(), category: id.clone(), name: Some(id.clone()), note: None, hash: [0; 32] };
+    let put = SchedulePut { definition, version: u32::MAX, next: None, difference };
+    let ran = ScheduleRan { tenant, id: id.clone(), due: Millis(0), run: None, next: None };
+    let segment = SegmentPut { tenant, name: id.clone(), filter: None, note: String::new() };
+    let (list, members) = (UploadId::default(), u64::MAX);
+    vec![
+        RootRecord::SchedulePut(Box::new(put)),
+        RootRecord::ScheduleRan(ran),
+        RootRecord::SegmentPut(segment, difference),
+        RootRecord::SegmentListed(SegmentListed { tenant, name: id, list, members, difference }),
+    ]
+}
+
+fn ways_out(name: &str) -> Vec<RootRecord> {
+    let (tenant, id, difference) = (TENANT, name.to_owned(), difference());
     let provider = ProviderPut {
         tenant,
         id: id.clone(),
         kind: ProviderKind::Smtp,
-        settings: name.clone(),
+        settings: id.clone(),
         secrets: Sealed::default(),
         order: 0,
         weight: 0,
@@ -60,98 +124,28 @@ fn root_records(name: &str) -> Vec<RootRecord> {
         enabled: true,
         expires: None,
     };
-    let webhook =
-        WebhookPut { tenant, id: id.clone(), target: Sealed::default(), url: Sealed::default(), events: 1 };
-    let owner = Tenant {
-        id: tenant,
-        slug: name.clone(),
-        name: name.clone(),
-        tier_up: 0,
-        retention_days: 0,
-        created: Millis(0),
-        rate: None,
-    };
-    let key = ApiKey {
-        tenant,
-        id: id.clone(),
-        secret_hash: [0; 32],
-        scopes: Vec::new(),
-        created: Millis(0),
-        expires: None,
-        rate: None,
-    };
-    let segment = SegmentPut { tenant, name: name.clone(), filter: None, note: String::new() };
-    let version = u32::MAX;
+    let (target, url) = (Sealed::default(), Sealed::default());
+    let webhook = WebhookPut { tenant, id: id.clone(), target, url, events: 1 };
+    let switched = |off| WebhookSwitched { tenant, id: id.clone(), off, difference };
     vec![
-        RootRecord::Layout(Layout { shards: u16::MAX, fronts: 1, directories: 1 }),
-        RootRecord::TenantPut(owner, difference()),
-        RootRecord::KeyPut(key, difference()),
-        RootRecord::KeyRevoked { tenant, id: id.clone(), difference: difference() },
-        RootRecord::TemplatePut(Box::new(TemplatePut {
-            tenant,
-            id: id.clone(),
-            version,
-            about,
-            dropped: Vec::new(),
-            definition: DefinitionBytes(Vec::new()),
-            difference: difference(),
-        })),
-        RootRecord::TemplateActivated(TemplateActivated {
-            tenant,
-            id: id.clone(),
-            version,
-            active: false,
-            difference: difference(),
-        }),
-        RootRecord::TemplateGone { tenant, id: id.clone(), difference: difference() },
-        RootRecord::CategoryPut(Box::new(CategoryPut {
-            tenant,
-            name: name.clone(),
-            version,
-            policy: CategoryPolicy::default(),
-            difference: difference(),
-        })),
-        RootRecord::CategoryGone { tenant, name: name.clone(), difference: difference() },
-        RootRecord::DefaultsPut(Box::new(DefaultsPut {
-            tenant,
-            version,
-            defaults: Defaults::default(),
-            difference: difference(),
-        })),
-        RootRecord::SchedulePut(Box::new(SchedulePut {
-            definition,
-            version,
-            next: None,
-            difference: difference(),
-        })),
-        RootRecord::ScheduleGone { tenant, id: id.clone(), difference: difference() },
-        RootRecord::ScheduleRan(ScheduleRan {
-            tenant,
-            id: id.clone(),
-            due: Millis(0),
-            run: None,
-            next: None,
-        }),
-        RootRecord::SegmentPut(segment, difference()),
-        RootRecord::SegmentListed(SegmentListed {
-            tenant,
-            name,
-            list: UploadId::default(),
-            members: u64::MAX,
-            difference: difference(),
-        }),
-        RootRecord::SegmentGone { tenant, id: id.clone(), difference: difference() },
-        RootRecord::WebhookPut(webhook, difference()),
-        RootRecord::WebhookGone { tenant, id: id.clone(), difference: difference() },
-        RootRecord::WebhookSwitched(WebhookSwitched {
-            tenant,
-            id: id.clone(),
-            off: Some(id.clone()),
-            difference: difference(),
-        }),
-        RootRecord::WebhookFailing { tenant, id: id.clone(), is_failing: true },
-        RootRecord::ProviderPut(Box::new(provider), difference()),
-        RootRecord::ProviderGone { tenant, id, difference: difference() },
+        RootRecord::ProviderPut(Box::new(provider), difference),
+        RootRecord::WebhookPut(webhook, difference),
+        RootRecord::WebhookSwitched(switched(None)),
+        RootRecord::WebhookSwitched(switched(Some(id.clone()))),
+        RootRecord::WebhookFailing { tenant, id, is_failing: true },
+    ]
+}
+
+fn gone(name: &str) -> [RootRecord; 7] {
+    let (tenant, id, difference) = (TENANT, || name.to_owned(), difference());
+    [
+        RootRecord::KeyRevoked { tenant, id: id(), difference },
+        RootRecord::TemplateGone { tenant, id: id(), difference },
+        RootRecord::CategoryGone { tenant, name: id(), difference },
+        RootRecord::ScheduleGone { tenant, id: id(), difference },
+        RootRecord::SegmentGone { tenant, id: id(), difference },
+        RootRecord::WebhookGone { tenant, id: id(), difference },
+        RootRecord::ProviderGone { tenant, id: id(), difference },
     ]
 }
 
@@ -230,5 +224,5 @@ fn whatever_the_api_accepts_fits_into_the_audit_log() {
 fn an_erasure_that_reached_every_store_fits_into_the_audit_log() {
     let removed = (1..=u8::MAX).filter_map(Store::from_stored).map(|store| (store, u64::MAX)).collect();
     let erasure = Erasure { tenant: TENANT, erasure: Ulid(u128::MAX), step: Step::Done, removed };
-    check(erased(&Actor::Admin, &erasure));
+    check(erased(&Actor::Admin, &erasure).expect("it says what was removed"));
 }
