@@ -13,6 +13,7 @@ use super::pages::Pages;
 use super::strand::Strand;
 use super::{CHECKPOINTS, INDEX, LOG, Shared, State, checkpoints};
 use crate::disk::Disk;
+use crate::journal::mark_path;
 use fantail_audit::chain::Chains;
 use fantail_audit::entry;
 use fantail_ports::audit::{AuditError, Digest, Head, Sequence};
@@ -111,6 +112,10 @@ fn remove_index(disk: &dyn Disk, dir: &Path) -> Result<(), AuditError> {
             .filter(|name| name.contains(".segment"))
             .try_for_each(|name| disk.remove(&dir.join(name)))?;
         disk.sync_dir(dir)
+    });
+    let removed = removed.and_then(|()| match disk.remove(&mark_path(dir)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     });
     removed.map_err(|error| failed(dir, &error))
 }

@@ -17,10 +17,13 @@ pub struct Catalog {
     pub segments: VecDeque<SegmentEntry>,
     pub standings: Standings,
     pub cache: TailCache,
+    /// Copies under way: as long as there is one, no segment is removed.
+    pub holds: usize,
 }
 
 #[derive(Clone, Debug)]
 pub struct SegmentEntry {
+    pub number: u64,
     pub path: PathBuf,
     pub salt: u64,
     /// Where the durable blocks end.
@@ -43,6 +46,7 @@ impl SegmentEntry {
     #[must_use]
     pub fn begun(active: &Active) -> Self {
         Self {
+            number: active.segment,
             path: active.path.clone(),
             salt: active.salt,
             end: active.offset,
@@ -70,9 +74,12 @@ impl Catalog {
         })
     }
 
-    /// The oldest segment, if it is sealed and all its records are trimmed.
+    /// The oldest segment, if it is sealed, all its records are trimmed, and no copy is under way.
     #[must_use]
     pub fn oldest_unneeded(&self) -> Option<&SegmentEntry> {
+        if self.holds > 0 {
+            return None;
+        }
         let oldest = self.segments.front().filter(|oldest| oldest.sealed && self.segments.len() > 1)?;
         let unneeded = |(code, held): (&u16, &super::index::PartitionIndex)| {
             held.last < self.standings.of(*code).trimmed

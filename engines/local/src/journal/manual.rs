@@ -4,8 +4,8 @@
 //! A future of tokio may be pending although its value is there, once a task has used up its budget of 128 polls; who
 //! polls it once and takes "pending" for a bug panics on every large log.
 
+use super::{Answer, Drive};
 use super::{LocalJournal, STOPPED, damage::Place, read};
-use crate::journal::{Answer, Drive};
 use fantail_ports::journal::{Append, AppendError, JournalError, ReadLimit, Record};
 use fantail_rules::ids::{Epoch, PartitionId, Position};
 

@@ -32,6 +32,9 @@ mod trim;
 
 mod manual;
 
+mod copy;
+mod mark;
+
 mod recover;
 mod scan;
 mod torn;
@@ -43,6 +46,8 @@ mod stats;
 mod verify;
 pub(crate) mod worker;
 
+pub use copy::{CopiedJournal, SegmentHold};
+pub use mark::mark_path;
 pub use options::{Drive, FailureCallback, JournalOptions, OpenReport, RoomOptions};
 pub use stats::{JournalStats, SYNC_BUCKETS};
 pub use torn::TornTail;
@@ -54,6 +59,7 @@ use damage::Place;
 use fantail_ports::BoxFuture;
 use fantail_ports::journal::{Append, AppendError, Bounds, Journal, JournalError, ReadLimit, Record};
 use fantail_rules::ids::{Epoch, PartitionId, Position};
+use mark::Mark;
 use queue::{End, Queue};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -89,6 +95,7 @@ struct Shared {
     queue: Queue,
     catalog: Mutex<Catalog>,
     trimming: Mutex<()>,
+    mark: Mutex<Mark>,
     counters: stats::Counters,
 }
 
@@ -96,6 +103,20 @@ struct Shared {
 /// assignments that cannot panic half-way, or the writer poisons the journal.
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Changes the mark, durably.
+    fn set_mark(&self, change: impl FnOnce(&mut Mark)) -> std::io::Result<()> {
+        let mut mark = held(&self.mark);
+        let mut next = *mark;
+        change(&mut next);
+        if next != *mark {
+            next.write(&*self.disk, &self.dir)?;
+            *mark = next;
+        }
+        Ok(())
+    }
 }
 
 impl LocalJournal {
@@ -113,6 +134,7 @@ impl LocalJournal {
             segments: std::mem::take(&mut recovered.segments),
             standings: recovered.standings.clone(),
             cache: cache::TailCache::new(options.cache_bytes_max),
+            holds: 0,
         };
         let shared = Arc::new(Shared {
             disk,
@@ -121,6 +143,7 @@ impl LocalJournal {
             options,
             catalog: Mutex::new(catalog),
             trimming: Mutex::new(()),
+            mark: Mutex::new(recovered.mark),
             counters: stats::Counters::default(),
         });
         let writer = Writer::new(Arc::clone(&shared), recovered);

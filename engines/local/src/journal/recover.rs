@@ -10,6 +10,7 @@
 use super::catalog::SegmentEntry;
 use super::damage::Place;
 use super::format::{Chain, SECTOR};
+use super::mark::{Mark, mark_path};
 use super::options::{JournalOptions, OpenReport};
 use super::scan::{Scan, scan};
 use super::segment::{Active, Found, NEW_SUFFIX, segment_numbers};
@@ -31,20 +32,28 @@ pub struct Recovered {
     pub active: Option<Active>,
     pub next_segment: u64,
     pub expected: Expected,
+    /// As it lies on the disk.
+    pub mark: Mark,
     pub report: OpenReport,
 }
 
 pub fn recover(disk: &dyn Disk, dir: &Path, options: &JournalOptions) -> Result<Recovered, JournalError> {
     remove_unfinished(disk, dir)?;
     let numbers = segment_numbers(disk, dir)?;
+    let marked = Mark::read(disk, dir)?;
+    if let Some(mark) = &marked {
+        mark.check_numbers(dir, &numbers)?;
+    }
     let mut recovered = Recovered {
         segments: VecDeque::with_capacity(numbers.len()),
         standings: Standings::default(),
         active: None,
         next_segment: numbers.last().map_or(1, |last| last + 1),
         expected: Expected { number: 1, previous: genesis() },
+        mark: marked.unwrap_or_default(),
         report: verify_newest(disk, dir, &numbers, options.verify_bytes_max)?,
     };
+    let first = numbers.first().copied().unwrap_or_default();
     let mut last: Option<Found> = None;
     for number in numbers {
         let found = Found::look(disk, dir, number, How::Write)?;
@@ -64,6 +73,7 @@ pub fn recover(disk: &dyn Disk, dir: &Path, options: &JournalOptions) -> Result<
         recovered.resume(disk, dir, options, &last)?;
     }
     disk.sync_dir(dir).map_err(|error| Place::new(dir).failed(&error))?;
+    recovered.set_mark(disk, dir, first)?;
     Ok(recovered)
 }
 
@@ -133,10 +143,29 @@ fn verify_newest(
 }
 
 impl Recovered {
+    /// Writes down what the newest segment has now: what was rewritten and synced above.
+    fn set_mark(&mut self, disk: &dyn Disk, dir: &Path, first: u64) -> Result<(), JournalError> {
+        let segment = self.next_segment - 1;
+        let mark = match &self.active {
+            Some(active) => {
+                let bytes = active.file.len().map_err(|error| Place::new(&active.path).failed(&error))?;
+                Mark { first, segment, bytes, next_block: active.next_block }
+            }
+            // The last block of a sealed segment is its footer.
+            None => Mark { first, segment, bytes: 0, next_block: self.expected.number - 1 },
+        };
+        if mark != self.mark {
+            mark.write(disk, dir).map_err(|error| Place::new(&mark_path(dir)).failed(&error))?;
+            self.mark = mark;
+        }
+        Ok(())
+    }
+
     /// Takes a sealed segment by its footer.
     fn take_sealed(&mut self, found: Found) {
         let Some(seal) = found.seal else { return };
         self.segments.push_back(SegmentEntry {
+            number: found.header.segment,
             path: found.path,
             salt: found.header.salt(),
             end: seal.offset,
@@ -156,6 +185,7 @@ impl Recovered {
         found: &Found,
     ) -> Result<(), JournalError> {
         let scan = scan(found)?;
+        self.mark.check_last(found, &scan)?;
         if !self.segments.is_empty() {
             check_opening(found, &scan, &self.standings)?;
         }
@@ -166,6 +196,7 @@ impl Recovered {
         ready.map_err(|error| Place::new(&found.path).failed(&error))?;
         self.report.clean = false;
         self.active = Some(Active {
+            segment: found.header.segment,
             path: found.path.clone(),
             file: found.file.clone(),
             salt: found.header.salt(),
@@ -174,6 +205,7 @@ impl Recovered {
             chain: scan.expected.previous,
         });
         self.segments.push_back(SegmentEntry {
+            number: found.header.segment,
             path: found.path.clone(),
             salt: found.header.salt(),
             end: scan.end,

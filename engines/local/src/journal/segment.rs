@@ -58,6 +58,7 @@ pub struct Begin<'a> {
 
 /// The segment that is written to.
 pub struct Active {
+    pub segment: u64,
     pub path: PathBuf,
     pub file: Arc<dyn DiskFile>,
     pub salt: u64,
@@ -91,7 +92,7 @@ impl Begin<'_> {
         self.disk.sync_dir(self.dir)?;
         let offset = (SECTOR + bytes.len()) as u64;
         let (salt, next_block) = (header.salt(), self.first_block + 1);
-        Ok(Active { path, file, salt, offset, next_block, chain })
+        Ok(Active { segment: self.segment, path, file, salt, offset, next_block, chain })
     }
 }
 
@@ -125,6 +126,9 @@ impl Active {
         // The trailer must not outlive a crash that the footer does not: it would point at damage.
         self.file.sync_data()?;
         write_all_at(&*self.file, trailer_offset, &trailer.encode())?;
+        // Nor may the shorter length outlive one that the trailer does not: a file that is neither sealed nor as long as
+        // it was has been cut.
+        self.file.sync_data()?;
         self.file.set_len(trailer_offset + SECTOR as u64)?;
         self.file.sync_data()?;
         self.offset = trailer_offset + SECTOR as u64;

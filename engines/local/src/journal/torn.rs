@@ -63,7 +63,8 @@ fn is_later_block(sector: &[u8], salt: u64, expected: u64) -> bool {
     BlockHeader::decode(sector).is_ok_and(|header| header.salt == salt && header.number >= expected)
 }
 
-/// Saves the tail aside, durably, then cuts it off, durably.
+/// Saves the tail aside, durably, then writes zeros over it, durably. The file keeps its length: a shorter one was cut by
+/// something else.
 pub fn cut_tail(
     disk: &dyn Disk,
     dir: &Path,
@@ -74,7 +75,7 @@ pub fn cut_tail(
     let saved = free_name(disk, dir, &found.path)?;
     copy(disk, found, scan.end, tail_end, &saved).map_err(|error| Place::new(&saved).failed(&error))?;
     disk.sync_dir(dir).map_err(|error| Place::new(dir).failed(&error))?;
-    let cut = found.file.set_len(scan.end).and_then(|()| found.file.sync_data());
+    let cut = write_zeros(found, scan.end, tail_end).and_then(|()| found.file.sync_data());
     let place = Place::new(&found.path);
     cut.map_err(|error| place.failed(&error))?;
     Ok(TornTail {
@@ -84,6 +85,17 @@ pub fn cut_tail(
         reason: scan.stopped.unwrap_or("bytes behind the last block").to_owned(),
         saved_as: Place::new(&saved).file(),
     })
+}
+
+fn write_zeros(found: &Found, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; CHUNK_BYTES];
+    let mut offset = from;
+    while offset < to {
+        let count = usize::try_from(to - offset).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+        write_all_at(&*found.file, offset, &zeros[..count])?;
+        offset += count as u64;
+    }
+    Ok(())
 }
 
 fn free_name(disk: &dyn Disk, dir: &Path, segment: &Path) -> Result<PathBuf, JournalError> {

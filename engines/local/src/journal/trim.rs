@@ -24,7 +24,10 @@ pub fn trim(shared: &Shared, partition: PartitionId, before: Position) -> Result
         let oldest = catalog.segments.pop_front().expect("the oldest segment was just looked at");
         drop(catalog);
         let place = Place::new(&oldest.path);
-        let removed = shared.disk.sync_dir(&shared.dir).and_then(|()| shared.disk.remove(&oldest.path));
+        // The mark first: it must not name a segment that is gone.
+        let marked = shared.set_mark(|mark| mark.first = mark.first.max(oldest.number + 1));
+        let removed = marked.and_then(|()| shared.disk.sync_dir(&shared.dir));
+        let removed = removed.and_then(|()| shared.disk.remove(&oldest.path));
         if let Err(error) = removed {
             let failed = place.failed(&error);
             held(&shared.catalog).segments.push_front(oldest);

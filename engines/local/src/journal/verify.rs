@@ -5,6 +5,7 @@
 
 use super::damage::Place;
 use super::format::Kind;
+use super::mark::Mark;
 use super::recover::{check_link, check_opening};
 use super::scan::{Scan, scan};
 use super::segment::{Found, segment_numbers};
@@ -43,7 +44,11 @@ pub fn verify(disk: &dyn Disk, dir: &Path) -> Verdict {
 
 fn verify_all(disk: &dyn Disk, dir: &Path, verdict: &mut Verdict) -> Result<(), JournalError> {
     let mut before: Option<(Found, Scan)> = None;
-    for number in segment_numbers(disk, dir)? {
+    // Read first: a journal that is being written goes on meanwhile.
+    let mark = Mark::read(disk, dir)?.unwrap_or_default();
+    let numbers = segment_numbers(disk, dir)?;
+    mark.check_numbers(dir, &numbers)?;
+    for number in numbers {
         let found = Found::look(disk, dir, number, How::Read)?;
         if let Some((before, _)) = &before {
             check_link(before, &found)?;
@@ -56,6 +61,9 @@ fn verify_all(disk: &dyn Disk, dir: &Path, verdict: &mut Verdict) -> Result<(), 
     }
     let Some((last, scan)) = before else { return Ok(()) };
     verdict.sealed = last.seal.is_some();
+    if !verdict.sealed {
+        mark.check_last(&last, &scan)?;
+    }
     if !verdict.sealed
         && let Some(end) = find_tail(&last, &scan)?
     {

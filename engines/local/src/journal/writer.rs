@@ -12,6 +12,7 @@ use super::damage::Place;
 use super::footer::footer_bytes;
 use super::format::{BLOCK_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SECTOR, padded};
 use super::index::Spans;
+use super::mark::Mark;
 use super::queue::{End, Pending, PendingAppend};
 use super::recover::Recovered;
 use super::room::Room;
@@ -131,7 +132,7 @@ impl Writer {
         let active = self.active.as_ref().expect("a block was just written to it");
         let mut answers = Vec::with_capacity(group.len());
         let mut guard = held(&self.shared.catalog);
-        let Catalog { segments, standings, cache } = &mut *guard;
+        let Catalog { segments, standings, cache, holds: _ } = &mut *guard;
         let entry = segments.back_mut().expect("the active segment is in the catalog");
         entry.end = active.offset;
         for span in &spans.0 {
@@ -200,6 +201,7 @@ impl Writer {
         };
         match begin.create(&mut self.block) {
             Ok(active) => {
+                self.mark(&active).map_err(Unready::Failed)?;
                 held(&shared.catalog).segments.push_back(SegmentEntry::begun(&active));
                 shared.counters.segment_begun();
                 self.next_segment += 1;
@@ -215,6 +217,15 @@ impl Writer {
             }
             Err(error) => Err(Unready::Failed(error)),
         }
+    }
+
+    /// Says durably that a segment was begun, before anything in it is promised.
+    fn mark(&self, active: &Active) -> io::Result<()> {
+        let bytes = active.file.len()?;
+        self.shared.set_mark(|mark| {
+            let first = if mark.first == 0 { active.segment } else { mark.first };
+            *mark = Mark { first, segment: active.segment, bytes, next_block: active.next_block };
+        })
     }
 
     fn seal_active(&mut self) -> io::Result<()> {
@@ -235,9 +246,20 @@ impl Writer {
     pub fn seal(&mut self) -> Result<(), JournalError> {
         let sealed = match self.shared.queue.failure() {
             Some(reason) => Err(io::Error::other(reason)),
-            None => self.seal_active(),
+            None => self.seal_active().and_then(|()| self.mark_sealed()),
         };
         sealed.map_err(|error| Place::new(&self.shared.dir).failed(&error))
+    }
+
+    /// Says durably which blocks the newest segment has for good.
+    fn mark_sealed(&self) -> io::Result<()> {
+        // The block before the next one is the footer.
+        let next_block = self.expected.number - 1;
+        self.shared.set_mark(|mark| {
+            if mark.segment + 1 == self.next_segment && mark.next_block <= next_block {
+                (mark.bytes, mark.next_block) = (0, next_block);
+            }
+        })
     }
 
     /// Seals the active segment unless it is empty. A seal that fails leaves a file that nobody may go on with.

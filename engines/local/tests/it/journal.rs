@@ -1,7 +1,9 @@
 //! The local journal passes the suite, and then survives its disk.
 
+mod copy;
 mod damage;
 mod files;
+mod mark;
 mod power;
 mod rig;
 mod threads;

@@ -7,7 +7,7 @@ use fantail_conformance::audit::{FRONT, NO_LIMIT, SHARD};
 use fantail_conformance::block_on;
 use fantail_local::audit::{AuditVerdict, verify};
 use fantail_local::disk::{Disk, FaultDisk};
-use fantail_local::journal::{Drive, DumpKind, JournalOptions, LocalJournal, dump};
+use fantail_local::journal::{Drive, DumpKind, JournalOptions, LocalJournal, dump, mark_path};
 use fantail_ports::audit::{AuditError, AuditLog};
 use fantail_ports::journal::{Append, Journal};
 use fantail_rules::ids::{Epoch, PartitionId, Position};
@@ -138,7 +138,9 @@ fn forge(disk: &FaultDisk, records: &[Vec<u8>]) -> AuditVerdict {
     let options =
         JournalOptions { drive: Drive::Manual, segment_bytes: 64 << 10, ..JournalOptions::default() };
     let dir = Path::new(DIR).join("log");
-    for path in disk.paths().iter().filter(|path| path.starts_with(&dir)) {
+    // Whoever forges the files forges their mark too.
+    let is_of_log = |path: &&PathBuf| path.starts_with(&dir) || **path == mark_path(&dir);
+    for path in disk.paths().iter().filter(is_of_log) {
         disk.remove(path).unwrap();
     }
     let journal = LocalJournal::open(Arc::new(disk.clone()), &dir, options).unwrap();
