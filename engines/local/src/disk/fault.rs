@@ -38,6 +38,8 @@ struct State {
     files_created: u64,
     capacity_bytes: u64,
     short_writes: bool,
+    /// Syncs that succeed before those that fail.
+    syncs_to_pass: u32,
     syncs_to_fail: u32,
     /// Changes (writes, syncs, renames) until the power goes off by itself.
     changes_left: Option<u64>,
@@ -59,6 +61,7 @@ impl FaultDisk {
             files_created: 0,
             capacity_bytes: CAPACITY_BYTES,
             short_writes: false,
+            syncs_to_pass: 0,
             syncs_to_fail: 0,
             changes_left: None,
         };
@@ -110,7 +113,13 @@ impl FaultDisk {
 
     /// The next so many syncs of file content answer EIO, and what they should have synced is left to chance.
     pub fn fail_syncs(&self, count: u32) {
-        self.state().syncs_to_fail = count;
+        self.fail_syncs_after(0, count);
+    }
+
+    /// The same, after so many syncs that succeed.
+    pub fn fail_syncs_after(&self, passed: u32, count: u32) {
+        let mut state = self.state();
+        (state.syncs_to_pass, state.syncs_to_fail) = (passed, count);
     }
 
     pub fn short_writes(&self, on: bool) {
@@ -226,18 +235,18 @@ impl Disk for FaultDisk {
 
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn DiskFile>> {
         let mut state = match how {
-            How::Create => self.change()?,
+            How::Create | How::CreatePrivate => self.change()?,
             How::Read | How::Write => self.state(),
         };
         let found = state.names.live.get(path).copied();
         let file = match (found, how) {
             (Some(file), How::Read | How::Write) => file,
             (None, How::Read | How::Write) => return Err(io::ErrorKind::NotFound.into()),
-            (Some(file), How::Create) => {
+            (Some(file), How::Create | How::CreatePrivate) => {
                 state.contents.entry(file).or_default().set_len(0);
                 file
             }
-            (None, How::Create) => state.create(path),
+            (None, How::Create | How::CreatePrivate) => state.create(path),
         };
         let opened: Arc<dyn DiskFile> =
             Arc::new(FaultFile { disk: self.clone(), generation: state.generation, file });
@@ -354,7 +363,8 @@ impl DiskFile for FaultFile {
         if !state.powered {
             return Err(power_is_off());
         }
-        if state.syncs_to_fail == 0 {
+        if state.syncs_to_fail == 0 || state.syncs_to_pass > 0 {
+            state.syncs_to_pass = state.syncs_to_pass.saturating_sub(1);
             state.content(self)?.sync();
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! All file input and output of the journal and the inbox index goes through this small trait, so that tests can
+//! All file input and output of the journal, the inbox index, the keyring and the blobs goes through this small trait, so that tests can
 //! take the disk away.
 //!
 //! What must never happen: an engine that calls `std::fs` beside it, because that part would never be tested
@@ -21,6 +21,11 @@ pub use real::RealDisk;
 pub trait Disk: Send + Sync {
     /// Creates the directory and its parents, durably. Already there is fine.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// The same, for the eyes of its owner alone.
+    fn create_private_dir(&self, dir: &Path) -> io::Result<()> {
+        self.create_dir(dir)
+    }
 
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn DiskFile>>;
 
@@ -76,12 +81,24 @@ pub enum How {
     Write,
     /// Creates the file, or empties it.
     Create,
+    /// The same, for the eyes of its owner alone.
+    CreatePrivate,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
     pub free_bytes: u64,
     pub total_bytes: u64,
+}
+
+/// All of a file.
+pub fn read_whole(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
+    let file = disk.open(path, How::Read)?;
+    let length = usize::try_from(file.len()?).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    let mut bytes = vec![0; length];
+    let count = read_full_at(&*file, 0, &mut bytes)?;
+    bytes.truncate(count);
+    Ok(bytes)
 }
 
 /// Writes everything, however short the single writes are.

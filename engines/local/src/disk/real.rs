@@ -6,9 +6,9 @@
 use super::{Disk, DiskFile, DiskLock, How, Space};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,6 +26,16 @@ impl Disk for RealDisk {
         self.sync_dir(parent)
     }
 
+    fn create_private_dir(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        self.create_dir(parent)?;
+        DirBuilder::new().mode(0o700).create(dir)?;
+        self.sync_dir(parent)
+    }
+
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true);
@@ -36,6 +46,9 @@ impl Disk for RealDisk {
             }
             How::Create => {
                 options.write(true).create(true).truncate(true);
+            }
+            How::CreatePrivate => {
+                options.write(true).create(true).truncate(true).mode(0o600);
             }
         }
         Ok(Arc::new(RealFile(options.open(path)?)))

@@ -4,19 +4,22 @@
 //! this directory, a new server key over tenants of an old one, or anything secret in a log.
 
 mod file;
+mod manifest;
 mod seal;
 mod tenant;
 mod vault;
 
+use crate::disk::{Disk, RealDisk, read_whole};
+use crate::journal::FailureCallback;
 use fantail_ports::keyring::{Context, Keyring, KeyringError, ListName, Sealed};
 use fantail_rules::ids::{KeyNo, ListId, Lookup, TenantId};
+use file::BATCH_KEYS;
 use file::{KeyFile, write_whole};
+use manifest::{Batches, Manifest, manifest_path};
 use seal::{KEY_BYTES, Kind, SealKey, associated, random};
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use tenant::Tenant;
@@ -29,12 +32,22 @@ pub struct KeyringOptions {
     pub server_key: Option<[u8; KEY_BYTES]>,
     /// Memory for the keys of users, 32 bytes each.
     pub cache_bytes: usize,
+    /// Every key is opened once on open, up to this many bytes of files.
+    pub verify_bytes_max: u64,
+    /// Called once when a write or sync failed. Nothing more can be promised: stop the process.
+    pub on_failure: Option<FailureCallback>,
 }
 
 impl KeyringOptions {
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), server_key: None, cache_bytes: 384 << 20 }
+        Self {
+            directory: directory.into(),
+            server_key: None,
+            cache_bytes: 384 << 20,
+            verify_bytes_max: 1 << 30,
+            on_failure: None,
+        }
     }
 }
 
@@ -45,7 +58,8 @@ impl fmt::Debug for KeyringOptions {
             .field("directory", &self.directory)
             .field("server_key", &server_key)
             .field("cache_bytes", &self.cache_bytes)
-            .finish()
+            .field("verify_bytes_max", &self.verify_bytes_max)
+            .finish_non_exhaustive()
     }
 }
 
@@ -63,21 +77,69 @@ impl fmt::Debug for LocalKeyring {
 
 impl LocalKeyring {
     /// Opens the keyring, or creates it in an empty directory. A server key that is not the one the directory
-    /// was made with is refused.
+    /// was made with is refused, and so is a file of keys that is missing or has less than was handed out.
     pub fn open(options: KeyringOptions) -> Result<Self, KeyringError> {
-        let KeyringOptions { directory, server_key, cache_bytes } = options;
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&directory)
-            .map_err(|cause| failed(&directory, &cause))?;
+        Self::open_on(Arc::new(RealDisk), options)
+    }
+
+    /// Opens the keyring on another disk.
+    pub fn open_on(disk: Arc<dyn Disk>, options: KeyringOptions) -> Result<Self, KeyringError> {
+        let KeyringOptions { directory, server_key, cache_bytes, verify_bytes_max, on_failure } = options;
+        disk.create_private_dir(&directory).map_err(|cause| failed(&directory, &cause))?;
         let server = match server_key {
             Some(given) => given,
-            None => server_key_of(&directory)?,
+            None => server_key_of(&*disk, &directory)?,
         };
         let server = SealKey::new(&server);
-        check_server_key(&directory, &server)?;
-        Ok(Self { directory, vault: Vault::new(server, cache_bytes), tenants: RwLock::default() })
+        let batches = named(&*disk, &directory, &server)?;
+        let manifest = Manifest::new(&directory, batches);
+        let vault = Vault::new(disk, server, manifest, on_failure, cache_bytes);
+        let keyring = Self { directory, vault, tenants: RwLock::default() };
+        keyring.verify(verify_bytes_max)?;
+        Ok(keyring)
+    }
+
+    /// Whether every file has all keys that were handed out.
+    fn verify(&self, bytes_max: u64) -> Result<(), KeyringError> {
+        let Vault { disk, server, manifest, .. } = &self.vault;
+        let mut left = bytes_max;
+        for (id, certain) in manifest.tenants() {
+            let file = KeyFile::new(&self.directory, id);
+            let (_, batches) = file.open(&**disk, server, Some(certain))?;
+            let bytes = batches * BATCH_KEYS as u64 * KEY_BYTES as u64;
+            if bytes <= left {
+                file.verify(&**disk, server, batches)?;
+                left -= bytes;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies all keys to a directory that opens as a keyring, while they are used. Returns the bytes.
+    pub fn copy_to(&self, directory: &Path) -> Result<u64, KeyringError> {
+        let disk = &*self.vault.disk;
+        disk.create_private_dir(directory).map_err(|cause| failed(directory, &cause))?;
+        let (mut batches, mut bytes) = (Batches::new(), 0);
+        for id in self.vault.manifest.tenants().into_keys() {
+            let (copied, more) = self.tenant(id)?.copy(&self.vault, directory)?;
+            batches.insert(id, copied);
+            bytes += more;
+        }
+        let mut write = |name: &str, content: &[u8]| {
+            bytes += content.len() as u64;
+            let path = directory.join(name);
+            write_whole(disk, &path, content).map_err(|unwritten| failed(&path, &unwritten.into_cause()))
+        };
+        for name in [SERVER_KEY, CHECK] {
+            match read_whole(disk, &self.directory.join(name)) {
+                Ok(content) => write(name, &content)?,
+                // A server key that the operator gives is not stored.
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+                Err(cause) => return Err(failed(&self.directory.join(name), &cause)),
+            }
+        }
+        write(MANIFEST, &manifest::encode(&batches))?;
+        Ok(bytes)
     }
 
     fn tenant(&self, id: TenantId) -> Result<Arc<Tenant>, KeyringError> {
@@ -89,11 +151,11 @@ impl LocalKeyring {
         if let Some(tenant) = tenants.get(&id) {
             return Ok(Arc::clone(tenant));
         }
-        let file = KeyFile::new(&self.directory, id);
-        if !file.exists()? {
+        if self.vault.manifest.batches(id).is_none() {
             return Err(KeyringError::UnknownTenant { tenant: id });
         }
-        let tenant = Arc::new(Tenant::open(id, file, &self.vault.server)?);
+        let file = KeyFile::new(&self.directory, id);
+        let tenant = Arc::new(Tenant::open(id, file, &self.vault)?);
         tenants.insert(id, Arc::clone(&tenant));
         Ok(tenant)
     }
@@ -102,8 +164,15 @@ impl LocalKeyring {
 impl Keyring for LocalKeyring {
     fn create_tenant(&self, tenant: TenantId) -> Result<(), KeyringError> {
         let _one_at_a_time = self.tenants.write().unwrap_or_else(PoisonError::into_inner);
-        let file = KeyFile::new(&self.directory, tenant);
-        if file.exists()? { Ok(()) } else { file.create(&self.vault.server) }
+        let (file, vault) = (KeyFile::new(&self.directory, tenant), &self.vault);
+        if vault.manifest.batches(tenant).is_some() {
+            return Ok(());
+        }
+        // One that is there and not named was created before a crash, and nothing was sealed with it.
+        if !file.exists(&*vault.disk)? {
+            file.create(vault)?;
+        }
+        vault.change(vault.manifest.path(), |disk| vault.manifest.set(disk, tenant, 0))
     }
 
     fn mint(&self, tenant: TenantId) -> Result<KeyNo, KeyringError> {
@@ -188,40 +257,70 @@ fn opened(key: &SealKey, tenant: TenantId, context: Context, sealed: Sealed) -> 
     Some(bytes)
 }
 
+const SERVER_KEY: &str = "server.key";
 const CHECK: &str = "server.check";
+const MANIFEST: &str = "manifest";
 
-fn server_key_of(directory: &Path) -> Result<[u8; KEY_BYTES], KeyringError> {
-    let path = directory.join("server.key");
-    match fs::read(&path) {
+/// What the check is bound to: once there is a manifest, and in directories from before it.
+const WITH_MANIFEST: &[u8] = b"server.check 2";
+const WITHOUT_MANIFEST: &[u8] = b"server.check";
+
+fn server_key_of(disk: &dyn Disk, directory: &Path) -> Result<[u8; KEY_BYTES], KeyringError> {
+    let path = directory.join(SERVER_KEY);
+    match read_whole(disk, &path) {
         Ok(bytes) => bytes.try_into().map_err(|_| damaged(&path, "is not 32 bytes long")),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            if directory.join(CHECK).exists() {
+            let names = disk.list(directory).map_err(|cause| failed(directory, &cause))?;
+            if names.iter().any(|name| name == CHECK || KeyFile::tenant_of(name).is_some()) {
                 return Err(damaged(&path, "is missing, and the keys beside it need it"));
             }
             let key = random();
-            write_whole(&path, &key).map_err(|cause| failed(&path, &cause))?;
+            write_whole(disk, &path, &key).map_err(|unwritten| failed(&path, &unwritten.into_cause()))?;
             Ok(key)
         }
         Err(cause) => Err(failed(&path, &cause)),
     }
 }
 
-/// A sealed nothing: it opens under the server key that the directory was made with, and under no other.
-fn check_server_key(directory: &Path, server: &SealKey) -> Result<(), KeyringError> {
+/// The batches of all tenants, as the manifest names them. A new directory gets a manifest, and so does one from before it.
+fn named(disk: &dyn Disk, directory: &Path, server: &SealKey) -> Result<Batches, KeyringError> {
     let path = directory.join(CHECK);
-    match fs::read(&path) {
-        Ok(mut bytes) => {
-            let split = bytes.split_first_chunk_mut().map(|(nonce, cipher)| (*nonce, cipher));
-            let opened = split.and_then(|(nonce, cipher)| server.open(CHECK.as_bytes(), nonce, cipher));
-            opened.map(|_| ()).ok_or_else(|| damaged(&path, "was made with another server key"))
-        }
+    let names = disk.list(directory).map_err(|cause| failed(directory, &cause))?;
+    let tenants: Vec<TenantId> = names.iter().filter_map(|name| KeyFile::tenant_of(name)).collect();
+    let has_manifest = match read_whole(disk, &path) {
+        Ok(bytes) if opens(server, &bytes, WITH_MANIFEST) => true,
+        Ok(bytes) if opens(server, &bytes, WITHOUT_MANIFEST) => false,
+        Ok(_) => return Err(damaged(&path, "was made with another server key")),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound && tenants.is_empty() => false,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            let mut cipher = Vec::new();
-            let nonce = server.seal(CHECK.as_bytes(), &mut cipher);
-            write_whole(&path, &[&nonce[..], &cipher].concat()).map_err(|cause| failed(&path, &cause))
+            return Err(damaged(&path, "is missing, and there are keys beside it"));
         }
-        Err(cause) => Err(failed(&path, &cause)),
+        Err(cause) => return Err(failed(&path, &cause)),
+    };
+    let found = manifest::read(disk, directory)?;
+    if has_manifest {
+        return found
+            .ok_or_else(|| damaged(&manifest_path(directory), "is missing, and says which keys there are"));
     }
+    let mut batches = found.unwrap_or_default();
+    for id in tenants {
+        let (_, made) = KeyFile::new(directory, id).open(disk, server, None)?;
+        batches.insert(id, made);
+    }
+    // The check last: from then on the manifest must be there.
+    let mut cipher = Vec::new();
+    let nonce = server.seal(WITH_MANIFEST, &mut cipher);
+    let check = [&nonce[..], &cipher].concat();
+    for (path, content) in [(manifest_path(directory), manifest::encode(&batches)), (path, check)] {
+        write_whole(disk, &path, &content).map_err(|unwritten| failed(&path, &unwritten.into_cause()))?;
+    }
+    Ok(batches)
+}
+
+/// A sealed nothing: it opens under the server key that the directory was made with, and under no other.
+fn opens(server: &SealKey, check: &[u8], bound_to: &[u8]) -> bool {
+    let Some((nonce, cipher)) = check.split_first_chunk() else { return false };
+    server.open(bound_to, *nonce, &mut cipher.to_vec()).is_some()
 }
 
 fn damaged(path: &Path, reason: &str) -> KeyringError {
@@ -231,3 +330,6 @@ fn damaged(path: &Path, reason: &str) -> KeyringError {
 fn failed(path: &Path, cause: &io::Error) -> KeyringError {
     KeyringError::Io { file: path.display().to_string(), reason: cause.to_string() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use super::vault::{Rewrites, Vault};
 use aws_lc_rs::hmac;
 use fantail_ports::keyring::KeyringError;
 use fantail_rules::ids::{KeyNo, TenantId};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -28,8 +29,13 @@ struct Keys {
 }
 
 impl Tenant {
-    pub fn open(id: TenantId, file: KeyFile, server: &SealKey) -> Result<Self, KeyringError> {
-        let (head, made) = file.open(server)?;
+    pub fn open(id: TenantId, file: KeyFile, vault: &Vault) -> Result<Self, KeyringError> {
+        let certain = vault.manifest.batches(id);
+        let (head, batches) = file.open(&*vault.disk, &vault.server, certain)?;
+        if certain != Some(batches) {
+            vault.change(vault.manifest.path(), |disk| vault.manifest.set(disk, id, batches))?;
+        }
+        let made = batches * BATCH_KEYS as u64;
         let own = (head.own != [0; KEY_BYTES]).then(|| Arc::new(SealKey::new(&head.own)));
         Ok(Self {
             id,
@@ -51,7 +57,7 @@ impl Tenant {
         let mut keys = self.keys();
         let made = self.made();
         if keys.given == made {
-            self.file.append_batch(&vault.server, made)?;
+            self.file.append_batch(vault, made / BATCH_KEYS as u64)?;
             self.made.store(made + BATCH_KEYS as u64, Ordering::Release);
         }
         keys.given += 1;
@@ -103,8 +109,9 @@ impl Tenant {
     pub fn destroy(&self, vault: &Vault, key: KeyNo) -> Result<(), KeyringError> {
         let mut keys = self.keys();
         if key == KeyNo::TENANT {
-            keys.head.own = [0; KEY_BYTES];
-            self.file.write_head(&vault.server, &keys.head)?;
+            let head = Head { pepper: keys.head.pepper, own: [0; KEY_BYTES] };
+            self.file.write_head(vault, &head)?;
+            keys.head = head;
             *self.own.write().unwrap_or_else(PoisonError::into_inner) = None;
             return Ok(());
         }
@@ -124,9 +131,16 @@ impl Tenant {
         let mut block = self.file.read_block(vault, no)?;
         if slot_of(&block, slot) != [0; KEY_BYTES] {
             block[slot * KEY_BYTES..][..KEY_BYTES].fill(0);
-            self.file.write_block(&vault.server, no, &block)?;
+            self.file.write_block(vault, no, &block)?;
         }
         Ok(block)
+    }
+
+    /// Copies the file to a directory. Returns how many batches are in the copy, and its bytes.
+    pub fn copy(&self, vault: &Vault, directory: &Path) -> Result<(u64, u64), KeyringError> {
+        let batches = self.made() / BATCH_KEYS as u64;
+        let to = directory.join(self.file.path().file_name().unwrap_or_default());
+        Ok((batches, self.file.copy(&*vault.disk, &to, batches, || self.keys())?))
     }
 
     fn made(&self) -> u64 {

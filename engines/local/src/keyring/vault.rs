@@ -6,13 +6,18 @@
 //! tenant's count of rewrites is even again, and whoever read it meanwhile does not put it in.
 
 use super::file::Block;
+use super::manifest::Manifest;
 use super::seal::SealKey;
+use crate::disk::{Disk, DiskFile};
+use crate::journal::FailureCallback;
 use crate::spread::BySpread;
+use fantail_ports::keyring::KeyringError;
 use fantail_rules::ids::TenantId;
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Ten thousand tenants must not hold as many files open.
 const FILES_MAX: usize = 64;
@@ -20,11 +25,41 @@ const FILES_MAX: usize = 64;
 const SHELVES: usize = 16;
 
 pub struct Vault {
+    pub disk: Arc<dyn Disk>,
     pub server: SealKey,
+    /// Which keys there are.
+    pub manifest: Manifest,
+    /// Set by the first write of which nobody knows what the disk holds now: nothing more is written.
+    failed: OnceLock<String>,
+    on_failure: Option<FailureCallback>,
     shelves: [RwLock<Shelf>; SHELVES],
     shelf_blocks_max: usize,
     /// In the order in which they were opened.
-    files: Mutex<VecDeque<(TenantId, Arc<File>)>>,
+    files: Mutex<VecDeque<(TenantId, Arc<dyn DiskFile>)>>,
+}
+
+/// Why something was not written.
+pub enum Unwritten {
+    /// There was no room, and nothing that counts was touched.
+    Full(io::Error),
+    /// Nobody knows what the disk holds now.
+    Unknown(io::Error),
+}
+
+impl Unwritten {
+    /// Of a write that touches nothing that counts.
+    pub fn aside(cause: io::Error) -> Self {
+        match cause.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(cause),
+            _ => Self::Unknown(cause),
+        }
+    }
+
+    pub fn into_cause(self) -> io::Error {
+        match self {
+            Self::Full(cause) | Self::Unknown(cause) => cause,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -51,9 +86,51 @@ impl Rewrites {
 }
 
 impl Vault {
-    pub fn new(server: SealKey, cache_bytes: usize) -> Self {
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        server: SealKey,
+        manifest: Manifest,
+        on_failure: Option<FailureCallback>,
+        cache_bytes: usize,
+    ) -> Self {
         let shelf_blocks_max = (cache_bytes / size_of::<Block>() / SHELVES).max(1);
-        Self { server, shelves: Default::default(), shelf_blocks_max, files: Mutex::default() }
+        let (failed, files) = (OnceLock::new(), Mutex::default());
+        Self {
+            disk,
+            server,
+            manifest,
+            failed,
+            on_failure,
+            shelves: Default::default(),
+            shelf_blocks_max,
+            files,
+        }
+    }
+
+    /// Writes to the keys, unless an earlier write failed. A failure may have left a torn block which only the redo beside
+    /// it mends at the next start: another write would replace that redo, and take 64 keys with it.
+    pub fn change<T>(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&dyn Disk) -> Result<T, Unwritten>,
+    ) -> Result<T, KeyringError> {
+        let file = path.display().to_string();
+        if let Some(reason) = self.failed.get() {
+            return Err(KeyringError::Io { file, reason: format!("an earlier write failed: {reason}") });
+        }
+        match write(&*self.disk) {
+            Ok(written) => Ok(written),
+            Err(Unwritten::Full(cause)) => Err(KeyringError::Io { file, reason: cause.to_string() }),
+            Err(Unwritten::Unknown(cause)) => {
+                let reason = format!("{file}: {cause}");
+                if self.failed.set(reason.clone()).is_ok()
+                    && let Some(on_failure) = &self.on_failure
+                {
+                    on_failure(&format!("the keyring failed: {reason}"));
+                }
+                Err(KeyringError::Io { file, reason: cause.to_string() })
+            }
+        }
     }
 
     fn shelf(&self, no: u64) -> &RwLock<Shelf> {
@@ -86,12 +163,16 @@ impl Vault {
     }
 
     /// A tenant's file, opened by `open` if it is not yet.
-    pub fn file<E>(&self, tenant: TenantId, open: impl FnOnce() -> Result<File, E>) -> Result<Arc<File>, E> {
+    pub fn file<E>(
+        &self,
+        tenant: TenantId,
+        open: impl FnOnce() -> Result<Arc<dyn DiskFile>, E>,
+    ) -> Result<Arc<dyn DiskFile>, E> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, file)) = files.iter().find(|(of, _)| *of == tenant) {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(open()?);
+        let file = open()?;
         if files.len() == FILES_MAX {
             files.pop_front();
         }
@@ -118,11 +199,17 @@ mod tests {
     use super::super::file::BLOCK_KEYS;
     use super::super::seal::KEY_BYTES;
     use super::*;
+    use crate::disk::FaultDisk;
 
     const TENANT: TenantId = TenantId(1);
 
     fn block(of: u8) -> Box<Block> {
         Box::new([of; BLOCK_KEYS * KEY_BYTES])
+    }
+
+    fn vault(cache_bytes: usize) -> Vault {
+        let server = SealKey::new(&[1; KEY_BYTES]);
+        Vault::new(Arc::new(FaultDisk::new(1)), server, Manifest::default(), None, cache_bytes)
     }
 
     fn first(vault: &Vault, tenant: TenantId, no: u64) -> Option<u8> {
@@ -131,7 +218,7 @@ mod tests {
 
     #[test]
     fn what_was_read_before_a_rewrite_is_not_kept() {
-        let (vault, rewrites) = (Vault::new(SealKey::new(&[1; KEY_BYTES]), 1 << 20), Rewrites::default());
+        let (vault, rewrites) = (vault(1 << 20), Rewrites::default());
         let seen = rewrites.seen().expect("nothing is being rewritten");
         vault.put_if(TENANT, 7, block(1), seen, &rewrites);
         assert_eq!(first(&vault, TENANT, 7), Some(1));
@@ -146,7 +233,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_tenants_are_apart() {
-        let vault = Vault::new(SealKey::new(&[1; KEY_BYTES]), 0);
+        let vault = vault(0);
         for no in 0..3 * SHELVES as u64 {
             vault.put(TENANT, no, block(no as u8));
         }

@@ -59,6 +59,8 @@ fn a_batch_that_was_cut_off_was_never_handed_out() {
     let (directory, keyring, key) = with_one_key();
     let sealed = keyring.seal(TENANT, key, USER, b"kept").unwrap();
     let first = fs::read(key_file(&directory)).unwrap();
+    let manifest = directory.path().join("manifest");
+    let of_first = fs::read(&manifest).unwrap();
     for _ in 0..1_024 {
         keyring.mint(TENANT).unwrap();
     }
@@ -66,6 +68,10 @@ fn a_batch_that_was_cut_off_was_never_handed_out() {
     assert_eq!((both.len() - 108) % (first.len() - 108), 0, "batches have one size");
     for length in (first.len()..both.len()).step_by(977).chain([both.len() - 1]) {
         fs::write(key_file(&directory), &both[..length]).unwrap();
+        // Once the manifest names the batch its keys may have been handed out.
+        let refused = open(directory.path()).map(drop);
+        assert!(matches!(refused, Err(KeyringError::Damaged { .. })), "cut at {length}: {refused:?}");
+        fs::write(&manifest, &of_first).unwrap();
         let reopened = open(directory.path()).unwrap();
         assert_eq!(reopened.open(TENANT, USER, &sealed).as_deref(), Ok(&b"kept"[..]), "cut at {length}");
         let next = reopened.mint(TENANT).unwrap();
@@ -77,6 +83,7 @@ fn a_batch_that_was_cut_off_was_never_handed_out() {
     let mut zeros = first.clone();
     zeros.resize(both.len(), 0);
     fs::write(key_file(&directory), zeros).unwrap();
+    fs::write(&manifest, &of_first).unwrap();
     assert_eq!(open(directory.path()).unwrap().mint(TENANT), Ok(KeyNo(1_025)));
 }
 
@@ -90,8 +97,9 @@ fn damage_to_keys_that_were_handed_out_is_told() {
         let mut flipped = whole.clone();
         flipped[at] ^= 4;
         fs::write(key_file(&directory), flipped).unwrap();
-        let reopened = open(directory.path()).unwrap();
-        let opened = reopened.open(TENANT, USER, &own).and_then(|_| reopened.open(TENANT, USER, &sealed));
+        let opened = open(directory.path()).and_then(|reopened| {
+            reopened.open(TENANT, USER, &own).and_then(|_| reopened.open(TENANT, USER, &sealed))
+        });
         let is_told = matches!(opened, Err(KeyringError::Damaged { .. } | KeyringError::NewerFormat { .. }));
         assert!(is_told, "flip at {at}: {opened:?}");
     }
