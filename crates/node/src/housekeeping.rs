@@ -171,6 +171,21 @@ pub struct Taken {
     pub name: String,
     pub at: Millis,
     pub marks: BTreeMap<PartitionId, Position>,
+    /// Through where every shard had taken each front, at most. A front that is missing (in snapshots from before this was
+    /// said) may be needed whole.
+    pub taken: BTreeMap<PartitionId, Position>,
+}
+
+/// Through where every shard has taken each front now. A sync point after this call holds at least as much, and so does a
+/// snapshot after that sync point.
+pub fn taken_by_all(core: &Core) -> Result<BTreeMap<PartitionId, Position>, Refusal> {
+    let mut through = BTreeMap::new();
+    for front in core.fronts.keys() {
+        let marks = core.shards.keys().map(|shard| taken(&core.ports, *shard, *front));
+        let marks = marks.collect::<Result<Vec<_>, _>>().map_err(broken)?;
+        through.insert(PartitionId::Front(*front), marks.into_iter().min().unwrap_or_default());
+    }
+    Ok(through)
 }
 
 /// Takes a snapshot. Blocks while it copies: call it from a thread that may.
@@ -178,25 +193,87 @@ pub fn snapshot(core: &Core, name: &str) -> Result<Taken, Refusal> {
     let at = core.ports.clock.wall();
     let marks = core.ports.store.snapshot(&*core.ports.blobs, name).map_err(broken)?;
     info!(name, "snapshot taken and verified");
-    Ok(Taken { name: name.to_owned(), at, marks })
+    Ok(Taken { name: name.to_owned(), at, marks, taken: BTreeMap::new() })
 }
 
-/// Trims the journal behind the newest of these snapshots, oldest first, that is old enough, but never under what a
-/// shard still has to take (its recovery reads the fronts from its own mark on), nor under what the audit log has not
-/// derived.
-pub async fn trim(core: &Core, snapshots: &[Taken]) -> Result<(), Refusal> {
-    let now = core.ports.clock.wall();
-    let old_enough = |taken: &&Taken| now.since(taken.at) >= JOURNAL_KEPT_MS;
-    let Some(behind) = snapshots.iter().rfind(old_enough) else { return Ok(()) };
-    for (partition, mark) in &behind.marks {
-        let mut through = (*mark).min(derived(core, *partition));
-        if let PartitionId::Front(front) = partition {
-            for shard in core.shards.keys() {
-                through = through.min(taken(&core.ports, *shard, *front).map_err(broken)?);
-            }
+/// How far the journal may be trimmed so that each of these snapshots can still be recovered from: to its marks, and of a
+/// front no further than every shard had taken it in the snapshot. What a shard has taken since does not help a recovery
+/// that begins with the snapshot.
+#[must_use]
+pub fn trim_marks(kept: &[Taken]) -> BTreeMap<PartitionId, Position> {
+    let mut through: BTreeMap<PartitionId, Position> = BTreeMap::new();
+    for snapshot in kept {
+        for (partition, mark) in &snapshot.marks {
+            let needed = match partition {
+                PartitionId::Front(_) => {
+                    snapshot.taken.get(partition).copied().unwrap_or_default().min(*mark)
+                }
+                PartitionId::Root | PartitionId::Directory(_) | PartitionId::Shard(_) => *mark,
+            };
+            through.entry(*partition).and_modify(|least| *least = needed.min(*least)).or_insert(needed);
         }
-        let trimmed = core.ports.journal.trim(*partition, through.next()).await;
+    }
+    // A snapshot from before a partition was there needs all of it.
+    through.retain(|partition, _| kept.iter().all(|snapshot| snapshot.marks.contains_key(partition)));
+    through
+}
+
+/// Whether so much time has passed since a snapshot that the journal may be trimmed behind it.
+#[must_use]
+pub fn is_old_enough(snapshot: &Taken, now: Millis) -> bool {
+    now.since(snapshot.at) >= JOURNAL_KEPT_MS
+}
+
+/// Trims the journal behind all of these snapshots, oldest first, if the oldest is old enough; but never under what the
+/// audit log has not derived.
+pub async fn trim(core: &Core, kept: &[Taken]) -> Result<(), Refusal> {
+    let now = core.ports.clock.wall();
+    if !kept.first().is_some_and(|oldest| is_old_enough(oldest, now)) {
+        return Ok(());
+    }
+    for (partition, through) in trim_marks(kept) {
+        let through = through.min(derived(core, partition));
+        let trimmed = core.ports.journal.trim(partition, through.next()).await;
         trimmed.map_err(|failed| internal(&failed.to_string()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARD: PartitionId = PartitionId::Shard(ShardNo(0));
+    const FRONT: PartitionId = PartitionId::Front(FrontNo(0));
+
+    fn snapshot(root: u64, shard: u64, front: u64, taken: Option<u64>) -> Taken {
+        let marks = [(PartitionId::Root, root), (SHARD, shard), (FRONT, front)];
+        Taken {
+            name: String::new(),
+            at: Millis(0),
+            marks: marks.into_iter().map(|(partition, mark)| (partition, Position(mark))).collect(),
+            taken: taken.map(|taken| (FRONT, Position(taken))).into_iter().collect(),
+        }
+    }
+
+    // fixes: correctness B4
+    #[test]
+    fn the_journal_is_kept_for_every_snapshot_that_is_kept() {
+        let check = |kept: &[Taken], expected: [u64; 3]| {
+            let found = trim_marks(kept);
+            let found = [PartitionId::Root, SHARD, FRONT].map(|partition| found[&partition].0);
+            assert_eq!(found, expected, "{kept:?}");
+        };
+        // The shard lagged behind the front when the older one was taken; what it has taken since does not count.
+        let (older, newer) = (snapshot(5, 70, 100, Some(40)), snapshot(6, 190, 200, Some(200)));
+        check(&[older.clone(), newer.clone()], [5, 70, 40]);
+        check(std::slice::from_ref(&newer), [6, 190, 200]);
+        check(&[snapshot(1, 2, 3, None), newer.clone()], [1, 2, 0]);
+        // The marks of the front may be behind what was taken live: the sync point was older.
+        check(&[snapshot(5, 70, 30, Some(40))], [5, 70, 30]);
+        assert_eq!(trim_marks(&[]), BTreeMap::new());
+        let mut without = older;
+        without.marks.remove(&SHARD);
+        assert!(!trim_marks(&[without, newer]).contains_key(&SHARD));
+    }
 }

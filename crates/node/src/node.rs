@@ -18,8 +18,9 @@ use crate::{
 use fantail_ports::BoxFuture;
 use fantail_ports::store::{StoreError, Tended};
 use fantail_rules::actor::Actor;
-use fantail_rules::ids::{Arrival, Millis, TenantId};
+use fantail_rules::ids::{Arrival, Millis, PartitionId, Position, TenantId};
 use fantail_rules::ulid::Ulid;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tracing::warn;
 
@@ -134,11 +135,16 @@ impl Node {
         housekeeping::snapshot(&self.core, name)
     }
 
+    /// Through where every shard has taken each front now.
+    pub fn taken_by_all(&self) -> Result<BTreeMap<PartitionId, Position>, Refusal> {
+        housekeeping::taken_by_all(&self.core)
+    }
+
     pub async fn sync(&self) -> Result<(), Refusal> {
         housekeeping::sync_now(&self.core).await.map(|_| ())
     }
 
-    /// Trims the journal behind the newest of these that is old enough, beside everything else.
+    /// Trims the journal behind all of these, if the oldest is old enough, beside everything else.
     pub fn trim_behind(&self, snapshots: &[housekeeping::Taken]) {
         let (core, snapshots) = (self.core.clone(), snapshots.to_vec());
         let trim = async move {

@@ -2,20 +2,23 @@
 //!
 //! ```text
 //! snapshots/<milliseconds>.store    the copy
-//! snapshots/<milliseconds>.marks    a line per partition: code position
+//! snapshots/<milliseconds>.marks    a line per partition: code position, and of a front through where all shards had taken it
 //! ```
 //! What must never happen: a journal trimmed behind a copy that does not verify. A copy counts once its marks are
 //! written, and the marks are written after the copy was read back.
 
 use anyhow::{Context, Result, anyhow, bail};
 use fantail_node::Node;
-use fantail_node::housekeeping::Taken;
+use fantail_node::housekeeping::{Taken, is_old_enough};
 use fantail_ports::blobs::Blobs;
 use fantail_ports::store::Store;
 use fantail_rules::ids::{Millis, PartitionId, Position};
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use tracing::warn;
 
 const PREFIX: &str = "snapshots/";
@@ -64,18 +67,19 @@ impl Snapshots {
     pub fn take(&self, node: &Node) -> Result<Taken> {
         let mut all = self.all();
         let stem = format!("{PREFIX}{:014}", node.wall().0);
+        // In this order: the sync point holds what was taken before it, and the snapshot holds the sync point.
+        let taken_by_all = node.taken_by_all().map_err(|refusal| anyhow!(refusal))?;
+        wait(node.sync()).map_err(|refusal| anyhow!(refusal))?;
         let taken = node.snapshot(&format!("{stem}.store")).map_err(|refusal| anyhow!(refusal))?;
-        let taken = Taken { name: stem, ..taken };
-        let lines: String =
-            taken.marks.iter().map(|(partition, mark)| format!("{} {mark}\n", partition.code())).collect();
-        self.blobs.put(&format!("{}.marks", taken.name), &mut lines.as_bytes())?;
+        let taken = Taken { name: stem, taken: taken_by_all, ..taken };
+        self.blobs.put(&format!("{}.marks", taken.name), &mut lines(&taken).as_bytes())?;
         all.push(taken.clone());
-        node.trim_behind(&all);
-        while all.len() > KEPT {
-            let oldest = all.remove(0);
-            self.blobs.delete(&format!("{}.marks", oldest.name))?;
-            self.blobs.delete(&format!("{}.store", oldest.name))?;
+        while let Some(at) = surplus(&all, node.wall()) {
+            let gone = all.remove(at);
+            self.blobs.delete(&format!("{}.marks", gone.name))?;
+            self.blobs.delete(&format!("{}.store", gone.name))?;
         }
+        node.trim_behind(&all);
         Ok(taken)
     }
 
@@ -94,6 +98,46 @@ impl Snapshots {
     }
 }
 
+/// Which snapshot goes, if there are too many. The journal is kept for all that stay, and trimmed once the oldest is a day
+/// old. So the oldest goes when the next one is old enough to take its place; until then a younger one goes, and however
+/// often backups are made, there is one that grows old.
+fn surplus(all: &[Taken], now: Millis) -> Option<usize> {
+    if all.len() <= KEPT {
+        return None;
+    }
+    let [oldest, second, ..] = all else { return None };
+    match (is_old_enough(oldest, now), is_old_enough(second, now)) {
+        (_, true) => Some(0),
+        (false, false) => Some(1),
+        (true, false) => Some(2),
+    }
+}
+
+fn lines(taken: &Taken) -> String {
+    let line = |(partition, mark): (&PartitionId, &Position)| match taken.taken.get(partition) {
+        Some(through) => format!("{} {mark} {through}\n", partition.code()),
+        None => format!("{} {mark}\n", partition.code()),
+    };
+    taken.marks.iter().map(line).collect()
+}
+
+/// Waits on a thread that may.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let (waker, mut future) = (Waker::from(Arc::new(Unpark(thread::current()))), pin!(future));
+    loop {
+        match future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
 /// How much of the journal a snapshot covers. A later one covers at least as much of every partition.
 fn covered(taken: &Taken) -> u64 {
     taken.marks.values().map(|mark| mark.0).sum()
@@ -107,20 +151,83 @@ fn read_marks(blobs: &dyn Blobs, stem: &str) -> Result<Taken> {
         .take(MARKS_BYTES_MAX)
         .read_to_string(&mut text)
         .with_context(about)?;
-    let parse = |line: &str| -> Option<(PartitionId, Position)> {
-        let (code, mark) = line.split_once(' ')?;
-        Some((PartitionId::from_code(code.parse().ok()?)?, Position(mark.parse().ok()?)))
-    };
-    let marks: Option<BTreeMap<_, _>> = text.lines().map(parse).collect();
     let at = stem.strip_prefix(PREFIX).and_then(|digits| digits.parse().ok());
-    let (Some(marks), Some(at)) = (marks, at) else { bail!(about()) };
-    Ok(Taken { name: stem.to_owned(), at: Millis(at), marks })
+    let found = at.zip(parse(&text));
+    let (at, (marks, taken)) = found.with_context(about)?;
+    Ok(Taken { name: stem.to_owned(), at: Millis(at), marks, taken })
+}
+
+type Marks = BTreeMap<PartitionId, Position>;
+
+/// The marks, and through where all shards had taken the fronts.
+fn parse(text: &str) -> Option<(Marks, Marks)> {
+    let (mut marks, mut taken) = (Marks::new(), Marks::new());
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let partition = PartitionId::from_code(words.next()?.parse().ok()?)?;
+        marks.insert(partition, Position(words.next()?.parse().ok()?));
+        if let Some(through) = words.next() {
+            taken.insert(partition, Position(through.parse().ok()?));
+        }
+        if words.next().is_some() {
+            return None;
+        }
+    }
+    // An empty file is one that was cut: a snapshot covers the root at least.
+    (text.ends_with('\n') && !marks.is_empty()).then_some((marks, taken))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use fantail_local::blobs::LocalBlobs;
+    use fantail_rules::ids::FrontNo;
+
+    // fixes: correctness B4
+    #[test]
+    fn snapshots_are_kept_so_that_one_grows_old_enough_to_trim_behind() {
+        const HOUR_MS: u64 = 3_600_000;
+        let taken = |at: u64| Taken {
+            name: String::new(),
+            at: Millis(at),
+            marks: BTreeMap::new(),
+            taken: BTreeMap::new(),
+        };
+        for every in [1, 7, 24] {
+            let (mut all, mut trimmed_at) = (Vec::new(), Vec::new());
+            for hour in (every..240).step_by(every as usize) {
+                let now = Millis(hour * HOUR_MS);
+                all.push(taken(now.0));
+                while let Some(at) = surplus(&all, now) {
+                    assert_ne!(at + 1, all.len(), "the newest stays");
+                    all.remove(at);
+                }
+                assert!(all.len() <= KEPT);
+                if is_old_enough(&all[0], now) {
+                    trimmed_at.push(now.since(all[0].at) / HOUR_MS);
+                }
+            }
+            let worst = trimmed_at.iter().max().expect("the journal is trimmed");
+            assert!(*worst <= 72, "every {every} h: {trimmed_at:?}");
+            assert!(trimmed_at.len() > 3, "every {every} h: again and again: {trimmed_at:?}");
+        }
+    }
+
+    #[test]
+    fn marks_round_trip_and_older_ones_are_read() {
+        let marks =
+            Marks::from([(PartitionId::Root, Position(5)), (PartitionId::Front(FrontNo(0)), Position(9))]);
+        let taken = Marks::from([(PartitionId::Front(FrontNo(0)), Position(7))]);
+        let whole = Taken { name: String::new(), at: Millis(1), marks: marks.clone(), taken: taken.clone() };
+        let text = lines(&whole);
+        assert_eq!(parse(&text), Some((marks, taken)));
+        for cut in 0..text.len() {
+            assert!(parse(&text[..cut]).is_none_or(|(marks, _)| marks.len() < 2), "cut at {cut}");
+        }
+        let older = Marks::from([(PartitionId::Root, Position(5))]);
+        assert_eq!(parse("0 5\n"), Some((older, Marks::new())));
+        assert_eq!(parse(""), None);
+    }
 
     #[test]
     fn the_newest_snapshot_is_the_one_that_covers_most_whatever_the_clock_said() {
