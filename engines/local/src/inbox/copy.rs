@@ -55,6 +55,19 @@ impl InboxIndex {
         IndexCopy(self.partitions().into_iter().map(state).collect())
     }
 
+    /// Removes everything, the manifests first. What is derived is made again by whoever asks.
+    pub fn clear(&self) -> Result<(), StoreError> {
+        let names = self.names()?;
+        let (manifests, runs): (Vec<_>, Vec<_>) =
+            names.iter().filter(|name| is_file_of_index(name)).partition(|name| name.ends_with(".manifest"));
+        for name in manifests.into_iter().chain(runs) {
+            let path = self.directory.join(name);
+            self.disk.remove(&path).map_err(|cause| io_error(&path, &cause))?;
+        }
+        self.disk.sync_dir(&self.directory).map_err(|cause| io_error(&self.directory, &cause))?;
+        self.load()
+    }
+
     /// Writes the files of a copy and opens them. Whoever asks makes sure that a crash in between is noticed.
     pub fn fill(&self, pieces: impl Iterator<Item = Piece>) -> Result<(), StoreError> {
         let mut current = None;

@@ -101,9 +101,10 @@ impl InboxIndex {
             let standing = Standing { through: manifest.through, runs: Arc::new(runs) };
             standings.insert(partition, Arc::new(Mutex::new(standing)));
         }
+        // Runs of a partition without a manifest stay: if the manifest is missing, it may be put back.
         let is_left = |name: &&String| {
-            let is_run = manifest_partition(name).is_none() && is_file_of_index(name);
-            name.ends_with(".new") || is_run && !named.contains(*name)
+            let is_unnamed = |partition| standings.contains_key(&partition) && !named.contains(*name);
+            name.ends_with(".new") || run_partition(name).is_some_and(is_unnamed)
         };
         for name in names.iter().filter(is_left) {
             let path = self.directory.join(name);
@@ -115,6 +116,11 @@ impl InboxIndex {
 
     fn names(&self) -> Result<Vec<String>, StoreError> {
         self.disk.list(&self.directory).map_err(|cause| io_error(&self.directory, &cause))
+    }
+
+    /// Where the manifest of a partition is, or should be.
+    pub fn manifest_path(&self, partition: PartitionId) -> PathBuf {
+        self.directory.join(manifest_file(partition))
     }
 
     fn run_path(&self, partition: PartitionId, number: u64) -> PathBuf {
@@ -316,12 +322,13 @@ fn manifest_file(partition: PartitionId) -> String {
 
 /// Names that this index gives to its files: nothing else is ever opened or removed.
 fn is_file_of_index(name: &str) -> bool {
-    let run = || {
-        let (partition, number) = name.strip_suffix(".run")?.split_once('-')?;
-        let partition = PartitionId::from_code(u16::from_str_radix(partition, 16).ok()?)?;
-        Some(run_file(partition, number.parse().ok()?) == name)
-    };
-    manifest_partition(name).is_some() || run().unwrap_or(false)
+    manifest_partition(name).is_some() || run_partition(name).is_some()
+}
+
+fn run_partition(name: &str) -> Option<PartitionId> {
+    let (partition, number) = name.strip_suffix(".run")?.split_once('-')?;
+    let partition = PartitionId::from_code(u16::from_str_radix(partition, 16).ok()?)?;
+    (run_file(partition, number.parse().ok()?) == name).then_some(partition)
 }
 
 fn manifest_partition(name: &str) -> Option<PartitionId> {

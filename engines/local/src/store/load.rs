@@ -25,7 +25,7 @@ pub fn load(rows: &Rows, index: &InboxIndex) -> Result<Loaded, StoreError> {
     load_materialised(index, &mut tenants);
     let mut partitions = BTreeMap::new();
     for (id, position) in &marks {
-        load_tenants(rows, *id, &mut tenants)?;
+        load_tenants(rows, index, *id, &mut tenants)?;
         load_windows(rows, *id, &mut tenants)?;
         let mut partition = Partition::new(*id);
         partition.position = *position;
@@ -52,13 +52,27 @@ fn load_materialised(index: &InboxIndex, tenants: &mut Tenants) {
     }
 }
 
-fn load_tenants(rows: &Rows, id: PartitionId, tenants: &mut Tenants) -> Result<(), StoreError> {
+fn load_tenants(
+    rows: &Rows,
+    index: &InboxIndex,
+    id: PartitionId,
+    tenants: &mut Tenants,
+) -> Result<(), StoreError> {
     for row in rows.main.prefix(keys::prefix(id, Family::Tenant)) {
         let (key, value) = taken(row)?;
         let (tenant, _) = keys::parse_tenant(&key).ok_or_else(|| damaged("tenants"))?;
-        let (reached, forgotten_through) = decode_tenant(&value).ok_or_else(|| damaged("tenants"))?;
+        let row = decode_tenant(&value).ok_or_else(|| damaged("tenants"))?;
         let inbox = tenants.entry((id, tenant)).or_default();
-        (inbox.reached, inbox.forgotten_through) = (reached, forgotten_through);
+        if inbox.materialised_through < row.materialised_through {
+            let (has, needs) = (inbox.materialised_through, row.materialised_through);
+            return Err(StoreError::Damaged {
+                what: index.manifest_path(id).display().to_string(),
+                reason: format!(
+                    "the index of tenant {tenant} ends at arrival {has}, the rows need it through {needs}"
+                ),
+            });
+        }
+        (inbox.reached, inbox.forgotten_through) = (row.reached, row.forgotten_through);
     }
     Ok(())
 }

@@ -206,6 +206,8 @@ impl Partition {
         let mut value = Vec::new();
         put_number(&mut value, inbox.reached.0);
         put_number(&mut value, inbox.forgotten_through.0);
+        // Windows below it are no rows any more: the inbox index must hold them for ever.
+        put_number(&mut value, inbox.materialised_through.0);
         self.active.put_note(keys::tenant(self.id, tenant), Some(value));
         while let Some((first, _)) =
             inbox.chunks.pop_front_if(|(_, last)| *last <= inbox.materialised_through)
@@ -259,10 +261,21 @@ impl Waiting {
     }
 }
 
-/// The row of a tenant: how far its windows and its retention are.
-pub fn decode_tenant(value: &[u8]) -> Option<(Arrival, Arrival)> {
+/// The row of a tenant.
+pub struct TenantRow {
+    /// How far its windows are.
+    pub reached: Arrival,
+    /// How far its retention is.
+    pub forgotten_through: Arrival,
+    /// How far the inbox index was when the row was written; 0 in rows from before this was said.
+    pub materialised_through: Arrival,
+}
+
+pub fn decode_tenant(value: &[u8]) -> Option<TenantRow> {
     let mut cut = Cut(value);
-    Some((Arrival(cut.number()?), Arrival(cut.number()?)))
+    let (reached, forgotten_through) = (Arrival(cut.number()?), Arrival(cut.number()?));
+    let materialised_through = if cut.is_empty() { Arrival::START } else { Arrival(cut.number()?) };
+    Some(TenantRow { reached, forgotten_through, materialised_through })
 }
 
 /// A partition as a reader sees it, under its read lock.

@@ -24,6 +24,8 @@ const QUIET: Duration = Duration::from_secs(1);
 /// So many new tables are not left until it is quiet: each read looks into all of them. Fewer cost less than a merge beside
 /// what is being done.
 const UNMERGED_TABLES_MAX: usize = 8;
+/// Asks in a row that fail, over about a minute, before the store is given up.
+const FAILURES_MAX: u32 = 8;
 /// Worth merging when it is quiet: fewer rows stay in memory or in few tables.
 const ROWS_MIN: u64 = 1 << 16;
 
@@ -36,7 +38,10 @@ impl Relief {
     pub fn start(shared: Arc<Shared>) -> Result<Self, StoreError> {
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new().name("store-relief".into());
-        let thread = thread.spawn(move || run(&shared, &stopped));
+        let thread = thread.spawn(move || {
+            let rows = &shared.rows;
+            guard(&shared, || run(&stopped, || rows.seen(), || rows.ask_for_merge()));
+        });
         let thread = thread.map_err(|cause| StoreError::Io { reason: cause.to_string() })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
@@ -46,21 +51,44 @@ impl Drop for Relief {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell: a database that fails fails the next sync as well.
+            // What ended it is in the store: the next commit, sync or slice of background work says so.
             let _ended = thread.join();
         }
     }
 }
 
-fn run(shared: &Shared, stopped: &Receiver<()>) {
-    let rows = &shared.rows;
-    let mut watch = Watch::new(rows.seen());
+/// Fails the store if the work panics or fails for good: without it tables pile up until the database lets nobody write,
+/// and nothing would say why.
+fn guard(shared: &Shared, work: impl FnOnce() -> Result<(), StoreError>) {
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    let panicked = |_| Err(StoreError::Io { reason: "the thread that merges tables panicked".to_owned() });
+    if let Err(error) = ended.unwrap_or_else(panicked) {
+        shared.fail(&error);
+    }
+}
+
+/// Goes on until it is stopped, or until asking has failed so often that it is no passing trouble.
+fn run(
+    stopped: &Receiver<()>,
+    mut look: impl FnMut() -> Seen,
+    mut ask: impl FnMut() -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut watch = Watch::new(look());
+    let mut failures = 0;
     while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-        if watch.wants_merge(rows.seen(), Instant::now()) {
-            // What cannot be written now is told to whoever syncs next.
-            let _told_there = rows.ask_for_merge();
+        if watch.wants_merge(look(), Instant::now()) {
+            match ask() {
+                Ok(()) => failures = 0,
+                Err(error) => {
+                    failures += 1;
+                    if failures == FAILURES_MAX {
+                        return Err(error);
+                    }
+                }
+            }
         }
     }
+    Ok(())
 }
 
 /// What can be seen of the database.
@@ -132,10 +160,39 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{LocalStore, StoreOptions};
     use super::*;
+    use fantail_ports::store::Store;
 
     const SETTLED: Seen =
         Seen { written: 0, unmerged_tables: 0, is_merging: false, merged_for: Duration::ZERO };
+
+    // fixes: correctness C8
+    #[test]
+    fn the_store_is_failed_when_the_thread_panics_or_fails_for_good() {
+        let open = |name: &str| {
+            let directory =
+                std::env::temp_dir().join(format!("fantail-relief-{}-{name}", std::process::id()));
+            let store = LocalStore::open(StoreOptions::new(&directory)).expect("a directory");
+            (store, directory)
+        };
+        let check = |name: &str, work: &dyn Fn() -> Result<(), StoreError>, expected: &str| {
+            let (store, directory) = open(name);
+            assert!(store.tend().is_ok(), "it is well");
+            guard(&store.shared, work);
+            let failed = store.tend().expect_err("background work says so, and the server stops");
+            assert!(failed.to_string().contains(expected), "{name}: {failed}");
+            drop(store);
+            std::fs::remove_dir_all(directory).expect("it is there");
+        };
+        check("panic", &|| panic!("a test wants it"), "the thread that merges tables panicked");
+        check("error", &|| Err(StoreError::Io { reason: "no more".to_owned() }), "no more");
+        let (store, directory) = open("stopped");
+        guard(&store.shared, || Ok(()));
+        assert!(store.tend().is_ok());
+        drop(store);
+        std::fs::remove_dir_all(directory).expect("it is there");
+    }
 
     /// Looks every 50 ms for some seconds; says how often it asked.
     fn asks(watch: &mut Watch, from: &mut Instant, seconds: u32, mut seen: impl FnMut(u32) -> Seen) -> u32 {

@@ -173,11 +173,11 @@ pub fn taken(guard: fjall::Guard) -> Result<(UserKey, UserValue), TablesError> {
 }
 
 pub fn read_error(cause: &fjall::Error) -> TablesError {
-    TablesError::Io { reason: cause.to_string() }
+    TablesError::Io { reason: format!("tables/rows: {cause}") }
 }
 
 pub fn io_error(cause: &fjall::Error) -> StoreError {
-    StoreError::Io { reason: cause.to_string() }
+    StoreError::Io { reason: format!("tables/rows: {cause}") }
 }
 
 /// What the operating system refused is `Io`; everything else says that the files are not as they were written.

@@ -10,8 +10,9 @@ use fantail_local::inbox::tier::TierOptions;
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_memory::blobs::MemoryBlobs;
 use fantail_ports::blobs::Blobs;
-use fantail_ports::store::{Commit, Store, StoreError, View};
-use fantail_rules::ids::Position;
+use fantail_ports::inbox::{Audience, Window, WindowEvent};
+use fantail_ports::store::{Commit, Store, StoreError, Tended, View};
+use fantail_rules::ids::{Arrival, Position, TenantId, UserNo};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -204,4 +205,58 @@ fn check_reads(store: &LocalStore, what: &Path) {
         }
     };
     store.read(SHARD, &mut check).unwrap();
+}
+
+/// Eight events for one user each, in runs of the inbox index, and synced.
+fn with_entries(directory: &Path) -> StoreOptions {
+    let options = StoreOptions { window_events_min: 1, tiers: TIERS, ..StoreOptions::new(directory) };
+    let store = LocalStore::open(options.clone()).unwrap();
+    for through in 1..=8 {
+        let audience = Audience::Members(vec![UserNo(7)]);
+        let events = vec![WindowEvent { arrival: Arrival(through), audience }];
+        let windows = vec![Window { tenant: TenantId(1), events }];
+        store.commit(SHARD, Commit { through: Position(through), windows, ..Commit::default() }).unwrap();
+        while store.tend().unwrap() == Tended::MoreWaiting {}
+    }
+    block_on(store.sync()).unwrap();
+    options
+}
+
+// fixes: torture 6
+#[test]
+fn a_manifest_of_the_inbox_that_is_gone_or_old_is_named_and_its_runs_stay() {
+    let directory = Scratch::new();
+    let options = with_entries(directory.path());
+    let inbox = directory.path().join("inbox");
+    let named = |end: &str| {
+        let mut found: Vec<PathBuf> =
+            std::fs::read_dir(&inbox).unwrap().map(|one| one.unwrap().path()).collect();
+        found.retain(|path| path.extension().is_some_and(|extension| extension == end));
+        found
+    };
+    let ([manifest], runs) = (&named("manifest")[..], named("run")) else { panic!("one partition") };
+    assert!(!runs.is_empty());
+    let whole = std::fs::read(manifest).unwrap();
+    let is_named = |what: &str| match LocalStore::open(options.clone()).map(drop) {
+        Err(StoreError::Damaged { what: file, .. }) => {
+            assert!(file.contains(&manifest.display().to_string()), "{what}: {file}");
+        }
+        other => panic!("{what}: {other:?}"),
+    };
+    std::fs::remove_file(manifest).unwrap();
+    is_named("deleted");
+    assert_eq!(named("run"), runs, "it can be put back");
+    std::fs::write(manifest, &whole).unwrap();
+    drop(LocalStore::open(options.clone()).unwrap());
+    for run in &runs {
+        let bytes = std::fs::read(run).unwrap();
+        std::fs::remove_file(run).unwrap();
+        let error = LocalStore::open(options.clone()).map(drop).unwrap_err().to_string();
+        assert!(error.contains(&run.display().to_string()), "deleted: {error}");
+        std::fs::write(run, &bytes[..bytes.len() - 1]).unwrap();
+        let error = LocalStore::open(options.clone()).map(drop).unwrap_err().to_string();
+        assert!(error.contains(&run.display().to_string()), "cut: {error}");
+        std::fs::write(run, &bytes).unwrap();
+    }
+    drop(LocalStore::open(options).unwrap());
 }
