@@ -4,16 +4,17 @@
 //! What must never happen: a name that shows part of a content. So a content is written beside (`…~number`, which
 //! no name can be), made durable, and only then renamed.
 
+use crate::disk::{Disk, DiskFile, How, RealDisk, write_all_at};
 use fantail_ports::blobs::{BlobError, Blobs, check_name};
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-#[derive(Debug)]
 pub struct LocalBlobs {
+    disk: Arc<dyn Disk>,
     directory: PathBuf,
     next: AtomicU64,
 }
@@ -21,21 +22,22 @@ pub struct LocalBlobs {
 impl LocalBlobs {
     /// Opens the directory, or creates it, and removes what crashed puts have left.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self, BlobError> {
-        let directory = directory.into();
-        let blobs = Self { directory, next: AtomicU64::new(0) };
+        Self::open_on(Arc::new(RealDisk), directory)
+    }
+
+    /// Opens the directory on another disk.
+    pub fn open_on(disk: Arc<dyn Disk>, directory: impl Into<PathBuf>) -> Result<Self, BlobError> {
+        let blobs = Self { disk, directory: directory.into(), next: AtomicU64::new(0) };
         blobs.prepare().map_err(|cause| failed(&blobs.directory.display().to_string(), &cause))?;
         Ok(blobs)
     }
 
     fn prepare(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.directory)?;
-        for entry in fs::read_dir(&self.directory)? {
-            let path = entry?.path();
-            if is_unfinished(&path) {
-                fs::remove_file(path)?;
-            }
+        self.disk.create_dir(&self.directory)?;
+        for name in self.disk.list(&self.directory)?.iter().filter(|name| is_unfinished(name)) {
+            self.disk.remove(&self.directory.join(name))?;
         }
-        sync_directory(&self.directory)
+        self.disk.sync_dir(&self.directory)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -43,7 +45,7 @@ impl LocalBlobs {
     }
 
     fn write_beside(&self, beside: &Path, content: &mut dyn Read) -> io::Result<u64> {
-        let mut file = File::create(beside)?;
+        let file = self.disk.open(beside, How::Create)?;
         let (mut buffer, mut size) = (vec![0; BUFFER_BYTES], 0);
         loop {
             let count = match content.read(&mut buffer) {
@@ -52,10 +54,10 @@ impl LocalBlobs {
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
                 Err(cause) => return Err(cause),
             };
-            file.write_all(&buffer[..count])?;
+            write_all_at(&*file, size, &buffer[..count])?;
             size += count as u64;
         }
-        file.sync_all()?;
+        file.sync_data()?;
         Ok(size)
     }
 
@@ -65,29 +67,25 @@ impl LocalBlobs {
         let beside = PathBuf::from(format!("{}~{no}", path.display()));
         let size = self.write_beside(&beside, content).inspect_err(|_| {
             // What stays is removed when the directory is opened again.
-            let _left = fs::remove_file(&beside);
+            let _left = self.disk.remove(&beside);
         })?;
-        fs::rename(&beside, &path)?;
-        sync_directory(&self.directory)?;
+        self.disk.rename(&beside, &path)?;
+        self.disk.sync_dir(&self.directory)?;
         Ok(size)
     }
 
     fn names(&self, prefix: &str) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
-            let Ok(name) = entry?.file_name().into_string() else { continue };
-            let name = name.replace('+', "/");
-            if check_name(&name).is_ok() && name.starts_with(prefix) {
-                names.push(name);
-            }
-        }
+        let names = self.disk.list(&self.directory)?;
+        let names = names.into_iter().map(|name| name.replace('+', "/"));
+        let mut names: Vec<_> =
+            names.filter(|name| check_name(name).is_ok() && name.starts_with(prefix)).collect();
         names.sort_unstable();
         Ok(names)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match fs::remove_file(self.path(name)) {
-            Ok(()) => sync_directory(&self.directory),
+        match self.disk.remove(&self.path(name)) {
+            Ok(()) => self.disk.sync_dir(&self.directory),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(cause) => Err(cause),
         }
@@ -102,8 +100,10 @@ impl Blobs for LocalBlobs {
 
     fn get(&self, name: &str) -> Result<Box<dyn Read + Send>, BlobError> {
         check_name(name)?;
-        match File::open(self.path(name)) {
-            Ok(file) => Ok(Box::new(io::BufReader::with_capacity(BUFFER_BYTES, file))),
+        match self.disk.open(&self.path(name), How::Read) {
+            Ok(file) => {
+                Ok(Box::new(io::BufReader::with_capacity(BUFFER_BYTES, BlobReader { file, offset: 0 })))
+            }
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 Err(BlobError::Missing { name: name.to_owned() })
             }
@@ -121,12 +121,21 @@ impl Blobs for LocalBlobs {
     }
 }
 
-fn is_unfinished(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.contains('~'))
+struct BlobReader {
+    file: Arc<dyn DiskFile>,
+    offset: u64,
 }
 
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
+impl Read for BlobReader {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(self.offset, into)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+fn is_unfinished(name: &str) -> bool {
+    name.contains('~')
 }
 
 fn failed(name: &str, cause: &io::Error) -> BlobError {
