@@ -18,6 +18,7 @@ use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::ids::{Position, TenantId};
 use fantail_rules::priority::Priority;
+use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 
 /// A tally that is not what the ledgers say.
@@ -50,7 +51,6 @@ pub enum What {
 pub struct Counted {
     pub ledgers: u64,
     pub deliveries: u64,
-    pub events: u64,
 }
 
 /// One walk over the books of a shard.
@@ -60,6 +60,8 @@ pub struct Books {
     walk: Walk,
     group: Option<Group>,
     lanes: BTreeMap<(TenantId, Priority), Tally>,
+    /// The events of the ledgers that were read since they were taken out; `None` if nobody takes them out.
+    events: Option<Vec<(TenantId, Ulid)>>,
     pub counted: Counted,
 }
 
@@ -85,7 +87,19 @@ impl Books {
     #[must_use]
     pub fn begin(position: Position) -> Self {
         let (walk, counted) = (Walk::Ledgers(None), Counted::default());
-        Self { began: position, walk, group: None, lanes: BTreeMap::new(), counted }
+        Self { began: position, walk, group: None, lanes: BTreeMap::new(), events: None, counted }
+    }
+
+    /// Names the events too, for [`Books::take_events`].
+    #[must_use]
+    pub fn with_events(mut self) -> Self {
+        self.events = Some(Vec::new());
+        self
+    }
+
+    /// The events of what was read since the last call. One event has ledgers in many shards, and several in each.
+    pub fn take_events(&mut self) -> Vec<(TenantId, Ulid)> {
+        self.events.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     #[must_use]
@@ -129,7 +143,7 @@ impl Books {
                 let work = parcel.work();
                 let kept = tally::find(tables, &tally::key(work.tenant, work.arrival, work.channel))?;
                 self.group = Some(Group { work, kept, counted: Tally::default() });
-                self.counted.events += 1;
+                self.events.iter_mut().for_each(|events| events.push((work.tenant, row.event)));
             }
             let group = self.group.as_mut().expect("a group was begun");
             let lane = self.lanes.entry((parcel.tenant, row.terms.lane)).or_default();

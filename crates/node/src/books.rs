@@ -33,6 +33,8 @@ const LOGGED_MAX: usize = 16;
 pub struct Report {
     pub shards: u64,
     pub counted: Counted,
+    /// Events with deliveries, each once, in however many shards and channels they are.
+    pub events: u64,
     /// The first of them.
     pub imbalances: Vec<Named>,
     pub imbalances_in_all: u64,
@@ -65,14 +67,14 @@ pub enum NamedOf {
 pub fn check(store: &dyn Store) -> Result<Report, StoreError> {
     let tenants = read(store, PartitionId::Root, |view| root::control(view.tables()))?.tenants;
     let names: BTreeMap<TenantId, String> = tenants.into_iter().map(|one| (one.id, one.slug)).collect();
-    let mut report = Report::default();
+    let (mut report, mut events) = (Report::default(), BTreeSet::new());
     let shards = store.marks().into_keys().filter_map(|partition| match partition {
         PartitionId::Shard(shard) => Some(shard),
         PartitionId::Root | PartitionId::Front(_) | PartitionId::Directory(_) => None,
     });
     for shard in shards {
         let partition = PartitionId::Shard(shard);
-        let mut books = Books::begin(read(store, partition, |view| Ok(view.position()))?);
+        let mut books = Books::begin(read(store, partition, |view| Ok(view.position()))?).with_events();
         while !books.is_done() {
             let named = read(store, partition, |view| {
                 let found = books.step(view.tables(), view.position(), ROWS_OFFLINE)?;
@@ -81,13 +83,14 @@ pub fn check(store: &dyn Store) -> Result<Report, StoreError> {
             })?;
             let room = TOLD_MAX - report.imbalances.len();
             report.imbalances.extend(named.into_iter().take(room));
+            events.extend(books.take_events());
         }
-        let Counted { ledgers, deliveries, events } = books.counted;
+        let Counted { ledgers, deliveries } = books.counted;
         report.shards += 1;
         report.counted.ledgers += ledgers;
         report.counted.deliveries += deliveries;
-        report.counted.events += events;
     }
+    report.events = events.len() as u64;
     Ok(report)
 }
 

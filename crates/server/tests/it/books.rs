@@ -61,6 +61,7 @@ fn send_two(client: &mut Client) -> (String, String) {
 }
 
 // proves: DEL-14
+// fixes: usability C10
 #[test]
 fn a_tampered_tally_is_found_and_named() {
     let post = Post::new();
@@ -78,6 +79,7 @@ fn a_tampered_tally_is_found_and_named() {
     assert!(printed.contains("3 deliveries") && printed.contains("balanced"), "{printed}");
     let told: Value = serde_json::from_str(&run(&["check", "--json", "--data", at])).expect("JSON");
     assert_eq!((&told["balanced"], &told["deliveries"]), (&json!(true), &json!(3)), "{told}");
+    assert_eq!(told["events"], 2, "two notifications, to however many users in however many shards: {told}");
 
     tamper(&data);
     let output = fantail().args(["check", "--data", at]).output().expect("the binary runs");
