@@ -29,9 +29,14 @@ pub fn public_file(data: &Path) -> PathBuf {
     audit_directory(data).join(PUBLIC_FILE)
 }
 
+#[must_use]
+pub fn secret_file(data: &Path) -> PathBuf {
+    keys_directory(data).join(SECRET_FILE)
+}
+
 /// The signer of an earlier start, else a new one.
 pub fn signer(data: &Path, entropy: &dyn Entropy) -> Result<Signer> {
-    let file = keys_directory(data).join(SECRET_FILE);
+    let file = secret_file(data);
     let text = match read_key(&file)? {
         Some(text) => text,
         None => {

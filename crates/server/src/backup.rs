@@ -52,8 +52,14 @@ fn move_tree(source: &Path, target: &Path) -> Result<()> {
     if fs::rename(source, target).is_ok() {
         return Ok(());
     }
-    data_directory(target)?;
-    copy_tree(source, target)?;
+    // Under another name until it is whole: what is killed half-way leaves no directory that looks like a backup.
+    let part = target.with_extension("part");
+    if part.exists() {
+        fs::remove_dir_all(&part).with_context(|| format!("cannot remove {}", part.display()))?;
+    }
+    data_directory(&part)?;
+    copy_tree(source, &part)?;
+    fs::rename(&part, target).with_context(|| format!("cannot name {}", target.display()))?;
     fs::remove_dir_all(source).with_context(|| format!("cannot remove {}", source.display()))
 }
 

@@ -5,20 +5,21 @@
 
 use crate::audit_files::{audit_directory, signer};
 use crate::background::Background;
-use crate::backups::Backups;
+use crate::backups::{self, Backups};
 use crate::channels;
+use crate::check_command;
 use crate::config::{Config, Delivery};
 use crate::host::ServerHost;
 use crate::listen::Connections;
 use crate::otlp::Exporter;
 use crate::sandbox::House;
 use crate::snapshots::Snapshots;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use fantail_api::Host;
 use fantail_local::audit::{AuditOptions, LocalAudit};
 use fantail_local::blobs::LocalBlobs;
 use fantail_local::disk::RealDisk;
-use fantail_local::journal::{JournalOptions, LocalJournal, RoomOptions};
+use fantail_local::journal::{JournalOptions, LocalJournal, RoomOptions, TornTail};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_node::Node;
@@ -29,13 +30,15 @@ use fantail_node::supervise::Supervisor;
 use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
 use fantail_ports::entropy::Entropy;
+use fantail_ports::journal::Journal;
 use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
+use fantail_rules::ids::{PartitionId, Position};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use tracing::info;
+use tracing::{info, warn};
 
 /// Version of the data directory as a whole; journal, store and keyring check their own.
 const FORMAT: u32 = 1;
@@ -107,13 +110,10 @@ pub fn keys_directory(data: &Path) -> PathBuf {
 /// Opens engines, recovers, and takes the lead of every partition.
 pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Running> {
     let data = &config.data;
-    let room = room(config);
-    let options = JournalOptions { room, ..JournalOptions::default() };
-    let journal = LocalJournal::open(Arc::new(RealDisk), &journal_directory(data), options);
-    let journal = Arc::new(journal.context("cannot open the journal")?);
-    let keys = KeyringOptions::new(keys_directory(data));
-    let keys = KeyringOptions { cache_bytes: config.memory.key_bytes, ..keys };
-    let keyring = Arc::new(LocalKeyring::open(keys).context("cannot open the keyring")?);
+    let journal = open_journal(config)?;
+    let stop = Arc::<Stop>::default();
+    let keyring = open_keyring(config, &journal, stop.clone())?;
+    remove_unfinished(data)?;
     let blobs = Arc::new(LocalBlobs::open(blobs_directory(data)).context("cannot open the blobs")?);
     let store = LocalStore::open(store_options(data, config));
     let store = Arc::new(store.context("cannot open the tables")?);
@@ -123,11 +123,9 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     {
         info!(name, "tables rebuilt from a snapshot");
     }
-    let options = AuditOptions { room, ..AuditOptions::default() };
-    let audit = LocalAudit::open(Arc::new(RealDisk), &audit_directory(data), &options);
-    let audit = Arc::new(audit.context("cannot open the audit log")?);
+    let audit = open_audit(config)?;
     let started_at = surroundings.clock.wall();
-    let (stop, exporter) = (Arc::<Stop>::default(), surroundings.exporter);
+    let exporter = surroundings.exporter;
     let tasks = Supervisor::new(surroundings.tasks, stop.clone());
     let shared: Arc<dyn Tasks> = Arc::new(tasks.clone());
     let channels = channels::open(config, &surroundings.clock, &shared, surroundings.sandbox)?;
@@ -136,7 +134,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         journal: journal.clone(),
         store: store.clone(),
         blobs,
-        keyring,
+        keyring: keyring.clone(),
         clock: surroundings.clock,
         entropy: surroundings.entropy.clone(),
         tasks,
@@ -162,7 +160,15 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         data: data.clone(),
         accounts,
         started_at,
-        backups: Arc::new(Backups { node: node.clone(), snapshots, data: data.clone() }),
+        backups: Arc::new(Backups {
+            node: node.clone(),
+            snapshots,
+            journal: journal.clone(),
+            audit: audit.clone(),
+            keyring,
+            data: data.clone(),
+            making: Mutex::default(),
+        }),
     };
     Ok(Running {
         node: node.clone(),
@@ -171,6 +177,53 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         failed: Box::pin(failure(node.clone())),
         close: Box::new(move || Box::pin(close(node, background, journal, audit))),
     })
+}
+
+/// Removes what backups and checks have left that were killed.
+fn remove_unfinished(data: &Path) -> Result<()> {
+    backups::remove_unfinished(data)?;
+    check_command::remove_scratch(data)
+}
+
+fn open_journal(config: &Config) -> Result<Arc<LocalJournal>> {
+    let options = JournalOptions { room: room(config), ..JournalOptions::default() };
+    let journal = LocalJournal::open(Arc::new(RealDisk), &journal_directory(&config.data), options);
+    let journal = journal.context("cannot open the journal")?;
+    tell_torn("journal", journal.report().torn_tail.as_ref());
+    Ok(Arc::new(journal))
+}
+
+fn open_audit(config: &Config) -> Result<Arc<LocalAudit>> {
+    let options = AuditOptions { room: room(config), ..AuditOptions::default() };
+    let audit = LocalAudit::open(Arc::new(RealDisk), &audit_directory(&config.data), &options);
+    let audit = audit.context("cannot open the audit log")?;
+    tell_torn("audit log", &audit.report().torn_tails);
+    Ok(Arc::new(audit))
+}
+
+/// Opens the keys. A journal with records had keys from its first start on: new ones would not open what they sealed.
+fn open_keyring(config: &Config, journal: &LocalJournal, stop: Arc<Stop>) -> Result<Arc<LocalKeyring>> {
+    let directory = keys_directory(&config.data);
+    let root = journal.bounds(PartitionId::Root).context("cannot open the journal")?;
+    let check = directory.join("server.check");
+    ensure!(
+        root.next == Position(1) || check.exists(),
+        "keyring {} is missing: the journal needs its keys",
+        check.display()
+    );
+    let options = KeyringOptions {
+        cache_bytes: config.memory.key_bytes,
+        on_failure: Some(Arc::new(move |reason: &str| stop.set(reason))),
+        ..KeyringOptions::new(directory)
+    };
+    Ok(Arc::new(LocalKeyring::open(options).context("cannot open the keyring")?))
+}
+
+/// A tail that was cut off was never acknowledged; what was is elsewhere damage. It is said all the same.
+fn tell_torn<'a>(what: &str, tails: impl IntoIterator<Item = &'a TornTail>) {
+    for TornTail { file, offset, bytes, reason, saved_as } in tails {
+        warn!(what, file, offset, bytes, reason, saved_as, "a write that was cut off was saved aside");
+    }
 }
 
 fn node_options(config: &Config) -> Options {

@@ -94,7 +94,12 @@ impl Host for ServerHost {
     fn backup(&self) -> BoxFuture<'static, Result<Backup, String>> {
         let backups = self.backups.clone();
         Box::pin(async move {
-            match tokio::task::spawn_blocking(move || backups.make()).await {
+            // Dropped with the request: a copy that nobody waits for is given up and removed.
+            let wanted = Arc::new(());
+            let asked = Arc::downgrade(&wanted);
+            let made = tokio::task::spawn_blocking(move || backups.make(&|| asked.strong_count() > 0)).await;
+            drop(wanted);
+            match made {
                 Ok(made) => made.map_err(|failed| format!("{failed:#}")),
                 Err(panicked) => Err(panicked.to_string()),
             }

@@ -27,6 +27,11 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
+/// Appends look at the free space before they write, and a write may begin a segment: 64 MiB of the journal and as much of the
+/// audit log at the same moment, beside 64 MiB that the tables may log and a table of 8 MiB. With a smaller reserve the disk
+/// fills up to its last byte, the tables fail, and the process ends.
+const FREE_MIB_MIN: u64 = 256;
+
 /// What was given on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
@@ -188,7 +193,7 @@ impl Layers {
             http: self.http()?,
             shards: self.number("storage.shards", 1, 1_024)?,
             room: Room {
-                free_bytes_min: self.number::<u64>("storage.free_mib_min", 1, 1 << 30)? << 20,
+                free_bytes_min: self.number::<u64>("storage.free_mib_min", FREE_MIB_MIN, 1 << 30)? << 20,
                 free_percent_min: self.number("storage.free_percent_min", 0, 90)?,
             },
             memory: Memory {

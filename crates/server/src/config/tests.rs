@@ -86,6 +86,18 @@ fn what_is_wrong_is_named() {
     }
 }
 
+/// A reserve below what one write may take does not protect the tables from a full disk.
+// fixes: torture 9
+#[test]
+fn a_reserve_below_the_files_that_are_begun_at_once_is_refused() {
+    let with = |mib: &str| read(&[], &[("FANTAIL_STORAGE_FREE_MIB_MIN", mib)], None);
+    for mib in ["0", "1", "63", "255"] {
+        let refused = with(mib).expect_err("too small").to_string();
+        assert!(refused.contains("free_mib_min") && refused.contains("256"), "{mib}: {refused}");
+    }
+    assert_eq!(with("256").expect("enough").room.free_bytes_min, 256 << 20);
+}
+
 #[test]
 fn environment_names_are_unique() {
     for (index, setting) in SETTINGS.iter().enumerate() {

@@ -49,6 +49,11 @@ impl Strand {
         Ok(self.journal.sealed_segments())
     }
 
+    /// Copies what is durable to a directory that opens as a strand, beside appends. Returns the bytes.
+    pub fn copy_to(&self, dir: &Path) -> Result<u64, AuditError> {
+        Ok(self.journal.hold().copy_to(dir).map_err(unopened)?.bytes)
+    }
+
     pub fn close(&self) -> Result<(), AuditError> {
         self.journal.close().map_err(unopened)
     }

@@ -111,10 +111,9 @@ fn after_a_failed_sync_nothing_more_is_written_and_no_key_is_lost() {
             drop(keyring);
             let (disk, told) = (disk_with_seed(&disk, seed), Arc::new(AtomicUsize::new(0)));
             let counted = Arc::clone(&told);
-            let on_failure: FailureCallback =
-                Arc::new(move |_| {
-                    counted.fetch_add(1, Ordering::Relaxed);
-                });
+            let on_failure: FailureCallback = Arc::new(move |_| {
+                counted.fetch_add(1, Ordering::Relaxed);
+            });
             let options = KeyringOptions {
                 server_key: Some([7; 32]),
                 on_failure: Some(on_failure),
