@@ -5,6 +5,7 @@ use crate::part;
 use crate::stub::payload::is_of_stub;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Refusal, Report, Shipment};
+use fantail_rules::ids::TenantId;
 use std::sync::Arc;
 
 /// No provider is configured for such an endpoint.
@@ -34,6 +35,10 @@ impl Channel for Mixed {
             (Some(provider), false) => provider.paces(endpoint),
             (None, false) => false,
         }
+    }
+
+    fn places(&self, tenant: TenantId) -> u32 {
+        self.provider.as_ref().map_or(u32::MAX, |provider| provider.places(tenant))
     }
 }
 

@@ -28,6 +28,12 @@ pub trait Channel: Send + Sync {
     fn paces(&self, _endpoint: &[u8]) -> bool {
         self.paces_hosts()
     }
+
+    /// How many messages of a tenant may be under way here, counted from their planning on, so that none waits long for
+    /// room at a limit of the tenant's own. More may be given: they are answered [`Proof::NoRoom`].
+    fn places(&self, _tenant: TenantId) -> u32 {
+        u32::MAX
+    }
 }
 
 /// Called with the index of a message in its shipment. May borrow what the caller keeps.
@@ -108,8 +114,10 @@ pub enum Refusal {
 /// What should wait when a provider says "later".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// This message alone.
+    /// This message alone; the provider may not work for others either.
     Message,
+    /// This endpoint alone: the provider works, and says something about the recipient.
+    Endpoint,
     /// Everything that goes to the same host, project or sender.
     Origin,
     /// Everything sent with the same credential.
@@ -129,6 +137,8 @@ pub enum Proof {
     Forbidden,
     /// Its host wants a rest or does not answer, and is left alone for so long.
     Resting { after_ms: u64 },
+    /// A limit of ours is in use: there is room for it after so long.
+    NoRoom { after_ms: u64 },
 }
 
 impl Answer {
@@ -138,7 +148,9 @@ impl Answer {
         match self {
             Self::Later { .. } => true,
             Self::NotSent { proof, .. } => match proof {
-                Proof::NoConnection | Proof::Unprocessed | Proof::Resting { .. } => true,
+                Proof::NoConnection | Proof::Unprocessed | Proof::Resting { .. } | Proof::NoRoom { .. } => {
+                    true
+                }
                 // Late is late everywhere, and a forbidden target stays one.
                 Proof::Deadline | Proof::Forbidden => false,
             },
@@ -150,15 +162,18 @@ impl Answer {
     #[must_use]
     pub fn signal(&self) -> Signal {
         match self {
-            Self::Accepted { .. } | Self::Rejected { .. } => Signal::Works,
+            Self::Accepted { .. } | Self::Rejected { .. } | Self::Later { scope: Scope::Endpoint, .. } => {
+                Signal::Works
+            }
             Self::Later { scope: Scope::Message, .. } => Signal::Fails,
             Self::Later { scope: Scope::Origin | Scope::Credential, after_ms, .. } => {
                 Signal::Rest { after_ms: *after_ms }
             }
             Self::NotSent { proof: Proof::NoConnection | Proof::Unprocessed, .. } => Signal::Fails,
-            Self::NotSent { proof: Proof::Deadline | Proof::Forbidden | Proof::Resting { .. }, .. } => {
-                Signal::Nothing
-            }
+            Self::NotSent {
+                proof: Proof::Deadline | Proof::Forbidden | Proof::Resting { .. } | Proof::NoRoom { .. },
+                ..
+            } => Signal::Nothing,
             Self::Unknown { .. } => Signal::Fails,
         }
     }

@@ -147,6 +147,11 @@ pub const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
 /// How long a scope rests that was asked to, without being told how long.
 pub const PAUSE_MS_DEFAULT: u64 = 1_000;
 
+/// A message that finds no room at a limit comes back within this time: what is slow may become fast.
+pub const PUT_OFF_MS_MAX: u64 = 60_000;
+/// It comes back so much before its slot. Timers of deliveries go by the second; early messages wait at the limit.
+pub const PUT_OFF_LEAD_MS: u64 = 1_000;
+
 /// A breaker looks at the calls of so many seconds, and only if there are enough to mean something.
 pub const BREAKER_WINDOW_SECONDS: usize = 10;
 pub const BREAKER_CALLS_MIN: u64 = 20;

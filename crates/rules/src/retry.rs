@@ -24,8 +24,10 @@ pub enum Cause {
     Unreachable,
     /// The provider asked for a rest of everything in some scope, or gave the request back unprocessed.
     Scope,
-    /// We did not begin in time: the deadline passed, or a permit was missing.
+    /// We did not begin in time: the deadline passed, or what it goes to is left alone.
     Ours,
+    /// There was no room at a limit of ours, which says when the message comes back.
+    NoRoom,
 }
 
 impl Cause {
@@ -36,7 +38,7 @@ impl Cause {
     pub fn burns(self) -> bool {
         match self {
             Self::Message | Self::Unreachable => true,
-            Self::Scope | Self::Ours => false,
+            Self::Scope | Self::Ours | Self::NoRoom => false,
         }
     }
 }
@@ -133,16 +135,19 @@ pub fn decide(ask: &Ask) -> Retry {
 
 /// Half of the ladder's step, or what the provider asked for if that is longer, and on top up to the other half by
 /// chance. So no delay is below half its step (drawn from the whole step, some would hit the provider again at once),
-/// none of our own is above it, and thousands of messages with the same Retry-After do not come back together.
+/// none of our own is above it, and thousands of messages with the same Retry-After do not come back together. A message
+/// that found no room comes back exactly when it was told to.
 fn delay_ms(ask: &Ask) -> u64 {
+    let asked = ask.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX);
     let step = match ask.cause {
+        // Slots are spread already, one after the other.
+        Cause::NoRoom => return asked,
         Cause::Message | Cause::Unreachable | Cause::Scope => {
             LADDER_MS[usize::from(ask.retries).min(LADDER_MS.len() - 1)]
         }
         Cause::Ours => LADDER_MS[0],
     };
     let half = step / 2;
-    let asked = ask.retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX);
     let spread = half * u64::from(ask.chance) / u64::from(u32::MAX);
     half.max(asked) + spread
 }
@@ -222,14 +227,29 @@ mod tests {
     // proves: DED-05
     #[test]
     fn what_is_not_the_messages_fault_burns_nothing() {
-        for (cause, burns) in
-            [(Cause::Message, true), (Cause::Unreachable, true), (Cause::Scope, false), (Cause::Ours, false)]
-        {
+        for (cause, burns) in [
+            (Cause::Message, true),
+            (Cause::Unreachable, true),
+            (Cause::Scope, false),
+            (Cause::Ours, false),
+            (Cause::NoRoom, false),
+        ] {
             assert_eq!(cause.burns(), burns, "{cause:?}");
         }
         check(Ask { cause: Cause::Scope, retries: 3, ..FAILED }, after(128_000));
         check(Ask { cause: Cause::Scope, retries: u8::MAX, ..FAILED }, after(300_000));
         check(Ask { cause: Cause::Ours, retries: 3, ..FAILED }, after(2_000));
+    }
+
+    // fixes: interop F1, torture 8
+    #[test]
+    fn what_waits_for_us_does_not_climb_the_ladder() {
+        let waits =
+            |cause, retry_after_ms| Ask { cause, retries: 4, retry_after_ms: Some(retry_after_ms), ..FAILED };
+        check(waits(Cause::NoRoom, 0), after(0));
+        check(waits(Cause::NoRoom, 17_123), after(17_123));
+        check(waits(Cause::Ours, 30_000), after(31_000));
+        check(waits(Cause::Ours, 0), after(2_000));
     }
 
     #[test]

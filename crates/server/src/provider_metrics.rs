@@ -37,6 +37,20 @@ pub fn write(text: &mut Text, node: &Node, accounts: &Registry) {
     );
     let in_flight = each(|now| now.in_flight.into());
     family("fantail_provider_in_flight", "gauge", "Messages under way with an account", &in_flight);
+    let waiting = each(|now| now.waiting as u64);
+    family(
+        "fantail_provider_waiting",
+        "gauge",
+        "Messages that wait for room at a limit of an account",
+        &waiting,
+    );
+    let put_off = each(|now| now.counts.put_off);
+    family(
+        "fantail_provider_put_off_total",
+        "counter",
+        "Messages that found no room at an account and came back later, since it was changed",
+        &put_off,
+    );
     let resting = each(|now| now.is_resting.into());
     family("fantail_provider_resting", "gauge", "1 while an account is left alone", &resting);
     let unusable = each(|now| (!now.is_usable).into());

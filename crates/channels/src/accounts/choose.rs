@@ -4,7 +4,7 @@
 //! one order each user has its own first one, by weight, and keeps it as long as the accounts stay.
 
 use super::no_provider;
-use super::way::Way;
+use super::sender::AccountSender;
 use fantail_ports::channel::{Answer, Message, Refusal};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::provider_kind::ProviderKind;
@@ -12,7 +12,11 @@ use fantail_rules::push_address::{PushAddress, Service};
 use std::sync::Arc;
 
 /// Places in `ways`, which ascend by order. Never empty; the error is the answer to the message.
-pub fn chain(channel: ChannelKind, ways: &[Arc<Way>], message: &Message) -> Result<Vec<usize>, Answer> {
+pub fn chain(
+    channel: ChannelKind,
+    ways: &[Arc<AccountSender>],
+    message: &Message,
+) -> Result<Vec<usize>, Answer> {
     let kinds: &[ProviderKind] = match channel {
         ChannelKind::Push => match PushAddress::read(&message.endpoint).map(|address| address.service) {
             Some(Service::Apns { .. }) => &[ProviderKind::Apns],
@@ -24,7 +28,7 @@ pub fn chain(channel: ChannelKind, ways: &[Arc<Way>], message: &Message) -> Resu
         ChannelKind::Sms => &[ProviderKind::Twilio],
         ChannelKind::InApp | ChannelKind::Webhook => &[],
     };
-    let serves = |way: &Way| {
+    let serves = |way: &AccountSender| {
         let is_own = way.client.as_ref().map_or(true, |client| client.serves(&message.endpoint));
         way.account.enabled && kinds.contains(&way.account.kind) && is_own
     };
@@ -36,6 +40,15 @@ pub fn chain(channel: ChannelKind, ways: &[Arc<Way>], message: &Message) -> Resu
         chain.truncate(1);
     }
     if chain.is_empty() { Err(no_provider()) } else { Ok(chain) }
+}
+
+/// Whether accounts of this kind serve a channel.
+pub fn is_of(kind: ProviderKind, channel: ChannelKind) -> bool {
+    match kind {
+        ProviderKind::Apns | ProviderKind::Fcm | ProviderKind::WebPush => channel == ChannelKind::Push,
+        ProviderKind::Ses | ProviderKind::Smtp => channel == ChannelKind::Email,
+        ProviderKind::Twilio => channel == ChannelKind::Sms,
+    }
 }
 
 /// Places of (order, weight), which ascend by order: in each order the user's own one first, the others behind it.

@@ -10,13 +10,15 @@
 mod choose;
 pub mod client;
 pub mod open;
-mod way;
+mod room;
+mod sender;
 
-pub use way::{Counts, Standing};
+pub use room::Counts;
+pub use sender::Standing;
 
 use crate::mixed::NO_PROVIDER;
 use crate::probe::Hop;
-use choose::chain;
+use choose::{chain, is_of};
 use client::{Client, Deaf, Heard, Incoming};
 use fantail_ports::BoxFuture;
 use fantail_ports::accounts::{Account, Accounts};
@@ -26,10 +28,10 @@ use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
 use futures_util::future::join_all;
+use sender::AccountSender;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use tracing::{error, info};
-use way::Way;
 
 /// Makes the client of an account; the error says what is wrong with its settings.
 pub type Opener = dyn Fn(&Account) -> Result<Arc<dyn Client>, String> + Send + Sync;
@@ -46,7 +48,7 @@ pub struct Registry {
 }
 
 /// Ascending by order, then by name.
-type Ways = Arc<Vec<Arc<Way>>>;
+type Ways = Arc<Vec<Arc<AccountSender>>>;
 
 impl Registry {
     #[must_use]
@@ -117,22 +119,28 @@ impl Registry {
         self.others.get_or_init(open).clone()
     }
 
-    fn open(&self, account: Account) -> Arc<Way> {
+    /// The same, but for accounts that nothing was sent through yet.
+    fn ways_in_use(&self, tenant: TenantId) -> Option<Ways> {
+        let own = self.own.read().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned();
+        own.or_else(|| self.others.get().cloned())
+    }
+
+    fn open(&self, account: Account) -> Arc<AccountSender> {
         let client = (self.opener)(&account);
         if let Err(reason) = &client {
             error!(provider = account.id, tenant = %account.tenant, reason, "an account cannot be used");
         }
-        Arc::new(Way::new(account, client, self.clock.clone(), self.tasks.clone()))
+        Arc::new(AccountSender::new(account, client, self.clock.clone(), self.tasks.clone()))
     }
 }
 
 impl Accounts for Registry {
     fn replace(&self, accounts: Vec<Account>) {
-        let known: Vec<Arc<Way>> = {
+        let known: Vec<Arc<AccountSender>> = {
             let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
             own.values().flat_map(|ways| ways.iter().cloned()).collect()
         };
-        let mut own: BTreeMap<TenantId, Vec<Arc<Way>>> = BTreeMap::new();
+        let mut own: BTreeMap<TenantId, Vec<Arc<AccountSender>>> = BTreeMap::new();
         for account in accounts {
             // One that did not change keeps its connections and its pace.
             let way = match known.iter().find(|way| way.account == account) {
@@ -149,7 +157,7 @@ impl Accounts for Registry {
     }
 }
 
-fn sorted(mut ways: Vec<Arc<Way>>) -> Ways {
+fn sorted(mut ways: Vec<Arc<AccountSender>>) -> Ways {
     ways.sort_by(|a, b| (a.account.order, &a.account.id).cmp(&(b.account.order, &b.account.id)));
     Arc::new(ways)
 }
@@ -182,23 +190,40 @@ impl Channel for Through {
     fn paces_hosts(&self) -> bool {
         true
     }
+
+    fn places(&self, tenant: TenantId) -> u32 {
+        let Some(ways) = self.registry.ways_in_use(tenant) else { return u32::MAX };
+        let ways = ways.iter().filter(|way| way.account.enabled && is_of(way.account.kind, self.kind));
+        // An account that rests gives its messages back at once, or to the next one; if all rest, they all may.
+        let places: Vec<u32> = ways.filter_map(|way| way.places()).collect();
+        if places.is_empty() { u32::MAX } else { places.iter().fold(0, |sum, one| sum.saturating_add(*one)) }
+    }
 }
 
 /// Asks one account after the other, for what those before certainly did not take.
-async fn ask_all(chain: Vec<Arc<Way>>, shipment: &Shipment, places: Vec<usize>, report: &Report<'_>) {
+async fn ask_all(
+    chain: Vec<Arc<AccountSender>>,
+    shipment: &Shipment,
+    places: Vec<usize>,
+    report: &Report<'_>,
+) {
     let mut left = places;
-    let mut refusals: BTreeMap<usize, Answer> = BTreeMap::new();
-    for way in chain {
-        let refused = way.ask(shipment, &left, report).await;
-        left.iter().for_each(|place| drop(refusals.remove(place)));
-        left = refused.iter().map(|(place, _)| *place).collect();
+    let Some((last, others)) = chain.split_last() else { return };
+    for way in others {
+        let refused = Mutex::new(Vec::new());
+        way.ask(shipment, &left, report, &|place, _| locked(&refused).push(place)).await;
+        left = std::mem::take(&mut *locked(&refused));
         left.sort_unstable();
-        refusals.extend(refused);
         if left.is_empty() {
             return;
         }
     }
-    refusals.into_iter().for_each(|(place, refusal)| report(place, refusal));
+    // There is no other account: what it does not take is told at once.
+    last.ask(shipment, &left, report, report).await;
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn no_provider() -> Answer {

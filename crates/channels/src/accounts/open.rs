@@ -83,10 +83,12 @@ const fn push(per_second: u32) -> Usual {
 }
 
 /// What each provider says later comes by the minute, not by the second: it is asked for little at a time.
-const fn slower(per_second: u32, places: u32) -> Usual {
+/// There are as many places as the client has: more messages would wait there and miss their time.
+fn slower(per_second: u32, places: usize) -> Usual {
+    let places = u32::try_from(places).unwrap_or(u32::MAX);
     Usual {
         rate: Rate { per_second, burst: per_second },
-        concurrency: Concurrency { start: places, ceiling: 4 * places },
+        concurrency: Concurrency { start: places, ceiling: places },
     }
 }
 
@@ -137,7 +139,7 @@ impl Client for Smtp {
 
     /// A relay of one's own has no limit but what its connections bear.
     fn usual(&self) -> Usual {
-        slower(10_000, 500)
+        slower(10_000, self.connections_max())
     }
 
     /// A report of a mail server, as it came in. The sealed reference in it is its proof.
@@ -170,7 +172,7 @@ impl Client for Mailings {
 
     /// The account's own quota is in the client, as SES tells it.
     fn usual(&self) -> Usual {
-        slower(10_000, 500)
+        slower(10_000, self.client.places())
     }
 
     fn hear<'a>(&'a self, call: &'a Incoming) -> BoxFuture<'a, Result<Heard, Deaf>> {
@@ -224,7 +226,7 @@ impl Client for Texts {
 
     /// Each sender has its own pace in the client.
     fn usual(&self) -> Usual {
-        slower(1_000, 200)
+        slower(1_000, self.client.requests_max())
     }
 
     fn hear<'a>(&'a self, call: &'a Incoming) -> BoxFuture<'a, Result<Heard, Deaf>> {

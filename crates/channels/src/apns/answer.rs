@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 200 | accepted |
 //! | 410 | the endpoint is dead, unless the app registered the token after Apple last saw it alive |
+//! | 410 otherwise | later, this endpoint alone |
 //! | 400 BadDeviceToken, DeviceTokenNotForTopic | doubt: the endpoint is dead if only a few are |
 //! | 400 about the request, 404, 405, 413 | malformed, and somebody is called |
 //! | 400 IdleTimeout, 429 TooManyRequests, 500 InternalServerError, 503 | later, this message alone |
@@ -138,7 +139,7 @@ fn note(kind: Kind) -> Note {
 fn gone(code: &str, seen_until_ms: Option<u64>, registered_at: Millis) -> Answer {
     match seen_until_ms {
         Some(until) if registered_at.0 > until => {
-            later(code, Scope::Message, None, "Apple speaks of a registration that was renewed since")
+            later(code, Scope::Endpoint, None, "Apple speaks of a registration that was renewed since")
         }
         Some(_) | None => rejected(Refusal::DeadEndpoint, code, "the app is not on the device any more"),
     }
@@ -251,7 +252,7 @@ mod tests {
         for (timestamp, expected) in [
             ("1000000", "rejected DeadEndpoint Unregistered Nothing"),
             ("1000001", "rejected DeadEndpoint Unregistered Nothing"),
-            ("999999", "later None Message Unregistered Nothing"),
+            ("999999", "later None Endpoint Unregistered Nothing"),
             ("\"x\"", "rejected DeadEndpoint Unregistered Nothing"),
         ] {
             let body = format!(r#"{{"reason":"Unregistered","timestamp":{timestamp}}}"#);

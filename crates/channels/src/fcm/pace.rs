@@ -8,7 +8,7 @@
 
 use fantail_rules::ids::Millis;
 use fantail_rules::limits::PAUSE_MS_DEFAULT;
-use fantail_rules::pacing::{Breaker, Bucket, Call, News, Pause, Rate, Signal};
+use fantail_rules::pacing::{Breaker, Bucket, Call, News, Pause, Rate, Signal, Slots};
 
 /// In thousandths of the quota.
 const WHOLE: u32 = 1_000;
@@ -25,6 +25,7 @@ pub struct Pace {
     cut_at: Option<Millis>,
     grown_at: Millis,
     pause: Pause,
+    slots: Slots,
     /// Only where nobody else finds out whether the provider works: with one project, the dispatcher does.
     breaker: Option<Breaker>,
 }
@@ -45,7 +46,8 @@ impl Pace {
     pub fn new(quota_per_minute: u32, finds_failures: bool, now: Millis) -> Self {
         let breaker = finds_failures.then(|| Breaker::new(now));
         let bucket = Bucket::new(rate(quota_per_minute), now);
-        Self { bucket, share: WHOLE, cut_at: None, grown_at: now, pause: Pause::default(), breaker }
+        let (pause, slots) = (Pause::default(), Slots::default());
+        Self { bucket, share: WHOLE, cut_at: None, grown_at: now, pause, slots, breaker }
     }
 
     /// A new quota, in force at once; begins without the burst, so that a change gives nothing away.
@@ -73,6 +75,12 @@ impl Pace {
             0 => Permits::Wait { until: self.bucket.ready_at(1).max(now.plus(1)) },
             _ => Permits::Granted(granted),
         }
+    }
+
+    /// One message that cannot wait until there is room: after how long it comes back.
+    pub fn book(&mut self, now: Millis, room_at: Millis) -> u64 {
+        let interval_us = self.bucket.interval_us().saturating_mul(u64::from(WHOLE)) / u64::from(self.share);
+        self.slots.book(now, room_at, interval_us)
     }
 
     /// Calls that were granted and did not begin.

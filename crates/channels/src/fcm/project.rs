@@ -50,6 +50,15 @@ impl Project {
     }
 }
 
+/// Why the messages that are left do not begin.
+#[derive(Clone, Copy)]
+enum End {
+    /// The project is left alone.
+    Rest { after_ms: u64 },
+    /// The quota has room for them, but too late.
+    NoRoom { until: Millis },
+}
+
 /// Gives out the messages of one project, each when it may begin.
 pub struct Feed<'a> {
     ports: &'a Ports,
@@ -58,32 +67,36 @@ pub struct Feed<'a> {
     group: &'a [usize],
     next: usize,
     granted: u32,
-    /// The project rests: what is left is told so.
-    rest_ms: Option<u64>,
+    /// Nothing more begins in time.
+    end: Option<End>,
 }
 
 impl<'a> Feed<'a> {
     pub fn new(ports: &'a Ports, project: &'a Project, group: &'a [usize]) -> Self {
-        Self { ports, project, group, next: 0, granted: 0, rest_ms: None }
+        Self { ports, project, group, next: 0, granted: 0, end: None }
     }
 
     /// The next message and, if it may not be sent, its answer. `None` when all have had their turn.
     pub async fn turn(&mut self, deadline: Millis) -> Option<(usize, Option<Answer>)> {
         let index = *self.group.get(self.next)?;
-        while self.granted == 0 && self.rest_ms.is_none() {
+        while self.granted == 0 && self.end.is_none() {
             let now = self.ports.clock.monotonic();
             let wanted = u32::try_from(self.group.len() - self.next).unwrap_or(u32::MAX);
             let permits = self.project.pace().take(now, wanted);
             match permits {
                 Permits::Granted(granted) => self.granted = granted,
-                Permits::Rest { after_ms } => self.rest_ms = Some(after_ms),
-                Permits::Wait { until } if until > deadline => self.rest_ms = Some(until.since(now)),
+                Permits::Rest { after_ms } => self.end = Some(End::Rest { after_ms }),
+                Permits::Wait { until } if until > deadline => self.end = Some(End::NoRoom { until }),
                 Permits::Wait { until } => self.ports.tasks.sleep_until(until).await,
             }
         }
         self.next += 1;
-        match self.rest_ms {
-            Some(after_ms) => Some((index, Some(resting(after_ms)))),
+        match self.end {
+            Some(End::Rest { after_ms }) => Some((index, Some(resting(after_ms)))),
+            Some(End::NoRoom { until }) => {
+                let now = self.ports.clock.monotonic();
+                Some((index, Some(no_room(self.project.pace().book(now, until)))))
+            }
             None => {
                 self.granted -= 1;
                 Some((index, None))
@@ -105,4 +118,9 @@ pub fn json_post(path: &str, body: Bytes) -> Option<Request<Bytes>> {
 
 fn resting(after_ms: u64) -> Answer {
     Answer::NotSent { proof: Proof::Resting { after_ms }, message: "its project is left alone".to_owned() }
+}
+
+fn no_room(after_ms: u64) -> Answer {
+    let message = "the quota of its project has no room".to_owned();
+    Answer::NotSent { proof: Proof::NoRoom { after_ms }, message }
 }

@@ -5,7 +5,8 @@
 
 use super::answer::{News, Verdict, answer};
 use super::limits::{
-    ACCOUNT_AGAIN_MS, ACCOUNT_MS, ANSWER_MS_MAX, CALLS_MAX, MAIL_BYTES_MAX, PAUSED_REST_MS, TEXT_BYTES_MAX,
+    ACCOUNT_AGAIN_MS, ACCOUNT_MS, ANSWER_MS_MAX, BULK_ENTRIES_MAX, CALLS_MAX, MAIL_BYTES_MAX, PAUSED_REST_MS,
+    TEXT_BYTES_MAX,
 };
 use super::pace::{Pace, Wait};
 use super::payload::{Account, get_account, send_email};
@@ -103,6 +104,13 @@ impl Ses {
             None => hop("answer", false, "the account says nothing of a quota"),
         });
         hops
+    }
+
+    /// Mails that can be under way.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        let together = if self.settings.bulk { BULK_ENTRIES_MAX } else { 1 };
+        CALLS_MAX * together
     }
 
     pub(super) fn now(&self) -> Millis {
@@ -224,14 +232,11 @@ impl Ses {
         if let Some((_, answer)) = &state.rest {
             return Err(answer.clone());
         }
-        match state.pace.turn(now) {
-            Ok(at) if at > deadline => {
-                state.pace.put_back();
-                Err(too_late())
-            }
+        match state.pace.turn(now, deadline) {
             Ok(at) => Ok(at),
             Err(Wait::Rate { after_ms }) => {
-                Err(later(after_ms, "rate", "the account sends as fast as it may"))
+                let message = "the account sends as fast as it may".to_owned();
+                Err(Answer::NotSent { proof: Proof::NoRoom { after_ms }, message })
             }
             Err(Wait::Day { after_ms }) => {
                 Err(later(after_ms, "day", "the account has used up its 24 hours"))

@@ -4,6 +4,7 @@
 use super::limits::{DAY_REST_MS, RATE_MIN, RATE_UNTIL_KNOWN, TURN_MS_MAX};
 use super::payload::Account;
 use fantail_rules::ids::Millis;
+use fantail_rules::pacing::Slots;
 
 pub struct Pace {
     /// Messages per second that the account and the operator allow.
@@ -16,12 +17,14 @@ pub struct Pace {
     /// When the rate changed last: one bad second counts once.
     changed_at: Millis,
     left_today: Option<u64>,
+    /// Of those whose turn comes too late.
+    slots: Slots,
 }
 
 /// A turn that has not come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// The second is full.
+    /// The second is full: it is worth coming back after so long.
     Rate { after_ms: u64 },
     /// The day is.
     Day { after_ms: u64 },
@@ -37,7 +40,8 @@ const INCREASE: f64 = 0.05;
 impl Pace {
     pub fn new(cap: Option<f64>) -> Self {
         let rate = cap.map_or(RATE_UNTIL_KNOWN, |cap| cap.min(RATE_UNTIL_KNOWN));
-        Self { max: rate, rate, cap, next: 0.0, changed_at: Millis(0), left_today: None }
+        let (changed_at, slots) = (Millis(0), Slots::default());
+        Self { max: rate, rate, cap, next: 0.0, changed_at, left_today: None, slots }
     }
 
     /// What the account says that it may. A rate that was lowered stays so until it grows by itself.
@@ -49,19 +53,21 @@ impl Pace {
         self.left_today = account.left_today;
     }
 
-    /// The next turn, if it comes soon.
-    pub fn turn(&mut self, now: Millis) -> Result<Millis, Wait> {
+    /// The next turn, if it comes soon and not after `start_by`. A turn that comes too late is not used up.
+    pub fn turn(&mut self, now: Millis, start_by: Millis) -> Result<Millis, Wait> {
         if self.left_today == Some(0) {
             return Err(Wait::Day { after_ms: DAY_REST_MS });
         }
-        let now = now.0 as f64;
-        let at = self.next.max(now - SLACK_MS);
-        if at - now > TURN_MS_MAX as f64 {
-            return Err(Wait::Rate { after_ms: (at - now) as u64 });
+        let latest = start_by.min(now.plus(TURN_MS_MAX));
+        let at = self.next.max(now.0 as f64 - SLACK_MS);
+        let turn = Millis(at.ceil() as u64).max(now);
+        let interval_ms = 1_000.0 / self.rate;
+        if turn > latest {
+            return Err(Wait::Rate { after_ms: self.slots.book(now, turn, (interval_ms * 1_000.0) as u64) });
         }
-        self.next = at + 1_000.0 / self.rate;
+        self.next = at + interval_ms;
         self.left_today = self.left_today.map(|left| left - 1);
-        Ok(Millis(at.max(now).ceil() as u64))
+        Ok(turn)
     }
 
     /// A turn that was not used after all.
@@ -98,6 +104,8 @@ impl Pace {
 mod tests {
     use super::*;
 
+    const NEVER: Millis = Millis(u64::MAX);
+
     fn known(per_second: f64, left_today: Option<u64>) -> Pace {
         let mut pace = Pace::new(None);
         pace.learn(&Account { per_second, left_today, may_send: true });
@@ -105,7 +113,7 @@ mod tests {
     }
 
     fn turns(pace: &mut Pace, now: u64) -> usize {
-        (0..10_000).take_while(|_| pace.turn(Millis(now)).is_ok()).count()
+        (0..10_000).take_while(|_| pace.turn(Millis(now), NEVER).is_ok()).count()
     }
 
     // proves: EML-05, RL-04
@@ -113,9 +121,19 @@ mod tests {
     fn turns_are_as_many_as_the_account_allows() {
         let mut pace = known(10.0, None);
         assert_eq!(turns(&mut pace, 100_000), 51, "of the next five seconds");
-        assert!(matches!(pace.turn(Millis(100_000)), Err(Wait::Rate { after_ms: 5_000.. })));
+        assert!(matches!(pace.turn(Millis(100_000), NEVER), Err(Wait::Rate { after_ms: 4_000.. })));
         assert_eq!(turns(&mut pace, 101_000), 10);
         assert_eq!(turns(&mut Pace::new(None), 100_000), 6, "one per second until it is known");
+    }
+
+    // fixes: interop F1
+    #[test]
+    fn a_turn_that_comes_too_late_is_not_used_up() {
+        let mut pace = known(10.0, Some(1_000));
+        let soon = Millis(102_000);
+        let taken = (0..500).filter(|_| pace.turn(Millis(100_000), soon).is_ok()).count();
+        assert_eq!((taken, pace.left_today), (21, Some(979)), "those of two seconds");
+        assert!(matches!(pace.turn(Millis(102_000), Millis(104_000)), Ok(Millis(..=102_100))));
     }
 
     // proves: EML-05
@@ -123,9 +141,9 @@ mod tests {
     fn a_day_has_an_end() {
         let mut pace = known(1_000.0, Some(2));
         assert_eq!(turns(&mut pace, 100_000), 2);
-        assert_eq!(pace.turn(Millis(100_000)), Err(Wait::Day { after_ms: DAY_REST_MS }));
+        assert_eq!(pace.turn(Millis(100_000), NEVER), Err(Wait::Day { after_ms: DAY_REST_MS }));
         pace.put_back();
-        assert!(pace.turn(Millis(100_000)).is_ok());
+        assert!(pace.turn(Millis(100_000), NEVER).is_ok());
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn about_recipient(
             }
             (421, _) => later(Scope::Message, None, "the server is closing"),
             (_, Some((1 | 2, _))) => {
-                later(Scope::Message, Some(DOMAIN_REST_MS), "its mailbox takes nothing now")
+                later(Scope::Endpoint, Some(DOMAIN_REST_MS), "its mailbox takes nothing now")
             }
             (_, _) => resting(later(Scope::Message, Some(DOMAIN_REST_MS), "its server takes nothing now")),
         };
@@ -176,8 +176,8 @@ mod tests {
             (Rcpt, "450 4.7.1 greylisted", "later Message 300 450 4.7.1, domain rests"),
             (Rcpt, "451 try later", "later Message 300 451, domain rests"),
             (Rcpt, "451 4.3.0 try later", "later Message 300 451 4.3.0, domain rests"),
-            (Rcpt, "452 4.2.2 full", "later Message 300 452 4.2.2"),
-            (Rcpt, "450 4.2.0 busy", "later Message 300 450 4.2.0"),
+            (Rcpt, "452 4.2.2 full", "later Endpoint 300 452 4.2.2"),
+            (Rcpt, "450 4.2.0 busy", "later Endpoint 300 450 4.2.0"),
             (Dot, "451 4.7.1 greylisted", "later Message 300 451 4.7.1, domain rests"),
             (Rcpt, "550 5.1.1 no such user", "DeadEndpoint 550 5.1.1"),
             (Rcpt, "550 5.1.10 null MX", "DeadEndpoint 550 5.1.10"),

@@ -66,6 +66,12 @@ impl Smtp {
         self.idle.count()
     }
 
+    /// Mails that can be under way.
+    #[must_use]
+    pub fn connections_max(&self) -> usize {
+        self.opener.settings.connections_max
+    }
+
     /// Connects, greets, logs in and leaves again; sends nothing.
     pub async fn probe(&self) -> Vec<Hop> {
         let Settings { host, port, security, .. } = &self.opener.settings;

@@ -4,7 +4,7 @@
 
 use super::answer::{Verdict, answer};
 use super::limits::ANSWER_WITHIN_MS;
-use super::pace::Pace;
+use super::pace::{NoPlace, Pace};
 use super::payload::{Text, fields, text, validity_s};
 use super::route::route;
 use super::settings::{Secrets, Settings};
@@ -67,6 +67,12 @@ impl Twilio {
         Ok(Self { settings, authorization, pool, ports, paces, requests })
     }
 
+    /// Texts that can be under way.
+    #[must_use]
+    pub fn requests_max(&self) -> usize {
+        self.settings.concurrency
+    }
+
     /// Asks for the account itself: nobody gets a text.
     pub fn probe(&self) -> BoxFuture<'_, Vec<Hop>> {
         Box::pin(async move {
@@ -108,7 +114,12 @@ impl Twilio {
         let now = self.ports.clock.monotonic();
         let starts = match self.pace(sender).reserve(now, text.segments, shipment.deadline) {
             Ok(starts) => starts,
-            Err(after_ms) => return not_sent(Proof::Resting { after_ms }, "the sender has no room in time"),
+            Err(NoPlace::Paused { after_ms }) => {
+                return not_sent(Proof::Resting { after_ms }, "the sender is left alone");
+            }
+            Err(NoPlace::Full { after_ms }) => {
+                return not_sent(Proof::NoRoom { after_ms }, "the sender has no room in time");
+            }
         };
         if starts > now {
             self.ports.tasks.sleep_until(starts).await;

@@ -4,6 +4,7 @@
 //! What must never happen: more than one second's worth at once, or more than the rate over any longer time.
 
 use fantail_rules::ids::Millis;
+use fantail_rules::pacing::Slots;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
@@ -12,16 +13,35 @@ pub struct Pace {
     busy_until_us: u64,
     /// Nothing leaves before.
     paused_until: Millis,
+    /// Of those that found no place in time.
+    slots: Slots,
+}
+
+/// Why there is no place in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoPlace {
+    /// The sender is left alone for so long.
+    Paused { after_ms: u64 },
+    /// Others go first: it is worth coming back after so long.
+    Full { after_ms: u64 },
 }
 
 impl Pace {
     #[must_use]
     pub fn new(per_second: u32) -> Self {
-        Self { per_second: u64::from(per_second.max(1)), busy_until_us: 0, paused_until: Millis(0) }
+        Self {
+            per_second: u64::from(per_second.max(1)),
+            busy_until_us: 0,
+            paused_until: Millis(0),
+            slots: Slots::default(),
+        }
     }
 
-    /// When so many segments may leave, or after how many milliseconds it is worth asking again.
-    pub fn reserve(&mut self, now: Millis, segments: usize, start_by: Millis) -> Result<Millis, u64> {
+    /// When so many segments may leave.
+    pub fn reserve(&mut self, now: Millis, segments: usize, start_by: Millis) -> Result<Millis, NoPlace> {
+        if self.paused_until > start_by {
+            return Err(NoPlace::Paused { after_ms: self.paused_until.since(now) });
+        }
         let begins = now.max(self.paused_until);
         let begins_us = begins.0.saturating_mul(1_000);
         let busy_until_us = self.busy_until_us.max(begins_us);
@@ -31,7 +51,7 @@ impl Pace {
         let place_us = busy_until_us.saturating_add(cost_us.min(1_000_000)).saturating_sub(1_000_000);
         let starts = Millis(place_us.div_ceil(1_000)).max(begins);
         if starts > start_by {
-            return Err(starts.since(now).max(1));
+            return Err(NoPlace::Full { after_ms: self.slots.book(now, starts, cost_us) });
         }
         self.busy_until_us = busy_until_us.saturating_add(cost_us);
         Ok(starts)
@@ -68,8 +88,8 @@ mod tests {
     fn what_does_not_fit_takes_no_place_and_is_told_when() {
         let mut pace = Pace::new(1);
         assert_eq!(pace.reserve(NOW, 1, NOW.plus(500)), Ok(NOW));
-        for _ in 0..3 {
-            assert_eq!(pace.reserve(NOW, 1, NOW.plus(500)), Err(1_000));
+        for after_ms in [0, 1_000, 2_000] {
+            assert_eq!(pace.reserve(NOW, 1, NOW.plus(500)), Err(NoPlace::Full { after_ms }));
         }
         assert_eq!(pace.reserve(NOW, 1, NOW.plus(1_000)), Ok(NOW.plus(1_000)));
     }
@@ -78,7 +98,8 @@ mod tests {
     fn a_pause_holds_everything_back() {
         let mut pace = Pace::new(10);
         pace.pause(NOW.plus(60_000));
-        assert_eq!(pace.reserve(NOW, 1, NOW.plus(1_000)), Err(60_000));
+        let paused = NoPlace::Paused { after_ms: 60_000 };
+        assert_eq!(pace.reserve(NOW, 1, NOW.plus(1_000)), Err(paused));
         assert_eq!(pace.reserve(NOW.plus(60_000), 1, NEVER), Ok(NOW.plus(60_000)));
     }
 

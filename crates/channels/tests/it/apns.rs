@@ -151,7 +151,7 @@ fn every_end_of_an_attempt_has_its_name() {
         ("bad00503", "later None Message ServiceUnavailable"),
         ("bad0050d", "later None Message Shutdown"),
         ("dead0410", "rejected DeadEndpoint Unregistered"),
-        ("dead0411", "later None Message Unregistered"),
+        ("dead0411", "later None Endpoint Unregistered"),
         ("dead0412", "rejected DeadEndpoint ExpiredToken"),
         ("badf0000", "unknown timeout"),
         ("badf0002", "unknown timeout"),

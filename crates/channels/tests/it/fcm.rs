@@ -165,7 +165,7 @@ fn the_quota_holds_and_can_be_changed() {
         1,
         "a tenth of a second's worth: {answers:?}"
     );
-    assert!(answers.iter().skip(1).all(|answer| answer.starts_with("not sent Resting")), "{answers:?}");
+    assert!(answers.iter().skip(1).all(|answer| answer.starts_with("not sent NoRoom")), "{answers:?}");
     assert!(desk.fcm.set_quota("p1", 30_000) && !desk.fcm.set_quota("p2", 1));
     desk.time.advance(9);
     let answers = at_once(20);

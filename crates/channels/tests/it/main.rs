@@ -9,6 +9,7 @@ mod nobody;
 mod sink;
 
 mod conform;
+mod drain;
 mod failover;
 
 mod accounts;

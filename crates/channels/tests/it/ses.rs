@@ -137,7 +137,7 @@ fn an_account_that_says_nothing_sends_slowly() {
     let messages = vec![message("r1", b"b@a.example")];
     let soon = Shipment { content: Arc::from(CONTENT), deadline, ..shipment(messages) };
     let answers = house.runtime.block_on(send(&house.ses, &soon));
-    assert_eq!(told(&answers[0]), "not sent Deadline", "its turn comes in a second");
+    assert_eq!(told(&answers[0]), "not sent NoRoom { after_ms: 0 }", "its turn comes in a second");
 }
 
 #[test]

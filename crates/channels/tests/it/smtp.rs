@@ -77,7 +77,7 @@ fn replies_of_every_step_are_answered() {
         for (local, expected) in [
             ("ann", "accepted"),
             ("rcpt-550-5.1.1", "rejected DeadEndpoint 550 5.1.1"),
-            ("rcpt-452-4.2.2", "later Some(300000) Message 452 4.2.2"),
+            ("rcpt-452-4.2.2", "later Some(300000) Endpoint 452 4.2.2"),
             ("dot-552-5.3.4", "rejected Message 552 5.3.4"),
             ("dot-554-5.7.1", "later Some(300000) Message 554 5.7.1"),
             ("rcpt-421-4.3.2", "later None Message 421 4.3.2"),

@@ -191,7 +191,7 @@ fn a_sender_is_never_asked_for_more_than_its_rate() {
             house.time.advance(1_000);
         }
         let answers = sending.await.expect("no panic");
-        assert_eq!(answers, ["accepted", "accepted", "accepted", "not sent Resting { after_ms: 3000 }"]);
+        assert_eq!(answers, ["accepted", "accepted", "accepted", "not sent NoRoom { after_ms: 2000 }"]);
     });
 }
 

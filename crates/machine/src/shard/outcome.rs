@@ -93,7 +93,7 @@ impl Told {
             }
             Answer::Later { after_ms, scope, code, message } => {
                 let cause = match scope {
-                    Scope::Message => Cause::Message,
+                    Scope::Message | Scope::Endpoint => Cause::Message,
                     Scope::Origin | Scope::Credential => Cause::Scope,
                 };
                 (Said::NotTaken { cause, retry_after_ms: after_ms }, code, message, String::new())
@@ -107,7 +107,11 @@ impl Told {
                     Proof::Forbidden => (Said::Rejected, "forbidden_target"),
                     Proof::Resting { after_ms } => {
                         let retry_after_ms = Some(after_ms);
-                        (Said::NotTaken { cause: Cause::Scope, retry_after_ms }, "host_resting")
+                        (Said::NotTaken { cause: Cause::Ours, retry_after_ms }, "host_resting")
+                    }
+                    Proof::NoRoom { after_ms } => {
+                        let retry_after_ms = Some(after_ms);
+                        (Said::NotTaken { cause: Cause::NoRoom, retry_after_ms }, "no_room")
                     }
                 };
                 (said, code.to_owned(), message, String::new())

@@ -63,6 +63,19 @@ impl Bucket {
         self.at.plus(missing.div_ceil(self.per_ms()))
     }
 
+    /// How many tokens there will be within so long, if none are taken before.
+    #[must_use]
+    pub fn there_within(&self, now: Millis, span_ms: u64) -> u64 {
+        let gained = now.plus(span_ms).since(self.at).saturating_mul(self.per_ms());
+        self.level.saturating_add(gained) / TOKEN
+    }
+
+    /// The time between two tokens at the whole rate, in microseconds.
+    #[must_use]
+    pub fn interval_us(&self) -> u64 {
+        1_000_000 / u64::from(self.rate.per_second)
+    }
+
     fn refill(&mut self, now: Millis) {
         let gained = now.since(self.at).saturating_mul(self.per_ms());
         self.level = self.level.saturating_add(gained).min(self.level_max());

@@ -55,6 +55,12 @@ impl Limit {
         self.current().saturating_sub(self.in_flight)
     }
 
+    /// How many calls may be in flight once no share is in force.
+    #[must_use]
+    pub fn whole(&self) -> u32 {
+        self.current
+    }
+
     /// Takes up to so many places.
     pub fn take(&mut self, wanted: u32) -> u32 {
         let granted = wanted.min(self.room());

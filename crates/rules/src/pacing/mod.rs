@@ -10,14 +10,18 @@
 mod allowance;
 mod breaker;
 mod bucket;
+mod call_time;
 mod limit;
 mod rest;
+mod slots;
 
 pub use allowance::{Allowance, charge};
 pub use breaker::{Breaker, News};
 pub use bucket::{Bucket, Rate};
+pub use call_time::CallTime;
 pub use limit::{Concurrency, Limit};
 pub use rest::{Pause, Ramp};
+pub use slots::Slots;
 
 use crate::ids::Millis;
 use crate::limits::PAUSE_MS_DEFAULT;
@@ -50,6 +54,7 @@ pub struct Pace {
     breaker: Breaker,
     pause: Pause,
     ramp: Ramp,
+    call_time: CallTime,
 }
 
 impl Pace {
@@ -61,6 +66,7 @@ impl Pace {
             breaker: Breaker::new(now),
             pause: Pause::default(),
             ramp: Ramp::default(),
+            call_time: CallTime::default(),
         }
     }
 
@@ -77,6 +83,7 @@ impl Pace {
         let granted = self.bucket.take(now, passed);
         self.breaker.put_back(passed - granted);
         self.limit.put_back(placed - granted);
+        self.call_time.began(now, granted);
         granted
     }
 
@@ -85,11 +92,17 @@ impl Pace {
         self.bucket.put_back(permits);
         self.breaker.put_back(permits);
         self.limit.put_back(permits);
+        self.call_time.put_back(permits);
     }
 
     /// One call has ended.
     pub fn ended(&mut self, now: Millis, call: Call) -> Option<News> {
         self.limit.ended(now, call);
+        match call.signal {
+            // It says nothing, not even how long a call takes.
+            Signal::Nothing => self.call_time.put_back(1),
+            Signal::Works | Signal::Rest { .. } | Signal::Fails => self.call_time.ended(now, call.began),
+        }
         if let Signal::Rest { after_ms } = call.signal {
             self.ramp.begin(self.pause.rest(now, after_ms.unwrap_or(PAUSE_MS_DEFAULT)));
         }
@@ -111,6 +124,25 @@ impl Pace {
     #[must_use]
     pub fn rests(&self, now: Millis) -> bool {
         self.pause.until(now).is_some() || self.breaker.ready_at().is_none_or(|at| at > now)
+    }
+
+    /// The time between two calls at the full rate, in microseconds; 0 while nothing limits it. Places count by how long
+    /// calls take. A ramp does not count: it is over in seconds.
+    #[must_use]
+    pub fn interval_us(&self, now: Millis) -> u64 {
+        let by_places = self.call_time.micros(now) / u64::from(self.limit.whole());
+        by_places.max(self.bucket.interval_us())
+    }
+
+    /// How many calls can begin within so long, if no others do.
+    #[must_use]
+    pub fn startable(&self, now: Millis, span_ms: u64) -> u64 {
+        let (room, places) = (u64::from(self.limit.room()), u64::from(self.limit.current()));
+        let freed = places.saturating_mul(span_ms).saturating_mul(1_000);
+        let freed = freed.checked_div(self.call_time.micros(now)).unwrap_or(places);
+        // As long as it is not known how long calls take, each place becomes free once.
+        let freed = if self.call_time.is_known() { freed } else { freed.min(places) };
+        room.saturating_add(freed).min(self.bucket.there_within(now, span_ms))
     }
 
     /// How many calls may be in flight now, as found out so far.
