@@ -30,6 +30,7 @@ use fantail_rules::priority::Priority;
 use fantail_rules::retry::Cause;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use tracing::{error, warn};
@@ -72,7 +73,7 @@ pub async fn run(core: Arc<Core>, start: Start) {
             shard,
             channel,
             allowed,
-            permits: share,
+            permits: AtomicU32::new(share),
             _under_way: under_way.clone(),
         };
         let mut parcel: BoxFuture<'static, ()> = Box::pin(parcel.run_contained(asked, intended));
@@ -107,8 +108,9 @@ struct Parcel {
     shard: ShardNo,
     channel: ChannelKind,
     allowed: Allowed,
-    /// How many of the turn's permits are its own.
-    permits: u32,
+    /// How many of the turn's permits it still has. Each ends once its call was answered and the answer is written down, so
+    /// that a message that hangs holds its own permit and no other.
+    permits: AtomicU32,
     _under_way: UnderWay,
 }
 
@@ -121,8 +123,7 @@ impl Parcel {
         if caught(Box::pin(self.run(asked, intended)), count).await.is_err() {
             let told = self.allowed.sends.iter().map(|send| panicked(send.position)).collect();
             self.settle(told).await;
-            let calls = vec![Call { began, signal: Signal::Nothing }; self.permits as usize];
-            core.dispatch.ended(self.channel, core.ports.clock.monotonic(), &calls);
+            self.end_all(began);
         }
     }
 
@@ -130,17 +131,14 @@ impl Parcel {
     async fn run(&self, asked: Millis, intended: Millis) {
         let core = &self.core;
         let began = core.ports.clock.monotonic();
-        let (mut calls, sent) = self.send(began).await;
+        let sent = self.send(began).await;
+        self.end_all(began);
         let steps = Steps { asked, intended, sent, acknowledged: core.ports.clock.wall() };
         spans::parcel(core, self.channel, self.shard, &self.allowed, steps);
-        // A user with more devices than there were permits ends no more calls than were permitted.
-        calls.truncate(self.permits as usize);
-        calls.resize(self.permits as usize, Call { began, signal: Signal::Nothing });
-        core.dispatch.ended(self.channel, core.ports.clock.monotonic(), &calls);
     }
 
-    /// Returns how each call ended, and when the last one had.
-    async fn send(&self, began: Millis) -> (Vec<Call>, Millis) {
+    /// Ends each call once its answer is written down. Returns when the last one was answered.
+    async fn send(&self, began: Millis) -> Millis {
         let clock = &self.core.ports.clock;
         let packed = match self.pack(began) {
             Ok(packed) => packed,
@@ -148,14 +146,14 @@ impl Parcel {
                 warn!(%refusal, "parcel not sent");
                 let told = self.allowed.sends.iter().map(|send| not_started(send.position)).collect();
                 self.settle(told).await;
-                return (Vec::new(), clock.wall());
+                return clock.wall();
             }
         };
         self.core.ports.points.reach("deliver.packed");
         let Some(provider) = self.core.ports.channels.get(&self.channel) else {
             let told = packed.positions.iter().map(|(position, _)| no_provider(*position));
             self.settle(packed.unsendable.into_iter().chain(told).collect()).await;
-            return (Vec::new(), clock.wall());
+            return clock.wall();
         };
         let answers = Answers::new(packed.positions.len(), packed.unsendable);
         let (age_ms, ready) = (clock.wall().since(self.allowed.event.millis()), clock.monotonic());
@@ -186,17 +184,19 @@ impl Parcel {
             }
             let later = self.core.ports.clock.monotonic().plus(PORTION_MS);
             is_over = until(&mut sending, self.core.ports.tasks.sleep_until(later)).await;
-            let settling = self.settle(answers.take());
-            is_over = beside(&mut sending, is_over, settling).await;
+            let (told, calls) = answers.take();
+            is_over = beside(&mut sending, is_over, self.settle(told)).await;
+            self.end(&calls);
         }
         self.core.ports.points.reach("deliver.sent");
         let sent = clock.wall();
         drop(sending);
-        let (calls, left) = answers.finish();
+        let left = answers.finish();
         let silent = packed.positions.iter().zip(&left.is_heard).filter(|(_, is_heard)| !**is_heard);
         let silent = silent.map(|((position, _), _)| unreported(*position));
         self.settle(left.told.into_iter().chain(silent).collect()).await;
-        (calls, sent)
+        self.end(&left.calls);
+        sent
     }
 
     /// A call of a channel. A panic ends it: what it did not report is unknown then.
@@ -209,6 +209,21 @@ impl Parcel {
         let count = |panic: &str| self.core.ports.tasks.count_panic("channel", panic);
         let send = Box::pin(async move { provider.send(shipment, report).await });
         Box::pin(async move { drop(caught(send, count).await) })
+    }
+
+    /// Calls are over. A user with more devices than there were permits ends no more calls than were permitted.
+    fn end(&self, calls: &[Call]) {
+        let left = self.permits.load(Ordering::Relaxed);
+        let calls = &calls[..calls.len().min(left as usize)];
+        self.permits.store(left - calls.len() as u32, Ordering::Relaxed);
+        let now = self.core.ports.clock.monotonic();
+        self.core.dispatch.ended(self.channel, self.allowed.parcel.tenant, now, calls);
+    }
+
+    /// The permits that no call used come back.
+    fn end_all(&self, began: Millis) {
+        let left = self.permits.load(Ordering::Relaxed) as usize;
+        self.end(&vec![Call { began, signal: Signal::Nothing }; left]);
     }
 
     /// Journals answers, however long that takes; only a stopped leader ends it.
@@ -265,13 +280,13 @@ impl Answers {
         heard.told.push(told);
     }
 
-    fn take(&self) -> Vec<Told> {
-        std::mem::take(&mut self.state().told)
+    fn take(&self) -> (Vec<Told>, Vec<Call>) {
+        let mut heard = self.state();
+        (std::mem::take(&mut heard.told), std::mem::take(&mut heard.calls))
     }
 
-    fn finish(self) -> (Vec<Call>, Heard) {
-        let mut heard = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (std::mem::take(&mut heard.calls), heard)
+    fn finish(self) -> Heard {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

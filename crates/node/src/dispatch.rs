@@ -23,7 +23,7 @@ use fantail_machine::tables::ledger::Timer;
 use fantail_machine::tables::work::{WorkId, WorkRow};
 use fantail_machine::tables::{ledger, work};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo};
+use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::knobs::Knobs;
 use fantail_rules::lanes::Turn;
 use fantail_rules::outlook::Outlook;
@@ -34,6 +34,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
 use way::Way;
+
+/// Whether a tenant has room at limits of its own again is asked after this.
+const ROOM_AGAIN_MS: u64 = 20;
+
+/// How many deliveries of a tenant a channel can have under way.
+type PlacesOf<'a> = dyn Fn(ChannelKind, TenantId) -> u32 + 'a;
 
 /// Something to do. The oldest event first, whatever round it is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -133,8 +139,11 @@ impl Dispatch {
         used
     }
 
-    /// Calls have ended.
-    pub fn ended(&self, channel: ChannelKind, now: Millis, calls: &[Call]) {
+    /// Calls of a tenant have ended.
+    pub fn ended(&self, channel: ChannelKind, tenant: TenantId, now: Millis, calls: &[Call]) {
+        if calls.is_empty() {
+            return;
+        }
         let mut state = self.state();
         let way = state.channels.get_mut(&channel).expect("calls are made by a channel");
         for call in calls {
@@ -146,7 +155,7 @@ impl Dispatch {
                 None => {}
             }
         }
-        way.in_flight = way.in_flight.saturating_sub(calls.len() as u32);
+        way.release(tenant, calls.len() as u32);
         way.speed.add(now, calls.len() as u64);
         drop(state);
         self.bell.ring();
@@ -195,20 +204,23 @@ impl Dispatch {
         Arc::strong_count(&self.under_way) - 1
     }
 
-    /// What can be started now, and when to look again.
-    fn next(&self, wall: Millis, now: Millis) -> (Vec<Start>, Option<Millis>) {
+    /// What can be started now, and when to look again. `places` is how many deliveries of a tenant a channel can have under
+    /// way.
+    fn next(&self, wall: Millis, now: Millis, places: &PlacesOf<'_>) -> (Vec<Start>, Option<Millis>) {
         if self.is_draining.load(Ordering::Acquire) {
             return (Vec::new(), None);
         }
         let mut state = self.state();
         let (mut starts, mut again) = (Vec::new(), None::<Millis>);
         for (channel, way) in &mut state.channels {
-            while let Some(turn) = way.next(now) {
+            while let Some(turn) = way.next(now, &|tenant| places(*channel, tenant)) {
                 starts.push(Start { channel: *channel, turn, under_way: self.under_way.clone() });
             }
             // If it is not the pace that holds work back, turns that are out come back and say so.
             let ready_at = way.pace.ready_at(now).filter(|_| way.is_held_back);
             again = earlier(again, ready_at.map(|at| at.max(now.plus(1))));
+            let room_at = way.waits_for_room.then(|| now.plus(ROOM_AGAIN_MS));
+            again = earlier(again, room_at);
         }
         for waiting in state.shards.values() {
             let at = earlier(waiting.due, waiting.look_at);
@@ -292,7 +304,10 @@ pub async fn run(core: Arc<Core>) {
         look(&core);
         // Before the wall is asked: time that passes in between is not slept over.
         let looked_at = core.ports.clock.monotonic();
-        let (starts, again) = core.dispatch.next(core.ports.clock.wall(), looked_at);
+        let places = |channel: ChannelKind, tenant: TenantId| {
+            core.ports.channels.get(&channel).map_or(u32::MAX, |channel| channel.places(tenant))
+        };
+        let (starts, again) = core.dispatch.next(core.ports.clock.wall(), looked_at, &places);
         for start in starts {
             core.ports.points.reach("dispatch.started");
             let turn = deliver::run(core.clone(), start);

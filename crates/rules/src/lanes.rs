@@ -98,6 +98,21 @@ pub struct Turn<K> {
     pub deliveries_max: u32,
 }
 
+/// The first and the last tenant whose work waits: enough to know whether there is another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TenantsWaiting {
+    first: Option<TenantId>,
+    last: Option<TenantId>,
+}
+
+impl TenantsWaiting {
+    /// Whether work of another tenant waits.
+    #[must_use]
+    pub fn is_beside(self, tenant: TenantId) -> bool {
+        [self.first, self.last].into_iter().flatten().any(|other| other != tenant)
+    }
+}
+
 /// What became of an offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offered {
@@ -144,19 +159,28 @@ impl<K: Ord> Lane<K> {
         }
     }
 
-    /// The tenant at the front that owes nothing; it leaves the ring.
-    fn pop(&mut self, quantum: u32) -> Option<TenantId> {
-        loop {
-            let tenant = self.ring.pop_front()?;
+    /// The tenant at the front that owes nothing and has room, with its room; it leaves the ring. Tenants without room keep
+    /// their places.
+    fn pop(&mut self, quantum: u32, room: &dyn Fn(TenantId) -> u32) -> Option<(TenantId, u32)> {
+        let mut held_back = Vec::new();
+        let found = loop {
+            let Some(tenant) = self.ring.pop_front() else { break None };
+            let free = room(tenant);
+            if free == 0 {
+                held_back.push(tenant);
+                continue;
+            }
             let queue = self.tenants.get_mut(&tenant).expect("who is in the ring has a queue");
             if queue.deficit > 0 {
                 queue.deficit = queue.deficit.min(quantum.into());
                 queue.is_in_ring = false;
-                return Some(tenant);
+                break Some((tenant, free));
             }
             queue.deficit += i64::from(quantum);
             self.ring.push_back(tenant);
-        }
+        };
+        held_back.into_iter().rev().for_each(|tenant| self.ring.push_front(tenant));
+        found
     }
 }
 
@@ -210,28 +234,30 @@ impl<K: Ord> Lanes<K> {
         Offered::Taken
     }
 
-    /// The next turn, if anything may be started.
-    pub fn next(&mut self, permits: Permits) -> Option<Turn<K>> {
-        let waits = |lane: &Lane<K>| !lane.ring.is_empty();
+    /// The next turn, if anything may be started. `room` is how many deliveries of a tenant may be started now, of all lanes.
+    pub fn next(&mut self, permits: Permits, room: &dyn Fn(TenantId) -> u32) -> Option<Turn<K>> {
+        self.quantum = permits.quantum.clamp(1, PARCEL_MEMBERS_MAX);
+        if let Some(turn) = self.turn(0, permits.free, room) {
+            return Some(turn);
+        }
         let unreserved = permits.free.saturating_sub(permits.reserved);
-        let (index, free) = if waits(&self.lanes[0]) {
-            (0, permits.free)
-        } else {
-            let others = (1..LANES).filter(|index| waits(&self.lanes[*index]));
-            (others.min_by_key(|index| self.lanes[*index].paid)?, unreserved)
-        };
+        let mut others = [1, 2, 3];
+        others.sort_by_key(|index| self.lanes[*index].paid);
+        others.into_iter().find_map(|index| self.turn(index, unreserved, room))
+    }
+
+    fn turn(&mut self, index: usize, free: u32, room: &dyn Fn(TenantId) -> u32) -> Option<Turn<K>> {
+        let lane = &mut self.lanes[index];
         if free == 0 {
             return None;
         }
-        self.quantum = permits.quantum.clamp(1, PARCEL_MEMBERS_MAX);
-        let lane = &mut self.lanes[index];
-        let tenant = lane.pop(self.quantum).expect("a lane that waits has a tenant");
+        let (tenant, room) = lane.pop(self.quantum, room)?;
         let queue = lane.tenants.get_mut(&tenant).expect("who is in the ring has a queue");
         let stream = queue.ready().expect("who is in the ring is ready");
         let waiting = queue.streams.get_mut(&stream).expect("a stream that is ready is there");
         waiting.is_out = true;
         let left = u32::try_from(queue.deficit).expect("who was popped owes nothing");
-        let deliveries_max = left.min(free);
+        let deliveries_max = left.min(free).min(room);
         let works_max = TURN_WORKS_MAX.min(deliveries_max as usize);
         let keys: Vec<K> = std::iter::from_fn(|| waiting.work.pop_first()).take(works_max).collect();
         assert!(!keys.is_empty(), "a stream that is ready has work");
@@ -242,6 +268,14 @@ impl<K: Ord> Lanes<K> {
         lane.paid += u64::from(deliveries_max) * PRICES[index];
         lane.line_up(tenant, self.quantum);
         Some(Turn { lane: ALL[index], tenant, stream, keys, deliveries_max })
+    }
+
+    /// Whose work waits.
+    #[must_use]
+    pub fn tenants_waiting(&self) -> TenantsWaiting {
+        let firsts = self.lanes.iter().filter_map(|lane| lane.tenants.keys().next());
+        let lasts = self.lanes.iter().filter_map(|lane| lane.tenants.keys().next_back());
+        TenantsWaiting { first: firsts.min().copied(), last: lasts.max().copied() }
     }
 
     /// A turn comes back, with what it used; what it still holds is not done. A turn that used nothing loses its place, so
@@ -337,6 +371,8 @@ mod tests {
     const S: Stream = 0;
     const PLENTY: Permits = Permits { free: 100_000, reserved: 0, quantum: 100 };
 
+    const NO_BOUND: fn(TenantId) -> u32 = |_| u32::MAX;
+
     fn lanes(work: &[(Priority, TenantId, u32)]) -> Lanes<u32> {
         let mut lanes = Lanes::new();
         for (lane, tenant, key) in work {
@@ -347,7 +383,7 @@ mod tests {
 
     /// Serves a turn of endless work whole.
     fn serve(lanes: &mut Lanes<u32>, permits: Permits) -> Option<(Priority, TenantId, u32)> {
-        let turn = lanes.next(permits)?;
+        let turn = lanes.next(permits, &NO_BOUND)?;
         let served = (turn.lane, turn.tenant, turn.deliveries_max);
         lanes.charge(turn, served.2);
         Some(served)
@@ -363,22 +399,22 @@ mod tests {
     fn work_of_a_tenant_is_served_in_order_one_turn_at_a_time() {
         let mut lanes =
             lanes(&[(Priority::Normal, A, 7), (Priority::Normal, A, 3), (Priority::Normal, B, 1)]);
-        let first = lanes.next(PLENTY).expect("work waits");
+        let first = lanes.next(PLENTY, &NO_BOUND).expect("work waits");
         assert_eq!((first.tenant, &first.keys[..], first.deliveries_max), (A, &[3, 7][..], 100));
-        let second = lanes.next(PLENTY).expect("work waits");
+        let second = lanes.next(PLENTY, &NO_BOUND).expect("work waits");
         assert_eq!((second.tenant, &second.keys[..]), (B, &[1][..]));
-        assert_eq!(lanes.next(PLENTY), None, "both have a turn out");
+        assert_eq!(lanes.next(PLENTY, &NO_BOUND), None, "both have a turn out");
         assert_eq!(lanes.offer(Priority::Normal, A, S, 3), Offered::Taken, "there is new work under its key");
         assert_eq!(lanes.offer(Priority::Normal, A, S, 3), Offered::Known);
         charge(&mut lanes, second, 1, 1);
         charge(&mut lanes, first, 40, 1);
-        let third = lanes.next(PLENTY).expect("work waits");
+        let third = lanes.next(PLENTY, &NO_BOUND).expect("work waits");
         assert_eq!((&third.keys[..], third.deliveries_max), (&[3, 7][..], 60), "the quantum goes on");
         charge(&mut lanes, third, 60, 1);
-        let fourth = lanes.next(PLENTY).expect("work waits");
+        let fourth = lanes.next(PLENTY, &NO_BOUND).expect("work waits");
         assert_eq!((&fourth.keys[..], fourth.deliveries_max), (&[7][..], 100));
         charge(&mut lanes, fourth, 0, 1);
-        assert_eq!(lanes.next(PLENTY), None);
+        assert_eq!(lanes.next(PLENTY, &NO_BOUND), None);
     }
 
     // proves: PRI-04
@@ -386,10 +422,10 @@ mod tests {
     fn a_turn_takes_all_small_work_that_its_permits_could_serve() {
         let mut lanes = Lanes::new();
         (0..200).for_each(|key| assert_eq!(lanes.offer(Priority::High, A, S, key), Offered::Taken));
-        let few = lanes.next(Permits { free: 5, ..PLENTY }).expect("work waits");
+        let few = lanes.next(Permits { free: 5, ..PLENTY }, &NO_BOUND).expect("work waits");
         assert_eq!((&few.keys[..], lanes.held(Priority::High, A)), (&[0, 1, 2, 3, 4][..], 195));
         charge(&mut lanes, few, 3, 3);
-        let many = lanes.next(PLENTY).expect("work waits");
+        let many = lanes.next(PLENTY, &NO_BOUND).expect("work waits");
         assert!(many.keys.iter().copied().eq(3..3 + TURN_WORKS_MAX as u32), "in order: {:?}", many.keys);
         charge(&mut lanes, many, 64, TURN_WORKS_MAX);
         assert_eq!((lanes.held(Priority::High, A), lanes.len()), (133, 133));
@@ -399,7 +435,7 @@ mod tests {
     fn work_that_cannot_be_served_does_not_hold_up_others() {
         let mut lanes = lanes(&[(Priority::High, A, 1), (Priority::High, B, 1)]);
         for tenant in [A, B, A, B] {
-            let turn = lanes.next(PLENTY).expect("work waits");
+            let turn = lanes.next(PLENTY, &NO_BOUND).expect("work waits");
             assert_eq!(turn.tenant, tenant);
             lanes.charge(turn, 0);
         }
@@ -407,7 +443,7 @@ mod tests {
         assert!(!lanes.retire(Priority::High, A, S, &1));
         assert_eq!(serve(&mut lanes, PLENTY).map(|(_, tenant, _)| tenant), Some(B));
         assert!(lanes.retire(Priority::High, B, S, &1));
-        assert_eq!(lanes.next(PLENTY), None);
+        assert_eq!(lanes.next(PLENTY, &NO_BOUND), None);
     }
 
     #[test]
@@ -433,11 +469,29 @@ mod tests {
     fn permits_are_kept_for_critical_work() {
         let tight = Permits { free: 3, reserved: 3, quantum: 10 };
         let mut lanes = lanes(&[(Priority::High, A, 1)]);
-        assert_eq!(lanes.next(tight), None);
+        assert_eq!(lanes.next(tight, &NO_BOUND), None);
         assert_eq!(serve(&mut lanes, Permits { free: 5, ..tight }), Some((Priority::High, A, 2)));
         lanes.offer(Priority::Critical, B, S, 1);
         assert_eq!(serve(&mut lanes, tight), Some((Priority::Critical, B, 3)));
-        assert_eq!(lanes.next(Permits { free: 0, ..tight }), None);
+        assert_eq!(lanes.next(Permits { free: 0, ..tight }, &NO_BOUND), None);
+    }
+
+    // fixes: security H5, interop F1
+    #[test]
+    fn a_tenant_without_room_keeps_its_place_and_holds_up_no_other() {
+        let mut lanes = lanes(&[(Priority::Normal, A, 1), (Priority::Normal, B, 1)]);
+        assert!([A, B, TenantId(3)].iter().all(|tenant| lanes.tenants_waiting().is_beside(*tenant)));
+        let only = |tenant: TenantId, room: u32| move |of: TenantId| if of == tenant { room } else { 0 };
+        assert_eq!(lanes.next(PLENTY, &|_| 0), None);
+        let turn = lanes.next(PLENTY, &only(B, 7)).expect("work waits");
+        assert_eq!((turn.tenant, turn.lane, turn.deliveries_max), (B, Priority::Normal, 7));
+        lanes.charge(turn, 7);
+        let turn = lanes.next(PLENTY, &only(B, 200)).expect("work waits");
+        lanes.charge(turn, 93);
+        let turn = lanes.next(PLENTY, &NO_BOUND).expect("work waits");
+        assert_eq!((turn.tenant, turn.deliveries_max), (A, 100), "it was first, and still is");
+        charge(&mut lanes, turn, 1, 1);
+        assert!(!lanes.tenants_waiting().is_beside(B), "its own work is all that is left");
     }
 
     #[test]
@@ -462,9 +516,9 @@ mod tests {
         let mut lanes = lanes(&[(Priority::Normal, A, 1)]);
         lanes.offer(Priority::Normal, A, 1, 1);
         lanes.offer(Priority::Normal, A, 2, 1);
-        let turns: Vec<_> = (0..3).filter_map(|_| lanes.next(PLENTY)).collect();
+        let turns: Vec<_> = (0..3).filter_map(|_| lanes.next(PLENTY, &NO_BOUND)).collect();
         assert_eq!(turns.iter().map(|turn| turn.stream).collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(lanes.next(PLENTY), None, "each stream has a turn out");
+        assert_eq!(lanes.next(PLENTY, &NO_BOUND), None, "each stream has a turn out");
         turns.into_iter().for_each(|turn| lanes.charge(turn, 100));
         lanes.offer(Priority::Normal, B, S, 1);
         let mut served = BTreeMap::new();
@@ -491,7 +545,7 @@ mod tests {
             let mut lanes = lanes(&[(Priority::Normal, A, 1), (Priority::Normal, B, 1)]);
             let mut used = BTreeMap::from([(A, 0), (B, 0)]);
             for (free, appetite) in turns {
-                let turn = lanes.next(Permits { free, reserved: 0, quantum }).expect("work waits");
+                let turn = lanes.next(Permits { free, reserved: 0, quantum }, &NO_BOUND).expect("work waits");
                 let (tenant, part) = (turn.tenant, turn.deliveries_max.min(appetite));
                 *used.entry(tenant).or_default() += part;
                 lanes.charge(turn, part);
@@ -553,7 +607,7 @@ mod tests {
                             out.iter().any(|turn| (turn.lane as u8, turn.tenant, turn.stream) == place)
                         };
                         let free = waiting.iter().find(|(lane, tenant, key)| !is_out(*lane, *tenant, *key));
-                        let turn = lanes.next(permits);
+                        let turn = lanes.next(permits, &NO_BOUND);
                         prop_assert_eq!(turn.is_some(), free.is_some());
                         if let Some(turn) = turn {
                             prop_assert!((1..=permits.free).contains(&turn.deliveries_max));

@@ -13,6 +13,8 @@ const SHARD: ShardNo = ShardNo(0);
 const PAGE: usize = Knobs::DEFAULT.dispatch_page;
 const NOW: Millis = Millis(1_000);
 
+const NO_BOUND: fn(ChannelKind, TenantId) -> u32 = |_, _| u32::MAX;
+
 fn dispatch() -> Dispatch {
     let dispatch = Dispatch::new([SHARD].into_iter(), NOW, Knobs::default());
     dispatch.due(NOW);
@@ -40,7 +42,7 @@ fn wants_timers(dispatch: &Dispatch, wall: u64) -> bool {
 }
 
 fn start(dispatch: &Dispatch) -> Start {
-    let (mut starts, _) = dispatch.next(NOW, NOW);
+    let (mut starts, _) = dispatch.next(NOW, NOW, &NO_BOUND);
     assert_eq!(starts.len(), 1, "a tenant has one turn at a time");
     starts.remove(0)
 }
@@ -148,12 +150,12 @@ fn work_that_waits_for_its_turn_sets_no_alarm() {
     let dispatch = dispatch();
     offer_work(&dispatch, 1);
     offer_work(&dispatch, 2);
-    let (starts, again) = dispatch.next(NOW, NOW);
+    let (starts, again) = dispatch.next(NOW, NOW, &NO_BOUND);
     assert_eq!((starts.len(), again), (1, None));
     for start in starts {
         dispatch.planned(start, &[Came { sends: 0, more: true, is_idle: false }]);
     }
-    assert_eq!(dispatch.next(NOW, NOW).0.len(), 1);
+    assert_eq!(dispatch.next(NOW, NOW, &NO_BOUND).0.len(), 1);
 }
 
 /// Every permit comes back, whether it was used or not.
@@ -167,7 +169,7 @@ fn permits_are_given_back() {
     let used = dispatch.planned(start, &[Came { sends: 7, more: false, is_idle: false }]);
     assert_eq!((used, dispatch.in_flight()[0].1), (7, 7));
     let call = Call { began: NOW, signal: Signal::Works };
-    dispatch.ended(ChannelKind::Push, NOW, &[call; 7]);
+    dispatch.ended(ChannelKind::Push, LOUD, NOW, &[call; 7]);
     assert_eq!(dispatch.in_flight()[0].1, 0);
 }
 
@@ -187,7 +189,7 @@ fn what_a_turn_did_not_come_to_waits_again() {
     assert_eq!(second.jobs(), jobs[1..]);
     let done = Came { sends: 1, more: false, is_idle: false };
     dispatch.planned(second, &[done, done]);
-    assert!(dispatch.next(NOW, NOW).0.is_empty());
+    assert!(dispatch.next(NOW, NOW, &NO_BOUND).0.is_empty());
 }
 
 const LOUD: TenantId = TenantId(1);
@@ -209,7 +211,7 @@ type Begun = BTreeMap<TenantId, u32>;
 /// One round: all turns that are due are planned and journaled together. Endless work uses what it is given, other works
 /// have one delivery each.
 fn round(dispatch: &Dispatch, begun: &mut Begun) {
-    for start in dispatch.next(NOW, NOW).0 {
+    for start in dispatch.next(NOW, NOW, &NO_BOUND).0 {
         let (tenant, most) = (start.turn.tenant, start.turn.deliveries_max);
         let came = if tenant == LOUD {
             vec![Came { sends: most, more: true, is_idle: false }]
@@ -220,9 +222,13 @@ fn round(dispatch: &Dispatch, begun: &mut Begun) {
     }
 }
 
-fn answered(dispatch: &Dispatch, calls: u32) {
+fn answered(dispatch: &Dispatch, tenant: TenantId, calls: u32) {
     let call = Call { began: NOW, signal: Signal::Works };
-    dispatch.ended(ChannelKind::Push, NOW, &vec![call; calls as usize]);
+    dispatch.ended(ChannelKind::Push, tenant, NOW, &vec![call; calls as usize]);
+}
+
+fn held(dispatch: &Dispatch, tenant: TenantId) -> u32 {
+    dispatch.state().channels[&ChannelKind::Push].held(tenant)
 }
 
 fn offer_singles(dispatch: &Dispatch, singles: u32) {
@@ -242,22 +248,24 @@ fn singles_asked_for_at_once_start_together_beside_a_flood() {
     for _ in 0..10 {
         let mut begun = Begun::new();
         round(&dispatch, &mut begun);
-        answered(&dispatch, begun[&LOUD]);
+        answered(&dispatch, LOUD, begun[&LOUD]);
     }
     offer_singles(&dispatch, SINGLES);
     let mut begun = Begun::new();
     while begun.get(&QUIET) != Some(&SINGLES) {
         round(&dispatch, &mut begun);
-        answered(&dispatch, dispatch.in_flight()[0].1);
+        [LOUD, QUIET].into_iter().for_each(|tenant| answered(&dispatch, tenant, held(&dispatch, tenant)));
     }
     let most = u32::from(SHARDS) * PARCEL_MEMBERS_MAX;
     assert!(begun[&LOUD] <= most, "{} of the flood were begun meanwhile", begun[&LOUD]);
 }
 
-/// A flood that waits for a slow provider holds every place; the first that becomes free is for whoever has none.
+/// A flood that waits for a slow provider leaves places: singles of others begin at once, and it gets no more places while they
+/// wait.
 // proves: PRI-05, DEL-04
+// fixes: security H5
 #[test]
-fn singles_get_the_first_places_that_become_free() {
+fn singles_begin_beside_a_flood_that_hangs() {
     const SINGLES: u32 = 50;
     let dispatch = flooded();
     let mut begun = Begun::new();
@@ -265,13 +273,62 @@ fn singles_get_the_first_places_that_become_free() {
         round(&dispatch, &mut begun);
     }
     let full = begun[&LOUD];
+    let places = way::CONCURRENCY.start;
+    assert!((places / 2..=places * 7 / 8 * 3 / 4).contains(&full), "a tenant that is alone has {full}");
     offer_singles(&dispatch, SINGLES);
     round(&dispatch, &mut begun);
-    assert_eq!((begun[&LOUD], begun.get(&QUIET)), (full, None), "there is no place");
-    answered(&dispatch, PARCEL_MEMBERS_MAX);
-    round(&dispatch, &mut begun);
-    assert_eq!(begun[&QUIET], SINGLES);
-    assert!(begun[&LOUD] - full <= PARCEL_MEMBERS_MAX, "{} more of the flood", begun[&LOUD] - full);
+    assert_eq!((begun[&LOUD], begun[&QUIET]), (full, SINGLES), "no answer has come yet");
+}
+
+/// While others wait, a tenant has a quarter of the places, whatever it asks for and however long its provider hangs.
+// fixes: security H5
+#[test]
+fn no_tenant_has_more_than_a_quarter_while_others_wait() {
+    let dispatch = flooded();
+    for tenant in 10..13 {
+        let work = WorkId { tenant: TenantId(tenant), ..work(1) };
+        dispatch.offer(SHARD, &[Offer::Work { work, lane: Priority::Normal }]);
+    }
+    let unreserved = way::CONCURRENCY.start - way::CONCURRENCY.start / 8;
+    for _ in 0..40 {
+        for start in dispatch.next(NOW, NOW, &NO_BOUND).0 {
+            let came = Came { sends: start.turn.deliveries_max, more: true, is_idle: false };
+            dispatch.planned(start, &[came]);
+        }
+    }
+    for tenant in [LOUD, TenantId(10), TenantId(11), TenantId(12)] {
+        assert_eq!(held(&dispatch, tenant), unreserved / 4, "{tenant}");
+    }
+}
+
+/// A tenant whose own limits have no room waits in its lane; nothing of it is planned, and nobody else waits for it.
+// fixes: interop F1, security H5
+#[test]
+fn a_tenant_starts_as_many_as_its_own_limits_have_room_for() {
+    let dispatch = flooded();
+    dispatch.due(NOW);
+    offer_singles(&dispatch, 5);
+    let places = |_: ChannelKind, tenant: TenantId| if tenant == LOUD { 50 } else { u32::MAX };
+    let mut again = None;
+    for _ in 0..20 {
+        let (starts, at) = dispatch.next(NOW, NOW, &places);
+        again = at;
+        for start in starts {
+            let came = match start.turn.tenant {
+                LOUD => vec![Came { sends: start.turn.deliveries_max, more: true, is_idle: false }],
+                _ => vec![Came { sends: 1, more: false, is_idle: false }; start.turn.keys.len()],
+            };
+            dispatch.planned(start, &came);
+        }
+    }
+    assert_eq!((held(&dispatch, LOUD), held(&dispatch, QUIET)), (50, 5));
+    assert_eq!(again, Some(NOW.plus(ROOM_AGAIN_MS)), "it is asked again whether there is room");
+    answered(&dispatch, LOUD, 2);
+    assert!(dispatch.next(NOW, NOW, &places).0.is_empty(), "two places are not worth a parcel");
+    answered(&dispatch, LOUD, 8);
+    let (starts, _) = dispatch.next(NOW, NOW, &places);
+    let most: Vec<u32> = starts.iter().map(|start| start.turn.deliveries_max).collect();
+    assert_eq!(most, [10], "as many as became free");
 }
 
 /// A provider that takes 100 ms for an answer, with an endless backlog before it, told by a clock of its own.
@@ -288,10 +345,10 @@ impl Provider {
     fn round(&mut self, signal: Signal) -> u32 {
         let call = Call { began: self.now, signal };
         self.now = self.now.plus(ROUND_TRIP_MS);
-        self.dispatch.ended(ChannelKind::Push, self.now, &vec![call; self.out as usize]);
+        self.dispatch.ended(ChannelKind::Push, LOUD, self.now, &vec![call; self.out as usize]);
         self.out = 0;
         loop {
-            let (starts, _) = self.dispatch.next(self.now, self.now);
+            let (starts, _) = self.dispatch.next(self.now, self.now, &NO_BOUND);
             if starts.is_empty() {
                 return self.out;
             }
@@ -431,7 +488,7 @@ fn a_shard_that_cannot_be_read_is_read_again_and_holds_up_no_other() {
         }
     });
     assert_eq!(read, [SHARD, other]);
-    let (_, again) = dispatch.next(NOW, NOW);
+    let (_, again) = dispatch.next(NOW, NOW, &NO_BOUND);
     assert_eq!(again, Some(NOW.plus(READ_AGAIN_MS)), "somebody wakes up for it");
     let looks = dispatch.due(NOW.plus(READ_AGAIN_MS));
     assert!(matches!(

@@ -6,12 +6,14 @@
 use super::Task;
 use crate::backlog::ChannelBacklog;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::Millis;
+use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::knobs::Knobs;
 use fantail_rules::lanes::{Lanes, Permits, Turn};
 use fantail_rules::limits::PARCEL_MEMBERS_MAX;
 use fantail_rules::outlook::Speed;
 use fantail_rules::pacing::{Concurrency, Pace, Rate};
+use std::cell::Cell;
+use std::collections::BTreeMap;
 
 /// What one channel may have in flight, to begin with and at most.
 pub const CONCURRENCY: Concurrency = Concurrency { start: 8_000, ceiling: 16_000 };
@@ -19,12 +21,24 @@ pub const CONCURRENCY: Concurrency = Concurrency { start: 8_000, ceiling: 16_000
 const RATE: Rate = Rate { per_second: 2_000_000, burst: 50_000 };
 /// One in so many places is kept for critical work.
 const RESERVED_SHARE: u32 = 8;
+/// While work of others waits, a tenant has one in so many of the places that are not reserved: what hangs at one tenant's
+/// provider leaves places to the others.
+const TENANT_SHARE: u32 = 4;
+/// A tenant that is alone leaves one in so many, so that the next one can begin at once.
+const SPARE_SHARE: u32 = 4;
+/// A tenant waits until so many of its places are free, or one in so many of them: a parcel has its price.
+const STEP_MAX: u32 = 64;
+const STEP_SHARE: u32 = 16;
 
 /// One channel.
 pub struct Way {
     pub lanes: Lanes<Task>,
     pub pace: Pace,
     pub in_flight: u32,
+    /// The same by tenant; those that have none are not in it.
+    held: BTreeMap<TenantId, u32>,
+    /// A tenant waits for room at a limit of its own, and nothing says when there is.
+    pub waits_for_room: bool,
     /// The last turn was refused for want of permits, not of work.
     pub is_held_back: bool,
     pub speed: Speed,
@@ -38,6 +52,8 @@ impl Way {
             lanes: Lanes::bounded(knobs.lane_works, knobs.lane_works_per_tenant),
             pace: Pace::new(RATE, CONCURRENCY, now),
             in_flight: 0,
+            held: BTreeMap::new(),
+            waits_for_room: false,
             speed: Speed::default(),
             per_work: 16,
             is_held_back: false,
@@ -59,25 +75,53 @@ impl Way {
         self.lanes.len() > 0
     }
 
-    /// Permits first, then whose turn it is.
-    pub fn next(&mut self, now: Millis) -> Option<Turn<Task>> {
-        self.is_held_back = false;
+    /// Permits first, then whose turn it is. `places` is how many deliveries of a tenant the channel can have under way.
+    pub fn next(&mut self, now: Millis, places: &dyn Fn(TenantId) -> u32) -> Option<Turn<Task>> {
+        (self.is_held_back, self.waits_for_room) = (false, false);
         if !self.has_work() {
             return None;
         }
         let free = self.pace.permits(now, PARCEL_MEMBERS_MAX);
         self.is_held_back = free == 0;
-        let places = self.pace.concurrency();
-        let open = places.saturating_sub(places / RESERVED_SHARE).saturating_sub(self.in_flight);
-        let reserved = free - free.min(open);
-        let quantum = PARCEL_MEMBERS_MAX;
-        let Some(turn) = self.lanes.next(Permits { free, reserved, quantum }) else {
+        let all = self.pace.concurrency();
+        let unreserved = all.saturating_sub(all / RESERVED_SHARE);
+        let reserved = free - free.min(unreserved.saturating_sub(self.in_flight));
+        let permits = Permits { free, reserved, quantum: PARCEL_MEMBERS_MAX };
+        let (waits_for_room, tenants, held) = (Cell::new(false), self.lanes.tenants_waiting(), &self.held);
+        let room = |tenant: TenantId| {
+            let held = held.get(&tenant).copied().unwrap_or(0);
+            let share = share_of_tenant(unreserved, tenants.is_beside(tenant));
+            let room = room_in(places(tenant), held);
+            waits_for_room.set(waits_for_room.get() || room == 0);
+            room.min(share.saturating_sub(held))
+        };
+        let turn = self.lanes.next(permits, &room);
+        self.waits_for_room = waits_for_room.get();
+        let Some(turn) = turn else {
             self.pace.put_back(free);
             return None;
         };
         self.pace.put_back(free - turn.deliveries_max);
         self.in_flight += turn.deliveries_max;
+        *self.held.entry(turn.tenant).or_default() += turn.deliveries_max;
         Some(turn)
+    }
+
+    /// Calls of a tenant have ended, or never began.
+    pub fn release(&mut self, tenant: TenantId, calls: u32) {
+        self.in_flight = self.in_flight.saturating_sub(calls);
+        if let Some(held) = self.held.get_mut(&tenant) {
+            *held = held.saturating_sub(calls);
+            if *held == 0 {
+                self.held.remove(&tenant);
+            }
+        }
+    }
+
+    /// How many places of this channel a tenant has.
+    #[cfg(test)]
+    pub fn held(&self, tenant: TenantId) -> u32 {
+        self.held.get(&tenant).copied().unwrap_or(0)
     }
 
     /// A turn comes back: so many of its works had so many deliveries, and what it still holds is not done.
@@ -85,11 +129,24 @@ impl Way {
         let used = sends.min(turn.deliveries_max);
         let unused = turn.deliveries_max - used;
         self.pace.put_back(unused);
-        self.in_flight -= unused;
+        self.release(turn.tenant, unused);
         if let Some(per_work) = (u64::from(used) * 2).checked_div(works) {
             self.per_work = self.per_work - self.per_work / 8 + per_work;
         }
         self.lanes.charge(turn, used);
         used
     }
+}
+
+/// How many places one tenant may have.
+fn share_of_tenant(unreserved: u32, others_wait: bool) -> u32 {
+    let share = if others_wait { unreserved / TENANT_SHARE } else { unreserved - unreserved / SPARE_SHARE };
+    share.max(1)
+}
+
+/// How many of a tenant's own places are free, if it is worth a parcel.
+fn room_in(places: u32, held: u32) -> u32 {
+    let free = places.saturating_sub(held);
+    let step = (places / STEP_SHARE).clamp(1, STEP_MAX);
+    if held > 0 && free < step { 0 } else { free }
 }
