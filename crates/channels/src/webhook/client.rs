@@ -8,7 +8,7 @@ use super::answer::answer;
 use super::connect::{ConnectError, Connection, Connector};
 use super::endpoint::Endpoint;
 use super::gate::Trace;
-use super::hosts::{Hosts, Way};
+use super::hosts::{HostGate, Hosts};
 use super::limits::{ANSWER_BYTES_MAX, DRAIN_MS_MAX, MESSAGE_BYTES_MAX, SETTLE_MS_MAX};
 use super::payload::{Body, request};
 use super::pool::Pool;
@@ -77,18 +77,23 @@ impl Webhook {
             Err(answer) => return report(index, answer),
         };
         let clock = &self.connector.clock;
-        let way = self.hosts.way(&endpoint.url().origin.host, clock.monotonic());
-        let Some(permits) = self.connector.within(shipment.deadline, self.permits(&way, slots)).await else {
-            return report(index, too_late());
+        let gate = self.hosts.gate(&endpoint.url().origin.host, shipment.tenant, clock.monotonic());
+        let queued = match gate.line_up(clock.monotonic(), shipment.deadline) {
+            Ok(queued) => queued,
+            Err(after_ms) => return report(index, no_room(after_ms)),
         };
+        let Some(permits) = self.connector.within(shipment.deadline, self.permits(&gate, slots)).await else {
+            return report(index, no_room(gate.book(clock.monotonic())));
+        };
+        drop(queued);
         let began = clock.monotonic();
-        if let Err(after_ms) = way.enter(began) {
+        if let Err(after_ms) = gate.enter(began) {
             return report(index, not_sent(Proof::Resting { after_ms }, "its host is left alone".into()));
         }
         let attempt = Attempt { endpoint: &endpoint, shipment, message, content };
         // Boxed, because most of a shipment waits for permits and should be small meanwhile.
         let (answer, used) = Box::pin(self.attempt(&attempt)).await;
-        let news = way.ended(clock.monotonic(), Call { began, signal: answer.signal() });
+        let news = gate.ended(clock.monotonic(), Call { began, signal: answer.signal() });
         if let Some(News::Opened { until }) = news {
             let host = &endpoint.url().origin.host;
             info!(%host, %until, "webhook host does not answer and is left alone");
@@ -115,8 +120,8 @@ impl Webhook {
     }
 
     /// The host first: whoever waits for a slow host takes no room from others.
-    async fn permits(&self, way: &Way, slots: &Arc<Semaphore>) -> Permits {
-        let host = acquire(&way.permits).await;
+    async fn permits(&self, gate: &HostGate, slots: &Arc<Semaphore>) -> Permits {
+        let host = (acquire(&gate.own).await, acquire(&gate.shared).await);
         let slot = acquire(slots).await;
         Permits { host, slot, everything: acquire(&self.everything).await }
     }
@@ -246,7 +251,8 @@ struct Attempt<'a> {
 }
 
 struct Permits {
-    host: OwnedSemaphorePermit,
+    /// The tenant's own, and the one that tenants share.
+    host: (OwnedSemaphorePermit, OwnedSemaphorePermit),
     slot: OwnedSemaphorePermit,
     everything: OwnedSemaphorePermit,
 }
@@ -306,6 +312,10 @@ async fn drain(mut body: Incoming) -> bool {
 
 fn too_late() -> Answer {
     not_sent(Proof::Deadline, "the deadline passed before the first byte".into())
+}
+
+fn no_room(after_ms: u64) -> Answer {
+    not_sent(Proof::NoRoom { after_ms }, "its host has no room".into())
 }
 
 fn not_sent(proof: Proof, message: String) -> Answer {

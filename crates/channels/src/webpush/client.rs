@@ -182,7 +182,7 @@ impl WebPush {
         let began = self.connector.ports.clock.monotonic();
         let service = self.origins.service(&target.url.origin, began);
         let plaintext = self.plaintext(message, run)?;
-        if let Err(after_ms) = service.way.enter(began) {
+        if let Err(after_ms) = service.gate.enter(began) {
             return Err(not_sent(Proof::Resting { after_ms }, "its push service is left alone".to_owned()));
         }
         match self.reservoir.take().encrypt(&target.browser, &plaintext, self.pad_to) {
@@ -213,7 +213,7 @@ impl WebPush {
 
     fn ended(&self, service: &Service, began: Millis, signal: Signal) {
         let now = self.connector.ports.clock.monotonic();
-        if let Some(News::Opened { until }) = service.way.ended(now, Call { began, signal }) {
+        if let Some(News::Opened { until }) = service.gate.ended(now, Call { began, signal }) {
             let host = &service.origin.host;
             info!(%host, %until, "a push service does not answer and is left alone");
         }
@@ -301,7 +301,7 @@ impl WebPush {
                 doubts.hold(index, of_another_key(answer));
             } else {
                 alert(&alerts, &answer);
-                service.way.rest(now, KEY_REFUSED_MS);
+                service.gate.rest(now, KEY_REFUSED_MS);
                 answered.fetch_add(1, Ordering::Relaxed);
                 report(index, answer);
             }

@@ -5,7 +5,7 @@
 //! anybody can make up a subscription.
 
 use super::vapid::{USED_MS, Vapid};
-use crate::webhook::hosts::Way;
+use crate::webhook::hosts::HostGate;
 use crate::webhook::policy::Policy;
 use crate::webhook::resolve::Resolve;
 use crate::webhook::url::{Host, Origin, Scheme};
@@ -44,7 +44,7 @@ pub struct Origins {
 /// One push service.
 pub struct Service {
     pub origin: Origin,
-    pub way: Way,
+    pub gate: HostGate,
     used_at: AtomicU64,
     /// When the key was last taken here, on the monotonic clock; 0 is never.
     taken_at: AtomicU64,
@@ -91,7 +91,7 @@ impl Service {
     fn new(origin: Origin, now: Millis) -> Self {
         Self {
             origin,
-            way: Way::new(1, now),
+            gate: HostGate::new(1, now),
             used_at: AtomicU64::new(now.0),
             taken_at: AtomicU64::new(0),
             token: Mutex::default(),

@@ -155,7 +155,10 @@ fn what_waits_for_a_busy_host_is_not_sent_after_the_deadline() {
         house.time.advance(DEADLINE_MS);
         let mut answers = sending.await.expect("no panic");
         answers.sort();
-        assert!(answers[..2].iter().all(|answer| answer.starts_with("not sent NoRoom")), "{answers:?}");
+        // The first one gives its place back at this very moment: too late for the others.
+        let is_late =
+            |answer: &String| answer == "not sent Deadline" || answer.starts_with("not sent NoRoom");
+        assert!(answers[..2].iter().all(is_late), "{answers:?}");
         assert_eq!(answers[2..], ["unknown timeout"]);
     });
     assert_eq!(house.sink.counts().requests, 1);
