@@ -1,48 +1,184 @@
 //! The mails of one shipment: what they share is prepared when the first of them is written, once.
+//!
+//! Invariant: nothing that takes longer than half a millisecond (a large content, a signature) runs on a thread of the runtime.
 
 use super::compose::{Composer, Mail, MailError, Prepared};
+use super::limits::{PREPARED_AT_ONCE_BYTES_MAX, WRITE_MS_MAX};
 use super::parts::{Parts, SharedParts};
-use fantail_ports::channel::{Message, Shipment};
+use fantail_ports::channel::{Callbacks, Message, Shipment};
+use fantail_ports::clock::Clock;
 use fantail_rules::ids::Millis;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// Makes what the mails of a content share.
+type Prepare<T> = fn(&Composer, &[u8], Option<&Callbacks>) -> Result<T, MailError>;
 
 pub struct Batch<'a> {
     composer: &'a Arc<Composer>,
     shipment: &'a Shipment,
-    shared: OnceLock<Result<Arc<Prepared>, MailError>>,
-    shared_parts: OnceLock<Result<Arc<SharedParts>, MailError>>,
+    clock: &'a Arc<dyn Clock>,
+    shared: OnceCell<Result<Arc<Prepared>, MailError>>,
+    shared_parts: OnceCell<Result<Arc<SharedParts>, MailError>>,
 }
 
 impl<'a> Batch<'a> {
     #[must_use]
-    pub fn new(composer: &'a Arc<Composer>, shipment: &'a Shipment) -> Self {
-        Self { composer, shipment, shared: OnceLock::new(), shared_parts: OnceLock::new() }
+    pub fn new(composer: &'a Arc<Composer>, shipment: &'a Shipment, clock: &'a Arc<dyn Clock>) -> Self {
+        Self { composer, shipment, clock, shared: OnceCell::new(), shared_parts: OnceCell::new() }
     }
 
-    /// Written and signed at this wall time. A signature takes half a millisecond: not on a thread that others wait for.
+    /// Written and signed at this wall time.
     pub async fn mail(&self, message: &Message, now: Millis) -> Result<Mail, MailError> {
-        let callbacks = self.shipment.callbacks.clone();
-        let prepare = |content: &[u8]| self.composer.prepare(content, callbacks.as_deref()).map(Arc::new);
-        let prepared = match &message.content {
-            Some(own) => prepare(own)?,
-            None => self.shared.get_or_init(|| prepare(&self.shipment.content)).clone()?,
+        let prepare = |composer: &Composer, content: &[u8], callbacks: Option<&Callbacks>| {
+            composer.prepare(content, callbacks).map(Arc::new)
         };
-        if !self.composer.signs() {
+        let prepared = match &message.content {
+            Some(own) => self.aside(own, prepare).await?,
+            None => {
+                let shared = self.shared.get_or_init(|| self.aside(&self.shipment.content, prepare));
+                shared.await.clone()?
+            }
+        };
+        let callbacks = self.shipment.callbacks.clone();
+        if !self.composer.signs() && prepared.bytes() <= PREPARED_AT_ONCE_BYTES_MAX {
             return self.composer.mail(&prepared, message, callbacks.as_deref(), now);
         }
         let (composer, message) = (Arc::clone(self.composer), Message { content: None, ..message.clone() });
         let write = move || composer.mail(&prepared, &message, callbacks.as_deref(), now);
-        self.composer.scribe.write(write).await
+        self.timed(write).await
     }
 
     /// The same in parts, for a provider that writes the mail itself.
-    pub fn parts(&self, message: &Message) -> Result<Parts, MailError> {
-        let callbacks = self.shipment.callbacks.as_deref();
-        let share = |content: &[u8]| self.composer.shared_parts(content, callbacks).map(Arc::new);
-        let shared = match &message.content {
-            Some(own) => share(own)?,
-            None => self.shared_parts.get_or_init(|| share(&self.shipment.content)).clone()?,
+    pub async fn parts(&self, message: &Message) -> Result<Parts, MailError> {
+        let share = |composer: &Composer, content: &[u8], callbacks: Option<&Callbacks>| {
+            composer.shared_parts(content, callbacks).map(Arc::new)
         };
-        self.composer.parts(&shared, message, callbacks)
+        let shared = match &message.content {
+            Some(own) => self.aside(own, share).await?,
+            None => {
+                let shared = self.shared_parts.get_or_init(|| self.aside(&self.shipment.content, share));
+                shared.await.clone()?
+            }
+        };
+        self.composer.parts(&shared, message, self.shipment.callbacks.as_deref())
+    }
+
+    /// Prepares a content: a large one on the scribe's threads, not on one that other tenants wait for.
+    async fn aside<T: Send + 'static>(
+        &self,
+        content: &Arc<[u8]>,
+        prepare: Prepare<T>,
+    ) -> Result<T, MailError> {
+        let callbacks = self.shipment.callbacks.clone();
+        if content.len() <= PREPARED_AT_ONCE_BYTES_MAX {
+            return prepare(self.composer, content, callbacks.as_deref());
+        }
+        let (composer, content) = (Arc::clone(self.composer), Arc::clone(content));
+        self.timed(move || prepare(&composer, &content, callbacks.as_deref())).await
+    }
+
+    /// On the scribe's threads. Only the work itself counts, not the wait for it.
+    async fn timed<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, MailError> + Send + 'static,
+    ) -> Result<T, MailError> {
+        let clock = Arc::clone(self.clock);
+        let work = move || {
+            let began = clock.monotonic();
+            (work(), clock.monotonic().since(began))
+        };
+        match self.composer.scribe.write(work).await {
+            (Ok(_), took_ms) if took_ms > WRITE_MS_MAX => Err(MailError::TooSlow),
+            (result, _) => result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::email::{Sender, SenderSecrets};
+    use fantail_rules::ids::TenantId;
+    use fantail_rules::priority::Priority;
+    use futures_util::FutureExt;
+    use serde_json::json;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// So much time passes whenever the time is asked for.
+    struct Slow {
+        step_ms: u64,
+        now: AtomicU64,
+    }
+
+    impl Clock for Slow {
+        fn wall(&self) -> Millis {
+            self.monotonic()
+        }
+
+        fn monotonic(&self) -> Millis {
+            Millis(self.now.fetch_add(self.step_ms, Ordering::Relaxed))
+        }
+    }
+
+    fn composer() -> Arc<Composer> {
+        let sender = Sender {
+            from_address: "news@shop.example".to_owned(),
+            from_name: None,
+            reply_to: None,
+            tracking: false,
+            unsubscribe_mailbox: None,
+            feedback_id: None,
+            warm_up: None,
+            dkim: None,
+        };
+        Arc::new(Composer::new(sender, &SenderSecrets::default()).expect("a composer"))
+    }
+
+    async fn mail(html: &str, step_ms: u64) -> Result<Mail, MailError> {
+        let composer = composer();
+        let message = Message {
+            reference: "r1".into(),
+            endpoint: b"ann@example.com".to_vec(),
+            content: None,
+            attempt: 1,
+            recipient: 1,
+            unsubscribe: None,
+        };
+        let shipment = Shipment {
+            tenant: TenantId(1),
+            content: json!({"subject": "Hello", "html": html}).to_string().into_bytes().into(),
+            lane: Priority::Normal,
+            expires_at: Millis(u64::MAX),
+            collapse_key: None,
+            deadline: Millis(u64::MAX),
+            callbacks: None,
+            messages: vec![message.clone()],
+        };
+        let clock: Arc<dyn Clock> = Arc::new(Slow { step_ms, now: AtomicU64::new(0) });
+        Batch::new(&composer, &shipment, &clock).mail(&message, Millis(0)).await
+    }
+
+    /// It would miss its time in every attempt: one counts, and is the last.
+    // fixes: security H4
+    #[tokio::test]
+    async fn a_mail_that_takes_too_long_to_write_is_given_up() {
+        let large = "<p>text</p>".repeat(10_000);
+        assert!(mail(&large, 1).await.is_ok());
+        assert_eq!(mail(&large, 2_000).await, Err(MailError::TooSlow));
+        assert_eq!(MailError::TooSlow.code(), "too_slow");
+    }
+
+    // fixes: security H4, security M1
+    #[test]
+    fn a_large_content_is_prepared_on_other_threads() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let large = format!("{}<p>end</p>", "<a".repeat(65_536));
+        runtime.block_on(async {
+            let mut writing = std::pin::pin!(mail(&large, 1));
+            assert!(writing.as_mut().now_or_never().is_none(), "its thread is free for others meanwhile");
+            let mail = writing.await.expect("it is written");
+            assert!(mail.bytes.len() > large.len());
+        });
     }
 }

@@ -6,7 +6,7 @@
 use super::content::{Content, ContentError};
 use super::dkim::{self, body_hash};
 use super::encode::{header_text, mailbox};
-use super::limits::{HEADER_URL_BYTES_MAX, REFERENCE_BYTES_MAX};
+use super::limits::{HEADER_URL_BYTES_MAX, REFERENCE_BYTES_MAX, WRITE_MS_MAX};
 use super::links::Linked;
 use super::mime::{Body, EncodedPart, Header, date, write};
 use super::scribe::Scribe;
@@ -30,6 +30,16 @@ pub struct Composer {
 pub struct Prepared {
     subject: String,
     form: Form,
+    /// Of the content.
+    bytes: usize,
+}
+
+impl Prepared {
+    /// How large the content is: writing a mail takes longer with it.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 enum Form {
@@ -63,6 +73,8 @@ pub enum MailError {
     Reference,
     #[error("the link to unsubscribe does not fit into a header")]
     Unsubscribe,
+    #[error("it takes longer than {WRITE_MS_MAX} ms to write the mail")]
+    TooSlow,
 }
 
 impl MailError {
@@ -74,6 +86,7 @@ impl MailError {
             Self::Endpoint => "endpoint",
             Self::Reference => "reference",
             Self::Unsubscribe => "unsubscribe",
+            Self::TooSlow => "too_slow",
         }
     }
 }
@@ -109,7 +122,7 @@ impl Composer {
                 }
             }
         };
-        Ok(Prepared { subject, form })
+        Ok(Prepared { subject, form, bytes: content.len() })
     }
 
     /// `now` is wall time. `callbacks` are those that it was prepared with.

@@ -1,6 +1,10 @@
 //! A reader of HTML that takes it apart into texts and tags, and loses nothing: the parts put together are the whole.
 //!
 //! What must never happen: a panic, or a tag that is taken to end inside a quoted value. What is not understood is text.
+//!
+//! Invariant: reading takes a number of steps that is linear in the length of the document, whatever stands in it.
+
+use super::limits::{TAG_BYTES_MAX, UNENDED_TAGS_BYTES_MAX};
 
 /// A part of a document, as it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,10 +39,12 @@ pub struct Tokens<'a> {
     rest: &'a str,
     /// Inside this element, whose content is not markup.
     raw: Option<&'a str>,
+    /// Bytes that may still be looked at in vain for the end of a tag. Then what is left is text.
+    patience: usize,
 }
 
 pub fn tokens(html: &str) -> Tokens<'_> {
-    Tokens { rest: html, raw: None }
+    Tokens { rest: html, raw: None, patience: UNENDED_TAGS_BYTES_MAX }
 }
 
 impl<'a> Iterator for Tokens<'a> {
@@ -79,14 +85,20 @@ impl<'a> Tokens<'a> {
 
     /// At a `<`.
     fn tag(&mut self) -> Token<'a> {
+        if self.patience == 0 {
+            let end = self.rest.len();
+            return Token::Text(self.cut(end));
+        }
         let inside = &self.rest[1..];
         let (closes, inside) = inside.strip_prefix('/').map_or((false, inside), |inside| (true, inside));
         let name_end =
             inside.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != ':' && letter != '-');
         let name = &inside[..name_end.unwrap_or(inside.len())];
-        let end =
-            name.starts_with(|letter: char| letter.is_ascii_alphabetic()).then(|| end_of_tag(self.rest));
-        match end.flatten() {
+        let end = match name.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
+            true => self.end_of_tag(),
+            false => None,
+        };
+        match end {
             Some(end) => {
                 let whole = self.cut(end);
                 let is_raw = !closes && RAW.iter().any(|raw| raw.eq_ignore_ascii_case(name));
@@ -96,13 +108,25 @@ impl<'a> Tokens<'a> {
             None => Token::Text(self.cut(1)),
         }
     }
+
+    /// A tag that does not end within its limit is none; the bytes that were looked at for it are counted.
+    fn end_of_tag(&mut self) -> Option<usize> {
+        let bytes = self.rest.as_bytes();
+        let bytes = &bytes[..bytes.len().min(TAG_BYTES_MAX)];
+        let end = end_of_tag(bytes);
+        step(end.unwrap_or(bytes.len()));
+        if end.is_none() {
+            self.patience = self.patience.saturating_sub(bytes.len());
+        }
+        end
+    }
 }
 
 /// Behind the `>`; quotes count where a value begins.
-fn end_of_tag(text: &str) -> Option<usize> {
+fn end_of_tag(bytes: &[u8]) -> Option<usize> {
     let mut quote = None;
     let mut last = b' ';
-    for (place, byte) in text.bytes().enumerate() {
+    for (place, &byte) in bytes.iter().enumerate() {
         match (quote, byte) {
             (Some(open), _) if open == byte => quote = None,
             (Some(_), _) => {}
@@ -182,7 +206,9 @@ pub fn unescaped(text: &str) -> String {
     while let Some(place) = rest.find('&') {
         plain.push_str(&rest[..place]);
         rest = &rest[place..];
-        let entity = rest.find(';').filter(|end| *end <= ENTITY_BYTES_MAX).map(|end| &rest[1..end]);
+        let near = &rest.as_bytes()[..rest.len().min(ENTITY_BYTES_MAX + 1)];
+        step(near.len());
+        let entity = near.iter().position(|byte| *byte == b';').map(|end| &rest[1..end]);
         match entity.and_then(|name| named(name).map(|letter| (name, letter))) {
             Some((name, letter)) => {
                 plain.push(letter);
@@ -199,6 +225,15 @@ pub fn unescaped(text: &str) -> String {
 }
 
 const ENTITY_BYTES_MAX: usize = 10;
+
+/// Bytes that are looked at beyond those that are read once: counted by tests.
+#[cfg(not(test))]
+fn step(_bytes: usize) {}
+
+#[cfg(test)]
+fn step(bytes: usize) {
+    tests::STEPS.with(|steps| steps.set(steps.get() + bytes));
+}
 
 fn named(name: &str) -> Option<char> {
     if let Some(number) = name.strip_prefix('#') {
@@ -263,6 +298,62 @@ const NAMES: &[(&str, char)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        pub static STEPS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    fn steps(html: &str) -> usize {
+        STEPS.with(|steps| steps.set(0));
+        for token in tokens(html) {
+            if let Token::Text(text) = token {
+                assert!(unescaped(text).len() <= text.len());
+            }
+        }
+        STEPS.with(Cell::get) + html.len()
+    }
+
+    /// The worst that was thought of, each part many times.
+    // fixes: security H4
+    #[test]
+    fn reading_takes_steps_that_are_linear_in_the_length() {
+        for part in [
+            "<a",
+            "<a =\"",
+            "<a ='\"",
+            "&",
+            "&amp",
+            "<a b=\"'>",
+            "</",
+            "<!",
+            "<script>",
+            "<x>&#",
+            "<a href='",
+        ] {
+            let [once, twice] = [16_384, 32_768].map(|count| steps(&part.repeat(count)));
+            assert!(twice <= 3 * once, "{part:?}: {once} steps, twice as much takes {twice}");
+            assert!(twice <= 16 * part.len() * 32_768 + UNENDED_TAGS_BYTES_MAX, "{part:?}: {twice}");
+        }
+    }
+
+    // fixes: security H4
+    #[test]
+    fn a_tag_without_an_end_is_text_and_the_next_one_is_a_tag() {
+        let html = format!("<a {}<b>bold</b>", "x='1' ".repeat(3_000));
+        let tags = tokens(&html).filter(|token| matches!(token, Token::Tag(_))).count();
+        assert_eq!(tags, 2);
+        assert_eq!(
+            tokens(&html)
+                .map(|token| match token {
+                    Token::Text(text) | Token::Aside(text) => text.len(),
+                    Token::Tag(tag) => tag.whole.len(),
+                })
+                .sum::<usize>(),
+            html.len(),
+            "nothing is lost"
+        );
+    }
     use proptest::prelude::*;
 
     fn told(html: &str) -> Vec<String> {

@@ -103,7 +103,7 @@ impl Ses {
         let (mut entries, mut alone) = (Vec::new(), Vec::new());
         for index in indices {
             let message = &shipment.messages[index];
-            match batch.parts(message) {
+            match batch.parts(message).await {
                 Ok(parts) => match bulk_entry(&parts, &message.reference) {
                     Some(json) if HEAD_BYTES + json.len() <= BULK_BYTES_MAX => {
                         entries.push(Entry { index, has_html: parts.html.is_some(), json });

@@ -298,7 +298,7 @@ impl Channel for Ses {
             if !shipment.messages.is_empty() {
                 self.learn(shipment.deadline).await;
             }
-            let batch = &Batch::new(&self.composer, shipment);
+            let batch = &Batch::new(&self.composer, shipment, &self.ports.clock);
             if self.settings.bulk {
                 return self.deliver_all(shipment, batch, report).await;
             }

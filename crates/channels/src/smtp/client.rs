@@ -244,7 +244,7 @@ const PROBE_MS_MAX: u64 = 15_000;
 impl Channel for Smtp {
     fn send<'a>(&'a self, shipment: &'a Shipment, report: &'a Report<'a>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let batch = &Batch::new(&self.composer, shipment);
+            let batch = &Batch::new(&self.composer, shipment, &self.opener.ports.clock);
             stream::iter(0..shipment.messages.len())
                 .for_each_concurrent(None, |index| self.deliver(shipment, index, batch, report))
                 .await;
