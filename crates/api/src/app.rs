@@ -3,7 +3,7 @@
 //! The listener is up before the node has recovered, so that probes can see it. Until `serve` is called every
 //! request is answered `NOT_READY`.
 
-use crate::aside;
+use crate::aside::AsidePlaces;
 use crate::merge_turns::MergeTurns;
 use crate::problem::Problem;
 use crate::telemetry::{Telemetry, Text};
@@ -17,7 +17,6 @@ use fantail_wire::health::{Backup, Check, Readiness};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
 /// What only the process that hosts the API knows.
 pub trait Host: Send + Sync {
@@ -55,7 +54,7 @@ pub struct App {
     /// Merge patches of one document take turns.
     pub(crate) merge_turns: MergeTurns,
     /// Places for work beside the requests.
-    pub aside: Semaphore,
+    pub aside: AsidePlaces,
     /// Where the server listens.
     listening: OnceLock<String>,
     serving: OnceLock<Serving>,
@@ -76,7 +75,7 @@ impl App {
             entropy,
             telemetry: Telemetry::default(),
             merge_turns: MergeTurns::default(),
-            aside: Semaphore::new(aside::PLACES),
+            aside: AsidePlaces::default(),
             listening: OnceLock::new(),
             serving: OnceLock::new(),
             stopping: AtomicBool::new(false),

@@ -23,6 +23,7 @@ mod idempotency;
 pub mod key;
 mod merge_turns;
 mod objects;
+mod places;
 mod pointer;
 pub mod problem;
 mod reply;

@@ -61,6 +61,9 @@ pub const FUEL_TEXT: u64 = 4_000;
 /// Steps of all renderings of one event: sixty-four editions of a mail with sixty rows, or of a dozen phone texts. The most
 /// expensive steps we know take a second then.
 pub const FUEL_EVENT: u64 = 200_000;
+/// Steps of all renderings of one notification: a thousand recipients with fifty rows each. With the most expensive steps that we
+/// know, one request holds its place for ten seconds at most.
+pub const FUEL_NOTIFICATION: u64 = 2_000_000;
 /// Bytes that filters may work through in one render: fuel counts a filter as one step, whatever it is given.
 pub const FILTER_BYTES_MAX: usize = 256 << 10;
 /// Numbers in one `range`.

@@ -49,7 +49,10 @@ pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 pub async fn estimate(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let ask = read(tenant, &call, call.json()?).await?;
     let (node, now) = (call.node.clone(), call.node.wall());
-    let found = crate::aside::run(&call.app, move || node.estimate_bulk(tenant, &ask)).await??;
+    let found = crate::aside::run(&call.app, tenant, crate::aside::Work::Scan, move || {
+        node.estimate_bulk(tenant, &ask)
+    })
+    .await??;
     let channel = |(name, (recipients, reasons)): (&str, (u64, _))| {
         let suppressed: std::collections::BTreeMap<&str, u64> = reasons;
         let suppressed = suppressed.into_iter().map(|(why, count)| (why.to_owned(), count)).collect();
@@ -79,7 +82,10 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     };
     let limit = call.list_limit()?;
     let node = call.node.clone();
-    let page = crate::aside::run(&call.app, move || node.bulks(tenant, before, phase, limit)).await??;
+    let page = crate::aside::run(&call.app, tenant, crate::aside::Work::Scan, move || {
+        node.bulks(tenant, before, phase, limit)
+    })
+    .await??;
     let next_cursor = page.next.map(|event| cursor::of_names(owner, &event.to_string()));
     Ok(Reply::json(200, &Bulks { bulks: page.bulks.into_iter().map(told).collect(), next_cursor }))
 }

@@ -242,7 +242,7 @@ async fn rendered(
         shared: template.variables,
         now: call.node.wall(),
     };
-    let rendered = aside::run(&call.app, move || scene.render_for_all()).await?;
+    let rendered = aside::run(&call.app, tenant, aside::Work::Send, move || scene.render_for_all()).await?;
     ask.content = rendered.map_err(|problem| problem.below("/data"))?;
     Ok(ask)
 }

@@ -191,7 +191,7 @@ impl Draft {
         let reader =
             |((who, recipient), own)| Reader { name: name_of(who), seed: key_of(who), recipient, own };
         let readers: Vec<Reader> = readers.map(reader).collect();
-        let rendered = aside::run(&call.app, move || {
+        let rendered = aside::run(&call.app, tenant, aside::Work::Send, move || {
             let contents = scene.render(&readers)?;
             Ok(readers.into_iter().zip(contents).map(|(reader, own)| (reader.recipient, Some(own))).collect())
         });

@@ -22,7 +22,7 @@ const ZONE: &str = "UTC";
 pub async fn of_template(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let scene = Scene::of(tenant, &call, body_of(&call)?)?;
     let (node, id) = (call.node.clone(), call.name("template")?.to_owned());
-    aside::run(&call.app, move || {
+    aside::run(&call.app, tenant, aside::Work::Look, move || {
         let (compiled, version) = node.compiled_for_preview(tenant, &id, scene.ask.version)?;
         scene.show(&compiled, Some(version))
     })
@@ -34,7 +34,7 @@ pub async fn of_draft(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let version = None;
     let ask = TemplatePreviewAsk { channel, locale, variables, user_facts, variant, version };
     let scene = Scene::of(tenant, &call, ask)?;
-    aside::run(&call.app, move || {
+    aside::run(&call.app, tenant, aside::Work::Look, move || {
         let prepared = PreparedTemplate::compile(&definition).map_err(Problem::from);
         let shown = prepared.and_then(|prepared| scene.show(prepared.compiled(), None));
         shown.map_err(in_definition)

@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use fantail_node::ask::{ChannelKind, ChannelSet, Recipient, TenantView};
 use fantail_rules::ids::Millis;
 use fantail_rules::limits::EVENT_CONTENT_BYTES_MAX;
-use fantail_templates::limits::FUEL_EVENT;
+use fantail_templates::limits::{FUEL_EVENT, FUEL_NOTIFICATION};
 use fantail_templates::{
     Compiled, EDITIONS_MAX, EditionKey, NotificationFacts, Press, RenderAsk, Rendered, TenantFacts,
     UserFacts, Variables, variant_seed,
@@ -49,6 +49,7 @@ impl Scene {
     pub fn render(&self, readers: &[Reader]) -> Result<Vec<Vec<u8>>, Problem> {
         let shared = self.compiled.variables(&Value::Object(self.shared.clone()));
         let mut contents = Vec::with_capacity(readers.len());
+        let mut steps = 0;
         for (index, reader) in readers.iter().enumerate() {
             let at = |problem: Problem| problem.below(&format!("/recipients/{index}"));
             let own;
@@ -60,7 +61,16 @@ impl Scene {
                 own = self.compiled.variables(&Value::Object(all)).map_err(|error| at(error.into()))?;
                 &own
             };
-            contents.push(self.one(reader, variables).map_err(at)?);
+            let (content, taken) = self.one(reader, variables).map_err(at)?;
+            contents.push(content);
+            steps += taken;
+            if steps > FUEL_NOTIFICATION {
+                let detail = format!(
+                    "the contents of {} recipients take more than {FUEL_NOTIFICATION} steps to render: send them in several requests",
+                    readers.len()
+                );
+                return Err(Problem::new(Code::TooManyRenderings, detail));
+            }
         }
         Ok(contents)
     }
@@ -94,7 +104,8 @@ impl Scene {
         Ok(press.finish())
     }
 
-    fn one(&self, reader: &Reader, variables: &Variables) -> Result<Vec<u8>, Problem> {
+    /// The content of one reader, and how many steps it took.
+    fn one(&self, reader: &Reader, variables: &Variables) -> Result<(Vec<u8>, u64), Problem> {
         let Recipient { locale, zone, attributes, .. } = &reader.recipient;
         let attributes: Value = serde_json::from_slice(attributes).unwrap_or_default();
         let locale = if locale.is_empty() { self.compiled.default_locale() } else { locale };
@@ -118,7 +129,8 @@ impl Scene {
                 press.add(&key, inbox, shown);
             }
         }
-        Ok(press.finish())
+        let steps = press.steps();
+        Ok((press.finish(), steps))
     }
 
     fn message(

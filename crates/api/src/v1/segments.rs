@@ -67,7 +67,10 @@ pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 
 pub async fn count(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let (node, name) = (call.node.clone(), call.name("segment")?.to_owned());
-    let counted = crate::aside::run(&call.app, move || node.count_segment(tenant, &name)).await?;
+    let counted = crate::aside::run(&call.app, tenant, crate::aside::Work::Scan, move || {
+        node.count_segment(tenant, &name)
+    })
+    .await?;
     let Size { members, users, is_exact } = counted?;
     Ok(Reply::json(200, &SegmentCount { members, users, exact: is_exact }))
 }

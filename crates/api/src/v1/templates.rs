@@ -34,7 +34,9 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     if definition.id != call.name("template")? {
         return Err(Problem::field("/id", "must be the name in the path"));
     }
-    let prepared = aside::run(&call.app, move || PreparedTemplate::compile(&definition)).await??;
+    let prepared =
+        aside::run(&call.app, tenant, aside::Work::Look, move || PreparedTemplate::compile(&definition))
+            .await??;
     let ask = TemplateAsk { prepared, expect, author: call.caller.actor().name().to_owned(), note };
     let (template, created) = call.node.put_template(tenant, ask).await?;
     Ok(summary_reply(if created { 201 } else { 200 }, template))
@@ -90,7 +92,7 @@ pub async fn diff(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         }
     };
     let (_, old) = call.node.template(tenant, id, Some(from))?;
-    let changes = aside::run(&call.app, move || {
+    let changes = aside::run(&call.app, tenant, aside::Work::Look, move || {
         let read = |bytes: &[u8]| serde_json::from_slice::<Definition>(bytes);
         Ok::<_, serde_json::Error>(fantail_templates::diff(&read(&old)?, &read(&new)?))
     });

@@ -1,0 +1,218 @@
+//! A few places that tenants share, in fair turns.
+//!
+//! Input: a tenant that wants a place, and places that come back. Decides: who is next. Among tenants that wait it is the one
+//! that holds the fewest places, then the one that waits longest; inside a tenant the order of asking.
+//!
+//! Invariant: no tenant holds all places, so another one waits for no more than its turn. Places that are kept for sends are
+//! given to sends only. A place comes back however its holder ends.
+
+use fantail_rules::ids::TenantId;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// Requests of one tenant that wait. Each holds its body; more of them are told to come back.
+const WAITING_PER_TENANT_MAX: usize = 256;
+
+pub struct Places {
+    all: usize,
+    kept_for_sends: usize,
+    state: Mutex<PlacesState>,
+}
+
+#[derive(Default)]
+struct PlacesState {
+    taken: usize,
+    /// By tenant; those that hold none are not in it.
+    held: BTreeMap<TenantId, usize>,
+    waiting: BTreeMap<TenantId, VecDeque<Waiter>>,
+    /// Tenants that wait, the longest first.
+    turns: VecDeque<TenantId>,
+}
+
+struct Waiter {
+    is_send: bool,
+    grant: oneshot::Sender<Place>,
+}
+
+/// A place of a tenant. Dropping it gives it to the next one.
+pub struct Place {
+    places: Arc<Places>,
+    tenant: TenantId,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.release(self.tenant);
+    }
+}
+
+impl Places {
+    pub fn new(all: usize, kept_for_sends: usize) -> Arc<Self> {
+        Arc::new(Self { all, kept_for_sends, state: Mutex::default() })
+    }
+
+    /// Waits for a place. `None` if too many requests of the tenant wait already.
+    pub async fn acquire(self: &Arc<Self>, tenant: TenantId, is_send: bool) -> Option<Place> {
+        let granted = {
+            let mut state = self.state();
+            let (grant, granted) = oneshot::channel();
+            let queue = state.waiting.entry(tenant).or_default();
+            queue.retain(|waiter| !waiter.grant.is_closed());
+            if queue.len() >= WAITING_PER_TENANT_MAX {
+                return None;
+            }
+            queue.push_back(Waiter { is_send, grant });
+            if !state.turns.contains(&tenant) {
+                state.turns.push_back(tenant);
+            }
+            granted
+        };
+        self.grant_all();
+        granted.await.ok()
+    }
+
+    fn state(&self) -> MutexGuard<'_, PlacesState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn release(self: &Arc<Self>, tenant: TenantId) {
+        {
+            let mut state = self.state();
+            state.taken -= 1;
+            if let Some(held) = state.held.get_mut(&tenant) {
+                *held -= 1;
+                if *held == 0 {
+                    state.held.remove(&tenant);
+                }
+            }
+        }
+        self.grant_all();
+    }
+
+    /// Gives out what is free.
+    fn grant_all(self: &Arc<Self>) {
+        loop {
+            // The lock is free again before a place is sent: one that nobody takes comes back at once.
+            let Some((tenant, waiter)) = self.state().next(self.all, self.kept_for_sends) else { return };
+            drop(waiter.grant.send(Place { places: Arc::clone(self), tenant }));
+        }
+    }
+}
+
+impl PlacesState {
+    /// Who gets the next place, which counts as taken from now on.
+    fn next(&mut self, all: usize, kept_for_sends: usize) -> Option<(TenantId, Waiter)> {
+        let free = all.saturating_sub(self.taken);
+        if free == 0 {
+            return None;
+        }
+        let sends_only = free <= kept_for_sends;
+        for queue in self.waiting.values_mut() {
+            queue.retain(|waiter| !waiter.grant.is_closed());
+        }
+        let held = |tenant: &TenantId| self.held.get(tenant).copied().unwrap_or(0);
+        let may = |tenant: &&TenantId| {
+            let mut queue = self.waiting.get(*tenant).into_iter().flatten();
+            held(tenant) + 1 < all.max(2) && queue.any(|waiter| waiter.is_send || !sends_only)
+        };
+        let tenant = self.turns.iter().filter(may).min_by_key(|tenant| held(tenant)).copied()?;
+        let queue = self.waiting.get_mut(&tenant)?;
+        let at = queue.iter().position(|waiter| waiter.is_send || !sends_only)?;
+        let waiter = queue.remove(at)?;
+        let is_last = queue.is_empty();
+        self.turns.retain(|other| *other != tenant);
+        if is_last {
+            self.waiting.remove(&tenant);
+        } else {
+            self.turns.push_back(tenant);
+        }
+        self.taken += 1;
+        *self.held.entry(tenant).or_default() += 1;
+        Some((tenant, waiter))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{Future, ready};
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    const LOUD: TenantId = TenantId(1);
+    const QUIET: TenantId = TenantId(2);
+
+    type Waiting = Pin<Box<dyn Future<Output = Option<Place>>>>;
+
+    fn poll(waiting: &mut Waiting) -> Poll<Option<Place>> {
+        waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn ask(places: &Arc<Places>, tenant: TenantId, is_send: bool) -> Waiting {
+        let places = Arc::clone(places);
+        let mut waiting: Waiting = Box::pin(async move { places.acquire(tenant, is_send).await });
+        match poll(&mut waiting) {
+            Poll::Ready(place) => Box::pin(ready(place)),
+            Poll::Pending => waiting,
+        }
+    }
+
+    fn take(waiting: &mut Waiting) -> Option<Place> {
+        match poll(waiting) {
+            Poll::Ready(place) => place,
+            Poll::Pending => None,
+        }
+    }
+
+    /// One tenant asks for a hundred renderings; a send of another one begins at once, and the next after one turn.
+    // fixes: security M1
+    #[test]
+    fn a_flood_of_one_tenant_delays_another_by_no_more_than_a_turn() {
+        let places = Places::new(4, 1);
+        let mut flood: Vec<Waiting> = (0..100).map(|_| ask(&places, LOUD, true)).collect();
+        let mut begun: VecDeque<Place> = flood.iter_mut().filter_map(take).collect();
+        assert_eq!(begun.len(), 3, "one tenant never has all places");
+        let mut sends: Vec<Waiting> = (0..3).map(|_| ask(&places, QUIET, true)).collect();
+        let first = take(&mut sends[0]).expect("a place is left");
+        assert!(take(&mut sends[1]).is_none());
+        // One place of the flood comes back: it is the other tenant's, which holds fewer.
+        drop(begun.pop_front());
+        let second = take(&mut sends[1]).expect("its turn");
+        drop(begun.pop_front());
+        let turns: Vec<Place> = flood[3..].iter_mut().chain(&mut sends[2..]).filter_map(take).collect();
+        assert_eq!(turns.len(), 1, "and then they take turns");
+        drop((first, second));
+    }
+
+    // fixes: security M1
+    #[test]
+    fn a_place_is_kept_for_sends() {
+        let places = Places::new(4, 1);
+        let mut looks: Vec<Waiting> = (1..=8).map(|tenant| ask(&places, TenantId(tenant), false)).collect();
+        let begun: Vec<Place> = looks.iter_mut().filter_map(take).collect();
+        assert_eq!(begun.len(), 3);
+        let send = take(&mut ask(&places, QUIET, true)).expect("the kept place");
+        drop(send);
+        assert!(looks[3..].iter_mut().all(|look| take(look).is_none()), "it stays kept");
+        drop(begun);
+        let next: Vec<Place> = looks[3..].iter_mut().filter_map(take).collect();
+        assert_eq!(next.len(), 3);
+    }
+
+    #[test]
+    fn requests_that_are_gone_hold_nothing() {
+        let places = Places::new(2, 0);
+        let held = take(&mut ask(&places, LOUD, true)).expect("free");
+        let waits = ask(&places, LOUD, true);
+        drop(waits);
+        let granted = ask(&places, QUIET, true);
+        drop(granted);
+        drop(held);
+        assert_eq!(places.state().taken, 0);
+        let many: Vec<Waiting> = (0..WAITING_PER_TENANT_MAX + 1).map(|_| ask(&places, LOUD, true)).collect();
+        let mut refused = ask(&places, LOUD, true);
+        assert!(matches!(poll(&mut refused), Poll::Ready(None)), "too many wait");
+        drop(many);
+    }
+}
