@@ -10,6 +10,7 @@ use crate::emulator::{Answer, Call, Emulator, Reply};
 use crate::faults::{Deed, Fate, Faults};
 use crate::hosts;
 use crate::record::{Arrival, Record, Ticket};
+use bytes::Bytes;
 use hyper::http::StatusCode;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -138,6 +139,7 @@ impl Site {
             Deed::Answer => self.ask(&*emulator, call).await,
             Deed::LoseConnection => lose(self.ask(&*emulator, call).await, Answer::CloseConnection),
             Deed::LoseAnswer => lose(self.ask(&*emulator, call).await, Answer::Silence),
+            Deed::GatewayTimeout => lose(self.ask(&*emulator, call).await, gateway_timeout().into()),
         };
         pause(fate.delay_ms + reply_delay_ms(&answer)).await;
         self.go_away_in_time(&*emulator, &call.connection, answer)
@@ -202,6 +204,12 @@ fn reply_delay_ms(answer: &Answer) -> u64 {
         Answer::Reply(reply) | Answer::ReplyThenGoAway { reply, .. } => reply.delay_ms,
         Answer::CloseConnection | Answer::Silence => 0,
     }
+}
+
+/// As a proxy answers that has waited for long enough.
+fn gateway_timeout() -> Reply {
+    let page = Bytes::from_static(b"<html><head><title>504 Gateway Time-out</title></head></html>");
+    Reply { body: page, ..Reply::new(StatusCode::GATEWAY_TIMEOUT) }
 }
 
 /// Only what was taken can be lost: a refusal is answered.

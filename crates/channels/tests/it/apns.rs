@@ -2,6 +2,7 @@
 
 use super::parcel::{message, send, shipment, told};
 use super::real_time::RealTime;
+use super::sandboxed::arrived;
 use fantail_channels::apns::payload::apns_id;
 use fantail_channels::apns::{Apns, Secrets, Settings};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
@@ -297,6 +298,15 @@ fn soak_count() -> usize {
 }
 
 /// Sends all, and again whatever was not taken or may not have been, as a caller with a ladder of retries would.
+// fixes: correctness B1
+#[test]
+fn a_gateway_that_times_out_leaves_unknown_what_apple_took() {
+    let house = House::new();
+    house.sandbox.set_faults("apns", Profile { gateway_timeout: 1.0, ..Profile::default() });
+    assert_eq!(house.post(&["aa01"]), ["unknown 504"]);
+    assert_eq!(arrived(&house.sandbox, "apns"), 1, "it took one copy");
+}
+
 // proves: PSH-01, PSH-05
 #[test]
 fn nothing_is_lost_and_only_what_was_unknown_comes_twice() {

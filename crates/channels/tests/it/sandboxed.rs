@@ -5,12 +5,15 @@ use super::parcel::{message, send, shipment, told};
 use super::time::Time;
 use bytes::Bytes;
 use fantail_channels::fcm::{self, Fcm};
+use fantail_channels::ses::{self, Ses};
 use fantail_channels::webpush::{self, WebPush, generate_vapid};
 use fantail_outbound::pool::{Pool, Ports, Target, Timing};
-use fantail_ports::channel::{Channel, Message};
+use fantail_ports::channel::{Channel, Message, Shipment};
 use fantail_rules::ids::Millis;
 use fantail_rules::push_address::{FcmKind, PushAddress, Service};
+use fantail_sandbox::faults::Profile;
 use fantail_sandbox::judge::Send;
+use fantail_sandbox::record::Filter;
 use fantail_sandbox::{Options, Running, Sandbox};
 use hyper::Request;
 use serde_json::{Value, json};
@@ -188,5 +191,47 @@ fn web_push_over_tls_is_what_the_sandbox_wants() {
         let push = rig.webpush(&vapid);
         let endpoint = rig.subscribe(&json!({"applicationServerKey": key, "outcome": kind}));
         assert_eq!(rig.send(&push, vec![message("magic", &endpoint)]), [expected], "{kind}");
+    }
+}
+
+/// How many messages an emulator took.
+pub fn arrived(sandbox: &Running, emulator: &str) -> usize {
+    let all = sandbox.world().record().list(&Filter { limit: usize::MAX, ..Filter::default() });
+    all.iter().filter(|one| one["emulator"] == emulator && one["refused"].is_null()).count()
+}
+
+/// A gateway between us and the provider gives up after the provider took the message: nothing is known, so it is not sent again as
+/// if it had not been taken, and there is one copy for each attempt.
+// fixes: correctness B1
+#[test]
+fn a_gateway_that_times_out_leaves_unknown_what_was_taken() {
+    let rig = Rig::new();
+    let late = || Profile { gateway_timeout: 1.0, ..Profile::default() };
+    for emulator in ["fcm", "webpush", "ses"] {
+        rig.sandbox.set_faults(emulator, late());
+    }
+    let token = format!("device-1:{}", "a".repeat(140));
+    let to_device = message("fcm-1", &address(FcmKind::Token, None, &token));
+    let vapid = generate_vapid();
+    let endpoint = rig.subscribe(&json!({"applicationServerKey": vapid["vapidPublicKey"]}));
+    let to_browser = message("web-1", &endpoint);
+    let port = rig.sandbox.own("ses").expect("an emulator").port();
+    let settings = json!({
+        "fromAddress": "news@shop.example", "region": "eu-west-1", "endpoint": format!("http://127.0.0.1:{port}"),
+    });
+    let secrets = json!({"accessKeyId": "AKIDSANDBOX", "secretAccessKey": "sandbox-secret"});
+    let settings = ses::Settings::read(&settings).expect("settings");
+    let ses =
+        Ses::open(settings, ses::Secrets::read(&secrets).expect("secrets"), rig.ports()).expect("a channel");
+    let to_mailbox = message("mail-1", b"ann@a.example");
+    let (fcm, webpush) = (rig.fcm(), rig.webpush(&vapid));
+    let channels: [(&dyn Channel, &str, Message); 3] =
+        [(&fcm, "fcm", to_device), (&webpush, "webpush", to_browser), (&ses, "ses", to_mailbox)];
+    for (channel, emulator, one) in channels {
+        let content = br#"{"title":"hello","subject":"Hello","text":"hello"}"#;
+        let shipment = Shipment { content: Arc::from(&content[..]), ..shipment(vec![one]) };
+        let answers = rig.runtime.block_on(send(channel, &shipment));
+        assert_eq!(told(&answers[0]), "unknown 504", "{emulator}");
+        assert_eq!(arrived(&rig.sandbox, emulator), 1, "{emulator} took one copy");
     }
 }

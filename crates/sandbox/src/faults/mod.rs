@@ -39,6 +39,8 @@ pub enum Deed {
     LoseConnection,
     /// It arrives, and no answer ever comes.
     LoseAnswer,
+    /// It arrives; then a gateway gives up waiting and answers 504 with a page of its own.
+    GatewayTimeout,
 }
 
 /// How a receipt (a callback, an event) is told.
@@ -66,6 +68,8 @@ pub fn fate(profile: &Profile, key: u64) -> Fate {
         Deed::LoseConnection
     } else if hits(profile.lose_answer) {
         Deed::LoseAnswer
+    } else if hits(profile.gateway_timeout) {
+        Deed::GatewayTimeout
     } else {
         let kind = profile.errors.iter().find(|(_, share)| hits(**share));
         kind.map_or(Deed::Answer, |(kind, _)| Deed::Error(kind.clone()))

@@ -5,7 +5,7 @@
 //!  "latency": {"kind": "fixed", "ms": 5},
 //!  "errors": {"ServiceUnavailable": 0.01},
 //!  "quota": {"count": 600000, "windowMs": 60000},
-//!  "goAwayEvery": 5000, "blackHole": 0.0, "loseConnection": 0.0, "loseAnswer": 0.0,
+//!  "goAwayEvery": 5000, "blackHole": 0.0, "loseConnection": 0.0, "loseAnswer": 0.0, "gatewayTimeout": 0.0,
 //!  "slowRead": {"share": 0.0, "ms": 0},
 //!  "receipts": {"duplicateShare": 0.0, "lateShare": 0.0, "lateMs": 0},
 //!  "clockSkewMs": 0}
@@ -29,6 +29,7 @@ pub struct Profile {
     pub black_hole: f64,
     pub lose_connection: f64,
     pub lose_answer: f64,
+    pub gateway_timeout: f64,
     pub slow_read: SlowRead,
     pub receipts: Receipts,
     /// How far the emulator's clock is ahead of the sandbox's.
@@ -89,7 +90,12 @@ impl Profile {
     pub fn is_quiet(&self) -> bool {
         self.latency == Latency::None
             && self.errors.is_empty()
-            && self.black_hole + self.lose_connection + self.lose_answer + self.slow_read.share == 0.0
+            && self.black_hole
+                + self.lose_connection
+                + self.lose_answer
+                + self.gateway_timeout
+                + self.slow_read.share
+                == 0.0
     }
 
     pub fn read(value: &Value) -> Result<Self, ProfileError> {
@@ -134,6 +140,7 @@ impl Profile {
             black_hole: fields.share("blackHole")?,
             lose_connection: fields.share("loseConnection")?,
             lose_answer: fields.share("loseAnswer")?,
+            gateway_timeout: fields.share("gatewayTimeout")?,
             slow_read,
             receipts,
             clock_skew_ms: fields.signed("clockSkewMs")?,
@@ -142,7 +149,8 @@ impl Profile {
         let all: f64 = profile.errors.values().sum::<f64>()
             + profile.black_hole
             + profile.lose_connection
-            + profile.lose_answer;
+            + profile.lose_answer
+            + profile.gateway_timeout;
         if all > 1.0 + 1e-9 {
             return Err(bad("errors", "the shares of all faults are more than 1 together"));
         }
@@ -172,6 +180,7 @@ impl Profile {
             "blackHole": self.black_hole,
             "loseConnection": self.lose_connection,
             "loseAnswer": self.lose_answer,
+            "gatewayTimeout": self.gateway_timeout,
             "slowRead": {"share": self.slow_read.share, "ms": self.slow_read.ms},
             "receipts": {
                 "duplicateShare": self.receipts.duplicate_share,
@@ -289,6 +298,7 @@ mod tests {
             black_hole: 0.125,
             lose_connection: 0.25,
             lose_answer: 0.125,
+            gateway_timeout: 0.0625,
             slow_read: SlowRead { share: 0.5, ms: 10 },
             receipts: Receipts { duplicate_share: 0.5, late_share: 0.25, late_ms: 1_000 },
             clock_skew_ms: -90_000,

@@ -289,7 +289,10 @@ impl<'a> Talk<'a> {
         }
         match (&fate.deed, &script) {
             (Deed::LoseConnection, _) | (_, Script::LoseConnection) => return Ok(Next::End),
-            (Deed::LoseAnswer, _) | (_, Script::LoseAnswer) => return silence(stream).await,
+            // No gateway stands before a relay: its timeout is an answer that never comes.
+            (Deed::LoseAnswer | Deed::GatewayTimeout, _) | (_, Script::LoseAnswer) => {
+                return silence(stream).await;
+            }
             (Deed::Answer | Deed::Error(_) | Deed::BlackHole, _) => {}
         }
         if let Script::TakeThenReport(report) = script {
