@@ -127,7 +127,7 @@ impl Server {
     pub async fn create_tenant(&self, slug: &str) -> Result<Target> {
         let body = format!(r#"{{"slug":"{slug}"}}"#);
         self.admin.ask(&self.admin.send("POST", "/api/v1/tenants", body.as_bytes()), 201).await?;
-        let scopes = br#"{"scopes":["events:write","send:critical","inbox:read","inbox:write","users:read","users:write"]}"#;
+        let scopes = br#"{"scopes":["events:write","notifications:write","notifications:read","devices:write","send:critical","inbox:read","inbox:write","users:read","users:write"]}"#;
         let path = format!("/api/v1/tenants/{slug}/keys");
         let answer = self.admin.ask(&self.admin.send("POST", &path, scopes), 201).await?;
         let answer: serde_json::Value = serde_json::from_slice(&answer)?;

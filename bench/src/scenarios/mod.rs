@@ -5,6 +5,7 @@ mod accept;
 mod batches;
 pub mod bulk;
 mod celebrity;
+mod fairness;
 mod fanout;
 mod fsync;
 pub mod gates;
@@ -44,6 +45,7 @@ pub enum Scenario {
     Webpush,
     Mail,
     Outage,
+    Fairness,
 }
 
 impl Scenario {
@@ -65,6 +67,7 @@ impl Scenario {
         Self::Webpush,
         Self::Mail,
         Self::Outage,
+        Self::Fairness,
     ];
 
     pub fn name(self) -> &'static str {
@@ -86,6 +89,7 @@ impl Scenario {
             Self::Webpush => "webpush",
             Self::Mail => "mail",
             Self::Outage => "outage",
+            Self::Fairness => "fairness",
         }
     }
 
@@ -106,7 +110,8 @@ impl Scenario {
 
     /// When it is given up.
     pub fn limit(self, scale: &Scale) -> Duration {
-        let is_long = matches!(self, Self::Index | Self::Deliveries | Self::Bulk | Self::Outage);
+        let is_long =
+            matches!(self, Self::Index | Self::Deliveries | Self::Bulk | Self::Outage | Self::Fairness);
         if is_long { scale.index_limit } else { scale.scenario_limit }
     }
 
@@ -129,6 +134,7 @@ impl Scenario {
             Self::Webpush => webpush::run(bench).await,
             Self::Mail => mail::run(bench).await,
             Self::Outage => outage::run(bench).await,
+            Self::Fairness => fairness::run(bench).await,
         }
     }
 }
