@@ -156,6 +156,24 @@ impl Node {
         self.rows_read
     }
 
+    /// Rows that the last ask read, rows that each of its records changed.
+    pub fn last_cost(&self) -> (usize, Vec<usize>) {
+        (self.rows_read, self.rows_touched.clone())
+    }
+
+    /// How many rows of tables a page of an inbox and its counts read.
+    pub fn reads_of_page(&self, user: UserNo, limit: usize) -> usize {
+        let (policies, reader) = (self.policies(), (self.tenant, user));
+        self.read_shard(|state| {
+            let tables = Counting { tables: state.tables(), reads: Cell::new(0) };
+            let inbox = UserInbox::open(&tables, state.inbox(), &FromTables, reader, &policies, self.now);
+            let inbox = inbox.unwrap();
+            inbox.page(Direction::NewestFirst, None, Filter::All, limit).unwrap();
+            inbox.counts().unwrap();
+            tables.reads.get()
+        })
+    }
+
     /// Plan, apply, append, commit. Facts travel through their bytes, so a lossy encoding shows.
     fn decide<R: Fact, A>(
         &mut self,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod courier;
+mod growth;
 mod harness;
 mod model;
 mod strategies;
