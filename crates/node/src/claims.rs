@@ -9,13 +9,14 @@
 
 use crate::ask::Refusal;
 use crate::core::{Core, answer, internal};
+use crate::directory_todos::{REMEMBERED_MAX, Unsorted};
 use crate::take::HOUSE;
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk, Errand, Tell, Verdict, errands};
 use fantail_machine::records::directory::{Claim, Owner};
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::shard::endpoints::Heard;
-use fantail_machine::tables::endpoint;
 use fantail_machine::tables::todo::{Release, Todo};
+use fantail_machine::tables::{directory, endpoint};
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::actor::Actor;
 use fantail_rules::endpoint::News;
@@ -30,19 +31,56 @@ const CLAIM_BYTES: usize = 48;
 /// Does what the directories want of this shard; says whether there was anything.
 pub async fn serve(core: &Core, shard: ShardNo) -> Result<bool, Refusal> {
     let mut any = false;
-    for no in core.directories.keys() {
-        let partition = PartitionId::Directory(*no);
-        let errands = core.read(partition, |view| errands(view.tables(), shard, ERRANDS_MAX))?;
-        any |= !errands.is_empty();
-        for (tenant, errands) in by_tenant(errands.into_iter().map(|errand| (tenant_of(&errand), errand))) {
-            hear(core, shard, tenant, errands.iter().map(heard_of).collect()).await?;
-            let released: Vec<Claim> = errands.iter().filter_map(released_of).collect();
-            let told: Vec<Tell> = errands.iter().filter_map(told_of).collect();
-            tell(core, *no, DirectoryAsk::Released { tenant, claims: released }).await?;
-            tell(core, *no, DirectoryAsk::Told { tenant, told }).await?;
-        }
+    for (no, directory) in &core.directories {
+        let served = serve_one(core, *no, shard).await;
+        any |= served.inspect_err(|_| directory.todos.miss())?;
     }
     Ok(any)
+}
+
+async fn serve_one(core: &Core, no: DirectoryNo, shard: ShardNo) -> Result<bool, Refusal> {
+    sort(core, no)?;
+    let todos = core.directory(no).todos.take(shard, ERRANDS_MAX);
+    if todos.is_empty() {
+        return Ok(false);
+    }
+    // An owner who changed meanwhile has a row of its own.
+    let mut errands = core.read(PartitionId::Directory(no), |view| errands(view.tables(), &todos))?;
+    errands.retain(|errand| errand.claim().owner.shard == shard);
+    for (tenant, errands) in by_tenant(errands.into_iter().map(|errand| (tenant_of(&errand), errand))) {
+        hear(core, shard, tenant, errands.iter().map(heard_of).collect()).await?;
+        let released: Vec<Claim> = errands.iter().filter_map(released_of).collect();
+        let told: Vec<Tell> = errands.iter().filter_map(told_of).collect();
+        tell(core, no, DirectoryAsk::Released { tenant, claims: released }).await?;
+        tell(core, no, DirectoryAsk::Told { tenant, told }).await?;
+    }
+    Ok(true)
+}
+
+/// Finds out of which shards a directory wants something.
+fn sort(core: &Core, no: DirectoryNo) -> Result<(), Refusal> {
+    let todos = &core.directory(no).todos;
+    let unsorted = todos.unsorted();
+    let (is_walk, known) = match unsorted {
+        Unsorted::Nothing => return Ok(()),
+        Unsorted::Here(known) => (false, known),
+        Unsorted::InTables => (true, Vec::new()),
+    };
+    let (count, found) = core.read(PartitionId::Directory(no), |view| {
+        let tables = view.tables();
+        let known = if is_walk { directory::waiting(tables, None, REMEMBERED_MAX)? } else { known };
+        let mut found = Vec::with_capacity(known.len());
+        for todo in &known {
+            let errand = errands(tables, std::slice::from_ref(todo))?.pop();
+            found.extend(errand.map(|errand| (errand.claim().owner.shard, *todo)));
+        }
+        Ok((known.len(), found))
+    })?;
+    if is_walk && count == REMEMBERED_MAX {
+        todos.miss();
+    }
+    todos.sort(found.into_iter());
+    Ok(())
 }
 
 /// Tells the directories which claims are over, then the shard that they know.

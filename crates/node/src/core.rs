@@ -5,6 +5,7 @@ use crate::bell::Bell;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::crowds::Crowds;
+use crate::directory_todos::DirectoryTodos;
 use crate::disk_share::DiskShare;
 use crate::dispatch::Dispatch;
 use crate::known::Known;
@@ -82,6 +83,7 @@ pub struct FrontHandle {
 
 pub struct DirectoryHandle {
     pub queue: Arc<DirectoryQueue>,
+    pub todos: Arc<DirectoryTodos>,
 }
 
 pub struct ShardHandle {

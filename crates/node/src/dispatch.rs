@@ -112,7 +112,7 @@ impl Dispatch {
                 Offer::Work { work, lane } => state.offer_work(shard, work, lane),
                 Offer::Timer(timer) => state.shards.entry(shard).or_default().is_due(timer.due),
                 // `todos`, `digests` and `bulk` have them.
-                Offer::Todo(_) | Offer::Window { .. } | Offer::Walk => {}
+                Offer::Todo(_) | Offer::Directory(_) | Offer::Window { .. } | Offer::Walk => {}
             }
         }
         drop(state);

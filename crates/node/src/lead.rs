@@ -20,7 +20,7 @@ use crate::queue::{Item, Queue};
 use fantail_machine::front::Moment;
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::shard::Offer;
-use fantail_machine::tables::todo;
+use fantail_machine::tables::{directory, todo};
 use fantail_machine::view::View;
 use fantail_ports::BoxFuture;
 use fantail_ports::journal::{Append, AppendError};
@@ -197,6 +197,7 @@ impl<M: Machine> Leader<M> {
         self.meter.stood(&batch.deliveries);
         let mut derived = batch.derived;
         derived.offers.extend(todo::among(&changes).map(Offer::Todo));
+        derived.offers.extend(directory::among(&changes).map(Offer::Directory));
         let commit = Commit {
             through,
             changes,

@@ -65,6 +65,7 @@ mod uploads;
 
 pub mod books;
 mod claims;
+mod directory_todos;
 mod endpoint_tally;
 pub mod erasures;
 mod errands;

@@ -11,6 +11,7 @@ use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
 use crate::crowds::Crowds;
 use crate::digests;
+use crate::directory_todos::DirectoryTodos;
 use crate::disk_share::DiskShare;
 use crate::dispatch::{self, Dispatch};
 use crate::errands::ErrandLoop;
@@ -282,9 +283,14 @@ impl Starter {
         let mut directories = BTreeMap::new();
         for no in (0..layout.directories).map(DirectoryNo) {
             let bells = bells.clone();
-            let settled: Settled = Box::new(move |_, _| bells.values().for_each(Bell::ring));
+            let todos: Arc<DirectoryTodos> = Arc::default();
+            let remembered = todos.clone();
+            let settled: Settled = Box::new(move |_, found| {
+                remembered.offer(found);
+                bells.values().for_each(Bell::ring);
+            });
             let (queue, _) = self.lead(Directory(no), &BTreeMap::new(), settled).await?;
-            directories.insert(no, DirectoryHandle { queue });
+            directories.insert(no, DirectoryHandle { queue, todos });
         }
         Ok(directories)
     }

@@ -61,7 +61,11 @@ impl Todos {
     pub fn offer(&self, offers: &[Offer]) -> bool {
         let mut todos = offers.iter().filter_map(|offer| match offer {
             Offer::Todo(todo) => Some(*todo).filter(|todo| todo.is_long() == self.are_long),
-            Offer::Walk | Offer::Work { .. } | Offer::Timer(_) | Offer::Window { .. } => None,
+            Offer::Walk
+            | Offer::Work { .. }
+            | Offer::Timer(_)
+            | Offer::Window { .. }
+            | Offer::Directory(_) => None,
         });
         let Some(first) = todos.next() else { return false };
         let mut state = self.state();

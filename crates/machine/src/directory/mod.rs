@@ -17,7 +17,7 @@ use crate::tables::directory::{self, AddressRow, DirectoryTodo, Suppression};
 use crate::tables::put;
 use crate::view::View;
 use fantail_ports::tables::{Tables, TablesError};
-use fantail_rules::ids::{AddressHash, Millis, ShardNo, TenantId};
+use fantail_rules::ids::{AddressHash, Millis, TenantId};
 use fantail_rules::limits::{CLAIMS_PER_RECORD_MAX, RELEASING_MAX};
 use fantail_rules::suppression::Reason;
 use std::collections::BTreeMap;
@@ -285,18 +285,13 @@ fn write(view: &mut View<'_>, tenant: TenantId, address: AddressHash, row: &Addr
     }
 }
 
-/// What waits to be done at one shard, at most so much. The shard's own loop does it: whatever that loop has read of its
-/// shard, no release can have overtaken it.
-pub fn errands(tables: &dyn Tables, shard: ShardNo, limit: usize) -> Result<Vec<Errand>, TablesError> {
-    let (mut errands, mut behind) = (Vec::new(), None);
-    while errands.len() < limit {
-        let todos = directory::waiting(tables, behind, limit)?;
-        for todo in &todos {
-            errands.extend(errand(tables, *todo)?.filter(|errand| errand.claim().owner.shard == shard));
-        }
-        behind = todos.last().copied().filter(|_| todos.len() == limit);
-        if behind.is_none() {
-            break;
+/// What these to-do rows want, of those that are still there. The loop of the shard that an errand names does it: whatever
+/// that loop has read of its shard, no release can have overtaken it.
+pub fn errands(tables: &dyn Tables, todos: &[DirectoryTodo]) -> Result<Vec<Errand>, TablesError> {
+    let mut errands = Vec::with_capacity(todos.len());
+    for todo in todos {
+        if tables.get(&todo.key())?.is_some() {
+            errands.extend(errand(tables, *todo)?);
         }
     }
     Ok(errands)

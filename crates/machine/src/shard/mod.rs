@@ -48,6 +48,7 @@ use crate::front::Moment;
 use crate::front::fact::FrontFact;
 use crate::records::digest::DigestRecord;
 use crate::records::shard::ShardRecord;
+use crate::tables::directory::DirectoryTodo;
 use crate::tables::ledger::Timer;
 use crate::tables::todo::Todo;
 use crate::tables::work::WorkId;
@@ -151,6 +152,8 @@ pub enum Offer {
         closes_at: Millis,
     },
     Todo(Todo),
+    /// A directory wants something of a shard.
+    Directory(DirectoryTodo),
 }
 
 /// Folds a record. `facts` are the front's facts that a `Take` refers to, all of them, in order; others need none.

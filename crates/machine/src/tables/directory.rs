@@ -10,7 +10,7 @@
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::directory::{Claim, Owner, read_reason};
-use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceNo, Millis, ShardNo, TenantId, UserNo};
 use fantail_rules::suppression::Reason;
 
@@ -99,6 +99,13 @@ impl DirectoryTodo {
             _ => None,
         }
     }
+}
+
+/// What a batch has put among the to-do rows.
+pub fn among(changes: &Changes) -> impl Iterator<Item = DirectoryTodo> {
+    let prefix = Key::of_partition(Family::DirectoryTodo);
+    let rows = changes.range(prefix.clone().finish()..prefix.end());
+    rows.filter(|(_, value)| value.is_some()).filter_map(|(key, _)| DirectoryTodo::parse(key))
 }
 
 /// What waits to be done behind this, of all tenants.

@@ -74,7 +74,10 @@ impl Courier {
 /// What the directory wants of the shard; only if that is nothing, what the shard wants of the directory.
 fn look(node: &mut Node, shard: ShardNo) -> Vec<Message> {
     let errands = node.read(PartitionId::Directory(DIRECTORY), |state| {
-        directory::errands(state.tables(), shard, 256).unwrap()
+        let todos = fantail_machine::tables::directory::waiting(state.tables(), None, 256).unwrap();
+        let mut errands = directory::errands(state.tables(), &todos).unwrap();
+        errands.retain(|errand| errand.claim().owner.shard == shard);
+        errands
     });
     if !errands.is_empty() {
         let messages = errands.into_iter().map(|errand| match errand {
