@@ -49,6 +49,19 @@ impl Call {
         Ok(())
     }
 
+    /// Charges users, edges or lines of an upload to the tenant and the key.
+    pub fn spend_import(&self, tenant: TenantId, items: usize) -> Result<(), Refusal> {
+        let key = match &self.caller {
+            Caller::Server => None,
+            Caller::Key(key) => Some(&**key),
+        };
+        self.node.spend_import(tenant, key, items).inspect_err(|refusal| {
+            if matches!(refusal, Refusal::TooFast { .. }) {
+                self.app.telemetry.producer_limited(tenant);
+            }
+        })
+    }
+
     /// The caller's span, if the request names one.
     pub fn origin(&self) -> Option<trace::Place> {
         let mut given = self.headers.get_all(TRACEPARENT).iter();

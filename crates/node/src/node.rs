@@ -11,6 +11,7 @@ use crate::ask::{
 use crate::core::Core;
 use crate::dead_letters::DeadPlace;
 use crate::guard_sweep::GuardSweep;
+use crate::producers::Work;
 use crate::{
     accept, addressed, audit, crowds, dead_letters, deliveries, housekeeping, inbox, notify, people,
     producers, schedule, start, tenants,
@@ -208,7 +209,12 @@ impl Node {
 
     /// Charges a request to its tenant and its key; refused if they ask faster than they may.
     pub fn spend(&self, tenant: TenantId, key: Option<&KeyView>, cost: u32) -> Result<(), Refusal> {
-        producers::spend(&self.core, tenant, key, cost)
+        producers::spend(&self.core, tenant, key, Work::Sends, cost)
+    }
+
+    /// Charges users, edges or lines of an upload to an allowance of their own at the same rate.
+    pub fn spend_import(&self, tenant: TenantId, key: Option<&KeyView>, items: usize) -> Result<(), Refusal> {
+        producers::spend(&self.core, tenant, key, Work::Imports, producers::cost_of_import(items))
     }
 
     /// One result per event, in order. `Ok` only after it is durable.

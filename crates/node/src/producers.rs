@@ -7,7 +7,7 @@
 use crate::ask::{KeyView, Rate, Refusal};
 use crate::core::Core;
 use fantail_rules::ids::{Millis, TenantId};
-use fantail_rules::limits::ALLOWANCES_MAX;
+use fantail_rules::limits::{ALLOWANCES_MAX, IMPORT_ITEMS_PER_COST};
 use fantail_rules::pacing::{Allowance, charge};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,8 +19,15 @@ pub struct Defaults {
     pub key: Option<Rate>,
 }
 
-/// A tenant, or one of its keys.
-type Producer = (TenantId, Option<String>);
+/// A tenant, or one of its keys, and what it does.
+type Producer = (TenantId, Option<String>, Work);
+
+/// What is charged: each has an allowance of its own at the same rate, so that an import holds up no sends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Work {
+    Sends,
+    Imports,
+}
 
 pub struct Producers {
     defaults: Defaults,
@@ -49,8 +56,20 @@ impl Producers {
     }
 }
 
+/// What so many users, edges or lines of an upload cost: they are stored once and sent nowhere.
+#[must_use]
+pub fn cost_of_import(items: usize) -> u32 {
+    u32::try_from(items.div_ceil(IMPORT_ITEMS_PER_COST)).unwrap_or(u32::MAX)
+}
+
 /// Charges a request to its tenant and its key; the server's own key has no limit beside the tenant's.
-pub fn spend(core: &Core, tenant: TenantId, key: Option<&KeyView>, cost: u32) -> Result<(), Refusal> {
+pub fn spend(
+    core: &Core,
+    tenant: TenantId,
+    key: Option<&KeyView>,
+    work: Work,
+    cost: u32,
+) -> Result<(), Refusal> {
     let control = core.control.now();
     let view = control.tenants.get(&tenant).ok_or(Refusal::UnknownTenant)?;
     let producers = &core.producers;
@@ -58,8 +77,8 @@ pub fn spend(core: &Core, tenant: TenantId, key: Option<&KeyView>, cost: u32) ->
     let of_tenant = view.rate.or(producers.defaults.tenant).filter(limited);
     let of_key = key.and_then(|key| key.rate.or(producers.defaults.key)).filter(limited);
     let mut rates = Vec::new();
-    rates.extend(of_tenant.map(|rate| ((tenant, None), rate)));
-    rates.extend(of_key.zip(key).map(|(rate, key)| ((tenant, Some(key.id.clone())), rate)));
+    rates.extend(of_tenant.map(|rate| ((tenant, None, work), rate)));
+    rates.extend(of_key.zip(key).map(|(rate, key)| ((tenant, Some(key.id.clone()), work), rate)));
     producers.charge(rates, core.ports.clock.monotonic(), cost)
 }
 
@@ -68,7 +87,23 @@ mod tests {
     use super::*;
 
     fn one(tenant: u32, key: Option<&str>) -> Producer {
-        (TenantId(tenant), key.map(str::to_owned))
+        (TenantId(tenant), key.map(str::to_owned), Work::Sends)
+    }
+
+    // fixes: security M8
+    #[test]
+    fn an_import_is_charged_and_holds_up_no_sends() {
+        let producers = Producers::new(Defaults::default());
+        let rate = Rate { per_second: 1, burst: 2 };
+        let ask = |work, cost| {
+            let producer = (TenantId(1), None, work);
+            producers.charge(vec![(producer, rate)], Millis(1_000), cost)
+        };
+        assert_eq!(cost_of_import(10_000), 1_000);
+        assert_eq!((cost_of_import(1), cost_of_import(10), cost_of_import(11)), (1, 1, 2));
+        assert_eq!(ask(Work::Imports, cost_of_import(10_000)), Ok(()), "a full allowance lets it in");
+        assert!(matches!(ask(Work::Imports, 1), Err(Refusal::TooFast { .. })), "the debt has to be paid");
+        assert_eq!(ask(Work::Sends, 2), Ok(()));
     }
 
     // proves: RL-05, TEN-01

@@ -196,6 +196,8 @@ pub const CLOCK_JUMP_MS_MAX: u64 = 60_000;
 /// Producers whose use is remembered: tenants and keys with a rate. Above it those that used nothing lately are
 /// forgotten.
 pub const ALLOWANCES_MAX: usize = 20_000;
+/// Users, edges or lines of an upload that cost a producer as much as one recipient of a send.
+pub const IMPORT_ITEMS_PER_COST: usize = 10;
 /// Rates above this are none.
 pub const PRODUCER_RATE_MAX: u32 = 10_000_000;
 pub const TENANTS_MAX: usize = 10_000;

@@ -16,6 +16,7 @@ pub async fn change_one(
     change: EdgeChange,
     edge: EdgeAsk,
 ) -> Result<Reply, Problem> {
+    call.spend_import(tenant, 1)?;
     let results = call.node.edit_lists(tenant, change, vec![edge]).await;
     results.into_iter().next().expect("one result per edge")?;
     Ok(Reply::no_content())
@@ -27,6 +28,7 @@ pub async fn change_many(
     change: EdgeChange,
     edges: Vec<EdgeAsk>,
 ) -> Result<Reply, Problem> {
+    call.spend_import(tenant, edges.len())?;
     let results = call.node.edit_lists(tenant, change, edges).await;
     if let Some(problem) = batch::refused_as_one(&results) {
         return Err(problem);

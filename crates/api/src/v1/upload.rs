@@ -15,6 +15,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::v1::segments::shown;
 use axum::body::Body;
+use fantail_node::ask::Refusal;
 use fantail_node::segments::Upload;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{UPLOAD_LINE_BYTES_MAX, UPLOAD_LINES_AT_ONCE};
@@ -22,6 +23,7 @@ use fantail_wire::code::Code;
 use fantail_wire::segment::SegmentUploaded;
 use http_body_util::BodyExt;
 use serde::Deserialize;
+use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
@@ -43,24 +45,44 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let mut lines = Lines { form, count: 0, rest: Vec::new(), users: Vec::new() };
     while let Some(frame) = next(&mut body, &call).await? {
         lines.push(&frame)?;
-        send(&mut upload, &mut lines.users, UPLOAD_LINES_AT_ONCE).await?;
+        send(&call, tenant, &mut upload, &mut lines.users, UPLOAD_LINES_AT_ONCE).await?;
     }
     lines.finish()?;
-    send(&mut upload, &mut lines.users, 1).await?;
+    send(&call, tenant, &mut upload, &mut lines.users, 1).await?;
     let unknown = upload.unknown;
     let segment = shown(upload.finish().await?);
     Ok(Reply::json(200, &SegmentUploaded { segment, lines: lines.count, unknown }))
 }
 
 /// Once there are enough of them.
-async fn send(upload: &mut Upload, users: &mut Vec<String>, least: usize) -> Result<(), Problem> {
+async fn send(
+    call: &Call,
+    tenant: TenantId,
+    upload: &mut Upload,
+    users: &mut Vec<String>,
+    least: usize,
+) -> Result<(), Problem> {
     if users.len() < least {
         return Ok(());
     }
     for portion in std::mem::take(users).chunks(UPLOAD_LINES_AT_ONCE) {
+        allowed(call, tenant, portion.len()).await?;
         upload.add(portion).await?;
     }
     Ok(())
+}
+
+/// Waits until the producer's rate allows so many lines: an upload is slowed down, not refused in its middle.
+async fn allowed(call: &Call, tenant: TenantId, lines: usize) -> Result<(), Problem> {
+    loop {
+        match call.spend_import(tenant, lines) {
+            Ok(()) => return Ok(()),
+            Err(Refusal::TooFast { retry_after_ms }) => {
+                tokio::time::sleep(Duration::from_millis(retry_after_ms)).await;
+            }
+            Err(refusal) => return Err(refusal.into()),
+        }
+    }
 }
 
 async fn next(body: &mut Body, call: &Call) -> Result<Option<axum::body::Bytes>, Problem> {

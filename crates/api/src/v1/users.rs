@@ -28,6 +28,7 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let profile = profile_of(Given { email, phone, locale, timezone }, root, &mut faults);
     faults.into_result()?;
     let ask = UserAsk { user: user.clone(), attributes, profile };
+    call.spend_import(tenant, 1)?;
     let result = call.node.put_users(tenant, vec![ask]).await.pop().expect("one result per user")?;
     let status = match result {
         Upserted::Created => 201,
@@ -47,6 +48,7 @@ pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 
 pub async fn put_many(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let asks = asks_of(call.json()?)?;
+    call.spend_import(tenant, asks.len())?;
     let results = call.node.put_users(tenant, asks).await;
     if let Some(problem) = batch::refused_as_one(&results) {
         return Err(problem);

@@ -47,6 +47,22 @@ fn a_tenant_has_a_rate_that_its_own_keys_cannot_change() {
     expect(own.post(path, &notification("n", &["ann"])), 202);
 }
 
+// fixes: security M8
+#[test]
+fn imports_are_charged_and_hold_up_no_sends() {
+    let server = Server::start_with(
+        &[],
+        &[("FANTAIL_PRODUCER_TENANT_PER_SECOND", "1"), ("FANTAIL_PRODUCER_TENANT_BURST", "2")],
+    );
+    let mut own = server.client();
+    let users: Vec<Value> = (0..1_000).map(|no| json!({"userId": format!("u{no}")})).collect();
+    expect(own.post("/api/v1/users/batch", &json!({"users": users})), 200);
+    assert!(too_fast(&mut own, "/api/v1/users/batch", &json!({"users": users})) > 1, "a debt of 100 seconds");
+    let follows = json!({"follows": [{"user": "u1", "actor": "u2"}]});
+    too_fast(&mut own, "/api/v1/follows/batch", &follows);
+    expect(own.post("/api/v1/notifications", &notification("n", &["u1"])), 202);
+}
+
 // proves: RL-05
 #[test]
 fn a_key_has_a_rate_of_its_own_and_the_server_has_a_default() {
