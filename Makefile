@@ -10,6 +10,7 @@ SIM_SEEDS ?= 5000
 CRASH_ROUNDS ?= 500
 DELIVERY_CRASH_ROUNDS ?= 50
 HISTORIES ?= 1000
+FUZZ_ROUNDS ?= 1000000
 APNS_PUSHES ?= 100000
 ARGS ?=
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -25,7 +26,7 @@ help:
 	@echo "make interop  other people's clients and verifiers against ours (needs root or user namespaces)"
 	@echo "make bench    measure, beside the raw disk and the peers that are installed (make bench-peers)"
 	@echo "make bench-instructions  count instructions of the hot loops (needs valgrind)"
-	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(CRASH_ROUNDS) crashes"
+	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(FUZZ_ROUNDS) mutated inputs for each reader, $(CRASH_ROUNDS) crashes"
 	@echo "make deny     licences, advisories and sources of all dependencies (needs cargo-deny)"
 
 # `make run PROFILE=release` for measuring; `make run ARGS="--listen 0.0.0.0:7070"` for other settings.
@@ -75,6 +76,7 @@ bench-instructions:
 
 nightly: test
 	$(CARGO) run --locked --release -p fantail-sim -- --seeds $(SIM_SEEDS)
+	FANTAIL_FUZZ_ROUNDS=$(FUZZ_ROUNDS) $(CARGO) test --locked --release -p fantail-fuzz
 	FANTAIL_HISTORIES=$(HISTORIES) $(CARGO) test --locked -p fantail-local --test it store
 	FANTAIL_APNS_PUSHES=$(APNS_PUSHES) $(CARGO) test --locked -p fantail-channels --test it apns
 	FANTAIL_CRASH_ROUNDS=$(CRASH_ROUNDS) FANTAIL_DELIVERY_CRASH_ROUNDS=$(DELIVERY_CRASH_ROUNDS) \

@@ -1,0 +1,7 @@
+//! Every reader of foreign or stored bytes, with mutated inputs.
+
+mod events;
+mod html;
+mod keyring;
+mod records;
+mod reports;
