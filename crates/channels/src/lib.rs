@@ -14,6 +14,7 @@ pub mod mixed;
 
 pub mod alerts;
 pub mod dead_guard;
+mod digest;
 pub mod fields;
 
 mod collapse;

@@ -3,7 +3,8 @@
 //! Fields of other channels are passed over, because a notification without a push text of its own shows what the inbox
 //! shows. What must never happen: a push that shows nothing and carries nothing.
 
-use serde_json::{Map, Value};
+use crate::digest::Digest;
+use serde_json::{Map, Value, json};
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PushContent {
@@ -54,6 +55,8 @@ pub enum ContentError {
     BadActions,
 }
 
+/// The field of `data` that says what a digest tells of, unless the template has one of that name.
+const DIGEST_KEY: &str = "digest";
 /// More than any platform shows.
 pub const ACTIONS_MAX: usize = 8;
 
@@ -75,10 +78,14 @@ impl PushContent {
             is_now_or_never: fields.get("store") == Some(&Value::Bool(false)),
         };
         let actions = read_actions(fields.remove("actions"))?;
-        let data = match fields.remove("data") {
+        let mut data = match fields.remove("data") {
             Some(Value::Object(data)) => data,
             _ => Map::new(),
         };
+        if let Some(digest) = fields.remove("digest").as_ref().and_then(Digest::read) {
+            data.entry(DIGEST_KEY)
+                .or_insert_with(|| json!({"count": digest.count, "eventIds": digest.event_ids}));
+        }
         if title.is_none() && body.is_none() && data.is_empty() {
             return Err(ContentError::Empty);
         }
@@ -156,6 +163,21 @@ mod tests {
             Ok(PushContent { title: some("T"), ..PushContent::default() }),
         );
         assert!(PushContent::read(br#"{"data":{"a":1}}"#).is_ok_and(|content| content.is_silent()));
+    }
+
+    // proves: AGG-05
+    // fixes: usability C9
+    #[test]
+    fn a_digest_says_what_it_tells_of_in_its_data() {
+        let said = r#""digest":{"count":5,"actors":["ann"],"eventIds":["b","a"]}"#;
+        let read = |text: &str| PushContent::read(text.as_bytes()).expect("content").data;
+        let of_digest = json!({"count": 5, "eventIds": ["b", "a"]});
+        let data = read(&format!(r#"{{"title":"T","data":{{"k":1}},{said}}}"#));
+        assert_eq!(Value::Object(data), json!({"k": 1, "digest": of_digest}));
+        assert_eq!(Value::Object(read(&format!(r#"{{"title":"T",{said}}}"#))), json!({"digest": of_digest}));
+        let own = read(&format!(r#"{{"title":"T","data":{{"digest":"own"}},{said}}}"#));
+        assert_eq!(Value::Object(own), json!({"digest": "own"}));
+        assert!(read(r#"{"title":"T","digest":1}"#).is_empty());
     }
 
     #[test]

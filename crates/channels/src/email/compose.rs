@@ -12,12 +12,16 @@ use super::mime::{Body, EncodedPart, Header, date, write};
 use super::scribe::Scribe;
 use super::settings::{Sender, SenderSecrets};
 use super::text::text_of;
+use crate::digest::Digest;
 use crate::fields::SettingsError;
 use fantail_ports::channel::{Callbacks, Message};
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::Millis;
 use std::sync::Arc;
+
+const DIGEST_COUNT: &str = "Fantail-Digest-Count";
+const DIGEST_EVENTS: &str = "Fantail-Digest-Events";
 
 pub struct Composer {
     sender: Sender,
@@ -29,6 +33,8 @@ pub struct Composer {
 /// What the messages of a shipment share.
 pub struct Prepared {
     subject: String,
+    /// Headers that say what a digest tells of.
+    digest: Vec<Header>,
     form: Form,
     /// Of the content.
     bytes: usize,
@@ -110,7 +116,7 @@ impl Composer {
 
     /// What the messages of a content share; done once.
     pub fn prepare(&self, content: &[u8], callbacks: Option<&Callbacks>) -> Result<Prepared, MailError> {
-        let Content { subject, html, text } = Content::read(content)?;
+        let Content { subject, html, text, digest } = Content::read(content)?;
         let subject = header_text(&subject, "Subject: ".len());
         let form = match (html, text) {
             (None, text) => same(Body::text(&text.unwrap_or_default())),
@@ -122,7 +128,9 @@ impl Composer {
                 }
             }
         };
-        Ok(Prepared { subject, form, bytes: content.len() })
+        // One id a line: no line is long.
+        let digest = digest.iter().flat_map(|digest| digest_headers(digest, "\r\n ")).collect();
+        Ok(Prepared { subject, digest, form, bytes: content.len() })
     }
 
     /// `now` is wall time. `callbacks` are those that it was prepared with.
@@ -171,6 +179,7 @@ impl Composer {
         headers.push(("Date", date(now)));
         headers.push(("Message-ID", format!("<{message_id}>")));
         headers.extend(sender.feedback_id.iter().map(|id| ("Feedback-ID", id.clone())));
+        headers.extend(prepared.digest.iter().cloned());
         headers.push(("MIME-Version", "1.0".to_owned()));
         headers.push(("Content-Type", body.content_type.clone()));
         headers.push(("Content-Transfer-Encoding", body.transfer_encoding.to_owned()));
@@ -200,6 +209,15 @@ impl Composer {
         }
         Ok(headers)
     }
+}
+
+/// How many events a digest tells of, and their ids.
+pub(super) fn digest_headers(digest: &Digest, between: &str) -> Vec<Header> {
+    let mut headers = vec![(DIGEST_COUNT, digest.count.to_string())];
+    if !digest.event_ids.is_empty() {
+        headers.push((DIGEST_EVENTS, digest.event_ids.join(between)));
+    }
+    headers
 }
 
 /// Whom it is for, if its reference can be written into a mail.

@@ -2,6 +2,7 @@
 //! channel has `title` and `body` instead.
 
 use super::limits::{CONTENT_BYTES_MAX, SUBJECT_BYTES_MAX};
+use crate::digest::Digest;
 use serde_json::Value;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -9,6 +10,8 @@ pub struct Content {
     pub subject: String,
     pub html: Option<String>,
     pub text: Option<String>,
+    /// What it tells of, if it is a digest.
+    pub digest: Option<Digest>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -31,6 +34,7 @@ impl Content {
         let Ok(Value::Object(mut object)) = serde_json::from_slice(bytes) else {
             return Err(ContentError::NotAnObject);
         };
+        let digest = object.remove("digest").as_ref().and_then(Digest::read);
         let mut text = |name: &str| match object.remove(name) {
             Some(Value::String(text)) => Some(text),
             Some(_) | None => None,
@@ -38,7 +42,7 @@ impl Content {
         let (title, body) = (text("title"), text("body"));
         let mut subject = text("subject").or_else(|| title.clone()).ok_or(ContentError::NoSubject)?;
         subject.truncate(subject.floor_char_boundary(SUBJECT_BYTES_MAX));
-        let content = Self { subject, html: text("html"), text: text("text").or(body).or(title) };
+        let content = Self { subject, html: text("html"), text: text("text").or(body).or(title), digest };
         if content.html.is_none() && content.text.is_none() {
             return Err(ContentError::NoBody);
         }
@@ -49,6 +53,15 @@ impl Content {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // proves: AGG-05
+    // fixes: usability C9
+    #[test]
+    fn a_digest_is_read() {
+        let content = Content::read(br#"{"subject":"s","text":"t","digest":{"count":3,"eventIds":["a"]}}"#);
+        let digest = content.expect("a content").digest;
+        assert_eq!(digest, Some(Digest { count: 3, event_ids: vec!["a".to_owned()] }));
+    }
 
     #[test]
     fn contents_are_read_or_refused() {

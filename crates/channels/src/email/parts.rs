@@ -1,7 +1,7 @@
 //! The parts of a mail, for a provider that puts it together itself: the same subject, texts, links and ways out as in a mail
 //! that is written here, but no signature of ours, since nobody here knows its bytes.
 
-use super::compose::{Composer, MailError, recipient};
+use super::compose::{Composer, MailError, digest_headers, recipient};
 use super::content::Content;
 use super::links::Linked;
 use super::mime::Header;
@@ -13,7 +13,12 @@ pub struct SharedParts {
     subject: String,
     text: String,
     html: Option<Page>,
+    /// Headers that say what a digest tells of.
+    digest: Vec<Header>,
 }
+
+/// Ids in one line of a header: a provider takes at most 870 characters there.
+const DIGEST_IDS_MAX: usize = 16;
 
 enum Page {
     Same(String),
@@ -40,14 +45,17 @@ impl Composer {
         content: &[u8],
         callbacks: Option<&Callbacks>,
     ) -> Result<SharedParts, MailError> {
-        let Content { subject, html, text } = Content::read(content)?;
+        let Content { subject, html, text, digest } = Content::read(content)?;
         let subject = subject.replace(|letter: char| letter.is_control(), " ").trim().to_owned();
         let text = text.or_else(|| html.as_deref().map(text_of)).unwrap_or_default();
         let html = html.map(|html| match callbacks.filter(|_| self.sender().tracking) {
             None => Page::Same(html),
             Some(callbacks) => Page::Own(Linked::read(&html, callbacks)),
         });
-        Ok(SharedParts { subject, text, html })
+        let mut digest = digest;
+        digest.iter_mut().for_each(|digest| digest.event_ids.truncate(DIGEST_IDS_MAX));
+        let digest = digest.iter().flat_map(|digest| digest_headers(digest, " ")).collect();
+        Ok(SharedParts { subject, text, html, digest })
     }
 
     /// `callbacks` are those that the shared parts were made with.
@@ -65,6 +73,7 @@ impl Composer {
         });
         let mut headers: Vec<Header> =
             self.sender().feedback_id.iter().map(|id| ("Feedback-ID", id.clone())).collect();
+        headers.extend(shared.digest.iter().cloned());
         headers.extend(self.ways_out(message)?);
         Ok(Parts { to, subject: shared.subject.clone(), text: shared.text.clone(), html, headers })
     }

@@ -98,7 +98,7 @@ impl Teller<'_> {
                 rendered.map_err(|failed| format!("{failed:?}"))
             });
         match rendered {
-            Ok(rendered) => Some(rendered.bytes),
+            Ok(rendered) => Some(with_digest(rendered.bytes, variables)),
             Err(failed) => {
                 warn!(tenant = %self.tenant, template = compiled.id(), failed, "digest template cannot be rendered");
                 None
@@ -119,6 +119,17 @@ fn variables(summary: &Summary, names: &[String], category: &str) -> Value {
     })
 }
 
+/// What a template says, and beside it the digest's own fields.
+fn with_digest(rendered: Vec<u8>, variables: &Value) -> Vec<u8> {
+    match serde_json::from_slice(&rendered) {
+        Ok(Value::Object(mut fields)) => {
+            fields.insert("digest".to_owned(), variables.clone());
+            Value::Object(fields).to_string().into_bytes()
+        }
+        Ok(_) | Err(_) => rendered,
+    }
+}
+
 fn in_our_words(channel: ChannelKind, variables: &Value) -> Value {
     let (headline, count) = (&variables["headline"], variables["count"].as_u64().unwrap_or_default());
     let body = match variables["category"].as_str().unwrap_or_default() {
@@ -132,6 +143,24 @@ fn in_our_words(channel: ChannelKind, variables: &Value) -> Value {
         ChannelKind::Email => json!({"subject": headline, "text": body, "digest": variables}),
         ChannelKind::Sms => {
             json!({"body": format!("{}: {body}", headline.as_str().unwrap_or_default())})
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // proves: AGG-05
+    // fixes: usability C9
+    #[test]
+    fn a_template_says_the_text_and_the_digest_its_fields() {
+        let variables = json!({"count": 2, "eventIds": ["a", "b"]});
+        let shown = with_digest(br#"{"title":"t","data":{"k":1}}"#.to_vec(), &variables);
+        let shown: Value = serde_json::from_slice(&shown).expect("JSON");
+        assert_eq!(shown, json!({"title": "t", "data": {"k": 1}, "digest": variables}));
+        for channel in [ChannelKind::Push, ChannelKind::Email] {
+            assert_eq!(in_our_words(channel, &variables)["digest"], variables, "{channel:?}");
         }
     }
 }
