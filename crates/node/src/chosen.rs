@@ -65,6 +65,14 @@ struct Candidate {
     unwanted: Vec<String>,
 }
 
+/// What is registered as a device: by an app or a browser, or as a webhook.
+fn is_of_device(kind: ChannelKind) -> bool {
+    match kind {
+        ChannelKind::Push | ChannelKind::Webhook => true,
+        ChannelKind::InApp | ChannelKind::Email | ChannelKind::Sms => false,
+    }
+}
+
 impl Chooser {
     /// Without a condition and without a list it is nobody's.
     pub fn new(
@@ -166,7 +174,9 @@ impl Chooser {
             let topics = on_topics.iter().map(|members| members.binary_search(&user).is_ok()).collect();
             let last_seen = if self.needs.last_seen {
                 let endpoints = endpoint::of_user(tables, self.tenant, user)?;
-                endpoints.iter().map(|endpoint| endpoint.last_seen).max()
+                // A mail address or a number is no device: it is set with the profile, not by an app that runs.
+                let devices = endpoints.iter().filter(|one| is_of_device(one.kind));
+                devices.map(|endpoint| endpoint.last_seen).max()
             } else {
                 None
             };

@@ -36,6 +36,7 @@ pub fn upload(
 }
 
 // proves: BLK-07
+// fixes: usability C8
 #[test]
 fn segments_choose_by_what_is_known_and_by_lists() {
     let server = Server::start();
@@ -46,6 +47,9 @@ fn segments_choose_by_what_is_known_and_by_lists() {
         let response = client.json("PUT", &format!("/api/v1/users/{user}"), &body).expect("an answer");
         assert_eq!(response.status, 201, "{}", response.text());
     }
+    let mail = json!({"attributes": {"plan": "free", "age": 23}, "locale": "de-AT", "timezone": "Europe/Vienna",
+        "email": "dan@example.com"});
+    expect(client.json("PUT", "/api/v1/users/dan", &mail), 200);
     expect(bare(&mut client, "PUT", "/api/v1/topics/news/subscribers/bob"), 204);
     let off = json!({"channels": {"email": {"enabled": false}}, "categories": {"likes": {"enabled": false}}});
     expect(client.json("PATCH", "/api/v1/users/cat/preferences", &off), 200);
@@ -57,6 +61,7 @@ fn segments_choose_by_what_is_known_and_by_lists() {
         (r#"language == "de" and timezone == "Europe/Vienna" and createdAt > ago(1h)"#, 4),
         (r#"not enabled("email")"#, 1),
         (r#"wants("likes")"#, 3),
+        // Dan has a mail address, which is no device.
         (r#"reachable("push") or lastSeenAt != null"#, 0),
     ] {
         put_segment(&mut client, "some", filter);
