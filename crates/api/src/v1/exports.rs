@@ -175,7 +175,9 @@ fn delivery(of: &Delivered, view: &DeliveryView) -> Value {
         "endpoint": view.device,
         "state": view.state.public_word(),
         "code": view.code,
+        // As it was released, and as the status calls it.
         "beganAt": time::text(view.begun_at),
+        "begunAt": time::text(view.begun_at),
         "attempts": attempts.collect::<Vec<_>>(),
     })
 }

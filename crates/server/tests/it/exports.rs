@@ -23,6 +23,7 @@ fn of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 // proves: GDP-01
+// fixes: usability C13
 #[test]
 fn a_user_gets_everything_that_is_kept() {
     let post = Post::new();
@@ -61,6 +62,7 @@ fn a_user_gets_everything_that_is_kept() {
     assert_eq!((notifications.len(), &notifications[0]["content"]["title"]), (130, &json!("Hello 129")));
     let deliveries = of_kind(&lines, "delivery");
     assert_eq!(deliveries.len(), 130);
+    assert!(deliveries.iter().all(|one| one["begunAt"].is_string() && one["begunAt"] == one["beganAt"]));
     assert!(deliveries.iter().all(|one| one["attempts"].as_array().is_some_and(|all| !all.is_empty())));
     assert!(of_kind(&export(&mut client, "bob"), "device").is_empty(), "nothing of others");
     refused(client.get("/api/v1/users/nobody/export"), "USER_NOT_FOUND");
