@@ -19,6 +19,7 @@ pub use crate::dead_letters::Which;
 pub use crate::deliveries::Place;
 use crate::respect::ConsentAsk;
 pub use fantail_machine::shard::collect::{COLLECTED, SINGLY};
+pub use fantail_machine::shard::redrive::REDRIVEN;
 pub use fantail_machine::shard::redrive::Wish;
 pub use fantail_machine::tables::ledger::ParcelId;
 pub use fantail_machine::tables::work::Halt;

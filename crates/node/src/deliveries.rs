@@ -10,13 +10,16 @@ use crate::ask::{
 };
 use crate::core::{Core, locked};
 use crate::devices::address_hash;
+use crate::digests::report;
 use crate::editions;
 use crate::inbox;
 use crate::people::{locate, name_of};
+use fantail_machine::shard::collect::COLLECTED;
+use fantail_machine::tables::digest::is_digest;
 use fantail_machine::tables::event::{self, EventRow};
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use fantail_machine::tables::tally::{self, Tally};
-use fantail_machine::tables::{taken, track, walk, work};
+use fantail_machine::tables::{taken, track, walk, window, work};
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
@@ -34,6 +37,9 @@ pub const LEDGERS_MAX: usize = 16;
 
 /// The sums over all shards.
 pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<NotificationStatus, Refusal> {
+    if is_digest(event) {
+        return report::status(core, tenant, event);
+    }
     let row = row_of(core, tenant, event)?;
     let asked = row.delivery.map(|delivery| delivery.channels).unwrap_or_default();
     let mut channels: BTreeMap<ChannelKind, (Tally, bool)> =
@@ -111,6 +117,18 @@ pub fn row_of(core: &Core, tenant: TenantId, event: Ulid) -> Result<EventRow, Re
     let found =
         core.read(PartitionId::Front(event.front()), |view| event::find(view.tables(), tenant, event))?;
     found.ok_or(unknown)
+}
+
+/// Whether there is an event or a digest with this id.
+pub fn is_known(core: &Core, tenant: TenantId, event: Ulid) -> Result<bool, Refusal> {
+    if is_digest(event) {
+        return Ok(true);
+    }
+    match row_of(core, tenant, event) {
+        Ok(_) => Ok(true),
+        Err(Refusal::UnknownEvent { .. }) => Ok(false),
+        Err(other) => Err(other),
+    }
 }
 
 /// All deliveries of all tenants by lane and state. What cannot be read now is told next time; metrics alone ask.
@@ -248,15 +266,11 @@ fn ledgers_from(
 
 /// Everything that is known about one recipient of an event.
 pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<Explanation, Refusal> {
+    if is_digest(event) {
+        return report::explain(core, tenant, event, found_user(core, tenant, who)?);
+    }
     let row = row_of(core, tenant, event)?;
-    let (shard, number) = match who {
-        Who::User(name) => locate(core, tenant, name)?,
-        Who::Address { kind, identity, .. } => {
-            let address = address_hash(core, tenant, *kind, identity).map_err(locked)?;
-            let unknown = || Refusal::UnknownUser { user: nameless::masked(identity) };
-            addressed::owner(core, tenant, address)?.ok_or_else(unknown)?
-        }
-    };
+    let (shard, number) = found_user(core, tenant, who)?;
     let name = name_of(core, tenant, shard, number)?;
     let channels = row.delivery.map(|delivery| delivery.channels).unwrap_or_default();
     let chain = row.delivery.map(|delivery| delivery.terms.chain).unwrap_or_default();
@@ -270,7 +284,9 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<
         let steps = chain.steps().map(|step| step.channel);
         let at_once = channels.iter().filter(|channel| chain.step(*channel).is_none());
         for channel in at_once.chain(steps) {
-            found.push((channel, deliveries_of(tables, tenant, arrival, channel, number)?));
+            let mut deliveries = deliveries_of(tables, tenant, arrival, channel, number)?;
+            add_window_ends(tables, (tenant, arrival), (number, channel), &mut deliveries)?;
+            found.push((channel, deliveries));
         }
         Ok((Some(arrival), work::halted(tables, tenant, arrival)?, found))
     })?;
@@ -293,6 +309,7 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<
         class: row.delivery.map(|delivery| delivery.terms.class),
         arrival,
         is_in_inbox: inbox.is_some(),
+        digest_of: None,
         due: row.options.due,
         appointment: row.delivery.and_then(|delivery| delivery.terms.appointment),
         phase,
@@ -302,6 +319,32 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<
         halted,
         deliveries: found,
     })
+}
+
+fn found_user(core: &Core, tenant: TenantId, who: &Who) -> Result<(ShardNo, UserNo), Refusal> {
+    match who {
+        Who::User(name) => locate(core, tenant, name),
+        Who::Address { kind, identity, .. } => {
+            let address = address_hash(core, tenant, *kind, identity).map_err(locked)?;
+            let unknown = || Refusal::UnknownUser { user: nameless::masked(identity) };
+            addressed::owner(core, tenant, address)?.ok_or_else(unknown)
+        }
+    }
+}
+
+/// Says of what waits in a window until when.
+fn add_window_ends(
+    tables: &dyn Tables,
+    (tenant, arrival): (TenantId, Arrival),
+    (user, channel): (UserNo, ChannelKind),
+    deliveries: &mut [DeliveryView],
+) -> Result<(), TablesError> {
+    let waits = |one: &&mut DeliveryView| one.state == State::Deferred && one.code == COLLECTED;
+    for one in deliveries.iter_mut().filter(waits) {
+        let window = window::holding(tables, tenant, (user, channel), arrival)?;
+        one.due = window.map_or(one.due, |window| window.window.closes_at);
+    }
+    Ok(())
 }
 
 /// What became of deliveries of an event to one user by a channel.

@@ -7,6 +7,7 @@
 //!
 //! What must never happen: a digest that is sent before its bytes are durable, or written twice.
 
+pub mod report;
 mod said;
 
 use crate::ask::{EventView, Refusal};

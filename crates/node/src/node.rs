@@ -266,6 +266,11 @@ impl Node {
         notify::find(&self.core, tenant, id)
     }
 
+    /// Whether there is an event, or a digest, with this id.
+    pub fn is_known_event(&self, tenant: TenantId, event: Ulid) -> Result<bool, Refusal> {
+        deliveries::is_known(&self.core, tenant, event)
+    }
+
     pub fn status(&self, tenant: TenantId, event: Ulid) -> Result<NotificationStatus, Refusal> {
         deliveries::status(&self.core, tenant, event)
     }

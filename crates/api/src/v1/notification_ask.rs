@@ -52,7 +52,7 @@ impl Draft {
         let (mut faults, root) = (Faults::default(), Pointer::ROOT);
         let id = idempotency::name_of(&call.headers, request.notification_id)?;
         let id = id.unwrap_or_else(|| call.request_id.clone());
-        faults.name(root.key("notificationId"), &id);
+        check_id(&id, &mut faults);
         if let Some(category) = &request.category {
             faults.text(root.key("category"), category, CATEGORY_BYTES_MAX);
             faults.name(root.key("category"), category);
@@ -228,6 +228,19 @@ impl Draft {
         head
     }
 }
+
+/// The producer's name for it.
+fn check_id(id: &str, faults: &mut Faults) {
+    let root = Pointer::ROOT;
+    let at = root.key("notificationId");
+    faults.name(at, id);
+    if RESERVED_IDS.contains(&id) {
+        faults.add(at, "is a path of its own: no notification can have this id");
+    }
+}
+
+/// What stands in the place of an id in paths: `/api/v1/notifications/bulk/…`.
+const RESERVED_IDS: [&str; 1] = ["bulk"];
 
 fn check_inboxes(channels: &[Channel], who: &[Who], at: Pointer<'_>, faults: &mut Faults) {
     if channels.contains(&Channel::InApp) && who.iter().any(|one| kind_of(one).is_some()) {

@@ -37,6 +37,7 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let began = call.node.wall();
     let request: NotificationSend = call.json()?;
     let mut draft = Draft::of(&call, request)?;
+    check_name(tenant, &call, &draft.ask.id)?;
     let template = draft.choose_template(tenant, &call)?;
     auth::require_priority(&call.caller, draft.ask.priority)?;
     let count = draft.who.len() as u64;
@@ -113,13 +114,26 @@ fn accepted_reply(
     Ok(if is_first { reply } else { reply.with_header(REPLAYED, HeaderValue::from_static("true")) })
 }
 
-/// The event of a path: our id, or the producer's.
+/// The event of a path: our id, or the producer's, which may look like one of ours.
 fn event_of(tenant: TenantId, call: &Call) -> Result<Ulid, Problem> {
-    let found = match call.ulid("notification") {
-        Some(event) => Some(event),
-        None => call.node.find_notification(tenant, call.name("notification")?)?,
-    };
-    found.ok_or_else(|| Problem::new(Code::EventNotFound, "no such notification"))
+    let ours = call.ulid("notification");
+    if let Some(event) = ours
+        && call.node.is_known_event(tenant, event)?
+    {
+        return Ok(event);
+    }
+    let found = call.node.find_notification(tenant, call.name("notification")?)?;
+    found.or(ours).ok_or_else(|| Problem::new(Code::EventNotFound, "no such notification"))
+}
+
+/// A name that is the id of another event could not be told from it.
+fn check_name(tenant: TenantId, call: &Call, name: &str) -> Result<(), Problem> {
+    match Ulid::parse(name) {
+        Some(event) if call.node.is_known_event(tenant, event)? => {
+            Err(Problem::field("/notificationId", "is the id of another event"))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 pub fn channel_status(one: &ask::ChannelStatus) -> ChannelStatus {

@@ -8,23 +8,31 @@ mod chain;
 use crate::time;
 use crate::v1::notifications::shown;
 use fantail_node::ask::{
-    COLLECTED, ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase, RenderedView, SINGLY,
+    COLLECTED, ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase, REDRIVEN, RenderedView,
+    SINGLY,
 };
 use fantail_rules::gates::Reason;
 use fantail_rules::retry::retries_max;
 use fantail_rules::schedule::Appointment;
+use fantail_rules::ulid::Ulid;
 use fantail_rules::wall::show_minute;
 use fantail_wire::notification::{Explanation as Told, Step};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 pub fn tell(found: &Explanation) -> Told {
-    let mut steps = vec![accepted(found)];
+    let mut steps = match &found.digest_of {
+        Some(events) => vec![written(found, events)],
+        None => vec![accepted(found)],
+    };
     // To others it was not told.
     let is_told = found.is_in_inbox || found.deliveries.iter().any(|(_, deliveries)| !deliveries.is_empty());
     steps.extend(found.rendered.as_ref().filter(|_| is_told).map(rendered));
     steps.extend(wishes(found));
-    steps.extend(taken(found));
+    if found.digest_of.is_none() {
+        steps.extend(taken(found));
+    }
+    steps.extend(found.halted.map(halted));
     for (channel, deliveries) in &found.deliveries {
         steps.extend(chain::awaits(found, *channel));
         if deliveries.is_empty() {
@@ -72,6 +80,34 @@ fn accepted(found: &Explanation) -> Step {
         "expiresAt": found.expires_at.map(time::text),
     });
     step("accepted", None, Some(time::text(found.accepted_at)), text, inputs)
+}
+
+/// Ids of events that the story of a digest names, the newest of them.
+const DIGEST_EVENTS_SHOWN: usize = 32;
+
+/// How a digest came to be.
+fn written(found: &Explanation, events: &[Ulid]) -> Step {
+    let channels: Vec<&str> = found.channels.iter().map(ChannelKind::name).collect();
+    let text = format!(
+        "written as the digest {} of {} events, in the {} lane, category {}, for {}",
+        found.event,
+        events.len(),
+        found.priority.name(),
+        found.category,
+        channels.join(", ")
+    );
+    let newest: Vec<String> =
+        events.iter().rev().take(DIGEST_EVENTS_SHOWN).map(ToString::to_string).collect();
+    let inputs = json!({
+        "lane": found.priority.name(),
+        "category": found.category,
+        "channels": channels,
+        "class": found.class.map(|class| class.name()),
+        "expiresAt": found.expires_at.map(time::text),
+        "count": events.len(),
+        "eventIds": newest,
+    });
+    step("digest", None, Some(time::text(found.accepted_at)), text, inputs)
 }
 
 /// What a template said: in which language by which channel, and to whom of those who are told different things.
@@ -136,7 +172,6 @@ fn taken(found: &Explanation) -> Vec<Step> {
         let text = "waits for its time".to_owned();
         return vec![step("held", None, None, text, Value::Null)];
     }
-    let mut steps = Vec::new();
     let text = match (found.arrival, found.is_in_inbox) {
         (None, _) => "the user's shard has not taken it, or nobody there is concerned".to_owned(),
         (Some(arrival), true) => format!("taken as arrival {arrival}, and in the inbox of {}", found.user),
@@ -144,15 +179,15 @@ fn taken(found: &Explanation) -> Vec<Step> {
             format!("taken as arrival {arrival}, but not in the inbox of {}", found.user)
         }
     };
-    steps.push(step("taken", None, None, text, json!({"arrival": found.arrival.map(|arrival| arrival.0)})));
-    if let Some(halt) = found.halted {
-        let text = match halt {
-            Halt::Cancelled => "cancelled: what was not sent stays unsent",
-            Halt::Retracted => "retracted: what was not sent stays unsent",
-        };
-        steps.push(step("halted", None, None, text.to_owned(), Value::Null));
-    }
-    steps
+    vec![step("taken", None, None, text, json!({"arrival": found.arrival.map(|arrival| arrival.0)}))]
+}
+
+fn halted(halt: Halt) -> Step {
+    let text = match halt {
+        Halt::Cancelled => "cancelled: what was not sent stays unsent",
+        Halt::Retracted => "retracted: what was not sent stays unsent",
+    };
+    step("halted", None, None, text.to_owned(), Value::Null)
 }
 
 fn not_reached(found: &Explanation, channel: ChannelKind) -> Step {
@@ -180,6 +215,17 @@ fn delivery(found: &Explanation, channel: ChannelKind, one: &DeliveryView, steps
     for note in &one.notes {
         if let Some(tried) = chain::tried(found, channel, note) {
             steps.push(tried);
+            continue;
+        }
+        if let Some(reason) = note.gate {
+            let text = format!("{name}, {endpoint}: put off ({}): {}", note.code, wish(reason));
+            let inputs = json!({"gate": note.code, "decision": "deferred"});
+            steps.push(step("gate", Some(channel), Some(time::text(note.at)), text, inputs));
+            continue;
+        }
+        if note.code == REDRIVEN {
+            let text = format!("{name}, {endpoint}: redriven by an operator, its retries begin again");
+            steps.push(step("redriven", Some(channel), Some(time::text(note.at)), text, Value::Null));
             continue;
         }
         let mut text = format!("{name}, {endpoint}: {}", answered(note.state));
@@ -246,8 +292,12 @@ fn stands(found: &Explanation, one: &DeliveryView) -> String {
         },
         DeliveryState::Deferred => match Reason::parse(&one.code) {
             Some(reason) => format!("waits{code}: {}; all gates are asked again at {due}", wish(reason)),
+            None if one.code == COLLECTED && one.due.0 > 0 => {
+                format!("waits to be sent together with others at {due}, or alone if they are too few")
+            }
             None if one.code == COLLECTED => {
-                "waits to be told together with others, or alone if they are too few".to_owned()
+                "waits to be sent together with others: their window has ended, the digest is being written"
+                    .to_owned()
             }
             None if one.code == SINGLY => "too few came to be told together: it is told alone now".to_owned(),
             None => format!("{}{code}, and will be tried again at {due}", failed(one)),
@@ -311,13 +361,15 @@ fn tries(one: &DeliveryView) -> String {
         1 => "after 1 retry".to_owned(),
         more => format!("after {more} retries"),
     };
-    match (one.resends, one.retries) {
+    let tries = match (one.resends, one.retries) {
         (0, _) => retries,
         (1, 0) => "after 1 resend".to_owned(),
         (more, 0) => format!("after {more} resends"),
         (1, _) => format!("{retries} and 1 resend"),
         (more, _) => format!("{retries} and {more} resends"),
-    }
+    };
+    let is_redriven = one.notes.iter().any(|note| note.code == REDRIVEN);
+    if is_redriven { format!("{tries} since it was redriven") } else { tries }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub fn tell(found: &Explanation) -> Trace {
     let accept = TraceSpan {
         span_id: root.span.text(),
         parent_span_id: None,
-        name: "accept".to_owned(),
+        name: if found.digest_of.is_some() { "digest" } else { "accept" }.to_owned(),
         channel: None,
         endpoint: None,
         started_at: time::text(found.accepted_at),
@@ -55,7 +55,8 @@ fn delivery(found: &Explanation, channel: ChannelKind, one: &DeliveryView, spans
     spans.push(span(id, root(found.event).span, "delivery", one.begun_at, last));
     for (at, note) in one.notes.iter().enumerate() {
         let own = SpanId::of(found.event, "attempt", &[&numbers[..], &[at as u64]].concat());
-        let attempt = span(own, id, "attempt", note.at, note.at);
+        let name = if note.gate.is_some() { "gate" } else { "attempt" };
+        let attempt = span(own, id, name, note.at, note.at);
         let (state, code) = (Some(note.state.public_word().to_owned()), note.code.clone());
         spans.push(TraceSpan { state, code, ..attempt });
     }

@@ -17,7 +17,7 @@ mod before;
 use self::before::{Holding, RESOLVING_MS, Way, parcel_of};
 use super::gate::Decision;
 use super::outcome::round_up;
-use super::{Derived, Offer};
+use super::{Derived, Offer, replan};
 use crate::parcel::{Members, Words};
 use crate::records::delivery::{Consents, Counted, Wake};
 use crate::records::shard::ShardRecord;
@@ -314,7 +314,8 @@ fn moves(
     Ok(Some(wake).filter(|wake| !wake.positions.is_empty()))
 }
 
-/// Writes down that steps are tried, and why, for deliveries that are told about one by one.
+/// Writes down which gate put deliveries off, and that steps are tried, and why, for deliveries that are told about one by
+/// one.
 pub(super) fn remember<'a>(
     view: &mut View<'_>,
     parcel: ParcelId,
@@ -322,7 +323,10 @@ pub(super) fn remember<'a>(
     standings: impl Iterator<Item = (u16, &'a Standing)>,
     at: Millis,
 ) -> Result<(), TablesError> {
-    let tried = standings.filter(|(_, one)| one.state == State::Intent && Cause::parse(&one.code).is_some());
+    let is_told = |one: &Standing| {
+        replan::waits_at_gate(one) || (one.state == State::Intent && Cause::parse(&one.code).is_some())
+    };
+    let tried = standings.filter(|(_, one)| is_told(one));
     let told = tried.map(|(position, standing)| {
         let (message, provider_id) = (String::new(), String::new());
         (position, Note { at, state: standing.state, code: standing.code.clone(), message, provider_id })

@@ -204,7 +204,7 @@ pub fn apply(
         ShardRecord::Wake(wake) => wake::apply(view, wake, at, derived),
         ShardRecord::Outcome(outcome) => outcome::apply(view, outcome, derived),
         ShardRecord::Receipt(receipt) => redrive::apply_receipt(view, receipt, derived),
-        ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, derived),
+        ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, at, derived),
         ShardRecord::Closed { work, .. } => dispatch::close(view, *work, derived),
         ShardRecord::Swept(swept) => sweep::apply(view, swept),
         ShardRecord::Digest(DigestRecord::Collected(collected)) => collect::apply(view, collected, derived),

@@ -86,9 +86,18 @@ pub(super) fn plan(
 pub(super) fn apply(
     view: &mut View<'_>,
     redrive: &Redrive,
+    at: Millis,
     derived: &mut Derived,
 ) -> Result<(), TablesError> {
     let Some(ledger) = ledger::find(view, redrive.parcel)? else { return Ok(()) };
+    if ledger.is_tracked {
+        let note = |standing: &Standing| {
+            let (message, provider_id) = (String::new(), String::new());
+            Note { at, state: standing.state, code: standing.code.clone(), message, provider_id }
+        };
+        let notes: Vec<Note> = redrive.standings.iter().map(note).collect();
+        track::add(view, redrive.parcel, &ledger.members, redrive.positions.iter().copied().zip(&notes))?;
+    }
     let changes = redrive.positions.iter().copied().zip(redrive.standings.iter());
     ledgers::change(view, redrive.parcel, ledger, changes, derived)
 }

@@ -16,6 +16,7 @@ use crate::tables::ledger::ParcelId;
 use crate::view::View;
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
+use fantail_rules::gates::Reason;
 use fantail_rules::ids::{Millis, UserNo};
 use std::collections::BTreeMap;
 
@@ -111,10 +112,18 @@ fn row(tables: &dyn Tables, parcel: ParcelId, position: u16) -> Result<TrackRow,
 }
 
 impl TrackRow {
+    /// A gate that puts off again what it has just put off says nothing new.
     pub fn add(&mut self, place: u8, note: Note) {
         let notes = self.0.entry(place).or_default();
+        let says_again =
+            |last: &Note| (last.state, &last.code) == (note.state, &note.code) && note.gate().is_some();
+        if notes.last().is_some_and(says_again) {
+            return;
+        }
         if notes.len() >= ATTEMPTS_MAX {
-            notes.remove(1);
+            // What gates decided stays as long as there are attempts to leave out.
+            let attempt = notes.iter().skip(1).position(|note| note.gate().is_none()).unwrap_or(0);
+            notes.remove(attempt + 1);
         }
         notes.push(note);
     }
@@ -126,6 +135,13 @@ impl TrackRow {
 }
 
 impl Note {
+    /// Which gate put the delivery off, if that is what it says: no provider was asked then.
+    #[must_use]
+    pub fn gate(&self) -> Option<Reason> {
+        let is_ours = self.state == State::Deferred && self.message.is_empty() && self.provider_id.is_empty();
+        Reason::parse(&self.code).filter(|_| is_ours)
+    }
+
     pub(crate) fn write(&self, w: &mut Writer) {
         w.millis(self.at).u8(self.state as u8);
         w.text(&self.code).text(&self.message).text(&self.provider_id);

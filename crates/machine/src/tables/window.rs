@@ -177,6 +177,28 @@ pub fn open(
     Ok(find(tables, tenant, no)?.map(|row| (no, row)))
 }
 
+/// Windows of one user that are looked at for an item.
+const LOOKED_AT_MAX: usize = 1_000;
+
+/// The open window in which an item waits. `None` if it waits in none, or in one that is over.
+pub fn holding(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    (user, channel): (UserNo, ChannelKind),
+    item: Arrival,
+) -> Result<Option<WindowRow>, TablesError> {
+    let prefix = Key::new(Family::WindowOpen, tenant).u64(user.0).bytes(&[channel as u8]);
+    let (from, to) = (prefix.clone().finish(), prefix.end());
+    let range = KeyRange { from: &from, to: &to };
+    let open = collect(tables, range, Order::Ascending, LOOKED_AT_MAX, |_, row| NoRow::decode(row))?;
+    for NoRow(no) in open {
+        if get::<ItemRow>(tables, &item_key(tenant, no, item))?.is_some() {
+            return find(tables, tenant, no);
+        }
+    }
+    Ok(None)
+}
+
 /// The number of the latest window of a tenant.
 pub fn latest(tables: &dyn Tables, tenant: TenantId) -> Result<WindowNo, TablesError> {
     Ok(get::<NoRow>(tables, &latest_key(tenant))?.map_or(WindowNo(0), |row| row.0))

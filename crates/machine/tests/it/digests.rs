@@ -93,6 +93,7 @@ fn tell(node: &mut Node, window: WindowNo) -> (DigestRow, ParcelId) {
 }
 
 // proves: AGG-01, AGG-05
+// fixes: usability B9
 #[test]
 fn the_first_goes_out_and_the_others_become_one_digest() {
     let mut node = Node::new();
@@ -104,6 +105,14 @@ fn the_first_goes_out_and_the_others_become_one_digest() {
         assert_eq!(words(&node, *parcel), vec![(State::Deferred, COLLECTED.to_owned()); 2]);
     }
     assert!(timers(&node).is_empty(), "the window's end is their time");
+    let ends = |parcel: ParcelId, channel| {
+        let of = (user, channel);
+        let found =
+            node.read_shard(|state| window::holding(state.tables(), TENANT, of, parcel.arrival).unwrap());
+        found.map(|row| row.window.closes_at)
+    };
+    assert_eq!(ends(parcels[4], PUSH), Some(START.plus(LIKES_MS)), "it is known until when they wait");
+    assert_eq!((ends(parcels[0], PUSH), ends(parcels[4], ChannelKind::Email)), (None, None));
     node.now = node.now.plus(LIKES_MS - 1);
     assert!(close(&mut node).is_empty(), "not yet");
     node.now = node.now.plus(1);

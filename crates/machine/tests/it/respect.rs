@@ -1,16 +1,20 @@
 //! What users want: told to the shard, kept with its history, and obeyed by whatever is authorised after it.
 
-use crate::deliveries::{PUSH, by, intend, next_timer, push, states, timers, user_with, wake, words, work};
+use crate::deliveries::{
+    PUSH, by, intend, next_timer, push, settle, states, timers, told, user_with, wake, words, work,
+};
 use crate::harness::{DAY_MS, Node, START, TENANT, lookup};
 use crate::strategies::{millis, tenant, user};
 use fantail_machine::columns::{self, Respect};
 use fantail_machine::records::respect::{Consent, Consented, Preferred};
 use fantail_machine::records::shard::ShardRecord;
+use fantail_machine::shard::outcome::Said;
 use fantail_machine::shard::respect::Prefer;
 use fantail_machine::shard::{ReplanPlace, ShardAnswer, ShardAsk};
 use fantail_machine::tables::ledger::{self, ParcelId, Standing};
 use fantail_machine::tables::respect::{self, Changed, Consenting, RespectRow, What};
 use fantail_machine::tables::todo::Todo;
+use fantail_machine::tables::track;
 use fantail_machine::tables::user as users;
 use fantail_machine::tables::waiting;
 use fantail_machine::tables::work::Terms;
@@ -20,7 +24,7 @@ use fantail_rules::attempt::{Class, State};
 use fantail_rules::caps::{Caps, Limit, Pace};
 use fantail_rules::category::CategoryId;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
-use fantail_rules::gates::Frequency;
+use fantail_rules::gates::{Frequency, Reason};
 use fantail_rules::ids::{PartitionId, Position, TenantId, UserNo};
 use fantail_rules::limits::RESPECT_HISTORY_MAX;
 use fantail_rules::preference::{CategoryChoice, ChangeKind, Preferences, Quiet, Switch, Switches};
@@ -347,6 +351,35 @@ fn what_comes_at_night_waits_for_the_morning() {
         assert_eq!(timer.due, START.plus(wait_ms), "{zone}");
         assert_eq!(wake(&mut node, timer, 10).0.unwrap().sends.len(), 1, "it is morning");
     }
+}
+
+// proves: TRK-06
+// fixes: usability B7
+#[test]
+fn what_a_gate_put_off_is_told_after_it_was_sent() {
+    let mut node = Node::new();
+    let user = user_with(&mut node, 0, 1);
+    want(&mut node, 0, quiet_at("Asia/Tokyo"));
+    node.delivery = Some(by(&[PUSH]));
+    node.send(&[user]);
+    node.take_all();
+    let of_node = work(&node);
+    let asked = node.now;
+    let parcel = intend(&mut node, of_node, 10).0.unwrap().parcel;
+    // Asked again in the night, because the user wants something else: the gate says the same.
+    want(&mut node, 0, quiet_at("Asia/Seoul"));
+    while replan(&mut node) > 0 {}
+    while let Some(timer) = next_timer(&mut node) {
+        wake(&mut node, timer, 10);
+        if states(&node, parcel) == [State::Intent] {
+            break;
+        }
+    }
+    settle(&mut node, parcel, vec![told(0, Said::Accepted, "")]);
+    let notes = node.read_shard(|state| track::find(state.tables(), parcel, 0).unwrap());
+    let gates: Vec<_> = notes.iter().map(|note| (note.at, note.state, note.gate())).collect();
+    let quiet = (asked, State::Deferred, Some(Reason::QuietHours));
+    assert_eq!(gates, [quiet, (node.now, State::Accepted, None)]);
 }
 
 // proves: QH-05

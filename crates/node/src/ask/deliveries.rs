@@ -3,6 +3,7 @@
 use super::{ChannelKind, ChannelSet, Class, DeliveryState, Halt, Place, Priority};
 use fantail_machine::tables::track::Note;
 use fantail_rules::chain::Chain;
+use fantail_rules::gates::Reason;
 use fantail_rules::ids::{Arrival, Millis, UserNo};
 use fantail_rules::schedule::Appointment;
 use fantail_rules::ulid::Ulid;
@@ -81,6 +82,8 @@ pub struct Explanation {
     /// `None`: the user's shard has not taken it, or it is not for anybody there.
     pub arrival: Option<Arrival>,
     pub is_in_inbox: bool,
+    /// What it tells of, if it is a digest.
+    pub digest_of: Option<Vec<Ulid>>,
     /// When it was, or is, to be sent, if that was not at once.
     pub due: Option<Millis>,
     /// When recipients are told, on their own clocks.
@@ -110,6 +113,7 @@ pub struct DeliveryView {
     pub code: String,
     pub retries: u8,
     pub resends: u8,
+    /// When it is looked at again; of what waits in a window, when that ends.
     pub due: Millis,
     pub parcel_first: UserNo,
     pub position: u16,
@@ -126,12 +130,15 @@ pub struct DeliveryNote {
     pub code: String,
     pub message: String,
     pub provider_id: String,
+    /// Which gate put the delivery off, if that is what it says.
+    pub gate: Option<Reason>,
 }
 
 impl DeliveryNote {
     pub(crate) fn of(note: Note) -> Self {
+        let gate = note.gate();
         let Note { at, state, code, message, provider_id } = note;
-        Self { at, state, code, message, provider_id }
+        Self { at, state, code, message, provider_id, gate }
     }
 }
 

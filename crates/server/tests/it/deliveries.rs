@@ -123,6 +123,28 @@ pub fn explain(client: &mut Client, id: &str, user: &str) -> String {
     told["text"].as_str().expect("a text").to_owned()
 }
 
+// fixes: usability C7
+#[test]
+fn a_name_that_would_be_mistaken_for_something_else_is_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    let in_app = json!({"channels": ["inApp"]});
+    let first = send(&mut client, &notification("n1", &["ann"], in_app.clone()));
+    for name in ["bulk", &first] {
+        let refused = refused(
+            client.post("/api/v1/notifications", &notification(name, &["ann"], in_app.clone())),
+            "INVALID_REQUEST",
+        );
+        assert_eq!(refused["errors"][0]["pointer"], "/notificationId", "{name}");
+    }
+    // A name that only looks like one of our ids is found.
+    let name = "01J00000000000000000000000";
+    let second = send(&mut client, &notification(name, &["ann"], in_app));
+    assert_eq!(status(&mut client, name)["eventId"], *second);
+    assert_eq!(status(&mut client, &second)["eventId"], *second);
+}
+
 // proves: DEL-01, DEL-15, DED-01, DED-02, API-01, TRK-01, TRK-06, BLK-10
 #[test]
 fn every_device_gets_it_exactly_once_and_the_story_is_told() {

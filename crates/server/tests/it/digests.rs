@@ -4,7 +4,7 @@ use crate::deliveries::{Post, metric, register};
 use crate::moved_clock::{start_at, try_start_at};
 use crate::respect::eventually_stands;
 use crate::server::Server;
-use crate::world::{eventually, expect, put_user};
+use crate::world::{eventually, expect, put_user, refused};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -49,6 +49,7 @@ fn posted(client: &mut Client, event: &Value) -> String {
 }
 
 // proves: AGG-01, AGG-04, AGG-05, AGG-06
+// fixes: usability B9, torture 9
 #[test]
 fn likes_of_five_minutes_become_one_digest() {
     let post = Post::new();
@@ -62,7 +63,8 @@ fn likes_of_five_minutes_become_one_digest() {
     eventually_stands(&mut client, &ids[0], "ann", "sent");
     let (inputs, text) = eventually_stands(&mut client, &ids[4], "ann", "deferred");
     assert_eq!(inputs["code"], "digest_window");
-    assert!(text.contains("together with others"), "{text}");
+    assert!(text.contains("together with others at 2026-06-10T12:05:00.000Z"), "{text}");
+    assert_eq!(inputs["dueAt"], "2026-06-10T12:05:00.000Z");
     clock.move_to("2026-06-10T12:05:01Z");
     let (inputs, text) = eventually_stands(&mut client, &ids[4], "ann", "digested");
     let digest = inputs["code"].as_str().expect("the id of the digest").to_owned();
@@ -75,6 +77,19 @@ fn likes_of_five_minutes_become_one_digest() {
     assert_eq!((&told["count"], &told["actors"]), (&json!(4), &json!(["cleo", "eve", "dan"])));
     let newest_first: Vec<&String> = ids[1..].iter().rev().collect();
     assert_eq!(told["eventIds"], json!(newest_first));
+    let (inputs, text) = eventually_stands(&mut client, &digest, "ann", "sent");
+    assert_eq!(inputs["code"], "", "{text}");
+    assert!(text.contains(&format!("written as the digest {digest} of 4 events")), "{text}");
+    let status = expect(client.get(&format!("/api/v1/notifications/{digest}/status?limit=10")), 200);
+    assert_eq!((&status["status"], &status["category"]), (&json!("done"), &json!("like")));
+    assert_eq!(status["channels"][0]["counts"], json!({"sent": 1}));
+    assert_eq!(
+        (&status["deliveries"][0]["userId"], &status["deliveries"][0]["state"]),
+        (&json!("ann"), &json!("sent"))
+    );
+    let trace = expect(client.get(&format!("/api/v1/notifications/{digest}/trace?user=ann")), 200);
+    assert_eq!(trace["spans"][0]["name"], "digest");
+    refused(client.get("/api/v1/notifications/01M7ZZZZZZZZZZZZZZZZZZZZZZ/status"), "EVENT_NOT_FOUND");
     assert_eq!(metric(&mut client, "fantail_digests_total", ""), 1);
     assert_eq!(metric(&mut client, "fantail_digest_items_total", ""), 4);
 

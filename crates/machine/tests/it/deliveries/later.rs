@@ -43,6 +43,7 @@ fn mixed() -> (Node, ParcelId, Vec<UserNo>) {
 }
 
 // proves: DEL-07
+// fixes: usability B7
 #[test]
 fn a_redrive_touches_dead_letters_and_nothing_else() {
     let (mut node, parcel, users) = mixed();
@@ -65,6 +66,8 @@ fn a_redrive_touches_dead_letters_and_nothing_else() {
     let (allowed, _) = wake(&mut node, timer, 100);
     assert_eq!(members(&allowed.unwrap().sends), [member(users[1], 1)]);
     settle(&mut node, parcel, vec![told(1, Said::Accepted, "")]);
+    let notes = node.read_shard(|state| track::find(state.tables(), parcel, 1).unwrap());
+    assert!(notes.iter().any(|note| note.code == REDRIVEN), "its story says that it was redriven");
     assert_eq!(redrive(&mut node, parcel, Wish::Redrive, None), ShardAnswer::Redriven(1), "the other one");
     assert_eq!(redrive(&mut node, parcel, Wish::Redrive, None), ShardAnswer::Redriven(0));
     let nowhere = ParcelId { first: UserNo(999), ..parcel };
