@@ -26,6 +26,7 @@ mod deliveries;
 mod devices;
 mod digest_kinds;
 mod digests;
+mod doubles;
 mod editions;
 mod erasures;
 mod events;
