@@ -22,7 +22,7 @@ use fantail_rules::retry::{self, Cause, Retry};
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 const TENANT: TenantId = TenantId(1);
@@ -42,7 +42,6 @@ struct Provider {
     fails_until: Millis,
     in_flight: AtomicU32,
     most: AtomicU32,
-    calls: AtomicU64,
 }
 
 impl Channel for Provider {
@@ -52,7 +51,6 @@ impl Channel for Provider {
             let count = u32::try_from(shipment.messages.len()).expect("few");
             let now = self.in_flight.fetch_add(count, Ordering::Relaxed) + count;
             self.most.fetch_max(now, Ordering::Relaxed);
-            self.calls.fetch_add(u64::from(count), Ordering::Relaxed);
             self.time.sleep_until(began.plus(self.latency_ms)).await;
             self.in_flight.fetch_sub(count, Ordering::Relaxed);
             for (place, message) in shipment.messages.iter().enumerate() {
@@ -126,38 +124,45 @@ struct Desk {
 impl Desk {
     fn new(case: Case) -> Self {
         let time = Time::new(None);
-        let began = time.monotonic();
-        let provider = Arc::new(Provider {
-            time: time.clone(),
-            usual: case.usual,
-            latency_ms: case.latency_ms,
-            rests_until: began.plus(case.rests_ms),
-            fails_until: began.plus(case.fails_ms),
-            in_flight: AtomicU32::new(0),
-            most: AtomicU32::new(0),
-            calls: AtomicU64::new(0),
-        });
+        let provider = provider(&time, case);
         let client: Arc<dyn Client> = provider.clone();
         let registry = Registry::new(time.clone(), time.clone(), Box::new(move |_| Ok(client.clone())));
-        registry.replace(vec![Account {
-            tenant: TENANT,
-            id: "texts".to_owned(),
-            version: 1,
-            kind: ProviderKind::Twilio,
-            settings: String::new(),
-            secrets: Vec::new(),
-            order: 0,
-            weight: 1,
-            per_second: case.per_second,
-            concurrency: case.concurrency,
-            enabled: true,
-        }]);
+        registry.replace(vec![account(case)]);
         let channel = registry.channel(ChannelKind::Sms);
         Self { time, provider, channel, asks_for_places: case.asks_for_places }
     }
 
     fn burst(&self, count: usize) -> Drained {
         drain(&self.time, &*self.channel, self.asks_for_places, &endpoints("user", count))
+    }
+}
+
+fn provider(time: &Arc<Time>, case: Case) -> Arc<Provider> {
+    let began = time.monotonic();
+    Arc::new(Provider {
+        time: time.clone(),
+        usual: case.usual,
+        latency_ms: case.latency_ms,
+        rests_until: began.plus(case.rests_ms),
+        fails_until: began.plus(case.fails_ms),
+        in_flight: AtomicU32::new(0),
+        most: AtomicU32::new(0),
+    })
+}
+
+fn account(case: Case) -> Account {
+    Account {
+        tenant: TENANT,
+        id: "texts".to_owned(),
+        version: 1,
+        kind: ProviderKind::Twilio,
+        settings: String::new(),
+        secrets: Vec::new(),
+        order: 0,
+        weight: 1,
+        per_second: case.per_second,
+        concurrency: case.concurrency,
+        enabled: true,
     }
 }
 
@@ -348,4 +353,33 @@ fn a_burst_begins_when_a_provider_works_again() {
     let drained = desk.burst(1_000);
     // The breaker probes within twice the time that it was open; then 50 places come back one by one from a few.
     assert!(drained.took_ms <= 30_000 + 30_000 + 20_000, "{drained:?}");
+}
+
+/// Two tenants with an account each: the provider of one answers nothing for a minute.
+// fixes: security H5
+#[test]
+fn an_account_that_hangs_slows_no_other_tenant_down() {
+    let (loud, quiet) = (TenantId(2), TENANT);
+    let time = Time::new(None);
+    let provider = |latency_ms| provider(&time, Case { latency_ms, ..CASE });
+    let (hanging, well) = (provider(60_000), provider(100));
+    let open = {
+        let (hanging, well) = (hanging.clone(), well.clone());
+        move |account: &Account| -> Result<Arc<dyn Client>, String> {
+            Ok(if account.tenant == loud { hanging.clone() } else { well.clone() })
+        }
+    };
+    let registry = Registry::new(time.clone(), time.clone(), Box::new(open));
+    let account = |tenant| Account { tenant, concurrency: Some(50), ..account(CASE) };
+    registry.replace(vec![account(loud), account(quiet)]);
+    let channel = registry.channel(ChannelKind::Sms);
+    let messages = (0..500).map(|no| message(&format!("r{no}"), b"hang")).collect();
+    let deadline = time.monotonic().plus(START_WITHIN_MS);
+    let stuck = Shipment { tenant: loud, deadline, ..shipment(messages) };
+    let ignore = |_: usize, _: Answer| {};
+    let mut hangs = channel.send(&stuck, &ignore);
+    assert!((&mut hangs).now_or_never().is_none());
+    let drained = drain(&time, &*channel, true, &endpoints("user", 1_000));
+    check(&drained, 1_000, 500, 100);
+    assert_eq!(hanging.in_flight.load(Ordering::Relaxed), 50, "no more than its places");
 }

@@ -33,6 +33,7 @@ mod events;
 mod exports;
 #[cfg(target_os = "linux")]
 mod failing_sync;
+mod fairness;
 mod fallbacks;
 mod hosted;
 mod http;
