@@ -153,7 +153,8 @@ impl Telemetry {
         for (route, meter) in ROUTES.iter().zip(&self.routes) {
             for (class, counter) in ["1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(&meter.by_class) {
                 let count = counter.get();
-                if count > 0 {
+                // Alerts compare increases, so what they look at begins with 0.
+                if count > 0 || matches!(*class, "2xx" | "4xx" | "5xx") {
                     text.sample(
                         "fantail_http_requests_total",
                         &[("route", route.id), ("status", class)],
@@ -176,8 +177,12 @@ fn by_tenant() -> Vec<Counter> {
 }
 
 fn write_tenants(text: &mut Text, name: &str, counters: &[Counter], node: Option<&Node>) {
-    for (slot, counter) in counters.iter().enumerate().filter(|(_, counter)| counter.get() > 0) {
-        text.sample(name, &[("tenant", &label(slot, node))], counter.get());
+    for (slot, counter) in counters.iter().enumerate() {
+        let is_tenant =
+            u32::try_from(slot).is_ok_and(|no| node.is_some_and(|node| node.tenant(TenantId(no)).is_some()));
+        if is_tenant || counter.get() > 0 {
+            text.sample(name, &[("tenant", &label(slot, node))], counter.get());
+        }
     }
 }
 

@@ -37,11 +37,18 @@ impl Node {
         let (id, category) = (compiled.id().to_owned(), compiled.category().to_owned());
         let (hash, bytes) = (canonical.hash, canonical.bytes.len());
         let about = About { author, category, name, note, hash };
-        let change = Change::Put { about, definition: DefinitionBytes(canonical.bytes) };
+        let change = Change::Put { about: about.clone(), definition: DefinitionBytes(canonical.bytes) };
         let done = self.ask_root(tenant, &id, expect, change, bytes).await?;
         self.core.known.keep_template(tenant, hash, compiled, bytes);
         let Answer::Done { row, created } = done else { return Err(other()) };
-        Ok((self.shown(tenant, &id, &row, row.version)?, created))
+        let shown = match self.shown(tenant, &id, &row, row.version) {
+            // Deleted right after it was put: shown as it was put.
+            Err(Refusal::UnknownTemplateVersion { .. }) => {
+                template_view(&id, &row, version_view(row.version, VersionRow { about, at: row.updated }))
+            }
+            shown => shown?,
+        };
+        Ok((shown, created))
     }
 
     /// Puts an older version in force, or switches the template on or off.

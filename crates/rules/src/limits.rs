@@ -301,3 +301,5 @@ pub const HEAD_BYTES_MAX: usize = 128 << 10;
 pub const LINGER_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// Connections without a place, which are answered probes only. Health checks ask at once, so few are enough.
 pub const PROBE_CONNECTIONS_MAX: usize = 64;
+/// What an upload of any length must bring, so that it does not hold a connection for ever: less than any line of today.
+pub const UPLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 10;

@@ -1,7 +1,7 @@
 //! `fantail config doc|check|show`.
 
 use crate::cli::{ConfigCommand, ServeArgs, say};
-use crate::config::{Layers, SETTINGS, Setting, process_environment};
+use crate::config::{ConfigError, Layers, SETTINGS, Setting, process_environment, unknown_variables};
 use anyhow::Result;
 
 pub fn run(command: ConfigCommand) -> Result<()> {
@@ -9,6 +9,10 @@ pub fn run(command: ConfigCommand) -> Result<()> {
         ConfigCommand::Doc => say(document().trim_end()),
         ConfigCommand::Check(args) => {
             layers(&args)?.config()?;
+            let unknown = unknown_variables();
+            if !unknown.is_empty() {
+                return Err(ConfigError::UnknownVariables { names: unknown.join(", ") }.into());
+            }
             say("the configuration is valid")
         }
         ConfigCommand::Show(args) => say(shown(&layers(&args)?).trim_end()),

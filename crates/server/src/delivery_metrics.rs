@@ -4,8 +4,12 @@
 use fantail_api::telemetry::Text;
 use fantail_node::health::Health;
 use fantail_node::latency::BOUNDS_MS;
+use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::priority::Priority;
+
+/// The reason of deliveries that somebody complained about.
+const COMPLAINED: &str = "complained";
 
 pub fn write(text: &mut Text, health: &Health) {
     write_ambiguous(text, health);
@@ -15,6 +19,7 @@ pub fn write(text: &mut Text, health: &Health) {
         let labels = [("channel", channel.name()), ("state", state.public_word()), ("reason", reason)];
         text.sample(name, &labels, count);
     }
+    write_states(text, health);
     let name = "fantail_fallbacks_total";
     text.family(name, "counter", "Channels that waited for others, by whether they were tried, and why");
     for (channel, result, because, count) in health.outcomes.fallbacks() {
@@ -34,6 +39,29 @@ pub fn write(text: &mut Text, health: &Health) {
     text.family(name, "histogram", "From acceptance, or the time it was due, to the first answer, by lane");
     for (lane, waited) in Priority::ALL.iter().zip(&health.waited) {
         text.buckets(name, ("lane", lane.name()), &BOUNDS_MS, &waited.buckets, waited.sum_ms);
+    }
+}
+
+/// What alerts count. All series are there from the start: the first event of a series that begins with it is never an
+/// increase.
+fn write_states(text: &mut Text, health: &Health) {
+    let count = |is_one: &dyn Fn(ChannelKind, State, &str) -> bool| -> u64 {
+        let outcomes = health.outcomes.outcomes();
+        outcomes.filter(|(channel, state, reason, _)| is_one(*channel, *state, reason)).map(|one| one.3).sum()
+    };
+    let name = "fantail_delivery_states_total";
+    text.family(name, "counter", "Deliveries that came to a state, by channel");
+    for channel in ChannelKind::ALL {
+        for state in State::ALL.into_iter().filter(|state| *state != State::Intent) {
+            let labels = [("channel", channel.name()), ("state", state.public_word())];
+            text.sample(name, &labels, count(&|of, is, _| of == channel && is == state));
+        }
+    }
+    let name = "fantail_delivery_complaints_total";
+    text.family(name, "counter", "Deliveries that their reader called spam, by channel");
+    for channel in ChannelKind::ALL {
+        let complained = count(&|of, _, reason| of == channel && reason == COMPLAINED);
+        text.sample(name, &[("channel", channel.name())], complained);
     }
 }
 

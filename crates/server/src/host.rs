@@ -259,7 +259,7 @@ fn write_deliveries(text: &mut Text, health: &Health) {
     let name = "fantail_delivery_attempts_total";
     text.family(name, "counter", "Attempts that ended, by channel and by how");
     for (kind, counts) in ChannelKind::ALL.into_iter().zip(&health.counters.answers) {
-        for (how, count) in ANSWER_NAMES.iter().zip(counts).filter(|(_, count)| **count > 0) {
+        for (how, count) in ANSWER_NAMES.iter().zip(counts) {
             text.sample(name, &[("channel", kind.name()), ("outcome", how)], count);
         }
     }

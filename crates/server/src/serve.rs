@@ -41,6 +41,9 @@ pub fn run(command: &ServeCommand) -> Result<()> {
     let clock = test_clock::Asked::read(command.clock.as_deref(), testing, begins.as_deref())?;
     let config = config::load(&command.args.flags())?;
     logging::start(config.log);
+    for name in config::unknown_variables() {
+        warn!(name, "the environment has a variable that is no setting");
+    }
     panics::count();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build()?;

@@ -152,7 +152,7 @@ examples! {
         url: Some(text("https://example.com/hook (webhooks only)")),
         secret: Some(text("whsec_… (webhooks only, and needed there)")),
         previous_secret: Some(text("whsec_… (webhooks only)")),
-        previous_until: Some(text("2026-11-16T08:30:00.000Z (webhooks only)")),
+        previous_until: Some(text("2026-11-16T08:30:00.000Z")),
         app_version: Some(text("4.2.0")),
         consent: Some(ConsentPut::example()),
     };

@@ -12,6 +12,7 @@ mod examples_segments;
 mod examples_sent;
 mod examples_templates;
 mod examples_webhooks;
+mod plain;
 
 use crate::reply::JSON;
 use crate::route::{Answer, Body, Handle, Route};
@@ -61,6 +62,10 @@ pub fn document(version: &str) -> Value {
         paths.entry(route.path).or_default().insert(route.method.text().to_ascii_lowercase(), operation);
     }
     let schemas: Map<String, Value> = generator.take_definitions(true).into_iter().collect();
+    let mut paths = json!(paths);
+    let mut schemas = Value::Object(schemas);
+    plain::simplify(&mut schemas);
+    plain::simplify(&mut paths);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -71,6 +76,7 @@ pub fn document(version: &str) -> Value {
                 under `/errors/`. Cursors are opaque.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "servers": [{"url": "/", "description": "Where this document is served"}],
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -95,7 +101,9 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         operation.insert("parameters".to_owned(), Value::Array(parameters));
     }
     match route.handle {
-        Handle::Open(_) | Handle::Hosted(_) | Handle::Callback(_) => {}
+        Handle::Open(_) | Handle::Hosted(_) | Handle::Callback(_) => {
+            operation.insert("security".to_owned(), json!([]));
+        }
         Handle::Scoped(scope, _) => {
             operation.insert("security".to_owned(), json!([{"key": [scope.text()]}]));
         }

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
-use fantail_node::ask::SuppressionAsk;
+use fantail_node::ask::{Refusal, SuppressionAsk, SuppressionView};
 use fantail_rules::address::{self, Address};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
@@ -12,15 +12,23 @@ use fantail_rules::suppression::Reason;
 use fantail_wire::device::{Suppression, SuppressionPut, SuppressionReason};
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    show(tenant, &call, target_of(&call)?).await
+    let (kind, address) = target_of(&call)?;
+    let found = find(tenant, &call, kind, &address).await?;
+    Ok(reply(kind, address, found))
 }
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let (kind, address) = target_of(&call)?;
     let put: SuppressionPut = call.json_or_default()?;
     let ask = SuppressionAsk { kind, identity: address.identity.clone() };
-    call.node.suppress(tenant, &ask, stored(put.reason)).await?;
-    show(tenant, &call, (kind, address)).await
+    let reason = stored(put.reason);
+    call.node.suppress(tenant, &ask, reason).await?;
+    let found = match find(tenant, &call, kind, &address).await {
+        // Deleted right after it was put: shown as it was put.
+        Err(Refusal::NotSuppressed) => SuppressionView { reason, since: call.node.wall() },
+        found => found?,
+    };
+    Ok(reply(kind, address, found))
 }
 
 pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -29,20 +37,23 @@ pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     Ok(Reply::no_content())
 }
 
-async fn show(
+async fn find(
     tenant: TenantId,
     call: &Call,
-    (kind, address): (ChannelKind, Address),
-) -> Result<Reply, Problem> {
-    let ask = SuppressionAsk { kind, identity: address.identity };
-    let found = call.node.suppression(tenant, &ask).await?;
+    kind: ChannelKind,
+    address: &Address,
+) -> Result<SuppressionView, Refusal> {
+    call.node.suppression(tenant, &SuppressionAsk { kind, identity: address.identity.clone() }).await
+}
+
+fn reply(kind: ChannelKind, address: Address, found: SuppressionView) -> Reply {
     let answer = Suppression {
         channel: kind.name().to_owned(),
         address: address.text,
         reason: shown(found.reason),
         since: time::text(found.since),
     };
-    Ok(Reply::json(200, &answer))
+    Reply::json(200, &answer)
 }
 
 /// The address that a path names.

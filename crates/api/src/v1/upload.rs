@@ -18,7 +18,7 @@ use axum::body::Body;
 use fantail_node::ask::Refusal;
 use fantail_node::segments::Upload;
 use fantail_rules::ids::TenantId;
-use fantail_rules::limits::{UPLOAD_LINE_BYTES_MAX, UPLOAD_LINES_AT_ONCE};
+use fantail_rules::limits::{UPLOAD_BYTES_PER_SECOND_MIN, UPLOAD_LINE_BYTES_MAX, UPLOAD_LINES_AT_ONCE};
 use fantail_wire::code::Code;
 use fantail_wire::segment::SegmentUploaded;
 use http_body_util::BodyExt;
@@ -43,7 +43,8 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let mut body = call.stream()?;
     let mut upload = call.node.begin_upload(tenant, call.name("segment")?)?;
     let mut lines = Lines { form, count: 0, rest: Vec::new(), users: Vec::new() };
-    while let Some(frame) = next(&mut body, &call).await? {
+    let mut patience = Patience::new(call.app.settings.body_timeout);
+    while let Some(frame) = next(&mut body, &call, &mut patience).await? {
         lines.push(&frame)?;
         send(&call, tenant, &mut upload, &mut lines.users, UPLOAD_LINES_AT_ONCE).await?;
     }
@@ -85,19 +86,49 @@ async fn allowed(call: &Call, tenant: TenantId, lines: usize) -> Result<(), Prob
     }
 }
 
-async fn next(body: &mut Body, call: &Call) -> Result<Option<axum::body::Bytes>, Problem> {
+async fn next(
+    body: &mut Body,
+    call: &Call,
+    patience: &mut Patience,
+) -> Result<Option<axum::body::Bytes>, Problem> {
     let late = || Problem::new(Code::RequestTimeout, "the body did not arrive in time");
     loop {
-        let frame = tokio::time::timeout(call.app.settings.body_timeout, body.frame()).await;
+        let began_us = call.app.clock.micros();
+        let frame = tokio::time::timeout(patience.left, body.frame()).await;
+        patience.waited(Duration::from_micros(call.app.clock.micros().saturating_sub(began_us)));
         match frame.map_err(|_| late())? {
             None => return Ok(None),
             Some(Err(error)) => return Err(body::broken(&error)),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
+                    patience.received(data.len());
                     return Ok(Some(data));
                 }
             }
         }
+    }
+}
+
+/// How long an upload may still keep us waiting. Waiting uses it up, and bytes bring it back at the slowest rate that an
+/// upload may have.
+#[derive(Debug)]
+struct Patience {
+    left: Duration,
+    max: Duration,
+}
+
+impl Patience {
+    fn new(max: Duration) -> Self {
+        Self { left: max, max }
+    }
+
+    fn waited(&mut self, time: Duration) {
+        self.left = self.left.saturating_sub(time);
+    }
+
+    fn received(&mut self, bytes: usize) {
+        let earned_us = (bytes as u64).saturating_mul(1_000_000) / UPLOAD_BYTES_PER_SECOND_MIN;
+        self.left = self.left.saturating_add(Duration::from_micros(earned_us)).min(self.max);
     }
 }
 
@@ -215,6 +246,25 @@ mod tests {
         }
         let csv = ["userId,plan\nann,pro\n\"b\"\"ob, jr\",x\n", "cat;1\ndan\t2\n", "userId\n"];
         assert_eq!(read(Form::Csv, &csv).expect("lines"), ["ann", "b\"ob, jr", "cat", "dan", "userId"]);
+    }
+
+    /// Seconds until an upload is given up that brings so many bytes in each; `None` if it is not within a day.
+    fn given_up_after(bytes_per_second: usize) -> Option<u32> {
+        let mut patience = Patience::new(Duration::from_secs(30));
+        (1..86_400).find(|_| {
+            patience.waited(Duration::from_secs(1));
+            let is_over = patience.left.is_zero();
+            patience.received(bytes_per_second);
+            is_over
+        })
+    }
+
+    // fixes: usability C15
+    #[test]
+    fn a_trickle_is_given_up_and_a_slow_upload_is_not() {
+        assert_eq!(given_up_after(0), Some(30));
+        assert_eq!(given_up_after(8), Some(31));
+        assert_eq!(given_up_after(1_024), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
 use crate::v1::{batch, devices};
-use fantail_node::ask::{Channel, ContactAsk, ProfileAsk, Upserted, UserAsk, UserView};
+use fantail_node::ask::{Channel, ContactAsk, ProfileAsk, Refusal, Upserted, UserAsk, UserView};
 use fantail_rules::address::{self, Address};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
@@ -34,7 +34,26 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         Upserted::Created => 201,
         Upserted::Updated => 200,
     };
-    show(status, &call.node.user(tenant, &user).await?)
+    match call.node.user(tenant, &user).await {
+        Ok(view) => show(status, &view),
+        Err(Refusal::UnknownUser { .. }) => show(status, &as_written(&call, user)?),
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+/// A user who was deleted right after it was put, as it was put.
+fn as_written(call: &Call, user: String) -> Result<UserView, Problem> {
+    let UserPut { attributes, locale, timezone, .. } = call.json_or_default()?;
+    let now = call.node.wall();
+    Ok(UserView {
+        user,
+        attributes: serde_json::to_vec(&attributes).expect("a JSON object serializes"),
+        locale: locale.unwrap_or_default(),
+        zone: timezone.as_deref().and_then(ZoneNo::find).unwrap_or_default(),
+        channels: Vec::new(),
+        created_at: now,
+        updated_at: now,
+    })
 }
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {

@@ -2,12 +2,14 @@
 //! that a wrong one can be found. Unknown keys in a file and dangerous pairs are refused before anything starts.
 
 mod delivery;
+mod environment;
 mod file;
 mod public_url;
 mod settings;
 mod testing;
 
 pub use delivery::Delivery;
+pub use environment::unknown_variables;
 pub use settings::{SETTINGS, Setting};
 pub use testing::{SWITCH, read_switch};
 
@@ -132,6 +134,8 @@ pub enum ConfigError {
     WrongKind { file: PathBuf, key: String },
     #[error("{key} ({source_name}) is invalid: {reason}")]
     Invalid { key: &'static str, source_name: String, reason: String },
+    #[error("{names} in the environment: no such setting; see `fantail config doc`")]
+    UnknownVariables { names: String },
     #[error("{SWITCH} must be 1 or 0")]
     Switch,
     #[error("{key} ({source_name}) is for tests only and needs {SWITCH}=1")]

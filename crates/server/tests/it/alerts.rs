@@ -83,6 +83,55 @@ fn rules_and_runbooks_name_metrics_that_exist() {
     }
 }
 
+/// Every `metric{label="one|other"}` of the expressions, with one entry for each combination.
+fn series(rules: &str) -> Vec<(String, Vec<String>)> {
+    let mut found = Vec::new();
+    for expression in rules.split("expr: ").skip(1).filter_map(|rule| rule.split("for: ").next()) {
+        let expression = expression.split("labels: {").next().unwrap_or_default();
+        for (at, _) in expression.match_indices("fantail_") {
+            let rest = &expression[at..];
+            let end =
+                rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').expect("an end");
+            let selector = rest[end..].strip_prefix('{').and_then(|rest| rest.split('}').next());
+            let mut combinations = vec![Vec::new()];
+            for (label, values) in labels(selector.unwrap_or_default()) {
+                let with = |value: &&str| format!("{label}=\"{value}\"");
+                combinations = combinations
+                    .iter()
+                    .flat_map(|chosen: &Vec<String>| {
+                        values.iter().map(move |value| [chosen.clone(), vec![with(value)]].concat())
+                    })
+                    .collect();
+            }
+            found.extend(combinations.into_iter().map(|chosen| (rest[..end].to_owned(), chosen)));
+        }
+    }
+    found
+}
+
+/// Its tasks are not known before they fail. A loop that fails goes on failing, so the increase after the first scrape is
+/// enough for its alert.
+const GROWS_ON: &str = "fantail_loop_errors_total";
+
+// fixes: interop F5
+#[test]
+fn counters_of_alerts_exist_before_their_first_event() {
+    let server = Server::start();
+    let scrape = server.anonymous().get("/metrics").expect("an answer").text();
+    let mut checked = 0;
+    for (metric, chosen) in series(&rules()) {
+        let family = metric.strip_suffix("_bucket").unwrap_or(&metric);
+        if scrape.contains(&format!("# TYPE {family} gauge")) || metric == GROWS_ON {
+            continue;
+        }
+        let mut lines = scrape.lines().filter(|line| line.split(['{', ' ']).next() == Some(&*metric));
+        let found = lines.any(|line| chosen.iter().all(|label| line.contains(label)));
+        assert!(found, "{metric} {chosen:?} is not there from the start");
+        checked += 1;
+    }
+    assert!(checked >= 20, "{checked} series");
+}
+
 fn pages() -> BTreeSet<String> {
     let pages = std::fs::read_dir(repository().join("docs/runbooks")).expect("the pages");
     pages.map(|page| page.expect("a page").file_name().into_string().expect("a name")).collect()

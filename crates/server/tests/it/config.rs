@@ -75,3 +75,11 @@ fn a_file_configures_the_server() {
     assert_eq!((&line["route"], &line["status"]), (&"readyz".into(), &200.into()));
     server.stop();
 }
+
+// fixes: usability C11
+#[test]
+fn a_misspelt_variable_is_refused_by_name() {
+    let output = fantail().args(["config", "check"]).env("FANTAIL_LISTENN", "x").output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("FANTAIL_LISTENN"), "{error}");
+}

@@ -126,6 +126,38 @@ fn an_idempotency_key_is_never_ignored() {
     refused(send(&mut client, &[key], &named), "INVALID_REQUEST");
 }
 
+// fixes: usability C3
+#[test]
+fn a_put_that_races_a_delete_is_not_told_that_there_is_nothing() {
+    const ROUNDS: usize = 100;
+    let server = Server::start();
+    let template = json!({
+        "id": "hello", "category": "general", "defaultLocale": "en", "channels": {"sms": {"body": "Hello"}},
+    });
+    let cases = [
+        ("/api/v1/users/bob", json!({"attributes": {"plan": "pro"}})),
+        ("/api/v1/suppressions/email/bob%40example.com", json!({"reason": "manual"})),
+        ("/api/v1/templates/hello", template),
+    ];
+    for (path, body) in cases {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = server.client();
+                for _ in 0..ROUNDS {
+                    let status = bare(&mut client, "DELETE", path).expect("an answer").status;
+                    assert!(matches!(status, 204 | 404), "{path}: {status}");
+                }
+            });
+            let mut client = server.client();
+            for _ in 0..ROUNDS {
+                let response = client.json("PUT", path, &body).expect("an answer");
+                // A template that another put made first wants a condition.
+                assert!(matches!(response.status, 200 | 201 | 412), "{path}: {}", response.text());
+            }
+        });
+    }
+}
+
 /// Every variant of an example in which one object became the array of its values.
 fn with_an_array(document: &Value, schema: &Value, example: &Value) -> Vec<Value> {
     if let Some(path) = schema["$ref"].as_str() {
