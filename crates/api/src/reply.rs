@@ -36,6 +36,12 @@ impl Reply {
         Self { status: StatusCode::NO_CONTENT, body, stream: None, headers }
     }
 
+    /// The same, recorded but not everywhere yet: what it withdraws may still be sent for a moment.
+    #[must_use]
+    pub fn accepted(self) -> Self {
+        Self { status: StatusCode::ACCEPTED, ..self }
+    }
+
     #[must_use]
     pub fn with_type(mut self, media_type: &'static str) -> Self {
         self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));

@@ -132,6 +132,7 @@ const CORE: &[Route] = &[
         Scoped(EventsWrite, |tenant, call| Box::pin(events::retract(tenant, call))),
     )
     .gives_nothing(204)
+    .gives_nothing(202)
     .refuses(&[Code::EventNotFound]),
     // --- users ---
     Route::new(

@@ -6,7 +6,7 @@
 
 use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
 use crate::bulk;
-use crate::core::{Core, answer, answers, internal, locked};
+use crate::core::{Core, answers, internal, locked};
 use crate::crowds::require_room;
 use crate::groups::{self, Facts, Ties};
 use crate::notify::options_of;
@@ -25,7 +25,6 @@ use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
 use fantail_rules::priority::Priority;
 use fantail_rules::schedule::Appointment;
-use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -144,28 +143,6 @@ fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted,
         | FrontAnswer::Released { .. }
         | FrontAnswer::Unsaid { .. }
         | FrontAnswer::Forgot { .. } => Err(internal("the front answered something else")),
-    }
-}
-
-/// Takes an event back.
-pub async fn retract(core: &Core, by: &Actor, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
-    core.require_tenant(tenant)?;
-    let unknown = Refusal::UnknownEvent { event };
-    let Some(front) = core.front(event.front()) else { return Err(unknown) };
-    match answer(front.queue.push(tenant, by, vec![FrontAsk::Retract { tenant, event }], 64)).await? {
-        FrontAnswer::Retracted => Ok(()),
-        _ => Err(unknown),
-    }
-}
-
-/// Stops what of an event was not sent yet.
-pub async fn cancel(core: &Core, by: &Actor, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
-    core.require_tenant(tenant)?;
-    let unknown = Refusal::UnknownEvent { event };
-    let Some(front) = core.front(event.front()) else { return Err(unknown) };
-    match answer(front.queue.push(tenant, by, vec![FrontAsk::Cancel { tenant, event }], 64)).await? {
-        FrontAnswer::Cancelled => Ok(()),
-        _ => Err(unknown),
     }
 }
 

@@ -87,7 +87,7 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
         None if channels.iter().all(|channel| channel.is_done) => Phase::Done,
         None => Phase::Sending,
     };
-    Ok(NotificationStatus {
+    let mut status = NotificationStatus {
         event,
         created_at: row.at,
         category: row.category,
@@ -98,7 +98,10 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
         never_released: is_stillborn,
         due: row.options.due,
         channels,
-    })
+    };
+    // What was entirely sent before is not called off, whatever was asked.
+    status.is_cancelled &= status.has_stopped();
+    Ok(status)
 }
 
 /// Whether what was kept about the deliveries of an event that has ended is gone: by the guard, or with its arrival.

@@ -7,10 +7,11 @@
 use crate::ask::{
     Channel, ContactAsk, DeviceAsk, DeviceView, Refusal, Registered, SuppressionAsk, SuppressionView,
 };
+use crate::cancel::{give_up_at, until};
 use crate::core::{Core, answer, internal, locked};
 use crate::node::Node;
 use crate::people::locate;
-use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk};
+use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk, is_told};
 use fantail_machine::shard::endpoints::{Contact, Registration, is_of_profile};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint::Endpoint;
@@ -40,12 +41,13 @@ impl Node {
     }
 
     /// From the answer on, nothing more is planned for this address within moments, whoever has it.
+    /// Says whether the owner's shard has taken it; otherwise it will.
     pub async fn suppress(
         &self,
         tenant: TenantId,
         ask: &SuppressionAsk,
         reason: Reason,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         suppress(&self.core, &self.by, tenant, ask, reason).await
     }
 
@@ -222,9 +224,12 @@ pub async fn suppress(
     tenant: TenantId,
     ask: &SuppressionAsk,
     reason: Reason,
-) -> Result<(), Refusal> {
+) -> Result<bool, Refusal> {
     let address = suppressed_hash(core, tenant, ask)?;
-    suppress_address(core, by, tenant, address, reason).await
+    suppress_address(core, by, tenant, address, reason).await?;
+    let partition = PartitionId::Directory(core.directory_of(address));
+    let is_told = || core.read(partition, |view| is_told(view.tables(), tenant, address));
+    until(core, partition, give_up_at(core), is_told).await
 }
 
 pub async fn suppress_address(

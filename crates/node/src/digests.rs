@@ -94,6 +94,7 @@ pub async fn run(core: &Arc<Core>, shard: ShardNo, todo: Todo) -> Result<(), Ref
         | Todo::Claim { .. }
         | Todo::Release(_)
         | Todo::Replan { .. }
+        | Todo::Halt { .. }
         | Todo::Erase { .. } => Ok(()),
     }
 }

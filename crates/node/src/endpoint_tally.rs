@@ -41,6 +41,7 @@ impl EndpointTally {
             | ShardRecord::Receipt(_)
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
+            | ShardRecord::Halt(_)
             | ShardRecord::Swept(_)
             | ShardRecord::Digest(_)
             | ShardRecord::Told(_)

@@ -182,6 +182,7 @@ fn release_of(todo: Todo) -> Option<Release> {
         | Todo::Replan { .. }
         | Todo::Fold { .. }
         | Todo::Digest { .. }
+        | Todo::Halt { .. }
         | Todo::Erase { .. } => None,
     }
 }
@@ -195,6 +196,7 @@ fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
         | Todo::Replan { .. }
         | Todo::Fold { .. }
         | Todo::Digest { .. }
+        | Todo::Halt { .. }
         | Todo::Erase { .. } => None,
     }
 }

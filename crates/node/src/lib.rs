@@ -19,6 +19,7 @@ mod recover;
 mod accept;
 mod addressed;
 mod batch;
+mod cancel;
 mod chosen;
 mod lead;
 mod machines;

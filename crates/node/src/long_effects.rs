@@ -1,8 +1,8 @@
-//! Long effects: erasures, and the re-evaluation of what waits for a user. Each takes many steps; they take turns, and no other
+//! Long effects: erasures, the re-evaluation of what waits for a user, and the end of what waits of an event that was called off. Each takes many steps; they take turns, and no other
 //! effect of the shard waits for them.
 //!
 //! Comes from: to-do rows of the kinds that `Todo::is_long` names. Does: one step of each effect per round, a few erasures at a
-//! time. Goes to: `erasures`, and `machine::shard::replan`.
+//! time. Goes to: `erasures`, and `machine::shard::{replan, halt}`.
 //!
 //! Invariant: a step that fails is tried again, and the effect goes on where it was. The worker ends only when the shard's
 //! queue is closed.
@@ -15,14 +15,17 @@ use crate::errands::woken;
 use crate::queue::QueueLine;
 use crate::todos::Found;
 use fantail_machine::shard::{ReplanPlace, ShardAnswer, ShardAsk};
+use fantail_machine::tables::ledger::ParcelId;
 use fantail_machine::tables::todo::{self, Todo};
 use fantail_ports::store::View;
 use fantail_rules::actor::Actor;
-use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId, UserNo};
 use std::sync::Arc;
 
 /// Re-evaluations that are asked for together: one batch of the leader does a step of each.
 const REPLANS_MAX: usize = 64;
+/// Each step looks at some ledgers with a thousand members.
+const HALTS_MAX: usize = 16;
 /// Each looks at everything that is kept: more of them at a time end no earlier.
 const ERASURES_MAX: usize = 4;
 /// What an ask takes in a queue.
@@ -33,6 +36,7 @@ pub struct LongEffectWorker {
     core: Arc<Core>,
     shard: ShardNo,
     replans: Vec<Replanning>,
+    halts: Vec<Halting>,
     erasures: Vec<(Erasing, Retry)>,
     /// Known, but not begun.
     waiting: Vec<Todo>,
@@ -42,6 +46,15 @@ struct Replanning {
     tenant: TenantId,
     user: UserNo,
     from: Option<ReplanPlace>,
+    is_done: bool,
+    retry: Retry,
+}
+
+/// What waits of an event ends, of ledgers behind one.
+struct Halting {
+    tenant: TenantId,
+    arrival: Arrival,
+    behind: Option<ParcelId>,
     is_done: bool,
     retry: Retry,
 }
@@ -83,7 +96,14 @@ impl Retry {
 impl LongEffectWorker {
     #[must_use]
     pub fn new(core: Arc<Core>, shard: ShardNo) -> Self {
-        Self { core, shard, replans: Vec::new(), erasures: Vec::new(), waiting: Vec::new() }
+        Self {
+            core,
+            shard,
+            replans: Vec::new(),
+            halts: Vec::new(),
+            erasures: Vec::new(),
+            waiting: Vec::new(),
+        }
     }
 
     pub async fn run(mut self) {
@@ -109,7 +129,8 @@ impl LongEffectWorker {
 
     fn retries(&self) -> impl Iterator<Item = &Retry> {
         let replans = self.replans.iter().map(|one| &one.retry);
-        replans.chain(self.erasures.iter().map(|(_, retry)| retry))
+        let halts = self.halts.iter().map(|one| &one.retry);
+        replans.chain(halts).chain(self.erasures.iter().map(|(_, retry)| retry))
     }
 
     /// One step of every effect that has begun and does not wait for its retry. Returns whether there was any.
@@ -120,11 +141,13 @@ impl LongEffectWorker {
         if !self.retries().any(|retry| retry.is_due(now)) {
             return Ok(false);
         }
+        self.end_halted(now).await?;
         self.replan(now).await?;
         for (erasing, retry) in self.erasures.iter_mut().filter(|(_, retry)| retry.is_due(now)) {
             let step = erasing.step(&self.core, self.shard).await;
             retry.note(&self.core, step)?;
         }
+        self.halts.retain(|one| !one.is_done);
         self.replans.retain(|one| !one.is_done);
         self.erasures.retain(|(erasing, _)| !erasing.is_done());
         Ok(true)
@@ -165,11 +188,18 @@ impl LongEffectWorker {
         for todo in std::mem::take(&mut self.waiting) {
             match todo {
                 Todo::Replan { .. } if self.replans.len() >= REPLANS_MAX => left.push(todo),
+                Todo::Halt { .. } if self.halts.len() >= HALTS_MAX => left.push(todo),
                 Todo::Erase { .. } if self.erasures.len() >= ERASURES_MAX => left.push(todo),
                 Todo::Replan { tenant, user } => {
                     if !self.replans.iter().any(|one| (one.tenant, one.user) == (tenant, user)) {
                         let retry = Retry::default();
                         self.replans.push(Replanning { tenant, user, from: None, is_done: false, retry });
+                    }
+                }
+                Todo::Halt { tenant, arrival } => {
+                    if !self.halts.iter().any(|one| (one.tenant, one.arrival) == (tenant, arrival)) {
+                        let retry = Retry::default();
+                        self.halts.push(Halting { tenant, arrival, behind: None, is_done: false, retry });
                     }
                 }
                 Todo::Erase { tenant, erasure } => {
@@ -186,6 +216,34 @@ impl LongEffectWorker {
             }
         }
         self.waiting = left;
+    }
+
+    /// What waits of each of these events ends, some ledgers at a time.
+    async fn end_halted(&mut self, now: Millis) -> Result<(), Refusal> {
+        let queue = &self.core.shard(self.shard).queue;
+        let mut asked = Vec::with_capacity(self.halts.len());
+        for one in self.halts.iter_mut().filter(|one| one.retry.is_due(now)) {
+            let Halting { tenant, arrival, behind, .. } = *one;
+            let ask = ShardAsk::EndHalted { tenant, arrival, behind };
+            let pushed = queue.push(QueueLine::internal(tenant), &Actor::System, vec![ask], ASK_BYTES);
+            asked.push((one, pushed));
+        }
+        for (one, pushed) in asked {
+            let step = match answer(pushed).await {
+                Ok(ShardAnswer::HaltGoesOn { behind }) => {
+                    one.behind = behind;
+                    Ok(())
+                }
+                Ok(ShardAnswer::HaltEnded) => {
+                    one.is_done = true;
+                    Ok(())
+                }
+                Ok(_) => Err(internal("the shard answered something else")),
+                Err(refusal) => Err(refusal),
+            };
+            one.retry.note(&self.core, step)?;
+        }
+        Ok(())
     }
 
     /// The waiting deliveries of each of these users meet their gates again.

@@ -264,6 +264,7 @@ impl Machine for Shard {
             | ShardAsk::Removed { .. }
             | ShardAsk::Edit { .. }
             | ShardAsk::Mark { .. }
+            | ShardAsk::EndHalted { .. }
             | ShardAsk::Reported { .. }
             | ShardAsk::Shredded { .. }
             | ShardAsk::Walk(_)
@@ -333,6 +334,7 @@ impl Machine for Shard {
             | ShardRecord::Receipt(_)
             | ShardRecord::Redrive(_)
             | ShardRecord::Closed { .. }
+            | ShardRecord::Halt(_)
             | ShardRecord::Swept(_)
             | ShardRecord::Digest(_)
             | ShardRecord::Walk(_)

@@ -13,8 +13,8 @@ use crate::dead_letters::DeadPlace;
 use crate::guard_sweep::GuardSweep;
 use crate::producers::Work;
 use crate::{
-    accept, addressed, audit, crowds, dead_letters, deliveries, housekeeping, inbox, notify, people,
-    producers, schedule, start, tenants,
+    accept, addressed, audit, cancel, crowds, dead_letters, deliveries, housekeeping, inbox, notify, people,
+    producers, start, tenants,
 };
 use fantail_ports::BoxFuture;
 use fantail_ports::store::{StoreError, Tended};
@@ -226,8 +226,9 @@ impl Node {
         accept::post(&self.core, &self.by, tenant, events).await
     }
 
-    pub async fn retract(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
-        accept::retract(&self.core, &self.by, tenant, event).await
+    /// Says whether every shard has taken it; otherwise they will.
+    pub async fn retract(&self, tenant: TenantId, event: Ulid) -> Result<bool, Refusal> {
+        cancel::retract(&self.core, &self.by, tenant, event).await
     }
 
     /// Who these are, or the names of those that do not exist. Addresses that are nobody's get a user without a name.
@@ -304,13 +305,13 @@ impl Node {
     }
 
     /// Stops what of an event was not sent yet.
-    pub async fn cancel(&self, tenant: TenantId, event: Ulid) -> Result<(), Refusal> {
-        accept::cancel(&self.core, &self.by, tenant, event).await
+    pub async fn cancel(&self, tenant: TenantId, event: Ulid) -> Result<Called, Refusal> {
+        cancel::cancel(&self.core, &self.by, tenant, event).await
     }
 
     /// Stops everything that was accepted under a cancellation key, as far as it is not too late.
     pub async fn cancel_by_key(&self, tenant: TenantId, key: &str) -> Result<Called, Refusal> {
-        schedule::cancel_by_key(&self.core, &self.by, tenant, key).await
+        cancel::cancel_by_key(&self.core, &self.by, tenant, key).await
     }
 
     pub async fn put_users(&self, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {

@@ -6,10 +6,10 @@
 
 use crate::accept::delivery_of;
 use crate::ask::{Accepted, NotifyAsk, OptionsAsk, Recipient, Refusal};
+use crate::cancel::cancellation;
 use crate::core::{Core, answer, internal, locked};
 use crate::crowds::require_room;
 use crate::groups::{self, Facts};
-use crate::schedule::cancellation;
 use crate::spans;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};

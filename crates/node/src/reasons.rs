@@ -8,6 +8,7 @@
 use fantail_machine::parcel::Words;
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Redrive, Wake};
 use fantail_machine::records::digest::DigestRecord;
+use fantail_machine::records::halt::HaltRecord;
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::shard::collect::{COLLECTED, SINGLY};
 use fantail_machine::shard::intend::ENDPOINT_CHANGED;
@@ -115,6 +116,11 @@ impl Stood {
                 }
             }
             ShardRecord::Receipt(Receipt { parcel, standing, .. }) => self.add(parcel.channel, standing, 1),
+            ShardRecord::Halt(HaltRecord::CalledOff(called)) => {
+                let channels = called.delivery.iter().flat_map(|delivery| delivery.channels.iter());
+                let (standing, count) = (called.standing(), called.members.len() as u64);
+                channels.for_each(|channel| self.add(channel, &standing, count));
+            }
             ShardRecord::EndpointPut { .. }
             | ShardRecord::EndpointState { .. }
             | ShardRecord::UserPut { .. }
@@ -135,6 +141,7 @@ impl Stood {
             | ShardRecord::Expired { .. }
             | ShardRecord::EndpointGone { .. }
             | ShardRecord::Closed { .. }
+            | ShardRecord::Halt(HaltRecord::Ended { .. })
             | ShardRecord::Swept(_)
             | ShardRecord::Digest(
                 DigestRecord::Collected(_) | DigestRecord::Closed(_) | DigestRecord::Digested(_),

@@ -57,6 +57,9 @@ pub struct Options {
     pub shards: u16,
     pub fronts: u16,
     pub directories: u16,
+    /// For tests. Each front knows its own idempotency keys: with several of them, one key under different actors is accepted
+    /// once by each, so that no other node starts with more than one.
+    pub may_have_fronts: bool,
     /// How fast producers may ask.
     pub producers: Defaults,
     /// Events of a tenant that may wait in one lane, counted once for each channel and shard.
@@ -72,6 +75,7 @@ impl Default for Options {
             shards: 4,
             fronts: 1,
             directories: 1,
+            may_have_fronts: false,
             producers: Defaults::default(),
             queue_max: LANE_EVENTS_MAX,
             guard_ms: GUARD_MS,
@@ -102,6 +106,8 @@ pub enum StartError {
     Keyring(#[from] KeyringError),
     #[error("the root did not answer")]
     NoLayout,
+    #[error("{fronts} fronts: an idempotency key would be accepted once by each of them")]
+    Fronts { fronts: u16 },
     #[error("the audit log does not belong to this journal: {0}")]
     Audit(Refusal),
     #[error("cannot read how far webhooks have told: {0}")]
@@ -143,7 +149,8 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let meter: Arc<Meter> = Arc::default();
     let clock = Arc::new(BelievedClock::new(ports.clock, meter.clone()));
     ports.clock = clock.clone();
-    let Options { shards, fronts, directories, producers, queue_max, guard_ms, knobs } = options;
+    let Options { shards, fronts, directories, may_have_fronts, producers, queue_max, guard_ms, knobs } =
+        options;
     let mut starter = Starter::new(ports, meter, knobs);
     let plane = Arc::new(ControlPlane::default());
     let known: Arc<providers::Known> = Arc::default();
@@ -154,6 +161,9 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         Ok(RootAnswer::Layout(layout)) => layout,
         Ok(_) | Err(_) => return Err(StartError::NoLayout),
     };
+    if layout.fronts > 1 && !may_have_fronts {
+        return Err(StartError::Fronts { fronts: layout.fronts });
+    }
     // What was recovered is the control plane until the root's next batch.
     refresh(starter.ports.clone(), plane.clone(), known)(&[], &[]);
     let fronts = starter.lead_fronts(layout).await?;

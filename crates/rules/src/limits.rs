@@ -129,6 +129,9 @@ pub const TURN_WORKS_MAX: usize = 64;
 /// left in the tables until these have gone.
 pub const WORK_MAX: usize = 1 << 18;
 pub const WORK_PER_TENANT_MAX: usize = 1 << 12;
+/// A cancellation, a retraction or a suppression is answered when every shard has taken it, and at the latest after this: then
+/// the answer says that it is pending. Shards are behind by milliseconds.
+pub const OBEYED_WITHIN_MS: u64 = 5_000;
 /// How long a delivery waits for an endpoint whose address is still being claimed. A claim takes milliseconds; a minute
 /// covers a directory that is behind.
 pub const ENDPOINT_WAIT_MS: u64 = 60_000;

@@ -354,11 +354,15 @@ pub enum Target {
 pub enum Answer {
     Users(Vec<Result<Upserted, Refusal>>),
     Deleted(Result<(), Refusal>),
-    Duel { put: Result<Upserted, Refusal>, delete: Result<(), Refusal> },
+    Duel {
+        put: Result<Upserted, Refusal>,
+        delete: Result<(), Refusal>,
+    },
     Edges(Vec<Result<bool, Refusal>>),
     Posted(Vec<Result<Accepted, Refusal>>),
-    Retracted(Result<(), Refusal>),
-    Cancelled(Result<(), Refusal>),
+    /// Whether every shard has taken it.
+    Retracted(Result<bool, Refusal>),
+    Cancelled(Result<Called, Refusal>),
     Steered(Result<(), Refusal>),
     CalledOff(Result<Called, Refusal>),
     Receipt(Result<bool, Refusal>),
@@ -367,7 +371,8 @@ pub enum Answer {
     Marked(Result<Counts, Refusal>),
     Registered(Result<Registered, Refusal>),
     Unregistered(Result<(), Refusal>),
-    Suppressed(Result<(), Refusal>),
+    /// Whether its owner has heard of it.
+    Suppressed(Result<bool, Refusal>),
     User(Result<UserView, Refusal>),
     Page(Result<InboxPage, Refusal>),
     Walked(Result<Vec<NotificationView>, Refusal>),

@@ -5,10 +5,12 @@
 //! `chains` for what waits for other channels; `check` is about calls
 //! and about the end.
 
+mod allowed;
 mod chains;
 mod check;
 mod digests;
 mod fold;
+mod obeyed;
 mod schedule;
 mod walks;
 
@@ -28,6 +30,7 @@ use fantail_rules::ulid::Ulid;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use check::Meant;
+pub use obeyed::Withdrawal;
 pub use schedule::News;
 use schedule::Schedule;
 use walks::Walk;
@@ -127,6 +130,8 @@ struct Shard {
     /// Digests that were written, and how many deliveries each was said to tell of.
     digests: BTreeMap<(TenantId, Ulid), usize>,
     walks: BTreeMap<(TenantId, Arrival), Walk>,
+    /// How far each front was taken.
+    taken: BTreeMap<FrontNo, Position>,
 }
 
 /// What is collected for one user.
@@ -150,6 +155,8 @@ pub struct Deliveries {
     /// The event that each device was sent last, for the first time, in each lane.
     started: BTreeMap<Line, Arrival>,
     schedule: Schedule,
+    /// Where fronts have recorded that an event was called off, and how.
+    halts: BTreeMap<(TenantId, Ulid, Withdrawal), (FrontNo, Position)>,
     /// Who has no name, and is chosen by no segment.
     pub nameless: BTreeSet<(TenantId, Lookup)>,
     /// Steps of walks.

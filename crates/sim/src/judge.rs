@@ -1,9 +1,15 @@
 //! What is judged at every step, before anybody hears an answer: the journal and the calls of the provider.
 
 use crate::broken::Broken;
+use crate::call::{Answer, Call, token_text};
+use crate::deliveries::Withdrawal;
+use crate::oracle::CallId;
+use crate::owners;
 use crate::run::Sim;
+use fantail_ports::keyring::Keyring;
 use fantail_rules::attempt::State;
-use fantail_rules::ids::PartitionId;
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{AddressHash, PartitionId};
 
 impl Sim {
     /// Every call of the provider, held against what is durable at this very moment.
@@ -23,6 +29,49 @@ impl Sim {
             self.oracle.judge_call(&sent)?;
         }
         Ok(())
+    }
+
+    /// What an answer promises, held against what is durable before anybody hears it.
+    pub(crate) fn judge_answer(&mut self, id: CallId, answer: &Answer) -> Result<(), Broken> {
+        let Some(call) = self.oracle.call(id) else { return Ok(()) };
+        let shards = || {
+            self.world.partitions().into_iter().filter_map(|partition| match partition {
+                PartitionId::Shard(shard) => Some(shard),
+                PartitionId::Root | PartitionId::Front(_) | PartitionId::Directory(_) => None,
+            })
+        };
+        let obeyed = |tenant, event, how| self.deliveries.check_obeyed(shards(), (tenant, event, how));
+        match (call, answer) {
+            (Call::Retract { tenant, event, .. }, Answer::Retracted(Ok(true))) => {
+                obeyed(*tenant, *event, Withdrawal::Retracted)
+            }
+            (Call::Cancel { tenant, event, .. }, Answer::Cancelled(Ok(called)))
+                if !called.is_pending && called.cancelled > 0 =>
+            {
+                obeyed(*tenant, *event, Withdrawal::Cancelled)
+            }
+            // What is too late is not recorded, and somebody else may be calling it off.
+            (Call::CancelKey { tenant, key }, Answer::CalledOff(Ok(called)))
+                if !called.is_pending && called.too_late == 0 =>
+            {
+                let mut events = self.oracle.events_under(*tenant, *key).into_iter();
+                events.try_for_each(|event| obeyed(*tenant, event, Withdrawal::Cancelled))
+            }
+            (Call::DeleteUser { who, .. }, Answer::Deleted(Ok(()))) => {
+                match self.world.keyring.lookup_user(who.tenant, &who.name()) {
+                    Ok(lookup) => self.deliveries.check_gone(who.tenant, lookup),
+                    Err(_) => Ok(()),
+                }
+            }
+            (Call::Suppress { tenant, token, on: true }, Answer::Suppressed(Ok(true))) => {
+                let text = ["address", ChannelKind::Push.name(), &token_text(*token)].join("\0");
+                match self.world.keyring.digest(*tenant, text.as_bytes()) {
+                    Ok(hash) => owners::check_unused(&self.world, *tenant, AddressHash(hash)),
+                    Err(_) => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn count_deliveries(&mut self) {

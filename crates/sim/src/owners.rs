@@ -35,6 +35,33 @@ pub fn check(world: &World, tenants: &[TenantId]) -> Result<(), Broken> {
     Ok(())
 }
 
+/// Holds if no endpoint of an address is sent to.
+pub fn check_unused(world: &World, tenant: TenantId, address: AddressHash) -> Result<(), Broken> {
+    for partition in world.partitions() {
+        if !matches!(partition, PartitionId::Shard(_)) {
+            continue;
+        }
+        let mut used = Ok(None);
+        let read = world.store.read(partition, &mut |state| {
+            used = endpoint::pages_from(state.tables(), tenant, 0, usize::MAX).map(|pages| {
+                let users = pages.iter().flat_map(|(no, page)| page.users(*no));
+                let all = users.flat_map(|(user, state)| state.endpoints.iter().map(move |one| (user, one)));
+                let mut active = all.filter(|(_, one)| one.status == Status::Active);
+                active.find(|(_, one)| one.address_hash == address).map(|(user, _)| user)
+            });
+        });
+        let used = match (read, used) {
+            (Ok(()), Ok(used)) => used,
+            (Err(failed), _) => return Invariant::Serves.broken(failed.to_string()),
+            (Ok(()), Err(failed)) => return Invariant::Serves.broken(failed.to_string()),
+        };
+        Invariant::Endpoints.holds(used.is_none(), || {
+            format!("an address of {tenant} was answered as suppressed, and {used:?} in {partition} uses it")
+        })?;
+    }
+    Ok(())
+}
+
 fn check_shard(
     tables: &dyn Tables,
     partition: PartitionId,

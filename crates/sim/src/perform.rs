@@ -91,7 +91,7 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             let ask = SuppressionAsk { kind: ChannelKind::Push, identity: token_text(token) };
             Answer::Suppressed(match on {
                 true => node.suppress(tenant, &ask, Reason::Manual).await,
-                false => node.unsuppress(tenant, &ask).await,
+                false => node.unsuppress(tenant, &ask).await.map(|()| true),
             })
         }
         Call::ReadUser { who } => Answer::User(node.user(who.tenant, &who.name()).await),

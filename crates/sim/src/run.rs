@@ -11,7 +11,7 @@ use crate::executor::at_once;
 use crate::oracle::{CallId, Doubt, Now, Oracle, Seen};
 use crate::owners;
 use crate::perform::perform;
-use crate::planted::Bug;
+use crate::planted::{Bug, cancel_early};
 use crate::provider;
 use crate::swarm::Swarm;
 use crate::trace::Trace;
@@ -200,8 +200,14 @@ impl Sim {
         self.oracle.invoke(id, &call, self.trace.step);
         let (answers, tasks, clock) =
             (self.answers.clone(), self.world.executor.clone(), self.world.clock.clone());
+        let bug = self.world.bug();
         let work = async move {
-            let answer = perform(node, call, tasks, clock).await;
+            let answer = match (bug, &call) {
+                (Some(Bug::AnswersEarly), Call::Cancel { tenant, event, .. }) => {
+                    Answer::Cancelled(cancel_early(&node, *tenant, *event).await)
+                }
+                _ => perform(node, call, tasks, clock).await,
+            };
             answers.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, answer));
         };
         self.world.executor.spawn("call", Box::pin(work));
@@ -214,6 +220,7 @@ impl Sim {
             let heard = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some((id, answer)) = heard else { break };
             self.trace.note("answer", &(id, &answer));
+            self.judge_answer(id, &answer)?;
             let now = self.now();
             self.oracle.complete(id, answer, now, self.world.failing)?;
         }

@@ -74,6 +74,7 @@ impl World {
                 shards: swarm.shards,
                 fronts: swarm.fronts,
                 directories: swarm.directories,
+                may_have_fronts: true,
                 ..Options::default()
             },
             provider: Provider::new(seed, executor.clone(), clock.clone()),
@@ -92,6 +93,11 @@ impl World {
             has_snapshot: false,
             latest: EPOCH,
         }
+    }
+
+    #[must_use]
+    pub(crate) fn bug(&self) -> Option<Bug> {
+        self.bug
     }
 
     #[must_use]
@@ -253,5 +259,33 @@ impl World {
         let read = at_once(self.journal.read(partition, Position(1), limit));
         let records = read.and_then(Result::ok).unwrap_or_default();
         records.into_iter().map(|record| record.bytes).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // fixes: correctness C7
+    /// One idempotency key under two actors would be accepted by both fronts: only the simulator may have several.
+    #[test]
+    fn a_node_with_two_fronts_does_not_start() {
+        for (fronts, starts) in [(1, true), (2, false)] {
+            let order = Chance::of(7, "order");
+            let mut world = World::new(7, &Swarm { fronts, ..Swarm::of(7, false) }, None);
+            world.options.may_have_fronts = false;
+            world.boot();
+            let started = loop {
+                match world.started() {
+                    Ok(false) => {}
+                    Ok(true) => break Ok(()),
+                    Err(broken) => break Err(broken.what),
+                }
+                world.journal.flush_next();
+                world.executor.run_one(&order);
+            };
+            assert_eq!(started.is_ok(), starts, "{fronts} fronts: {started:?}");
+            assert!(started.err().is_none_or(|failed| failed.contains("2 fronts")));
+        }
     }
 }

@@ -145,13 +145,16 @@ pub struct CancelByKey {
 /// What was called off, and what could not be any more.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct CancelledByKey {
+pub struct CancelResult {
     /// Notifications of which something was still to be sent: it stays unsent.
     pub cancelled: u64,
     /// Notifications of which everything had been sent or decided.
     pub too_late: u64,
     /// Deliveries of all of them that had left before.
     pub deliveries_sent: u64,
+    /// It is recorded, but not all of the server has taken it yet: until then something may still be sent. The status is 202
+    /// then. Asking again waits again.
+    pub pending: bool,
 }
 
 /// The notification is durable.

@@ -111,7 +111,7 @@ async fn grant(arrival: &Arrival, tenant: TenantId, wish: &Wish) -> Result<(), P
     let Ok(from) = address::read(ChannelKind::Sms, &wish.from) else { return Ok(()) };
     let ask = SuppressionAsk { kind: ChannelKind::Sms, identity: from.identity };
     let done = match wish.is_stop {
-        true => arrival.node.suppress(tenant, &ask, Reason::Stop).await,
+        true => arrival.node.suppress(tenant, &ask, Reason::Stop).await.map(drop),
         false => arrival.node.unsuppress(tenant, &ask).await,
     };
     match done {

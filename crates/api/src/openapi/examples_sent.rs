@@ -7,9 +7,9 @@ use fantail_wire::device::{Platform, PushEnvironment};
 use fantail_wire::event::{Channel, Content, Priority};
 use fantail_wire::list::ItemError;
 use fantail_wire::notification::{
-    CancelByKey, CancelledByKey, ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters,
-    DeadLettersChanged, Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus,
-    Phase, PushAddress, RecipientSend, SendOptions, SendStatus, Step, Trace, TraceSpan, WebhookAddress,
+    CancelByKey, CancelResult, ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters, DeadLettersChanged,
+    Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus, Phase, PushAddress,
+    RecipientSend, SendOptions, SendStatus, Step, Trace, TraceSpan, WebhookAddress,
 };
 use fantail_wire::preference::ConsentPut;
 use fantail_wire::receipt::{Receipt, ReceiptStatus, Receipts, ReceiptsTaken};
@@ -75,7 +75,7 @@ examples! {
         estimated_delivery: text(TIME),
     };
     CancelByKey => CancelByKey { cancellation_key: text("order-42") };
-    CancelledByKey => CancelledByKey { cancelled: 2, too_late: 1, deliveries_sent: 3 };
+    CancelResult => CancelResult { cancelled: 2, too_late: 1, deliveries_sent: 3, pending: false };
     NotificationStatus => NotificationStatus {
         event_id: text(EVENT),
         status: Phase::Done,

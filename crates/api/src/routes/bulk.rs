@@ -88,5 +88,6 @@ pub const ROUTES: &[Route] = &[
         Scoped(NotificationsWrite, |tenant, call| Box::pin(bulk::cancel(tenant, call))),
     )
     .gives(200, Shape::of::<Bulk>())
+    .gives(202, Shape::of::<Bulk>())
     .refuses(&[Code::EventNotFound]),
 ];

@@ -58,7 +58,8 @@ pub const ENDPOINTS: [Route; 7] = [
         Scoped(UsersWrite, |tenant, call| Box::pin(suppressions::put(tenant, call))),
     )
     .takes(Shape::of::<SuppressionPut>())
-    .gives(200, Shape::of::<Suppression>()),
+    .gives(200, Shape::of::<Suppression>())
+    .gives(202, Shape::of::<Suppression>()),
     Route::new(
         "deleteSuppression",
         Delete,

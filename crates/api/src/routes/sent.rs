@@ -8,7 +8,7 @@ use crate::route::Route;
 use crate::v1::{deadletters, notifications, receipts};
 use fantail_wire::code::Code;
 use fantail_wire::notification::{
-    CancelByKey, CancelledByKey, DeadLetterChoice, DeadLetters, DeadLettersChanged, Explanation,
+    CancelByKey, CancelResult, DeadLetterChoice, DeadLetters, DeadLettersChanged, Explanation,
     NotificationAccepted, NotificationSend, NotificationStatus, Trace,
 };
 use fantail_wire::receipt::{Receipts, ReceiptsTaken};
@@ -62,7 +62,8 @@ pub const ROUTES: &[Route] = &[
         "Stop what of a notification or an event was not sent yet",
         Scoped(NotificationsWrite, |tenant, call| Box::pin(notifications::cancel(tenant, call))),
     )
-    .gives_nothing(204)
+    .gives(200, Shape::of::<CancelResult>())
+    .gives(202, Shape::of::<CancelResult>())
     .refuses(&[Code::EventNotFound]),
     Route::new(
         "cancelNotificationsByKey",
@@ -72,7 +73,8 @@ pub const ROUTES: &[Route] = &[
         Scoped(NotificationsWrite, |tenant, call| Box::pin(notifications::cancel_by_key(tenant, call))),
     )
     .takes(Shape::of::<CancelByKey>())
-    .gives(200, Shape::of::<CancelledByKey>()),
+    .gives(200, Shape::of::<CancelResult>())
+    .gives(202, Shape::of::<CancelResult>()),
     Route::new(
         "takeReceipts",
         Post,

@@ -125,8 +125,9 @@ pub async fn cancel(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let event = event_of(tenant, &call)?;
     // Only what is a bulk send is called off here.
     call.node.bulk_view(tenant, event)?;
-    call.node.cancel(tenant, event).await?;
-    shown(tenant, &call, event)
+    let called = call.node.cancel(tenant, event).await?;
+    let reply = shown(tenant, &call, event)?;
+    Ok(if called.is_pending { reply.accepted() } else { reply })
 }
 
 fn event_of(tenant: TenantId, call: &Call) -> Result<Ulid, Problem> {

@@ -37,11 +37,12 @@ pub async fn post(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     }
 }
 
-/// Hides an event everywhere. Durable on return; readers see it within about a second.
+/// Hides an event everywhere, and stops what of it was not sent. 202 says that a shard has not taken it yet.
 pub async fn retract(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let event = call.ulid("event").ok_or_else(|| Problem::new(Code::EventNotFound, "no such event"))?;
-    call.node.retract(tenant, event).await?;
-    Ok(Reply::no_content())
+    let is_taken = call.node.retract(tenant, event).await?;
+    let reply = Reply::no_content();
+    Ok(if is_taken { reply } else { reply.accepted() })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -14,7 +14,7 @@ use crate::time;
 use crate::v1::notification_ask::Draft;
 use crate::v1::{story, trace};
 use axum::http::{HeaderName, HeaderValue};
-use fantail_node::ask::{self, Accepted, ChannelKind, NotifyAsk, Place, Refusal, Who};
+use fantail_node::ask::{self, Accepted, Called, ChannelKind, NotifyAsk, Place, Refusal, Who};
 use fantail_rules::address;
 use fantail_rules::endpoint::Platform;
 use fantail_rules::ids::{ShardNo, TenantId, UserNo};
@@ -24,7 +24,7 @@ use fantail_templates::Compiled;
 use fantail_wire::code::Code;
 use fantail_wire::event::Channel;
 use fantail_wire::notification::{
-    CancelByKey, CancelledByKey, ChannelStatus, Delivery, NotificationAccepted, NotificationSend,
+    CancelByKey, CancelResult, ChannelStatus, Delivery, NotificationAccepted, NotificationSend,
     NotificationStatus, Phase, SendStatus,
 };
 use fantail_wire::problem::FieldError;
@@ -260,8 +260,7 @@ fn whom(call: &Call) -> Result<Who, Problem> {
 /// What of it was not sent stays unsent. What was, was.
 pub async fn cancel(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let event = event_of(tenant, &call)?;
-    call.node.cancel(tenant, event).await?;
-    Ok(Reply::no_content())
+    Ok(called_off(&call.node.cancel(tenant, event).await?))
 }
 
 /// Too late is an answer, not a fault.
@@ -271,12 +270,18 @@ pub async fn cancel_by_key(tenant: TenantId, call: Call) -> Result<Reply, Proble
     faults.name(Pointer::ROOT.key("cancellationKey"), &request.cancellation_key);
     faults.into_result()?;
     let called = call.node.cancel_by_key(tenant, &request.cancellation_key).await?;
-    let answer = CancelledByKey {
+    Ok(called_off(&called))
+}
+
+/// 202 says that something may still be sent until all shards have taken it.
+fn called_off(called: &Called) -> Reply {
+    let answer = CancelResult {
         cancelled: called.cancelled,
         too_late: called.too_late,
         deliveries_sent: called.deliveries_sent,
+        pending: called.is_pending,
     };
-    Ok(Reply::json(200, &answer))
+    Reply::json(if called.is_pending { 202 } else { 200 }, &answer)
 }
 
 #[cfg(test)]

@@ -22,13 +22,14 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let put: SuppressionPut = call.json_or_default()?;
     let ask = SuppressionAsk { kind, identity: address.identity.clone() };
     let reason = stored(put.reason);
-    call.node.suppress(tenant, &ask, reason).await?;
+    let is_told = call.node.suppress(tenant, &ask, reason).await?;
     let found = match find(tenant, &call, kind, &address).await {
         // Deleted right after it was put: shown as it was put.
         Err(Refusal::NotSuppressed) => SuppressionView { reason, since: call.node.wall() },
         found => found?,
     };
-    Ok(reply(kind, address, found))
+    let reply = reply(kind, address, found);
+    Ok(if is_told { reply } else { reply.accepted() })
 }
 
 pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {

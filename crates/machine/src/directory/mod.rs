@@ -285,6 +285,13 @@ fn write(view: &mut View<'_>, tenant: TenantId, address: AddressHash, row: &Addr
     }
 }
 
+/// Whether the owner of an address has heard how it stands with it, if there is one, and nobody before uses it any more.
+pub fn is_told(tables: &dyn Tables, tenant: TenantId, address: AddressHash) -> Result<bool, TablesError> {
+    let row = directory::find(tables, tenant, address)?;
+    let waits = tables.get(&DirectoryTodo::Tell { tenant, address }.key())?.is_some();
+    Ok(row.releasing.is_empty() && (row.owner.is_none() || !waits))
+}
+
 /// What these to-do rows want, of those that are still there. The loop of the shard that an errand names does it: whatever
 /// that loop has read of its shard, no release can have overtaken it.
 pub fn errands(tables: &dyn Tables, todos: &[DirectoryTodo]) -> Result<Vec<Errand>, TablesError> {

@@ -8,6 +8,7 @@ use crate::records::Stamped;
 use crate::records::front::{Audience, Delivery, FrontRecord, Steer};
 use crate::records::walk::Walk;
 use crate::tables::taken::About;
+use crate::tables::work::Halt;
 use fantail_rules::ids::{ListId, Millis, Position, ShardNo, TenantId, UserNo};
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
@@ -59,6 +60,14 @@ pub enum Said {
     Cancelled {
         tenant: TenantId,
         event: Ulid,
+    },
+    /// Called off before it was due.
+    CalledOff {
+        tenant: TenantId,
+        event: Ulid,
+        delivery: Option<Delivery>,
+        members: Members,
+        why: Halt,
     },
     /// Held back until this time: of no concern to shards yet.
     Scheduled {
@@ -133,6 +142,13 @@ impl FrontFact {
             }
             FrontRecord::Retracted { tenant, event } => Said::Retracted { tenant: *tenant, event: *event },
             FrontRecord::Cancelled { tenant, event } => Said::Cancelled { tenant: *tenant, event: *event },
+            FrontRecord::CalledOff(called) => Said::CalledOff {
+                tenant: called.tenant,
+                event: called.event,
+                delivery: called.delivery,
+                members: Members(Arc::new(called.members.clone())),
+                why: called.why,
+            },
             FrontRecord::Counted { .. }
             | FrontRecord::Forgotten { .. }
             | FrontRecord::Unsaid { .. }
@@ -145,7 +161,7 @@ impl FrontFact {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let shared = match &self.said {
-            Said::Addressed { members, .. } => members.bytes(),
+            Said::Addressed { members, .. } | Said::CalledOff { members, .. } => members.bytes(),
             Said::Walked { walk, .. } => {
                 size_of::<Walk>() + walk.segment.len() + walk.filter.as_ref().map_or(0, String::len)
             }

@@ -12,6 +12,7 @@ mod unsay;
 use crate::Planned;
 use crate::records::front::{FrontRecord, Size, Steer};
 use crate::tables::event::{self, EventRow, PersonalPlace};
+use crate::tables::work::Halt;
 use crate::tables::{get, put, size, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
@@ -124,12 +125,20 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> R
         FrontAsk::Retract { tenant, event } => Ok(match event::find(view, tenant, event)? {
             None => Planned::nothing(FrontAnswer::UnknownEvent),
             Some(row) if row.retracted => Planned::nothing(FrontAnswer::Retracted),
-            Some(_) => Planned::one(FrontRecord::Retracted { tenant, event }, FrontAnswer::Retracted),
+            Some(row) => {
+                let mut records = vec![FrontRecord::Retracted { tenant, event }];
+                records.extend(release::called_off(view, (tenant, event), &row, Halt::Retracted)?);
+                Planned { records, answer: FrontAnswer::Retracted }
+            }
         }),
         FrontAsk::Cancel { tenant, event } => Ok(match event::find(view, tenant, event)? {
             None => Planned::nothing(FrontAnswer::UnknownEvent),
             Some(row) if row.cancelled => Planned::nothing(FrontAnswer::Cancelled),
-            Some(_) => Planned::one(FrontRecord::Cancelled { tenant, event }, FrontAnswer::Cancelled),
+            Some(row) => {
+                let mut records = vec![FrontRecord::Cancelled { tenant, event }];
+                records.extend(release::called_off(view, (tenant, event), &row, Halt::Cancelled)?);
+                Planned { records, answer: FrontAnswer::Cancelled }
+            }
         }),
         FrontAsk::Steer { tenant, event, steer } => plan_steer(view, tenant, event, steer),
         FrontAsk::Counted { shard, sizes } => {
@@ -203,6 +212,8 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
             Ok(())
         }
         FrontRecord::Released(released) => release::apply(view, released),
+        // Only the shards of its recipients do something about it.
+        FrontRecord::CalledOff(_) => Ok(()),
         FrontRecord::Steered { tenant, event, steer } => apply_steered(view, *tenant, *event, *steer),
         FrontRecord::Counted { shard, sizes } => {
             for reported in sizes {

@@ -6,8 +6,11 @@
 use super::{FrontAnswer, Plan};
 use crate::Planned;
 use crate::records::front::{Audience, FrontRecord, Released};
+use crate::records::halt::CalledOffSchedule;
+use crate::tables::event::EventRow;
 use crate::tables::taken::About;
-use crate::tables::{event, put, scheduled, walk};
+use crate::tables::work::Halt;
+use crate::tables::{event, get, put, scheduled, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Millis, TenantId};
@@ -47,6 +50,21 @@ pub(super) fn apply(view: &mut View<'_>, released: &Released) -> Result<(), Tabl
         put(view, event::key(tenant, event), &row);
     }
     Ok(())
+}
+
+/// What the recipients of something that is still held back hear, now that it is called off. Followers and segments are
+/// nobody in particular: they hear nothing. What has no deliveries has none that could be cancelled.
+pub(super) fn called_off(
+    view: &View<'_>,
+    (tenant, event): (TenantId, Ulid),
+    row: &EventRow,
+    why: Halt,
+) -> Result<Option<FrontRecord>, TablesError> {
+    let Some(due) = row.held_until().filter(|_| row.delivery.is_some()) else { return Ok(None) };
+    let held = get::<Audience>(view, &scheduled::key(due, tenant, event))?;
+    let Some(Audience::Addressed(members)) = held else { return Ok(None) };
+    let called = CalledOffSchedule { tenant, event, delivery: row.delivery, members, why };
+    Ok(Some(FrontRecord::CalledOff(called)))
 }
 
 /// It was called off before it was due.

@@ -12,6 +12,7 @@
 //! 6 Part       tenant, event: ulid, list of (shard: varint, user, content: sealed); its Admitted follows
 //! 7 Released   tenant, event: ulid, due, about (see `tables::taken`), delivery: option, audience
 //! 8 Steered    tenant, event: ulid, steer = 0 pause | 1 resume | 2 pace      for walks, see `walk`
+//! 9 CalledOff  see `halt`
 //! 17 Unsaid    tenant, shard: varint, user, events: list of ulid
 //!
 //! options = flags: u8 (1 due, 2 cancellation, 4 collapse, 8 sensitive), due: millis, cancellation: 16, collapse: sealed;
@@ -19,6 +20,8 @@
 //! ```
 
 use super::Fact;
+use super::halt::CalledOffSchedule;
+pub use super::size::Size;
 use super::walk::{Pace, Walk};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::taken::About;
@@ -63,6 +66,8 @@ pub enum FrontRecord {
     },
     /// The time of what was scheduled has come.
     Released(Released),
+    /// Follows the `Cancelled` or `Retracted` of what is scheduled for named users: see `halt`.
+    CalledOff(CalledOffSchedule),
     /// A walk is paused, goes on, or has another pace.
     Steered {
         tenant: TenantId,
@@ -153,23 +158,6 @@ pub enum Audience {
     Addressed(Vec<(ShardNo, Vec<UserNo>)>),
     /// Whoever a segment chooses, found user by user.
     Walked(Box<Walk>),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Size {
-    pub tenant: TenantId,
-    pub list: ListId,
-    pub members: u64,
-}
-
-impl Size {
-    pub(crate) fn write(&self, w: &mut Writer) {
-        w.tenant(self.tenant).list_id(self.list).varint(self.members);
-    }
-
-    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self { tenant: r.tenant()?, list: r.list_id()?, members: r.varint()? })
-    }
 }
 
 impl Audience {
@@ -313,6 +301,7 @@ impl Fact for FrontRecord {
             Self::Part { .. } => 6,
             Self::Released(_) => 7,
             Self::Steered { .. } => 8,
+            Self::CalledOff(_) => 9,
             Self::Unsaid { .. } => 17,
         }
     }
@@ -321,6 +310,7 @@ impl Fact for FrontRecord {
         match self {
             Self::Admitted(admitted) => admitted.write(w),
             Self::Released(released) => released.write(w),
+            Self::CalledOff(called) => called.write(w),
             Self::Steered { tenant, event, steer } => {
                 w.tenant(*tenant).ulid(*event);
                 match steer {
@@ -386,6 +376,7 @@ impl Fact for FrontRecord {
                     other => return Err(Malformed::Tag(other)),
                 },
             },
+            9 => Self::CalledOff(CalledOffSchedule::read(r)?),
             17 => Self::Unsaid {
                 tenant: r.tenant()?,
                 shard: ShardNo(r.u16()?),

@@ -15,7 +15,7 @@
 //! 11 Expired   tenant, through: arrival
 //! 12 Unlisted  tenant, user, lists: list of 16
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
-//! 20 to 26: see `delivery`; 30 to 32: see `respect`; 33, 34: see `throttle`; 40 Told, 41 Untold: see `webhook`; 42 to 45: see `digest`;
+//! 20 to 26: see `delivery`; 28, 29: see `halt`; 30 to 32: see `respect`; 33, 34: see `throttle`; 40 Told, 41 Untold: see `webhook`; 42 to 45: see `digest`;
 //! 50 to 59: see `walk`;
 //! 60 Erasure: see `erasure`
 //! ```
@@ -27,6 +27,7 @@ use super::endpoint::{EndpointPut, EndpointState};
 use super::erasure::Erasure;
 use super::front::Size;
 pub use super::given::Given;
+use super::halt::HaltRecord;
 use super::mark;
 use super::respect::{Consented, Preferred, read_zone};
 use super::throttle::ThrottleRecord;
@@ -51,6 +52,8 @@ pub enum ShardRecord {
         lookup: Lookup,
         key: KeyNo,
     },
+    /// See `halt`.
+    Halt(HaltRecord),
     /// See `erasure`.
     Erasure(Erasure),
     Edges {
@@ -241,6 +244,7 @@ impl Fact for ShardRecord {
             Self::Redrive(_) => 24,
             Self::Closed { .. } => 25,
             Self::Swept(_) => 26,
+            Self::Halt(record) => record.tag(),
             Self::Preferred(_) => 30,
             Self::Consented { .. } => 31,
             Self::Replanned { .. } => 32,
@@ -264,9 +268,7 @@ impl Fact for ShardRecord {
             Self::Edges { tenant, change, edges } => {
                 w.tenant(*tenant).u8(*change as u8).list(edges.iter(), |w, edge| edge.write(w));
             }
-            Self::Take { front, from, to } => {
-                w.varint(front.0.into()).position(*from).position(*to);
-            }
+            Self::Take { front, from, to } => drop(w.varint(front.0.into()).position(*from).position(*to)),
             Self::Given(given) => given.write(w),
             Self::Marked { tenant, user, mark, arrivals } => {
                 mark::write(w.tenant(*tenant).user(*user), *mark);
@@ -310,6 +312,7 @@ impl Fact for ShardRecord {
             Self::Redrive(redrive) => redrive.write(w),
             Self::Closed { work, code } => delivery::write_closed(w, *work, code),
             Self::Swept(swept) => swept.write(w),
+            Self::Halt(record) => record.write(w),
             Self::Preferred(preferred) => preferred.write(w),
             Self::Consented { tenant, consents } => {
                 w.tenant(*tenant).list(consents.iter(), |w, one| one.write(w));
@@ -377,6 +380,7 @@ impl Fact for ShardRecord {
                 Self::Closed { work, code }
             }
             26 => Self::Swept(Swept::read(r)?),
+            28 | 29 => Self::Halt(HaltRecord::read(tag, r)?),
             30 => Self::Preferred(Preferred::read(r)?),
             31 => Self::Consented { tenant: r.tenant()?, consents: r.list(Consented::read)? },
             32 => Self::Replanned { tenant: r.tenant()?, user: r.user()? },

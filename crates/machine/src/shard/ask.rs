@@ -121,6 +121,12 @@ pub enum ShardAsk {
         channel: ChannelKind,
         consent: Consent,
     },
+    /// End what waits of an event that is halted, of ledgers behind this one.
+    EndHalted {
+        tenant: TenantId,
+        arrival: Arrival,
+        behind: Option<ParcelId>,
+    },
     /// Close windows that are over, of those that end at or after a time.
     CloseWindows {
         from: Millis,
@@ -208,6 +214,11 @@ pub enum ShardAnswer {
     Purged {
         next: Option<Arrival>,
     },
+    /// More may wait of a halted event, behind this ledger.
+    HaltGoesOn {
+        behind: Option<ParcelId>,
+    },
+    HaltEnded,
     /// Where to go on, if there may be more.
     Replanned {
         next: Option<ReplanPlace>,

@@ -10,6 +10,7 @@ use crate::parcel::{Collector, Words};
 use crate::records::front::Delivery;
 use crate::records::shard::Given;
 use crate::tables::ledger::{LedgerRow, ParcelId};
+use crate::tables::todo::Todo;
 use crate::tables::work::{self, GivenMembers, Halt, To, WorkId, WorkRow};
 use crate::tables::{put, taken, tally, walk};
 use crate::view::View;
@@ -106,6 +107,7 @@ pub(super) fn halt(
     let Some((arrival, _)) = taken::arrival_of(view, tenant, event)? else { return Ok(()) };
     if work::leaves(view, tenant, arrival)? && work::halted(view, tenant, arrival)?.is_none() {
         put(view, work::halt_key(tenant, arrival), &why);
+        view.put(Todo::Halt { tenant, arrival }.key(), Vec::new());
         pass::stop(view, tenant, arrival, derived)?;
     }
     Ok(())

@@ -38,8 +38,6 @@ pub const ENDPOINT_GONE: &str = "endpoint_gone";
 pub const ENDPOINT_CHANGED: &str = "endpoint_changed";
 /// Of a user who was deleted or erased.
 pub const ERASED: &str = "erased";
-pub const CANCELLED: &str = "cancelled";
-pub const RETRACTED: &str = "retracted";
 pub const EXPIRED: &str = "ttl_expired";
 
 /// What may be sent now.
@@ -115,8 +113,7 @@ pub(super) fn plan(
 /// The first gate: whether anything of this event may still be sent.
 pub(super) fn stopped(halted: Option<Halt>, terms: Terms, now: Millis) -> Option<(Step, &'static str)> {
     match halted {
-        Some(Halt::Cancelled) => Some((Step::Cancel, CANCELLED)),
-        Some(Halt::Retracted) => Some((Step::Cancel, RETRACTED)),
+        Some(halt) => Some((Step::Cancel, halt.word())),
         None if now >= terms.expires_at => Some((Step::Expire, EXPIRED)),
         None => None,
     }

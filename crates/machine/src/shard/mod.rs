@@ -3,7 +3,7 @@
 //! One file per record family, plan and apply side by side: `users`, `erase`, `endpoints`, `respect`, `edges`, `take` with `wanted`, `mark`,
 //! `report`, `expire`; then how events leave the house: `dispatch`, `serve` with `intend` and `wake` behind their `gate`, `reachable`, `outcome`,
 //! `redrive`, folded by `ledgers` and dropped by `sweep`. What is told together goes through `collect` and `windows`, and
-//! `fallback` knows which channel waits for which, `throttle` who got one of a kind.
+//! `fallback` knows which channel waits for which, `halt` ends what was called off, `throttle` who got one of a kind.
 //! `inbox` reads. Lists and inbox windows are derived: apply says what changed, the store folds it.
 
 mod ask;
@@ -23,6 +23,7 @@ pub mod collect;
 pub mod dispatch;
 mod fallback;
 mod gate;
+mod halt;
 pub mod intend;
 mod ledgers;
 pub mod outcome;
@@ -110,6 +111,9 @@ pub fn plan(
             respect::plan_consent(view, tenant, user, channel, consent)
         }
         ShardAsk::Replan { tenant, user, from } => replan::plan(view, tenant, user, from, now),
+        ShardAsk::EndHalted { tenant, arrival, behind } => {
+            halt::plan(view, (tenant, arrival), behind, serve::Known { policies, now })
+        }
         ShardAsk::CloseWindows { from } => windows::plan_close(view, from, now),
         ShardAsk::Fold { tenant, window } => windows::plan_fold(view, tenant, window, moment),
         ShardAsk::Digested { tenant, window, content } => {
@@ -206,6 +210,7 @@ pub fn apply(
         ShardRecord::Receipt(receipt) => redrive::apply_receipt(view, receipt, derived),
         ShardRecord::Redrive(redrive) => redrive::apply(view, redrive, at, derived),
         ShardRecord::Closed { work, .. } => dispatch::close(view, *work, derived),
+        ShardRecord::Halt(record) => halt::apply(view, record, at, derived),
         ShardRecord::Swept(swept) => sweep::apply(view, swept),
         ShardRecord::Digest(DigestRecord::Collected(collected)) => collect::apply(view, collected, derived),
         ShardRecord::Digest(DigestRecord::Closed(closed)) => windows::apply_closed(view, closed),

@@ -13,6 +13,7 @@ use super::{Derived, Plan, ShardAnswer, wanted};
 use crate::Planned;
 use crate::front::fact::{FrontFact, Said};
 use crate::records::front::Delivery;
+use crate::records::halt::{CalledOff, HaltRecord};
 use crate::records::shard::{Given, ShardRecord};
 use crate::records::walk::{Begun, WalkRecord};
 use crate::tables::progress::{self, Progress};
@@ -60,6 +61,11 @@ pub(super) fn plan(
             }));
             continue;
         }
+        if let Some(record) = called_off(front, fact, shard) {
+            close(&mut stretch, &mut records);
+            records.push(record);
+            continue;
+        }
         if let Said::Walked { tenant, event, walk, delivery: Some(delivery), is_late } = &fact.said {
             close(&mut stretch, &mut records);
             // Whoever is made after this record is not in it; those made by the same batch are.
@@ -85,6 +91,20 @@ pub(super) fn plan(
     }
     close(&mut stretch, &mut records);
     Ok(Planned { records, answer: ShardAnswer::Took })
+}
+
+/// What the recipients of a shard hear of an event that was called off before it was due.
+fn called_off(front: FrontNo, fact: &FrontFact, shard: ShardNo) -> Option<ShardRecord> {
+    let Said::CalledOff { tenant, event, delivery, members, why } = &fact.said else { return None };
+    Some(ShardRecord::Halt(HaltRecord::CalledOff(CalledOff {
+        front,
+        position: fact.position,
+        tenant: *tenant,
+        event: *event,
+        delivery: *delivery,
+        members: members.of(shard)?.to_vec(),
+        why: *why,
+    })))
 }
 
 pub(super) fn apply(
@@ -132,6 +152,7 @@ pub(super) fn apply(
             Said::Listed { .. }
             | Said::Addressed { .. }
             | Said::Walked { .. }
+            | Said::CalledOff { .. }
             | Said::Scheduled { .. }
             | Said::Other => {}
         }

@@ -9,6 +9,7 @@
 //! 47 tenant 5 user: u64 -> flags: u8, change: u8    deliveries that wait for this user meet their gates again
 //! 47 tenant 9 window: u64 -> (empty)    what waits in this window is to be folded
 //! 47 tenant 10 window: u64 -> (empty)    the digest of this window is to be written
+//! 47 tenant 12 arrival: u64 -> (empty)    what waits of this event ends: it is halted
 //! 47 tenant 15 erasure: ulid -> (empty) or place    an erasure is not done, and how far it is
 //! ```
 
@@ -17,7 +18,7 @@ use super::{Family, Key, collect};
 use crate::codec::Malformed;
 use crate::view::View;
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
-use fantail_rules::ids::{AddressHash, ClaimNo, DeviceNo, KeyNo, ListId, TenantId, UserNo};
+use fantail_rules::ids::{AddressHash, Arrival, ClaimNo, DeviceNo, KeyNo, ListId, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 use std::ops::ControlFlow;
 
@@ -28,6 +29,7 @@ const RELEASE: u8 = 4;
 const REPLAN: u8 = 5;
 const FOLD: u8 = 9;
 const DIGEST: u8 = 10;
+const HALT: u8 = 12;
 const ERASE: u8 = 15;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +48,8 @@ pub enum Todo {
     Fold { tenant: TenantId, window: WindowNo },
     /// Write the digest of a window that is folded.
     Digest { tenant: TenantId, window: WindowNo },
+    /// End what waits of an event that is halted.
+    Halt { tenant: TenantId, arrival: Arrival },
     /// Remove what others keep about somebody.
     Erase { tenant: TenantId, erasure: Ulid },
 }
@@ -77,6 +81,9 @@ impl Todo {
             }
             Self::Fold { tenant, window } => of_window(tenant, FOLD, window),
             Self::Digest { tenant, window } => of_window(tenant, DIGEST, window),
+            Self::Halt { tenant, arrival } => {
+                Key::new(Family::Todo, tenant).bytes(&[HALT]).u64(arrival.0).finish()
+            }
             Self::Erase { tenant, erasure } => {
                 Key::new(Family::Todo, tenant).bytes(&[ERASE]).bytes(&erasure.bytes()).finish()
             }
@@ -87,7 +94,7 @@ impl Todo {
     #[must_use]
     pub fn is_long(self) -> bool {
         match self {
-            Self::Replan { .. } | Self::Erase { .. } => true,
+            Self::Replan { .. } | Self::Halt { .. } | Self::Erase { .. } => true,
             Self::Report { .. }
             | Self::Shred { .. }
             | Self::Claim { .. }
@@ -106,6 +113,7 @@ impl Todo {
             | Self::Replan { .. }
             | Self::Fold { .. }
             | Self::Digest { .. }
+            | Self::Halt { .. }
             | Self::Erase { .. } => Vec::new(),
             Self::Release(release) => release.address.0.to_vec(),
         }
@@ -132,6 +140,7 @@ impl Todo {
             DIGEST => {
                 Some(Self::Digest { tenant, window: WindowNo(u64::from_be_bytes(tail.try_into().ok()?)) })
             }
+            HALT => Some(Self::Halt { tenant, arrival: Arrival(u64::from_be_bytes(tail.try_into().ok()?)) }),
             ERASE => Some(Self::Erase { tenant, erasure: Ulid::from_bytes(tail.try_into().ok()?) }),
             _ => None,
         }
@@ -268,6 +277,10 @@ mod tests {
             }),
             any::<(u32, u64)>()
                 .prop_map(|(tenant, user)| Todo::Replan { tenant: TenantId(tenant), user: UserNo(user) }),
+            any::<(u32, u64)>().prop_map(|(tenant, arrival)| Todo::Halt {
+                tenant: TenantId(tenant),
+                arrival: Arrival(arrival)
+            }),
             any::<(u32, u128)>()
                 .prop_map(|(tenant, id)| Todo::Erase { tenant: TenantId(tenant), erasure: Ulid(id) }),
             any::<(u32, u64, u16)>().prop_map(|(tenant, user, device)| Todo::Claim {

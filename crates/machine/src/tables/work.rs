@@ -79,6 +79,17 @@ pub enum Halt {
     Retracted = 2,
 }
 
+impl Halt {
+    /// As status, explain and metrics say it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cancelled => "cancelled",
+            Self::Retracted => "retracted",
+        }
+    }
+}
+
 pub struct GivenMembers(pub Vec<UserNo>);
 
 impl WorkId {

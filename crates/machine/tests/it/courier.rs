@@ -94,6 +94,7 @@ fn look(node: &mut Node, shard: ShardNo) -> Vec<Message> {
             | Todo::Replan { .. }
             | Todo::Fold { .. }
             | Todo::Digest { .. }
+            | Todo::Halt { .. }
             | Todo::Erase { .. } => None,
             Todo::Release(release) => Some(Message::GivenUp(shard, release)),
             Todo::Claim { tenant, user, device } => {

@@ -282,6 +282,7 @@ fn a_user_who_goes_gives_everything_back() {
             | Todo::Replan { .. }
             | Todo::Fold { .. }
             | Todo::Digest { .. }
+            | Todo::Halt { .. }
             | Todo::Erase { .. } => None,
         })
         .collect();

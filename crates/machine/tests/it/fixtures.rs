@@ -2,6 +2,7 @@
 //! are what released builds have on disk. A failure here means that such a disk can no longer be read: give the
 //! new layout a new version or tag, keep reading the old one, and add lines; never change one.
 
+use crate::cancels;
 use crate::courier::Courier;
 use crate::deliveries::{by, one, told};
 use crate::digests;
@@ -94,11 +95,18 @@ fn every_record_kind_has_a_fixture() {
         tags(&root_examples()),
         (1..=7).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).collect()
     );
-    assert_eq!(tags(&front_examples()), (1..=8).chain([17]).collect());
+    assert_eq!(tags(&front_examples()), (1..=9).chain([17]).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
     assert_eq!(
         tags(&shard_examples()),
-        (1..=15).chain(20..=26).chain(30..=34).chain(40..=45).chain(50..=53).chain([60]).collect()
+        (1..=15)
+            .chain(20..=26)
+            .chain(28..=29)
+            .chain(30..=34)
+            .chain(40..=45)
+            .chain(50..=53)
+            .chain([60])
+            .collect()
     );
 }
 
@@ -371,6 +379,7 @@ fn front_examples() -> Vec<FrontRecord> {
             events: vec![Ulid(6)],
         },
         FrontRecord::Unsaid { tenant, shard: ShardNo(3), user: UserNo(500), events: vec![Ulid(6)] },
+        cancels::front_example(tenant),
     ]
 }
 
@@ -438,6 +447,7 @@ fn shard_examples() -> Vec<ShardRecord> {
     .chain(throttles::examples(tenant, user))
     .chain(digests::examples(tenant, user))
     .chain(erasures::examples(tenant, user))
+    .chain(cancels::shard_examples(tenant))
     .collect()
 }
 

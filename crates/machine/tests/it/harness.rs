@@ -468,6 +468,7 @@ fn key_of(todo: Todo) -> Option<(TenantId, KeyNo)> {
         | Todo::Replan { .. }
         | Todo::Fold { .. }
         | Todo::Digest { .. }
+        | Todo::Halt { .. }
         | Todo::Erase { .. } => None,
     }
 }

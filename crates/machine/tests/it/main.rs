@@ -28,6 +28,7 @@ mod marks;
 mod paging;
 mod pending;
 mod policies;
+mod promises;
 mod providers;
 mod respect;
 mod retract;
@@ -43,6 +44,7 @@ mod walk_entries;
 mod walks;
 mod webhooks;
 
+mod cancels;
 mod caps;
 mod cost;
 mod random;

@@ -450,6 +450,7 @@ pub fn replan(node: &mut Node) -> usize {
         | Todo::Release(_)
         | Todo::Fold { .. }
         | Todo::Digest { .. }
+        | Todo::Halt { .. }
         | Todo::Erase { .. } => None,
     });
     let todos: Vec<(TenantId, UserNo)> = todos.collect();

@@ -340,6 +340,7 @@ pub fn front_record() -> impl Strategy<Value = FrontRecord> {
             }
         ),
         (tenant(), ulid()).prop_map(|(tenant, event)| FrontRecord::Retracted { tenant, event }),
+        crate::cancels::front_record(),
         (tenant(), ulid()).prop_map(|(tenant, event)| FrontRecord::Cancelled { tenant, event }),
         (any::<u16>(), sizes())
             .prop_map(|(shard, sizes)| FrontRecord::Counted { shard: ShardNo(shard), sizes }),
@@ -506,6 +507,7 @@ pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
         3 => endpoint_record(),
         1 => told_record(),
         1 => crate::throttles::record(),
+        1 => crate::cancels::shard_record(),
         1 => walk_record(),
         2 => respect_record(),
         2 => digest_record(),

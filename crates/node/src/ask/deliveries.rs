@@ -26,6 +26,22 @@ pub struct NotificationStatus {
     pub channels: Vec<ChannelStatus>,
 }
 
+impl NotificationStatus {
+    /// Whether calling it off has stopped, or stops, anything. What of a list was never looked at leaves no trace.
+    pub(crate) fn has_stopped(&self) -> bool {
+        if self.never_released || self.recipients == 0 {
+            return self.never_released || self.is_cancelled;
+        }
+        let sum = |wanted: &[DeliveryState]| -> u64 {
+            let counts = self.channels.iter().flat_map(|channel| &channel.counts);
+            counts.filter(|(state, _)| wanted.contains(state)).map(|(_, count)| count).sum()
+        };
+        let is_on_its_way = || sum(&[DeliveryState::Intent, DeliveryState::Unknown]) > 0;
+        sum(&[DeliveryState::Cancelled, DeliveryState::Deferred, DeliveryState::Planned]) > 0
+            || (self.phase != Phase::Done && !is_on_its_way())
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Held back until it is due.

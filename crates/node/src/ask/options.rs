@@ -1,6 +1,6 @@
 //! What a producer may ask for beside the content, and what became of a wish to call things off.
 
-use super::{DeliveryState, NotificationStatus, Phase};
+use super::{DeliveryState, NotificationStatus};
 use fantail_rules::ids::Millis;
 use fantail_rules::schedule::Appointment;
 
@@ -43,17 +43,17 @@ pub struct Called {
     pub too_late: u64,
     /// Deliveries that had left before.
     pub deliveries_sent: u64,
+    /// A shard has not taken it yet: until it does, something may still be sent.
+    pub is_pending: bool,
 }
 
 impl Called {
     /// How one stands after it was called off.
     pub(crate) fn add(&mut self, status: &NotificationStatus) {
         let counts = || status.channels.iter().flat_map(|channel| &channel.counts);
-        let stopped: u64 =
-            counts().filter(|(state, _)| *state == DeliveryState::Cancelled).map(|(_, count)| count).sum();
         self.deliveries_sent +=
             counts().filter(|(state, _)| has_left(*state)).map(|(_, count)| count).sum::<u64>();
-        if status.phase == Phase::Done && stopped == 0 && !status.never_released {
+        if !status.has_stopped() {
             self.too_late += 1;
         } else {
             self.cancelled += 1;
@@ -84,7 +84,7 @@ fn has_left(state: DeliveryState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask::{ChannelKind, ChannelStatus};
+    use crate::ask::{ChannelKind, ChannelStatus, Phase};
     use fantail_rules::ulid::Ulid;
 
     // proves: SCH-02
@@ -107,18 +107,24 @@ mod tests {
                 is_done: phase == Phase::Done,
             }],
         };
-        use DeliveryState::{Accepted, Cancelled, Delivered, Suppressed};
+        use DeliveryState::{Accepted, Cancelled, Deferred, Delivered, Intent, Suppressed};
         let cases = [
             (status(Phase::Done, false, &[(Accepted, 2), (Delivered, 1)]), (0, 1, 3)),
             (status(Phase::Done, false, &[(Suppressed, 2)]), (0, 1, 0)),
             (status(Phase::Done, false, &[(Accepted, 2), (Cancelled, 1)]), (1, 0, 2)),
             (status(Phase::Sending, false, &[(Accepted, 2)]), (1, 0, 2)),
+            (status(Phase::Sending, false, &[(Intent, 1)]), (0, 1, 1)),
+            (status(Phase::Sending, false, &[(Intent, 1), (Deferred, 1)]), (1, 0, 1)),
             (status(Phase::Done, true, &[]), (1, 0, 0)),
         ];
         for (status, (cancelled, too_late, deliveries_sent)) in cases {
             let mut called = Called::default();
             called.add(&status);
-            assert_eq!(called, Called { cancelled, too_late, deliveries_sent }, "{status:?}");
+            assert_eq!(
+                called,
+                Called { cancelled, too_late, deliveries_sent, is_pending: false },
+                "{status:?}"
+            );
         }
     }
 }

@@ -25,6 +25,7 @@ use fantail_machine::records::respect::{Consented, Preferred};
 use fantail_machine::records::root::{Layout, RootRecord};
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::tables::taken;
+use fantail_machine::tables::work::WorkId;
 use fantail_ports::journal::Record;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::actor::Actor;
@@ -188,6 +189,8 @@ fn of_front(by: &Actor, record: FrontRecord) -> Vec<Said> {
         FrontRecord::Counted { .. }
         | FrontRecord::Forgotten { .. }
         | FrontRecord::Unsaid { .. }
+        // The record before it says so.
+        | FrontRecord::CalledOff(_)
         | FrontRecord::Part { .. } => Vec::new(),
     }
 }
@@ -223,14 +226,7 @@ async fn of_shard(
         ShardRecord::Outcome(outcome) => speaker.outcome(&outcome).await,
         ShardRecord::Receipt(receipt) => speaker.receipt(&receipt).await,
         ShardRecord::Redrive(redrive) => speaker.redrive(by, &redrive).await,
-        ShardRecord::Closed { work, code } => {
-            let event = speaker.core.read(PartitionId::Shard(speaker.shard), |view| {
-                taken::event_at(view.tables(), work.tenant, work.arrival)
-            })?;
-            let event = event.map_or_else(String::new, |event| event.to_string());
-            let target = format!("{event}/{}/{code}", work.channel.name());
-            Ok(vec![Said::action(by, work.tenant, "delivery.close", target)])
-        }
+        ShardRecord::Closed { work, code } => closed(&speaker, by, work, &code),
         ShardRecord::UserGone { tenant, lookup, key, .. } => {
             let (pseudonym, receipt, actor) =
                 (Pseudonym(lookup.0), sha256(&record.bytes), by.name().to_owned());
@@ -270,6 +266,8 @@ async fn of_shard(
         | ShardRecord::Unlisted { .. }
         | ShardRecord::Reported { .. }
         | ShardRecord::Expired { .. }
+        // Its front has said it.
+        | ShardRecord::Halt(_)
         | ShardRecord::Swept(_)
         | ShardRecord::Digest(
             DigestRecord::Collected(_) | DigestRecord::Closed(_) | DigestRecord::Digested(_),
@@ -279,6 +277,16 @@ async fn of_shard(
         | ShardRecord::Throttle(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
     }
+}
+
+/// Work that ended before everybody was looked at.
+fn closed(speaker: &Speaker<'_>, by: &Actor, work: WorkId, code: &str) -> Result<Vec<Said>, Refusal> {
+    let event = speaker.core.read(PartitionId::Shard(speaker.shard), |view| {
+        taken::event_at(view.tables(), work.tenant, work.arrival)
+    })?;
+    let event = event.map_or_else(String::new, |event| event.to_string());
+    let target = format!("{event}/{}/{code}", work.channel.name());
+    Ok(vec![Said::action(by, work.tenant, "delivery.close", target)])
 }
 
 /// What an erasure removed, step by step: together they are its receipt.

@@ -10,6 +10,7 @@ use crate::people::name_of;
 use fantail_machine::parcel::{Member, Words};
 use fantail_machine::records::Stamped;
 use fantail_machine::records::digest::{DigestRecord, Folded};
+use fantail_machine::records::halt::{CalledOff, HaltRecord};
 use fantail_machine::records::shard::{Given, ShardRecord};
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use fantail_machine::tables::taken;
@@ -61,6 +62,9 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
             teller.about(receipt.parcel, &[receipt.position], &Words::all(receipt.standing, 1))
         }
         ShardRecord::Redrive(redrive) => teller.about(redrive.parcel, &redrive.positions, &redrive.standings),
+        ShardRecord::Halt(HaltRecord::CalledOff(called)) if called.tenant == tenant => {
+            teller.called_off(&called)
+        }
         // Records of other tenants, and those that are not about deliveries.
         ShardRecord::Given(_)
         | ShardRecord::Intend(_)
@@ -79,6 +83,7 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         | ShardRecord::Reported { .. }
         | ShardRecord::Shredded { .. }
         | ShardRecord::Expired { .. }
+        | ShardRecord::Halt(_)
         | ShardRecord::Swept(_)
         | ShardRecord::Digest(
             DigestRecord::Collected(_) | DigestRecord::Closed(_) | DigestRecord::Digested(_),
@@ -109,6 +114,19 @@ impl Teller<'_> {
             let member = Member { user: *user, device: DeviceNo(0) };
             let Standing { state, code, .. } = given.in_app(*user);
             news.extend(self.single(given.event, ChannelKind::InApp, member, state, &code)?);
+        }
+        Ok(news)
+    }
+
+    /// Nothing of it was sent, and nothing will be.
+    fn called_off(&self, called: &CalledOff) -> Result<Vec<News>, Refusal> {
+        let standing = called.standing();
+        let mut news = Vec::new();
+        for channel in called.delivery.iter().flat_map(|delivery| delivery.channels.iter()) {
+            for user in &called.members {
+                let member = Member { user: *user, device: DeviceNo(0) };
+                news.extend(self.single(called.event, channel, member, standing.state, &standing.code)?);
+            }
         }
         Ok(news)
     }

@@ -1,9 +1,9 @@
 //! Webhooks to the producer: a receiver in this process checks every signature, fails when the test says so, and counts
 //! what it was told under which id.
 
-use crate::deliveries::{Post, notification, register, send, status};
+use crate::deliveries::{Post, explain, notification, register, send, status};
 use crate::server::Server;
-use crate::world::{bare, event, eventually, expect, follow, post, put_user, refused};
+use crate::world::{bare, event, eventually, expect, follow, in_ms, post, put_user, refused};
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use fantail_local::store::{LocalStore, StoreOptions};
@@ -246,6 +246,60 @@ fn an_inbox_entry_that_is_hidden_is_told_as_suppressed() {
         let at = Millis(body["timestamp"].as_u64().expect("a number"));
         assert_eq!(body["time"], utc_text(at));
     }
+}
+
+// fixes: usability B5
+#[test]
+fn what_is_called_off_is_shown_and_told_at_once() {
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let server = house.start(&open(&receiver));
+    let mut client = server.client();
+    for user in ["ann", "bob"] {
+        put_user(&mut client, user);
+        register(&mut client, user, "phone", &format!("stub:ok/{user}"));
+    }
+    let always =
+        json!({"quietHours": {"enabled": true, "start": "12:00", "end": "12:00", "timezone": "UTC"}});
+    expect(client.json("PATCH", "/api/v1/users/bob/preferences", &always), 200);
+    hook(&mut client, &receiver, &["notification.cancelled"]);
+    let call_off = |client: &mut Client, id: &str| {
+        expect(bare(client, "POST", &format!("/api/v1/notifications/{id}/cancel")), 200)
+    };
+    let said = |cancelled, too_late, sent| json!({"cancelled": cancelled, "tooLate": too_late, "deliveriesSent": sent, "pending": false});
+
+    // What waits for quiet hours.
+    let waits = send(&mut client, &notification("waits", &["ann", "bob"], json!({})));
+    eventually("one is sent and one waits", || {
+        let counts = status(&mut client, &waits)["channels"][0]["counts"].clone();
+        (counts == json!({"sent": 1, "deferred": 1})).then_some(())
+    });
+    assert_eq!(call_off(&mut client, &waits), said(1, 0, 1));
+    let found = status(&mut client, &waits);
+    assert_eq!(found["channels"][0]["counts"], json!({"sent": 1, "cancelled": 1}), "at once: {found}");
+    assert_eq!((&found["status"], &found["cancelled"]), (&json!("done"), &json!(true)));
+    assert!(explain(&mut client, &waits, "bob").contains("called off (cancelled)"));
+
+    // What is scheduled.
+    let later = json!({"options": {"scheduledAt": in_ms(3_600_000)}});
+    let held = send(&mut client, &notification("held", &["ann", "bob"], later));
+    assert_eq!(call_off(&mut client, &held), said(1, 0, 0));
+    let found = status(&mut client, &held);
+    assert_eq!(found["channels"][0]["counts"], json!({"cancelled": 2}), "{found}");
+    assert_eq!((&found["status"], &found["cancelled"]), (&json!("done"), &json!(true)));
+    assert_eq!(found["deliveries"].as_array().map(Vec::len), Some(2));
+    let told = explain(&mut client, &held, "ann");
+    assert!(told.contains("cancelled: what was not sent stays unsent"), "{told}");
+
+    // What was sent.
+    let sent = send(&mut client, &notification("sent", &["ann"], json!({})));
+    eventually("it is sent", || (status(&mut client, &sent)["status"] == "done").then_some(()));
+    assert_eq!(call_off(&mut client, &sent), said(0, 1, 1));
+    assert_eq!(status(&mut client, &sent)["cancelled"], false);
+
+    let expected = ["notification.cancelled ann", "notification.cancelled bob", "notification.cancelled bob"];
+    eventually("everybody is told of", || (receiver.types().len() >= 3).then_some(()));
+    assert_eq!(receiver.types(), expected);
+    server.stop();
 }
 
 /// Whoever checks with the old secret goes on, whoever changed goes on too; then only the new one signs.

@@ -8,6 +8,7 @@ use crate::executor::at_once;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::delivery::{Intend, Outcome, Receipt, Swept, Wake};
 use fantail_machine::records::front::{Delivery as Leaving, FrontRecord};
+use fantail_machine::records::halt::HaltRecord;
 use fantail_machine::records::respect::Preferred;
 use fantail_machine::records::shard::{Given, ShardRecord};
 use fantail_machine::tables::ledger::{ParcelId, Standing};
@@ -15,15 +16,11 @@ use fantail_machine::tables::work::Terms;
 use fantail_ports::journal::{Journal, ReadLimit};
 use fantail_rules::attempt::{Class, State};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{
     Arrival, DeviceNo, FrontNo, Millis, PartitionId, Position, ShardNo, TenantId, UserNo,
 };
 use fantail_rules::limits::GUARD_MS;
-use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
-
-const HOUR_MS: u64 = 3_600_000;
 
 impl Deliveries {
     /// Folds everything that became durable since the last time.
@@ -58,6 +55,7 @@ impl Deliveries {
             Err(malformed) => return Invariant::Survives.broken(malformed.to_string()),
         };
         self.schedule.fold((front, at), &stamped.record, stamped.at)?;
+        self.withdraw((front, at), &stamped.record);
         self.fronts.insert((front, at), stamped.record);
         Ok(())
     }
@@ -88,6 +86,7 @@ impl Deliveries {
                 shard.works.remove(&work);
                 shard.closed.insert(work);
             }
+            ShardRecord::Halt(HaltRecord::CalledOff(called)) => self.called_off(shard, &called),
             other => self.shard(shard).person(other),
         }
         Ok(())
@@ -99,6 +98,7 @@ impl Deliveries {
 
     fn take(&mut self, no: ShardNo, front: FrontNo, from: Position, to: Position) {
         let shard = self.shards.entry(no).or_default();
+        shard.taken.insert(front, to);
         let said = self.fronts.range((front, from)..=(front, to)).map(|(_, record)| record);
         let said: Vec<&FrontRecord> = said.collect();
         for record in &said {
@@ -122,6 +122,7 @@ impl Deliveries {
 
     fn given(&mut self, no: ShardNo, given: &Given) {
         let Given { tenant, event, delivery, members, .. } = given;
+        self.shard(no).taken.insert(given.front, given.position);
         let arrival = self.shard(no).arrive(*tenant, *event, *delivery, members.clone());
         let Some(leaving) = delivery.filter(|leaving| leaving.channels.contains(ChannelKind::InApp)) else {
             return;
@@ -276,7 +277,7 @@ impl Deliveries {
 }
 
 impl Delivery {
-    fn new(state: State, terms: Terms) -> Self {
+    pub(super) fn new(state: State, terms: Terms) -> Self {
         let has_waited = state == State::Deferred;
         Self {
             state,
@@ -363,34 +364,5 @@ impl Shard {
             }
             _ => {}
         }
-    }
-
-    /// A notification counts for the hour in which it may first be sent, to whichever device.
-    fn count(&mut self, key: Key, lane: Priority, at: Millis) -> Result<(), Broken> {
-        let Key { tenant, arrival, user, .. } = key;
-        let is_new = key.channel == ChannelKind::Push && self.authorised.insert((tenant, user, arrival));
-        let Some(limit) = self.limits.get(&(tenant, user)).filter(|_| is_new) else { return Ok(()) };
-        let got = self.got.entry((tenant, user, at.0 / HOUR_MS)).or_default();
-        let is_fine = *got < *limit || lane == Priority::Critical;
-        Invariant::Limits.holds(is_fine, || format!("{key:?} is intended after {got} of {limit}"))?;
-        *got += 1;
-        Ok(())
-    }
-
-    /// Whether anything may be sent at this place of the journal.
-    fn may_leave(&self, key: Key, at: Millis) -> Result<(), Broken> {
-        let event = self.events.get(&(key.tenant, key.arrival));
-        let halted = event.is_none_or(|event| event.is_halted);
-        Invariant::CalledOff
-            .holds(!halted, || format!("{key:?} is intended, but the event was called off"))?;
-        let terms = event.and_then(|event| event.leaving).map(|leaving| leaving.terms);
-        let is_late = terms.is_none_or(|terms| at >= terms.expires_at);
-        Invariant::TimeToLive.holds(!is_late, || format!("{key:?} is intended at {at}, too late"))?;
-        let has_agreed = key.channel != ChannelKind::Push || self.agreed.contains(&(key.tenant, key.user));
-        Invariant::Consent.holds(has_agreed, || format!("{key:?} is intended without consent"))?;
-        let status = self.endpoints.get(&(key.tenant, key.user, key.device)).map(|one| one.status);
-        let is_active = status == Some(Status::Active);
-        Invariant::Endpoints
-            .holds(is_active, || format!("{key:?} is intended, but its endpoint is {status:?}"))
     }
 }

@@ -58,6 +58,7 @@ impl Deliveries {
     fn begin_walk(&mut self, no: ShardNo, begun: &Begun) {
         let Self { shards, nameless, .. } = self;
         let shard = shards.entry(no).or_default();
+        shard.taken.insert(begun.front, begun.position);
         let tenant = begun.tenant;
         let there = shard.there(tenant, |lookup| !nameless.contains(&(tenant, lookup)));
         let arrival = shard.arrive(tenant, begun.event, Some(begun.delivery), Vec::new());

@@ -202,10 +202,10 @@ impl Oracle {
                 Ok(())
             }
             (Call::Retract { tenant, post, .. }, Answer::Retracted(answer)) => {
-                self.heard_retract(tenant, post, sort(answer, failing)?, now.step)
+                self.heard_retract(tenant, post, sort(answer.map(drop), failing)?, now.step)
             }
             (Call::Cancel { tenant, post, .. }, Answer::Cancelled(answer)) => {
-                self.heard_cancel(tenant, post, sort(answer, failing)?)
+                self.heard_cancel(tenant, post, sort(answer.map(drop), failing)?)
             }
             (Call::CancelKey { tenant, key }, Answer::CalledOff(answer)) => {
                 self.heard_cancel_key(tenant, key, invoked, sort(answer, failing)?)
@@ -228,7 +228,7 @@ impl Oracle {
                 self.heard_unregister(who, device, sort(answer, failing)?)
             }
             (Call::Suppress { tenant, token, on }, Answer::Suppressed(answer)) => {
-                self.heard_suppress(tenant, token, on, &sort(answer, failing)?);
+                self.heard_suppress(tenant, token, on, &sort(answer.map(drop), failing)?);
                 Ok(())
             }
             (Call::ReadUser { who }, Answer::User(answer)) => self.heard_user(who, sort(answer, failing)?),
@@ -287,6 +287,12 @@ impl Oracle {
                 | Call::Audit { .. } => {}
             }
         }
+    }
+
+    /// The call that an answer is for.
+    #[must_use]
+    pub fn call(&self, id: CallId) -> Option<&Call> {
+        self.calls.get(&id).map(|open| &open.call)
     }
 
     /// What has to be read before calls go on.

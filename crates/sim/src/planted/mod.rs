@@ -1,10 +1,13 @@
 //! Planted bugs: ports that break their contract in one way. The simulator must catch each of them, which shows that
 //! the oracle looks where it should. Nothing of production is touched.
 
+mod answers;
 mod channel;
 mod journal;
 mod keyring;
 mod store;
+
+pub(crate) use answers::cancel_early;
 
 use crate::provider::{KINDS, Provider, Way};
 use fantail_memory::journal::MemoryJournal;
@@ -62,10 +65,12 @@ pub enum Bug {
     RepeatsSteps,
     /// Whoever looks for what became of a push to somebody finds none.
     OverlooksPushes,
+    /// A cancellation is answered when the front has recorded it: the shards go on until they have taken it.
+    AnswersEarly,
 }
 
 impl Bug {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -87,6 +92,7 @@ impl Bug {
         Self::ForgetsParts,
         Self::RepeatsSteps,
         Self::OverlooksPushes,
+        Self::AnswersEarly,
     ];
 
     pub(crate) fn journal(bug: Option<Self>, journal: MemoryJournal) -> Arc<dyn Journal> {
@@ -105,7 +111,8 @@ impl Bug {
                 Self::AcksBeforeDurable
                 | Self::TearsBatches
                 | Self::SendsBeforeDurable
-                | Self::RetriesAccepted,
+                | Self::RetriesAccepted
+                | Self::AnswersEarly,
             ) => store,
             Some(bug) => Arc::new(store::Forgetful::new(bug, store)),
         }

@@ -59,6 +59,7 @@ impl Forgetful {
             | Bug::RetriesAccepted
             | Bug::ForgetsOutcomes
             | Bug::OverlooksPushes
+            | Bug::AnswersEarly
             | Bug::RepeatsSteps
             | Bug::RepeatsWork => &[],
         };

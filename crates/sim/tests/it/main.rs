@@ -90,6 +90,17 @@ fn a_step_that_is_tried_too_early_is_seen() {
     println!("{}", caught.unwrap_or_else(|| panic!("it hides for {SEEDS_PER_BUG} seeds")));
 }
 
+// fixes: correctness A11
+/// Not by what is sent in the end: the answer itself is held against the journal.
+#[test]
+fn a_cancellation_that_is_answered_too_early_is_seen() {
+    let caught = (0..SEEDS_PER_BUG).find_map(|seed| {
+        let run = run_with(seed, Options { bug: Some(Bug::AnswersEarly), ..Options::default() });
+        run.err().filter(|violation| violation.broken.invariant == Invariant::CalledOff)
+    });
+    println!("{}", caught.unwrap_or_else(|| panic!("it hides for {SEEDS_PER_BUG} seeds")));
+}
+
 #[test]
 fn every_planted_bug_is_caught() {
     for bug in Bug::ALL {
