@@ -21,12 +21,12 @@ use crate::route::Handle::{Open, Scoped, ServerAdmin, TenantAdmin};
 use crate::route::Method::{Delete, Get, Patch, Post, Put};
 use crate::route::Route;
 use crate::telemetry::Text;
-use crate::v1::{backups, events, follows, keys, tenants, topics, users};
+use crate::v1::{backups, clock, events, follows, keys, tenants, topics, users};
 use endpoints::ENDPOINTS;
 use fantail_node::ask::EdgeChange::{Join, Leave};
 use fantail_wire::code::Code;
 use fantail_wire::event::{EventAccepted, EventsAccepted};
-use fantail_wire::health::{Backup, Readiness};
+use fantail_wire::health::{Backup, ClockAccepted, Readiness};
 use fantail_wire::list::{
     EdgesChanged, FollowState, Followers, Follows, FollowsBatch, Subscribers, SubscribersBatch,
 };
@@ -354,6 +354,14 @@ const CORE: &[Route] = &[
         ServerAdmin(|call| Box::pin(backups::create(call))),
     )
     .gives(201, Shape::of::<Backup>()),
+    Route::new(
+        "acceptClock",
+        Post,
+        "/api/v1/clock/accept",
+        "Confirm that the machine's clock is right, after the server found it too far ahead",
+        ServerAdmin(|call| Box::pin(clock::accept(call))),
+    )
+    .gives(200, Shape::of::<ClockAccepted>()),
     // --- the server itself ---
     Route::new("livez", Get, "/livez", "Whether the process answers", Open(probes::livez))
         .gives_text(200, PLAIN),

@@ -54,6 +54,10 @@ pub async fn close_windows(core: Arc<Core>, shard: ShardNo) {
             }
         };
         let mut wait_ms = next.first().map(|end| end.closes_at.since(now).min(SLEEP_MS_MAX));
+        if wait_ms == Some(0) && core.clock.hold().is_some() {
+            // A clock that may be wrong ends no window.
+            wait_ms = Some(SLEEP_MS_MAX);
+        }
         if wait_ms == Some(0) {
             let ask = ShardAsk::CloseWindows { from: floor };
             match answer(handle.queue.push(HOUSE, &Actor::System, vec![ask], 64)).await {

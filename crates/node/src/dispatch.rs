@@ -15,13 +15,15 @@ use crate::ask::Refusal;
 use crate::backlog::ChannelBacklog;
 use crate::backoff::Backoff;
 use crate::bell::Bell;
+use crate::clock::Hold;
 use crate::core::Core;
 use crate::deliver;
 use fantail_machine::shard::Offer;
 use fantail_machine::shard::serve::Job;
 use fantail_machine::tables::ledger::Timer;
-use fantail_machine::tables::work::{WorkId, WorkRow};
+use fantail_machine::tables::work::{Terms, WorkId, WorkRow};
 use fantail_machine::tables::{ledger, work};
+use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::knobs::Knobs;
@@ -29,7 +31,9 @@ use fantail_rules::lanes::Turn;
 use fantail_rules::outlook::Outlook;
 use fantail_rules::pacing::{Call, News};
 use fantail_rules::priority::Priority;
+use fantail_rules::ulid::Ulid;
 use state::{Look, State, Waiting, earlier};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
@@ -56,6 +60,9 @@ pub struct Dispatch {
     /// Each turn and each parcel holds a clone until it has ended.
     under_way: UnderWay,
 }
+
+/// How often a clock that is not believed is looked at.
+const HOLD_LOOK_MS: u64 = 1_000;
 
 /// Held by what is under way.
 pub type UnderWay = Arc<()>;
@@ -199,6 +206,18 @@ impl Dispatch {
         self.is_draining.store(true, Ordering::Release);
     }
 
+    /// Everything that waits in the tables is looked at from the beginning: what was kept back may go on.
+    pub fn look_anew(&self) {
+        let mut state = self.state();
+        for waiting in state.shards.values_mut() {
+            let at_once = Some(Millis(0));
+            (waiting.look_at, waiting.work) = (at_once, None);
+            (waiting.due, waiting.timer, waiting.floor) = (at_once, None, Millis(0));
+        }
+        drop(state);
+        self.bell.ring();
+    }
+
     /// Turns and parcels whose outcomes are not durable yet.
     pub fn under_way(&self) -> usize {
         Arc::strong_count(&self.under_way) - 1
@@ -253,12 +272,12 @@ impl Dispatch {
             let found = read(shard, look);
             let mut state = self.state();
             match found {
-                Ok(TableScan { works, due, later }) => {
+                Ok(TableScan { works, due, later, kept }) => {
                     if let Some(works) = works {
-                        state.found_work(shard, &works, wall);
+                        state.found_work(shard, &works, &kept.works, wall);
                     }
                     if let Some(due) = due {
-                        state.found_timers(shard, &due, later, wall);
+                        state.found_timers(shard, (&due, later), &kept.timers, wall);
                     }
                 }
                 Err(refusal) => {
@@ -300,7 +319,12 @@ pub async fn run(core: Arc<Core>) {
             }
         }
     }
+    let mut is_held = false;
     while !core.root.is_closed() {
+        let was_held = std::mem::replace(&mut is_held, core.clock.hold().is_some());
+        if was_held && !is_held {
+            core.dispatch.look_anew();
+        }
         look(&core);
         // Before the wall is asked: time that passes in between is not slept over.
         let looked_at = core.ports.clock.monotonic();
@@ -313,7 +337,9 @@ pub async fn run(core: Arc<Core>) {
             let turn = deliver::run(core.clone(), start);
             core.ports.tasks.spawn_required("turn", Box::pin(turn));
         }
-        let until = again.map(|at| core.ports.tasks.sleep_until(at));
+        // A clock that comes back wakes nobody.
+        let held_until = is_held.then(|| looked_at.plus(HOLD_LOOK_MS));
+        let until = earlier(again, held_until).map(|at| core.ports.tasks.sleep_until(at));
         core.dispatch.bell.wait(until).await;
     }
 }
@@ -321,16 +347,45 @@ pub async fn run(core: Arc<Core>) {
 /// Brings what is due, and work that was not offered, out of the tables.
 fn look(core: &Core) {
     let (wall, page) = (core.ports.clock.wall(), core.knobs.dispatch_page);
+    let hold = core.clock.hold();
     core.dispatch.look(wall, |shard, Look { work, timers }| {
         let found = core.read(PartitionId::Shard(shard), |view| {
             let tables = view.tables();
             let works = work.map(|behind| work::all(tables, behind, page)).transpose()?;
             let due = timers.map(|from| ledger::timers_due(tables, from, wall, page)).transpose()?;
             let later = ledger::timers(tables, wall, Millis(u64::MAX - 1), 1)?;
-            Ok(TableScan { works, due, later: later.first().copied() })
+            let kept = match hold {
+                Some(hold) => kept(tables, hold, works.as_deref(), due.as_deref())?,
+                None => Kept::default(),
+            };
+            Ok(TableScan { works, due, later: later.first().copied(), kept })
         });
         found.inspect_err(|_| core.meter.loop_failed("dispatch"))
     });
+}
+
+/// What waits while the clock at the start is not believed: see [`Hold`].
+#[derive(Default)]
+struct Kept {
+    works: BTreeSet<WorkId>,
+    timers: BTreeSet<Timer>,
+}
+
+fn kept(
+    tables: &dyn Tables,
+    hold: Hold,
+    works: Option<&[(WorkId, WorkRow)]>,
+    due: Option<&[Timer]>,
+) -> Result<Kept, TablesError> {
+    let keeps = |event: Ulid, terms: &Terms| hold.keeps(event.millis(), terms.expires_at);
+    let works = works.unwrap_or_default().iter().filter(|(_, row)| keeps(row.event, &row.terms));
+    let mut kept = Kept { works: works.map(|(work, _)| *work).collect(), ..Kept::default() };
+    for timer in due.unwrap_or_default() {
+        if ledger::find(tables, timer.parcel)?.is_some_and(|row| keeps(row.event, &row.terms)) {
+            kept.timers.insert(*timer);
+        }
+    }
+    Ok(kept)
 }
 
 /// What the tables of a shard have of what was wanted, and its next timer.
@@ -338,6 +393,7 @@ struct TableScan {
     works: Option<Vec<(WorkId, WorkRow)>>,
     due: Option<Vec<Timer>>,
     later: Option<Timer>,
+    kept: Kept,
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub struct Health {
     pub stopped: Option<String>,
     /// How far the machine's wall clock is off, if it is.
     pub clock_jump: Option<Jump>,
+    /// Nothing is released, expired or deleted before an operator confirms the machine's clock.
+    pub clock_held: bool,
     pub counters: Reading,
     /// Tasks that panicked, and errors of loops that try again, by the name of the task.
     pub panics: Vec<(&'static str, u64)>,
@@ -53,6 +55,7 @@ impl Node {
         Health {
             stopped: core.ports.stop.reason(),
             clock_jump: core.clock.jump(),
+            clock_held: core.clock.hold().is_some(),
             counters: core.meter.read(),
             panics: core.ports.tasks.panics(),
             loop_errors: core.meter.loop_errors(),

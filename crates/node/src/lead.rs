@@ -177,10 +177,14 @@ impl<M: Machine> Leader<M> {
         }
         let mut batch = Batch::new(self.next, self.knobs);
         let mut changes = Changes::new();
+        let now = self.time.max(self.ports.clock.wall());
         let answers = self
-            .plan(underway, &mut changes, &mut batch)
+            .plan(underway, &mut changes, &mut batch, now)
             .map_err(|failed| Stop::Failed(failed.to_string()))?;
         let count = batch.records.len() as u64;
+        if count > 0 {
+            self.time = now;
+        }
         let through = Position(self.next.0 + count - 1);
         let append = (count > 0).then(|| {
             self.ports.journal.append(Append {
@@ -218,16 +222,15 @@ impl<M: Machine> Leader<M> {
     /// Decides asks in order until the batch is full, each seeing what the ones before it decided. Returns the items that
     /// are decided to the end.
     fn plan(
-        &mut self,
+        &self,
         underway: &mut Underway<M>,
         changes: &mut Changes,
         batch: &mut Batch,
+        now: Millis,
     ) -> Result<Vec<Answered<M>>, StoreError> {
         let Underway { begun, flights } = underway;
         let partition = self.machine.partition();
         let clock = &self.ports.clock;
-        self.time = self.time.max(clock.wall());
-        let now = self.time;
         let pending: Vec<&Changes> = flights.iter().map(|flight| &flight.commit.changes).collect();
         let (machine, entropy, meter) = (&self.machine, &self.ports.entropy, &self.meter);
         let mut answered = Err(TablesError::Io { reason: "the store gave no state".to_owned() });

@@ -19,6 +19,7 @@ use crate::{
 use fantail_ports::BoxFuture;
 use fantail_ports::store::{StoreError, Tended};
 use fantail_rules::actor::Actor;
+use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, Position, TenantId};
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
@@ -102,6 +103,20 @@ impl Node {
     /// A thread that the node cannot do without has panicked.
     pub fn thread_panicked(&self, name: &'static str, panic: &str) {
         self.core.ports.tasks.fail(name, panic);
+    }
+
+    /// The machine's clock is right, says an operator. Returns how far off it was for the node, if it was.
+    pub fn accept_clock(&self) -> Option<Jump> {
+        let core = &self.core;
+        let accepted = core.clock.accept();
+        core.dispatch.look_anew();
+        core.schedules.ring();
+        core.fronts.values().for_each(|front| front.scheduled.ring());
+        core.shards.values().for_each(|shard| {
+            shard.windows.ring();
+            shard.walks.ring();
+        });
+        accepted
     }
 
     /// How many tasks of each name panicked.

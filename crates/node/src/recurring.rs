@@ -9,6 +9,9 @@
 
 pub use fantail_machine::records::schedule::{Came, Definition, Run, Sends};
 pub use fantail_machine::tables::schedule::{ScheduleRow, Standing};
+pub use put_off::PutOff;
+
+mod put_off;
 
 use crate::Node;
 use crate::ask::Refusal;
@@ -25,16 +28,12 @@ use fantail_rules::ids::{KeyNo, Millis, PartitionId, TenantId};
 use fantail_rules::limits::SCHEDULES_PER_TENANT_MAX;
 use fantail_rules::schedule::Recurrence;
 use fantail_rules::zone::ZoneNo;
-use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
 
 /// The clock may be set, so nothing is slept over for longer.
 const SLEEP_MS_MAX: u64 = 60_000;
-/// What cannot be issued for now is tried again after this, doubled up to the maximum.
-const PAUSE_MS: u64 = 1_000;
-const PAUSE_MS_MAX: u64 = 60_000;
-/// Runs whose rest is remembered. Further ones are tried again once a second.
-const PUT_OFF_MAX: usize = 4_096;
+/// Schedules of a tenant that are planned again together.
+const REPLAN_PAGE: usize = 100;
 /// Schedules that are handed out together.
 const DUE_MAX: usize = 64;
 
@@ -135,12 +134,49 @@ impl Node {
         }
     }
 
+    /// Plans all schedules again, a page at a time: a new build may have other time zones. Those that come as planned
+    /// cost a read.
+    pub async fn replan_schedules(&self) -> Result<(), Refusal> {
+        let core = &self.core;
+        for tenant in core.control.now().tenants.keys() {
+            let mut behind: Option<String> = None;
+            loop {
+                let page = self.schedules(*tenant, behind.as_deref(), REPLAN_PAGE)?;
+                behind = page.last().map(|(row, _)| row.definition.id.clone());
+                for (row, standing) in page {
+                    let Some(due) = standing.next else { continue };
+                    let id = row.definition.id;
+                    let ask = Ask::Replan { tenant: *tenant, id: id.clone(), due };
+                    match ask_root(core, &Actor::System, ask).await? {
+                        Answer::Replanned { next: None } => {}
+                        Answer::Replanned { next: Some(next) } => {
+                            let next = next.map(|next| next.to_string());
+                            info!(%tenant, schedule = id, %due, next, "schedule planned again, time zones have changed");
+                        }
+                        other => return Err(refused(&other, &id)),
+                    }
+                }
+                if behind.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until runs are to be issued, other than those that are put off. `None` once the node stops.
     pub async fn due_runs(&self, put_off: &mut PutOff) -> Option<Vec<DueRun>> {
         let core = &self.core;
         let mut backoff = Backoff::of("runs");
+        while !put_off.is_replanned {
+            match self.replan_schedules().await {
+                Ok(()) => put_off.is_replanned = true,
+                Err(Refusal::Stopped { .. }) => return None,
+                Err(refusal) => backoff.wait(&core.ports, &core.meter, &refusal).await,
+            }
+        }
         let mut looked_at = core.ports.clock.monotonic();
-        let mut pause_ms = put_off.is_full().then_some(PAUSE_MS);
+        let mut pause_ms = put_off.pause_ms();
         while !core.root.is_closed() {
             if let Some(ms) = pause_ms {
                 let until = core.ports.tasks.sleep_until(looked_at.plus(ms));
@@ -167,7 +203,11 @@ impl Node {
     async fn look(&self, put_off: &mut PutOff) -> Result<Looked, Refusal> {
         let core = &self.core;
         let (now, steady) = (core.ports.clock.wall(), core.ports.clock.monotonic());
-        let limit = DUE_MAX + put_off.0.len();
+        if core.clock.hold().is_some() {
+            // A clock that may be wrong starts no run, and leaves none out.
+            return Ok(Looked::Later(SLEEP_MS_MAX));
+        }
+        let limit = DUE_MAX + put_off.len();
         let waiting = core.read(PartitionId::Root, |view| schedule::waiting(view.tables(), limit))?;
         put_off.keep(&waiting);
         let later_ms = waiting.iter().find(|one| one.due > now).map(|one| one.due.since(now));
@@ -191,8 +231,7 @@ impl Node {
         if !runs.is_empty() {
             return Ok(Looked::Due(runs));
         }
-        let pause_ms = if put_off.is_full() { PAUSE_MS } else { 1 };
-        let again_ms = put_off.next().map(|at| at.since(steady).max(pause_ms));
+        let again_ms = put_off.next_ms(steady);
         Ok(Looked::Later(later_ms.into_iter().chain(again_ms).min().unwrap_or(SLEEP_MS_MAX)))
     }
 
@@ -289,52 +328,6 @@ impl ScheduleRun {
     }
 }
 
-/// Runs that cannot be issued for now. Each rests by itself and holds up no other one.
-#[derive(Default)]
-pub struct PutOff(BTreeMap<(Millis, TenantId, String), Rest>);
-
-/// How often a run was put off, and until when on the steady clock.
-struct Rest {
-    times: u32,
-    until: Millis,
-}
-
-impl PutOff {
-    fn is_full(&self) -> bool {
-        self.0.len() >= PUT_OFF_MAX
-    }
-
-    fn add(&mut self, one: &Waiting, now: Millis) {
-        if self.is_full() && !self.0.contains_key(&key(one)) {
-            return;
-        }
-        let rest = self.0.entry(key(one)).or_insert(Rest { times: 0, until: now });
-        let after_ms = PAUSE_MS.saturating_mul(1 << rest.times.min(8)).min(PAUSE_MS_MAX);
-        *rest = Rest { times: rest.times.saturating_add(1), until: now.plus(after_ms) };
-    }
-
-    fn rests(&self, one: &Waiting, now: Millis) -> bool {
-        self.0.get(&key(one)).is_some_and(|rest| rest.until > now)
-    }
-
-    /// Forgets what waits no more.
-    fn keep(&mut self, waiting: &[Waiting]) {
-        if !self.0.is_empty() {
-            let waiting: BTreeSet<_> = waiting.iter().map(key).collect();
-            self.0.retain(|one, _| waiting.contains(one));
-        }
-    }
-
-    /// When the first of them is tried again.
-    fn next(&self) -> Option<Millis> {
-        self.0.values().map(|rest| rest.until).min()
-    }
-}
-
-fn key(one: &Waiting) -> (Millis, TenantId, String) {
-    (one.due, one.tenant, one.id.clone())
-}
-
 enum Looked {
     Due(Vec<DueRun>),
     /// Nothing for so many milliseconds.
@@ -355,7 +348,7 @@ fn open(core: &Core, tenant: TenantId, body: &Sealed) -> Result<Vec<u8>, Refusal
 async fn ask_root(core: &Core, by: &Actor, ask: Ask) -> Result<Answer, Refusal> {
     let (tenant, bytes) = match &ask {
         Ask::Put { definition, .. } => (definition.tenant, definition.body.bytes.len() + 1_024),
-        Ask::Ran { tenant, .. } | Ask::Delete { tenant, .. } => (*tenant, 1_024),
+        Ask::Ran { tenant, .. } | Ask::Replan { tenant, .. } | Ask::Delete { tenant, .. } => (*tenant, 1_024),
     };
     match answer(core.root.push(
         QueueLine::asked_by(by, tenant),
@@ -376,6 +369,8 @@ fn refused(answer: &Answer, id: &str) -> Refusal {
         Answer::Unknown => Refusal::UnknownSchedule { schedule: id.to_owned() },
         Answer::Conflict { current } => Refusal::PolicyConflict { current: *current },
         Answer::TooMany => Refusal::TooMany { limit: SCHEDULES_PER_TENANT_MAX },
-        Answer::Schedule { .. } | Answer::Ran | Answer::Gone => internal("the root answered something else"),
+        Answer::Schedule { .. } | Answer::Ran | Answer::Replanned { .. } | Answer::Gone => {
+            internal("the root answered something else")
+        }
     }
 }

@@ -40,7 +40,7 @@ use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
 use fantail_rules::actor::Actor;
-use fantail_rules::believed_time::behind_ms;
+use fantail_rules::believed_time::StartClock;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::knobs::Knobs;
 use fantail_rules::limits::{GUARD_MS, LANE_EVENTS_MAX};
@@ -49,7 +49,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 use thiserror::Error;
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::info;
 
 /// How a new data directory is laid out; an existing one keeps its layout.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,8 @@ pub struct Options {
     /// How long what is kept about deliveries outlives their event.
     pub guard_ms: u64,
     pub knobs: Knobs,
+    /// A time at which the server certainly ran, like that of its newest snapshot.
+    pub known_time: Option<Millis>,
 }
 
 impl Default for Options {
@@ -80,18 +82,18 @@ impl Default for Options {
             queue_max: LANE_EVENTS_MAX,
             guard_ms: GUARD_MS,
             knobs: Knobs::default(),
+            known_time: None,
         }
     }
 }
 
 /// What start found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Report {
     pub replayed_records: u64,
     pub shards: u16,
     pub fronts: u16,
-    /// How far the wall clock was behind the newest record, if that was too far.
-    pub clock_behind_ms: Option<u64>,
+    pub clock: StartClock,
 }
 
 #[derive(Debug, Error)]
@@ -149,8 +151,17 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let meter: Arc<Meter> = Arc::default();
     let clock = Arc::new(BelievedClock::new(ports.clock, meter.clone()));
     ports.clock = clock.clone();
-    let Options { shards, fronts, directories, may_have_fronts, producers, queue_max, guard_ms, knobs } =
-        options;
+    let Options {
+        shards,
+        fronts,
+        directories,
+        may_have_fronts,
+        producers,
+        queue_max,
+        guard_ms,
+        knobs,
+        known_time,
+    } = options;
     let mut starter = Starter::new(ports, meter, knobs);
     let plane = Arc::new(ControlPlane::default());
     let known: Arc<providers::Known> = Arc::default();
@@ -174,7 +185,8 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let dispatch = Arc::new(Dispatch::new((0..layout.shards).map(ShardNo), now, knobs));
     let shards = starter.lead_shards(bells, &tails, &dispatch, &plane).await?;
     let Starter { ports, meter, replayed, newest, applied, knobs, disk } = starter;
-    let clock_behind_ms = compare_clock(newest, &ports, &meter);
+    // No record was written yet under the clock's word.
+    let start_clock = clock.start_after(newest.max(known_time.unwrap_or_default()));
     for tenant in plane.now().tenants.keys() {
         // A crash may have come between the tenant's record and its keys.
         ports.keyring.create_tenant(*tenant)?;
@@ -208,17 +220,9 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     start_loops(&core);
     core.spawn_loop("webhooks", Box::pin(webhooks::follow::run(core.clone(), known)));
     let Layout { shards, fronts, .. } = layout;
-    let report = Report { replayed_records: replayed, shards, fronts, clock_behind_ms };
+    let report = Report { replayed_records: replayed, shards, fronts, clock: start_clock };
     info!(replayed, shards, fronts, "node started");
     Ok((core, report))
-}
-
-/// How far the wall clock is behind the newest record, if that is too far.
-fn compare_clock(newest: Millis, ports: &Ports, meter: &Meter) -> Option<u64> {
-    let behind_ms = behind_ms(newest, ports.clock.wall())?;
-    meter.clock_jumped();
-    warn!(behind_ms, newest_record = %newest, "wall clock is behind the newest record");
-    Some(behind_ms)
 }
 
 fn start_loops(core: &Arc<Core>) {

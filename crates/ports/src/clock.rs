@@ -9,7 +9,12 @@ pub trait Clock: Send + Sync {
     /// Milliseconds since some fixed point; never goes back.
     fn monotonic(&self) -> Millis;
 
-    /// The same, finer, for measuring how long things take. Decides nothing.
+    /// The same, and it counts the time in which the machine was suspended. Sleeping does not.
+    fn steady(&self) -> Millis {
+        self.monotonic()
+    }
+
+    /// The same as `monotonic`, finer, for measuring how long things take. Decides nothing.
     fn micros(&self) -> u64 {
         self.monotonic().0 * 1_000
     }

@@ -195,6 +195,12 @@ pub const LOOP_RETRY_MS_MIN: u64 = 200;
 pub const LOOP_RETRY_MS_MAX: u64 = 30_000;
 /// A larger jump of the wall clock is alarmed, not adopted.
 pub const CLOCK_JUMP_MS_MAX: u64 = 60_000;
+/// A wall clock that is further ahead of everything known at start is not believed until an operator says so: a server that
+/// was off for a week is rare, and what a wrong clock expires and deletes is gone.
+pub const CLOCK_AHEAD_MS_MAX: u64 = 7 * 86_400_000;
+/// A jump ahead, of no more than the above, is adopted after the wall clock has stayed there for so long: a virtual machine
+/// was paused, and its clock was corrected. Time synchronisation that is wrong for a moment corrects itself sooner.
+pub const CLOCK_SETTLE_MS: u64 = 10 * 60_000;
 
 /// Producers whose use is remembered: tenants and keys with a rate. Above it those that used nothing lately are
 /// forgotten.

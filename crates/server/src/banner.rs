@@ -16,6 +16,8 @@ pub struct Banner {
     pub sandbox: Option<SocketAddr>,
     /// Whether test doubles exist in this process.
     pub testing: bool,
+    /// How many days the clock is too far ahead to be believed.
+    pub clock_days_ahead: Option<u64>,
     /// Where a test moves the clock, if one does.
     pub test_clock: Option<PathBuf>,
 }
@@ -53,6 +55,15 @@ impl Banner {
                 "FANTAIL_TESTING=1: stub providers and test settings are on; never use this in production",
             );
         }
+        if let Some(days) = self.clock_days_ahead {
+            line(
+                "clock",
+                &format!(
+                    "{days} days ahead of everything known: nothing is released, expired or deleted until it is right or you \
+                     run `fantail clock accept`"
+                ),
+            );
+        }
         if let Some(socket) = &self.test_clock {
             text.push_str("\n  FOR TESTS ONLY: NOT THE REAL TIME\n");
             text.push_str(&format!("  the clock is moved by whoever writes to {}\n\n", socket.display()));
@@ -77,6 +88,7 @@ mod tests {
             default_key: Some(("./fantail-data/default.key".into(), "ft_x".into())),
             admin_file: Some("./fantail-data/admin.key".into()),
             testing: false,
+            clock_days_ahead: None,
             test_clock: None,
             sandbox: Some("127.0.0.1:7071".parse().expect("an address")),
         };
@@ -94,6 +106,9 @@ mod tests {
         assert!(text.ends_with("\nready\n"));
         let banner = Banner { testing: true, ..banner };
         assert_eq!(banner.text().lines().filter(|line| line.contains("FANTAIL_TESTING=1")).count(), 1);
+        let banner = Banner { clock_days_ahead: Some(1_826), ..banner };
+        let text = banner.text();
+        assert!(text.contains("1826 days ahead") && text.contains("fantail clock accept"), "{text}");
         let text = Banner { test_clock: Some("/tmp/clock".into()), ..banner }.text();
         assert!(text.contains("FOR TESTS ONLY") && text.contains("/tmp/clock"), "{text}");
     }

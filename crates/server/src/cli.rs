@@ -3,8 +3,8 @@
 use crate::bulk_command::{self, BulkCommand};
 use crate::config::Flags;
 use crate::{
-    audit_command, backup, check_command, config_command, explain, journal_command, plan, sandbox_command,
-    scan_command, seed, serve,
+    audit_command, backup, check_command, clock_command, config_command, explain, journal_command, plan,
+    sandbox_command, scan_command, seed, serve,
 };
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
@@ -40,6 +40,11 @@ enum Command {
     },
     /// Recount all deliveries of a data directory whose server is stopped, and name every tally that differs
     Check(CheckArgs),
+    /// Confirm the machine's clock, after the server found it too far ahead
+    Clock {
+        #[command(subcommand)]
+        command: ClockCommand,
+    },
     /// Look for texts in every file of a data directory: whether somebody who was erased can still be found
     Scan(ScanArgs),
     /// Copy all data of a running server into a new directory
@@ -204,6 +209,12 @@ pub struct AuditExportArgs {
     pub ca: Option<PathBuf>,
 }
 
+#[derive(Subcommand, Debug)]
+pub enum ClockCommand {
+    /// Tell a running server that the machine's clock is right: what waited for that is released, expired and deleted now
+    Accept(ServerArgs),
+}
+
 #[derive(Args, Debug)]
 pub struct ScanArgs {
     /// Data directory, or a backup
@@ -307,6 +318,7 @@ pub fn run() -> ExitCode {
         Command::Journal { command } => journal_command::run(command),
         Command::Audit { command } => audit_command::run(&command),
         Command::Check(args) => check_command::run(&args),
+        Command::Clock { command } => clock_command::run(&command),
         Command::Scan(args) => scan_command::run(&args),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),

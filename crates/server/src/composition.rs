@@ -33,7 +33,8 @@ use fantail_ports::entropy::Entropy;
 use fantail_ports::journal::Journal;
 use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
-use fantail_rules::ids::{PartitionId, Position};
+use fantail_rules::believed_time::StartClock;
+use fantail_rules::ids::{Millis, PartitionId, Position};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -42,6 +43,7 @@ use tracing::{info, warn};
 
 /// Version of the data directory as a whole; journal, store and keyring check their own.
 const FORMAT: u32 = 1;
+const DAY_MS: u64 = 86_400_000;
 /// How often the process looks whether the node has given up.
 const STOP_LOOK: Duration = Duration::from_millis(100);
 
@@ -81,6 +83,8 @@ pub struct Running {
     pub host: Arc<dyn Host>,
     /// Version of the files on disk.
     pub format: u32,
+    /// How many days the clock is too far ahead to be believed.
+    pub clock_days_ahead: Option<u64>,
     /// Resolves with the reason when nothing more may be promised; the process must stop.
     pub failed: BoxFuture<'static, String>,
     /// Stops the node, makes everything durable and seals the journal.
@@ -147,7 +151,9 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         points: points(&config.delivery),
         spans: exporter.map(|exporter| Spans::told_to(exporter.tracer.clone())).unwrap_or_default(),
     };
-    let (node, report) = Node::start(ports, node_options(config)).await.context("cannot recover")?;
+    let options = node_options(config, snapshots.newest_at());
+    let (node, report) = Node::start(ports, options).await.context("cannot recover")?;
+    let clock_days_ahead = days_ahead(report.clock);
     let background = Background::start(node.clone(), snapshots.clone(), data.clone(), config.room)?;
     let host = ServerHost {
         node: node.clone(),
@@ -174,6 +180,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         node: node.clone(),
         host: Arc::new(host),
         format: FORMAT,
+        clock_days_ahead,
         failed: Box::pin(failure(node.clone())),
         close: Box::new(move || Box::pin(close(node, background, journal, audit))),
     })
@@ -226,13 +233,21 @@ fn tell_torn<'a>(what: &str, tails: impl IntoIterator<Item = &'a TornTail>) {
     }
 }
 
-fn node_options(config: &Config) -> Options {
+fn node_options(config: &Config, known_time: Option<Millis>) -> Options {
     Options {
         shards: config.shards,
         producers: config.producers,
         queue_max: config.delivery.queue_max,
         guard_ms: config.delivery.guard_ms,
+        known_time,
         ..Options::default()
+    }
+}
+
+fn days_ahead(clock: StartClock) -> Option<u64> {
+    match clock {
+        StartClock::Held { by_ms } => Some(by_ms / DAY_MS),
+        StartClock::AsExpected | StartClock::Behind { .. } => None,
     }
 }
 

@@ -20,7 +20,7 @@ use fantail_node::meter::ANSWER_NAMES;
 use fantail_node::recurring::ScheduleRun;
 use fantail_node::start::Report;
 use fantail_ports::BoxFuture;
-use fantail_rules::believed_time::Jump;
+use fantail_rules::believed_time::{Jump, StartClock};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::Millis;
@@ -65,7 +65,7 @@ impl Host for ServerHost {
             self.room(),
             check("lag", true, lag),
             // Told, and no reason to send anyone away: the node goes by its own time.
-            check("clock", true, self.clock_detail(health.clock_jump)),
+            check("clock", true, self.clock_detail(&health)),
         ]
     }
 
@@ -120,9 +120,20 @@ impl ServerHost {
         }
     }
 
-    fn clock_detail(&self, jump: Option<Jump>) -> String {
+    fn clock_detail(&self, health: &Health) -> String {
         let seconds = |ms: u64| ms / 1_000;
-        match (jump.map(|jump| jump.offset_ms()), self.report.clock_behind_ms) {
+        let behind_ms = match self.report.clock {
+            StartClock::Behind { by_ms } => Some(by_ms),
+            StartClock::AsExpected | StartClock::Held { .. } => None,
+        };
+        let offset_ms = health.clock_jump.map(Jump::offset_ms);
+        if let Some(ahead) = offset_ms.filter(|_| health.clock_held) {
+            let ahead = seconds(ahead.unsigned_abs());
+            return format!(
+                "{ahead} s ahead, nothing is released, expired or deleted before `fantail clock accept`"
+            );
+        }
+        match (offset_ms, behind_ms) {
             (Some(ahead @ 0..), _) => format!("{} s ahead, not adopted", seconds(ahead.unsigned_abs())),
             (Some(behind), _) => format!("{} s behind, not adopted", seconds(behind.unsigned_abs())),
             (None, Some(behind)) => format!("{} s behind the newest record at start", seconds(behind)),
@@ -234,6 +245,11 @@ fn write_node(text: &mut Text, health: &Health) {
     }
     for (name, help, value) in [
         ("fantail_apply_worst_micros", "Longest plan and apply of one ask", counters.decide_worst_micros),
+        (
+            "fantail_clock_held",
+            "1 while the clock is too far ahead to release, expire or delete anything",
+            u64::from(health.clock_held),
+        ),
         ("fantail_take_lag_facts", "Facts the slowest shard has not taken", health.take_lag),
         ("fantail_queue_asks", "Asks that wait for leaders", health.waiting as u64),
         ("fantail_unsynced_bytes", "Bytes since the last sync point", health.store.unsynced_bytes),

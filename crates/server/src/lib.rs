@@ -37,6 +37,7 @@ mod bulk_command;
 mod bulk_progress;
 mod caller;
 mod check_command;
+mod clock_command;
 mod config_command;
 mod explain;
 mod journal_command;

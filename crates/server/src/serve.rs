@@ -209,6 +209,7 @@ fn banner(
         default_key,
         admin_file: admin.file,
         testing: config.testing,
+        clock_days_ahead: running.clock_days_ahead,
         test_clock: None,
         sandbox: None,
     })

@@ -38,6 +38,13 @@ impl Clock for SystemClock {
         Millis(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
+    #[cfg(target_os = "linux")]
+    fn steady(&self) -> Millis {
+        let since = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let seconds = u64::try_from(since.tv_sec).unwrap_or_default();
+        Millis(seconds * 1_000 + u64::try_from(since.tv_nsec / 1_000_000).unwrap_or_default())
+    }
+
     fn micros(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -86,6 +93,8 @@ mod tests {
         let first = clock.micros();
         assert!(clock.monotonic().0 <= clock.micros() / 1_000);
         assert!(clock.micros() >= first);
+        let steady = clock.steady();
+        assert!(clock.steady() >= steady);
         assert!(clock.wall() > Millis(1_700_000_000_000));
     }
 

@@ -29,3 +29,13 @@ pub struct Backup {
     pub path: String,
     pub bytes: u64,
 }
+
+/// The machine's clock was accepted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClockAccepted {
+    /// The time that the server goes by now.
+    pub now: String,
+    /// How far the clock was ahead of what the server went by until now; negative if it was behind.
+    pub offset_seconds: i64,
+}

@@ -9,13 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct ManualClock {
     wall: AtomicU64,
     monotonic: AtomicU64,
+    /// How long the machine was suspended.
+    suspended: AtomicU64,
 }
 
 impl ManualClock {
     /// A clock whose wall shows `wall` and whose monotonic time is zero.
     #[must_use]
     pub fn new(wall: Millis) -> Self {
-        Self { wall: AtomicU64::new(wall.0), monotonic: AtomicU64::new(0) }
+        Self { wall: AtomicU64::new(wall.0), monotonic: AtomicU64::new(0), suspended: AtomicU64::new(0) }
     }
 
     /// Lets time pass on both.
@@ -27,6 +29,12 @@ impl ManualClock {
     /// Moves both forward to a monotonic time; a time in the past is a no-op.
     pub fn advance_to(&self, monotonic: Millis) {
         self.advance(monotonic.since(self.monotonic()));
+    }
+
+    /// Suspends the machine for so long: the wall and the steady clock count it, the monotonic one does not.
+    pub fn suspend(&self, span_ms: u64) {
+        self.wall.fetch_add(span_ms, Ordering::SeqCst);
+        self.suspended.fetch_add(span_ms, Ordering::SeqCst);
     }
 
     /// Makes the wall jump, in either direction.
@@ -42,6 +50,10 @@ impl Clock for ManualClock {
 
     fn monotonic(&self) -> Millis {
         Millis(self.monotonic.load(Ordering::SeqCst))
+    }
+
+    fn steady(&self) -> Millis {
+        self.monotonic().plus(self.suspended.load(Ordering::SeqCst))
     }
 }
 

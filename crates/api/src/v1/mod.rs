@@ -45,6 +45,7 @@ pub mod push_target;
 pub mod webhooks;
 
 pub mod backups;
+pub mod clock;
 pub mod keys;
 pub mod tenants;
 

@@ -61,7 +61,7 @@ pub struct ScheduleRan {
     pub id: String,
     /// What was waited for.
     pub due: Millis,
-    /// `None`: it was too late for it.
+    /// `None`: it was too late for it, or the time zones have changed and it comes at another time.
     pub run: Option<Run>,
     pub next: Option<Millis>,
 }

@@ -32,6 +32,12 @@ pub enum Ask {
         run: Option<Run>,
         through: Millis,
     },
+    /// The time zones may have changed since this was planned.
+    Replan {
+        tenant: TenantId,
+        id: String,
+        due: Millis,
+    },
     Delete {
         tenant: TenantId,
         id: String,
@@ -46,6 +52,10 @@ pub enum Answer {
         is_new: bool,
     },
     Ran,
+    /// When it comes next now, if that has changed.
+    Replanned {
+        next: Option<Option<Millis>>,
+    },
     Gone,
     UnknownTenant,
     Unknown,
@@ -73,6 +83,7 @@ pub(super) fn plan(
             let record = RootRecord::ScheduleRan(ScheduleRan { tenant, id, due, run, next });
             Ok(Planned::one(record, Answer::Ran))
         }
+        Ask::Replan { tenant, id, due } => plan_again(view, tenant, id, due, now),
         Ask::Delete { tenant, id, expect } => {
             let Some(known) = schedule::find(view, tenant, &id)? else {
                 return Ok(Planned::nothing(Answer::Unknown));
@@ -84,6 +95,26 @@ pub(super) fn plan(
             Ok(Planned::one(RootRecord::ScheduleGone { tenant, id, difference }, Answer::Gone))
         }
     }
+}
+
+/// What is waited for, by the time zones of this moment. What is due already is left alone.
+fn plan_again(
+    view: &View<'_>,
+    tenant: TenantId,
+    id: String,
+    due: Millis,
+    now: Millis,
+) -> Result<Planned<RootRecord, Answer>, TablesError> {
+    let is_waited_for = due > now && schedule::standing(view, tenant, &id)?.next == Some(due);
+    let Some(row) = schedule::find(view, tenant, &id)?.filter(|_| is_waited_for) else {
+        return Ok(Planned::nothing(Answer::Replanned { next: None }));
+    };
+    let next = next_after(&row.definition, now);
+    if next == Some(due) {
+        return Ok(Planned::nothing(Answer::Replanned { next: None }));
+    }
+    let record = RootRecord::ScheduleRan(ScheduleRan { tenant, id, due, run: None, next });
+    Ok(Planned::one(record, Answer::Replanned { next: Some(next) }))
 }
 
 fn plan_put(

@@ -248,7 +248,7 @@ pub fn exist(tables: &dyn Tables, work: WorkId) -> Result<bool, TablesError> {
 }
 
 /// A timer and the parcel that it wakes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Timer {
     pub due: Millis,
     pub parcel: ParcelId,

@@ -116,6 +116,16 @@ impl Node {
         )
     }
 
+    /// What an earlier build has written.
+    pub fn write_root(&mut self, record: RootRecord) {
+        let now = self.now;
+        self.decide(
+            PartitionId::Root,
+            |_| Ok((vec![record], ())),
+            |view, record: &RootRecord, _| root::apply(view, record, now),
+        );
+    }
+
     pub fn front(&mut self, ask: FrontAsk) -> FrontAnswer {
         let moment = self.moment();
         self.decide(

@@ -211,6 +211,30 @@ fn changes_of_what_is_sent_lose_no_run_and_changes_of_when_begin_anew() {
     assert_eq!(next(&node), None, "it is over");
 }
 
+// fixes: correctness C5
+#[test]
+fn new_time_zones_move_what_is_waited_for_and_nothing_else() {
+    let mut node = begun();
+    put(&mut node, daily("Europe/Vienna"), Expect::Absent);
+    let replan = |node: &mut Node, due| ask(node, Ask::Replan { tenant: TENANT, id: "daily".into(), due });
+    let records = node.records();
+    assert_eq!(replan(&mut node, eight(1)), Answer::Replanned { next: None });
+    assert_eq!(node.records(), records, "nothing has changed, nothing is written");
+    // The time zones of an earlier build had put it an hour later.
+    let stale = eight(1).plus(HOUR_MS);
+    let planned =
+        ScheduleRan { tenant: TENANT, id: "daily".into(), due: eight(1), run: None, next: Some(stale) };
+    node.write_root(RootRecord::ScheduleRan(planned.clone()));
+    assert_eq!(next(&node), Some(stale));
+    assert_eq!(replan(&mut node, stale), Answer::Replanned { next: Some(Some(eight(1))) });
+    assert_eq!((next(&node), standing_of(&node, "daily").last), (Some(eight(1)), None));
+    // What is due already runs as it was planned.
+    node.write_root(RootRecord::ScheduleRan(planned));
+    node.now = stale;
+    assert_eq!(replan(&mut node, stale), Answer::Replanned { next: None });
+    assert_eq!(next(&node), Some(stale));
+}
+
 // proves: API-04
 #[test]
 fn a_change_is_made_to_what_its_author_saw() {

@@ -80,6 +80,9 @@ async fn step(
     choosers: &mut BTreeMap<(TenantId, Arrival), Chooser>,
     now: Millis,
 ) -> Result<u64, Refusal> {
+    if core.clock.hold().is_some_and(|hold| row.event.millis() <= hold.started_at) {
+        return Ok(LOOK_AGAIN_MS);
+    }
     if let Some(held) = pass::held(row, now) {
         return Ok(again_ms(held, now));
     }

@@ -118,10 +118,16 @@ impl State {
         offered
     }
 
-    /// What was found of work: a whole page means that there is more.
-    pub fn found_work(&mut self, shard: ShardNo, works: &[(WorkId, WorkRow)], wall: Millis) {
+    /// What was found of work, but for what is kept back: a whole page means that there is more.
+    pub fn found_work(
+        &mut self,
+        shard: ShardNo,
+        works: &[(WorkId, WorkRow)],
+        kept: &BTreeSet<WorkId>,
+        wall: Millis,
+    ) {
         let mut is_full = false;
-        for (work, row) in works {
+        for (work, row) in works.iter().filter(|(work, _)| !kept.contains(work)) {
             is_full |= self.put_work(shard, *work, row.terms.lane) == Offered::Full;
         }
         let last = works.last().filter(|_| works.len() == self.page).map(|(work, _)| *work);
@@ -138,9 +144,15 @@ impl State {
     }
 
     /// What was found of timers that are due, and the next one that is not.
-    pub fn found_timers(&mut self, shard: ShardNo, due: &[Timer], later: Option<Timer>, wall: Millis) {
+    pub fn found_timers(
+        &mut self,
+        shard: ShardNo,
+        (due, later): (&[Timer], Option<Timer>),
+        kept: &BTreeSet<Timer>,
+        wall: Millis,
+    ) {
         let mut full_due = None;
-        for timer in due {
+        for timer in due.iter().filter(|timer| !kept.contains(timer)) {
             if self.put_timer(shard, *timer) == Offered::Full {
                 full_due = earlier(full_due, Some(timer.due));
             }

@@ -7,7 +7,7 @@ use fantail_rules::ids::{TenantId, UserNo};
 use fantail_rules::knobs::Knobs;
 use fantail_rules::limits::{BREAKER_PROBES, PARCEL_MEMBERS_MAX, WORK_PER_TENANT_MAX};
 use fantail_rules::pacing::Signal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const SHARD: ShardNo = ShardNo(0);
 const PAGE: usize = Knobs::DEFAULT.dispatch_page;
@@ -34,7 +34,7 @@ fn offer_work(dispatch: &Dispatch, arrival: u64) {
 }
 
 fn found(dispatch: &Dispatch, due: &[Timer], later: Option<Timer>) {
-    dispatch.state().found_timers(SHARD, due, later, NOW);
+    dispatch.state().found_timers(SHARD, (due, later), &BTreeSet::new(), NOW);
 }
 
 fn wants_timers(dispatch: &Dispatch, wall: u64) -> bool {
@@ -82,7 +82,7 @@ fn what_does_not_fit_is_looked_for_again() {
     (0..=WORK_PER_TENANT_MAX as u64).for_each(|arrival| offer_work(&dispatch, arrival));
     let looks = dispatch.due(NOW);
     assert!(matches!(looks[..], [(_, Look { work: Some(None), timers: None })]));
-    dispatch.state().found_work(SHARD, &[(work(WORK_PER_TENANT_MAX as u64), row())], NOW);
+    dispatch.state().found_work(SHARD, &[(work(WORK_PER_TENANT_MAX as u64), row())], &BTreeSet::new(), NOW);
     assert!(dispatch.due(NOW).is_empty(), "not at once: nothing has left meanwhile");
     let again = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
     assert!(matches!(again[..], [(_, Look { work: Some(None), .. })]));
@@ -414,14 +414,14 @@ fn work_that_did_not_fit_is_found_again_when_a_later_page_fits() {
     let dispatch = dispatch();
     fill_lane(&dispatch);
     let page: Vec<_> = (10_000..).take(PAGE).map(|arrival| (work(arrival), row())).collect();
-    dispatch.state().found_work(SHARD, &page, NOW);
+    dispatch.state().found_work(SHARD, &page, &BTreeSet::new(), NOW);
     let behind = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
     let last = page.last().map(|(work, _)| *work);
     assert!(matches!(behind[..], [(_, Look { work: Some(cursor), .. })] if cursor == last));
-    dispatch.state().found_work(SHARD, &[(of_other_tenant(work(1)), row())], NOW);
+    dispatch.state().found_work(SHARD, &[(of_other_tenant(work(1)), row())], &BTreeSet::new(), NOW);
     let anew = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
     assert!(matches!(anew[..], [(_, Look { work: Some(None), .. })]), "the first page is read again");
-    dispatch.state().found_work(SHARD, &[], NOW);
+    dispatch.state().found_work(SHARD, &[], &BTreeSet::new(), NOW);
     assert!(dispatch.due(Millis(u64::MAX)).is_empty(), "everything fitted this time");
 }
 
@@ -431,10 +431,10 @@ fn work_that_is_refused_before_the_cursor_is_found_again() {
     let dispatch = dispatch();
     fill_lane(&dispatch);
     let page: Vec<_> = (0..).take(PAGE).map(|arrival| (of_other_tenant(work(arrival)), row())).collect();
-    dispatch.state().found_work(SHARD, &page, NOW);
+    dispatch.state().found_work(SHARD, &page, &BTreeSet::new(), NOW);
     offer_work(&dispatch, 10_000);
     assert!(matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(Some(_)), .. })]));
-    dispatch.state().found_work(SHARD, &[], NOW);
+    dispatch.state().found_work(SHARD, &[], &BTreeSet::new(), NOW);
     let anew = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
     assert!(matches!(anew[..], [(_, Look { work: Some(None), .. })]));
 }
@@ -484,7 +484,12 @@ fn a_shard_that_cannot_be_read_is_read_again_and_holds_up_no_other() {
         read.push(shard);
         match shard {
             SHARD => Err(crate::core::internal("the disk failed")),
-            _ => Ok(TableScan { works: Some(Vec::new()), due: Some(Vec::new()), later: None }),
+            _ => Ok(TableScan {
+                works: Some(Vec::new()),
+                due: Some(Vec::new()),
+                later: None,
+                kept: Kept::default(),
+            }),
         }
     });
     assert_eq!(read, [SHARD, other]);
@@ -493,6 +498,23 @@ fn a_shard_that_cannot_be_read_is_read_again_and_holds_up_no_other() {
     let looks = dispatch.due(NOW.plus(READ_AGAIN_MS));
     assert!(matches!(
         looks[..],
+        [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))) })]
+    ));
+}
+
+// fixes: correctness A12
+#[test]
+fn what_is_kept_back_is_not_started_and_found_again_when_the_clock_is_accepted() {
+    let dispatch = dispatch();
+    let kept = BTreeSet::from([work(1)]);
+    dispatch.state().found_work(SHARD, &[(work(1), row()), (work(2), row())], &kept, NOW);
+    let kept = BTreeSet::from([timer(900, 3)]);
+    dispatch.state().found_timers(SHARD, (&[timer(900, 3)], None), &kept, NOW);
+    assert_eq!(start(&dispatch).jobs(), [Job::Work(work(2))]);
+    assert!(dispatch.due(NOW).is_empty(), "nothing is looked for meanwhile");
+    dispatch.look_anew();
+    assert!(matches!(
+        dispatch.due(NOW)[..],
         [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))) })]
     ));
 }

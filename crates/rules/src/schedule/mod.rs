@@ -1,7 +1,7 @@
 //! When something planned is due: at a local time, off peak, or again and again.
 //!
 //! Comes from: what a producer asked for and the zone of a recipient. Decides: an instant. Goes to: a timer of the shard,
-//! as a fact: what the tzdb says later does not move what is planned already.
+//! as a fact: what the tzdb says later does not move what is planned already, except the next run of a recurring schedule.
 //!
 //! Everything here is about wall time and follows the one sentence of `wall`: skipped times come when the clock is put
 //! forward, repeated times count once. Who has no zone has UTC: late or early by some hours is better than never.

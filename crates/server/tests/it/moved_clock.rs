@@ -1,10 +1,10 @@
 //! A server whose time the test says: what waits for hours is seen to wait, and to come.
 
-use crate::deliveries::{Post, register, send};
+use crate::deliveries::{Post, metric, register, send, status};
 use crate::outages::titled;
 use crate::respect::{eventually_stands, patch};
-use crate::server::{Server, fantail};
-use crate::world::put_user;
+use crate::server::{Server, fantail, run};
+use crate::world::{eventually, expect, ids, inbox, put_user};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -104,5 +104,88 @@ fn what_comes_at_night_is_sent_in_the_morning_also_after_a_crash() {
         eventually_stands(&mut client, &id, "ann", "sent");
     }
     assert_eq!(post.arrived().values().copied().collect::<Vec<_>>(), [1, 1], "once each");
+    server.stop();
+}
+
+/// What `/readyz?verbose` says of the clock. A held clock is no reason to send readers away.
+fn clock_detail(server: &Server) -> String {
+    let report = expect(server.anonymous().get("/readyz?verbose"), 200);
+    let mut checks = report["checks"].as_array().expect("checks").iter();
+    let clock = checks.find(|check| check["name"] == "clock").expect("a check of the clock");
+    clock["detail"].as_str().expect("text").to_owned()
+}
+
+fn later(id: &str, at: &str) -> serde_json::Value {
+    let mut body = titled(id, &["ann"], "push", "Later");
+    body["options"] = json!({"scheduledAt": at, "ttl": 2_592_000});
+    body
+}
+
+// fixes: correctness A12
+#[test]
+fn a_clock_years_ahead_at_a_start_releases_expires_and_deletes_nothing_until_it_is_accepted() {
+    let post = Post::new();
+    let (server, _clock) = start_at(&post, "2026-06-10T20:00:00Z", &[]);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:ok/ann");
+    let mut first = titled("n1", &["ann"], "push", "Now");
+    first["channels"] = json!(["push", "inApp"]);
+    let first = send(&mut client, &first);
+    eventually_stands(&mut client, &first, "ann", "sent");
+    let scheduled = send(&mut client, &later("n2", "2026-06-10T21:00:00Z"));
+    post.faults("push down\n");
+    let deferred = send(&mut client, &titled("n3", &["ann"], "push", "Again"));
+    eventually_stands(&mut client, &deferred, "ann", "deferred");
+    server.stop();
+    post.faults("");
+
+    let (server, mut clock) = start_at(&post, "2031-06-10T20:00:00Z", &[]);
+    let mut client = server.client();
+    assert!(server.banner.iter().any(|line| line.contains("1825 days ahead")), "{:?}", server.banner);
+    assert!(clock_detail(&server).contains("fantail clock accept"), "{}", clock_detail(&server));
+    assert_eq!(metric(&mut client, "fantail_clock_held", ""), 1);
+    for (id, time) in [("n4", "2031-06-10T20:01:30Z"), ("n5", "2031-06-10T22:30:00Z")] {
+        // Retention looks once a minute, and the release of what is scheduled is due by any clock.
+        clock.move_to(time);
+        let id = send(&mut client, &titled(id, &["ann"], "push", "Now"));
+        eventually_stands(&mut client, &id, "ann", "sent");
+        eventually_stands(&mut client, &deferred, "ann", "deferred");
+        assert_eq!(status(&mut client, &scheduled)["status"], "scheduled");
+        assert!(ids(&inbox(&mut client, "ann", "")).contains(&first), "nothing is forgotten");
+        eventually_stands(&mut client, &first, "ann", "sent");
+        let shown = expect(client.get(&format!("/api/v1/notifications/{id}/status")), 200);
+        assert!(shown.to_string().contains("2026-06-10"), "it goes on from the newest record: {shown}");
+    }
+    assert_eq!(post.lines().len(), 3, "n1, n4 and n5");
+    server.stop();
+
+    // The clock was wrong and is right again: as if nothing had happened.
+    let (server, _clock) = start_at(&post, "2026-06-10T22:31:00Z", &[]);
+    let mut client = server.client();
+    assert_eq!(
+        (clock_detail(&server).as_str(), metric(&mut client, "fantail_clock_held", "")),
+        ("as expected", 0)
+    );
+    for id in [&scheduled, &deferred] {
+        eventually_stands(&mut client, id, "ann", "sent");
+    }
+    let waiting = send(&mut client, &later("n6", "2026-06-12T00:00:00Z"));
+    server.stop();
+
+    // Two weeks later the clock is right, and an operator says so.
+    let (server, _clock) = start_at(&post, "2026-06-24T22:31:00Z", &[]);
+    let mut client = server.client();
+    assert_eq!(metric(&mut client, "fantail_clock_held", ""), 1);
+    assert_eq!(status(&mut client, &waiting)["status"], "scheduled");
+    let data = server.data.to_str().expect("a path").to_owned();
+    let said = run(&["clock", "accept", "--server", &server.address, "--data", &data]);
+    assert!(said.contains("2026-06-24T22:31"), "{said}");
+    eventually_stands(&mut client, &waiting, "ann", "sent");
+    assert_eq!(
+        (clock_detail(&server).as_str(), metric(&mut client, "fantail_clock_held", "")),
+        ("as expected", 0)
+    );
+    eventually("all arrived once", || (post.lines().len() == 6).then_some(()));
     server.stop();
 }
