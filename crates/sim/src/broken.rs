@@ -55,6 +55,8 @@ pub enum Invariant {
     Time = 102,
     /// First attempts of one user in one lane and channel start in order.
     StartOrder = 104,
+    /// A clean stop leaves no delivery unknown.
+    CleanStop = 106,
     /// A channel that waits for others is tried if they did not reach the user, and not before that is known.
     Chains = 105,
 }

@@ -26,6 +26,8 @@ struct Shared {
     clock: Arc<ManualClock>,
     state: Mutex<State>,
     ready: Arc<Ready>,
+    /// The name of the task that is polled, and whether it is to be dropped then.
+    current: Mutex<(&'static str, bool)>,
 }
 
 #[derive(Default)]
@@ -66,7 +68,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Executor {
     #[must_use]
     pub fn new(clock: Arc<ManualClock>) -> Self {
-        Self { shared: Arc::new(Shared { clock, state: Mutex::default(), ready: Arc::default() }) }
+        Self {
+            shared: Arc::new(Shared {
+                clock,
+                state: Mutex::default(),
+                ready: Arc::default(),
+                current: Mutex::default(),
+            }),
+        }
     }
 
     #[must_use]
@@ -85,13 +94,27 @@ impl Executor {
         let Some(mut task) = lock(&self.shared.state).tasks.remove(&id) else { return Some((id, "gone")) };
         let waker = Waker::from(Arc::new(TaskWaker { task: id, ready: self.shared.ready.clone() }));
         let name = task.name;
-        match task.future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(()) => drop(task),
-            Poll::Pending => {
+        *lock(&self.shared.current) = (name, false);
+        let polled = task.future.as_mut().poll(&mut Context::from_waker(&waker));
+        let (_, is_dropped) = std::mem::take(&mut *lock(&self.shared.current));
+        match polled {
+            Poll::Pending if !is_dropped => {
                 lock(&self.shared.state).tasks.insert(id, task);
             }
+            Poll::Ready(()) | Poll::Pending => drop(task),
         }
         Some((id, name))
+    }
+
+    /// The name of the task that is polled now; empty if none is.
+    #[must_use]
+    pub fn current(&self) -> &'static str {
+        lock(&self.shared.current).0
+    }
+
+    /// The task that is polled now ends after this poll, and is told nothing.
+    pub fn drop_current(&self) {
+        lock(&self.shared.current).1 = true;
     }
 
     /// When the next sleeper wakes.

@@ -1,12 +1,13 @@
 //! The simulator: the production node on the memory engines, in one thread, with an order, a clock and faults that
 //! a seed chooses, judged by an oracle that hears only what clients hear. Same seed, same bytes.
 //!
-//! Reading order: what runs (`executor`, `world`, `provider`), who asks (`swarm`, `workload`, `call`, `template`, `perform`), who
+//! Reading order: what runs (`executor`, `world`, `faults`, `provider`), who asks (`swarm`, `workload`, `call`, `template`, `perform`), who
 //! judges (`oracle`, `owners`, `deliveries`, `broken`), how a run goes (`run`, `judge`, `phases`, `trace`), and whether the judge
 //! is any good (`planted`).
 
 pub mod chance;
 pub mod executor;
+mod faults;
 pub mod provider;
 mod world;
 
@@ -24,6 +25,7 @@ mod owners;
 mod judge;
 mod phases;
 mod run;
+mod stops;
 pub mod trace;
 
 pub mod planted;

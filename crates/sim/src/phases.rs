@@ -30,7 +30,7 @@ const TENANTS: usize = 2;
 /// How long push has before the webhook is tried.
 const STEP_SECONDS: u32 = 30;
 /// Steps that healing may take; runs need a few thousand.
-const DRAIN_STEPS_MAX: u64 = 400_000;
+pub(crate) const DRAIN_STEPS_MAX: u64 = 400_000;
 const DAY_MS: u64 = 86_400_000;
 /// Longer than most timers, and than the longest step of a clock in a few.
 const SOON_MS: u64 = 20_000;
@@ -126,6 +126,8 @@ impl Sim {
         self.trace.note("heal", &());
         self.world.set_full(false);
         self.world.provider.set_moody(false);
+        self.world.faults.disarm();
+        self.world.mend_clock();
         self.drain()
     }
 

@@ -42,6 +42,11 @@ pub struct Report {
     pub written: u64,
     pub virtual_ms: u64,
     pub outages: u64,
+    pub clean_stops: u64,
+    pub pauses: u64,
+    pub far_clocks: u64,
+    /// Calls of ports that failed or took their time.
+    pub port_faults: u64,
     /// Deliveries, and how some of them ended; and copies that were sent because nobody knew of the first.
     pub deliveries: u64,
     pub accepted: u64,
@@ -67,8 +72,8 @@ pub struct Sim {
     pub(crate) swarm: Swarm,
     pub(crate) report: Report,
     order: Chance,
-    faults: Chance,
-    answers: Answers,
+    pub(crate) faults: Chance,
+    pub(crate) answers: Answers,
     last_call: CallId,
     pub(crate) calls_left: u32,
     pub(crate) chaos: bool,
@@ -100,6 +105,7 @@ pub fn run_with(seed: u64, options: Options) -> Result<Report, Violation> {
     sim.report.trace = sim.trace.hash();
     sim.report.steps = sim.trace.step;
     sim.report.seen = sim.oracle.seen;
+    sim.report.port_faults = sim.world.faults.hits();
     sim.count_deliveries();
     done.map(|()| sim.report).map_err(|broken| Violation { seed, step: sim.trace.step, broken })
 }
@@ -267,6 +273,10 @@ impl Sim {
             on(swarm.clock_steps, 4),
             on(swarm.rebuilds, 4),
             on(swarm.deliveries && swarm.moods, 2),
+            on(swarm.port_faults, 20),
+            on(swarm.clean_stops && !self.world.failing, 3),
+            on(swarm.pauses, 3),
+            on(swarm.far_clocks && swarm.crashes, 2),
         ];
         match self.faults.weighted(&weights) {
             1 => self.crash_and_restart(),
@@ -306,41 +316,20 @@ impl Sim {
                 self.report.outages += u64::from(is_down);
                 Ok(())
             }
+            7 => {
+                self.arm_port_fault();
+                Ok(())
+            }
+            8 => self.stop_and_restart(),
+            9 => self.pause(),
+            10 => {
+                self.trace.note("clock far ahead", &());
+                self.report.far_clocks += 1;
+                self.world.set_far_ahead();
+                self.crash_and_restart()
+            }
             _ => Ok(()),
         }
-    }
-
-    /// The node dies and comes back; it may die again while it starts. Then what was lost is looked up.
-    fn crash_and_restart(&mut self) -> Result<(), Broken> {
-        self.crash()?;
-        self.world.boot();
-        let mut again = if self.swarm.crash_in_start { self.faults.below(3) } else { 0 };
-        self.wait_for_start(|sim| {
-            if again > 0 && sim.faults.below(60) == 0 {
-                again -= 1;
-                sim.crash()?;
-                sim.world.boot();
-            }
-            Ok(())
-        })?;
-        for doubt in self.oracle.doubts() {
-            self.resolve(&doubt)?;
-        }
-        Ok(())
-    }
-
-    fn crash(&mut self) -> Result<(), Broken> {
-        self.report.crashes += 1;
-        self.trace.note("crash", &self.world.journal.waiting());
-        self.oracle.lose_all();
-        self.world.crash(&self.faults);
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        if self.swarm.rebuilds && self.faults.percent(40) {
-            self.report.rebuilds += 1;
-            self.trace.note("store lost", &());
-            self.world.lose_store(self.faults.percent(60))?;
-        }
-        Ok(())
     }
 
     pub(crate) fn wait_for_start(
@@ -366,7 +355,7 @@ impl Sim {
     }
 
     /// Reads what a lost call may have changed.
-    fn resolve(&mut self, doubt: &Doubt) -> Result<(), Broken> {
+    pub(crate) fn resolve(&mut self, doubt: &Doubt) -> Result<(), Broken> {
         let Some(node) = self.world.node.clone() else { return Ok(()) };
         match doubt {
             Doubt::Put { who, .. } | Doubt::Deleted { who } | Doubt::Duel { who } => {

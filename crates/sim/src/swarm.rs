@@ -46,6 +46,14 @@ pub struct Swarm {
     pub templates: bool,
     /// Walks over everybody, paused, resumed and called off.
     pub walks: bool,
+    /// Single calls of ports fail, or take their time.
+    pub port_faults: bool,
+    /// The node is stopped cleanly and started again.
+    pub clean_stops: bool,
+    /// The process stands still past its deadlines, or its machine is suspended.
+    pub pauses: bool,
+    /// A start finds the clock years ahead.
+    pub far_clocks: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
     pub flush_weight: u64,
 }
@@ -86,6 +94,10 @@ impl Swarm {
             strangers: chance.percent(60),
             templates: chance.percent(60),
             walks: chance.percent(60),
+            port_faults: chance.percent(50),
+            clean_stops: chance.percent(40),
+            pauses: chance.percent(30),
+            far_clocks: chance.percent(25),
         }
     }
 }

@@ -7,10 +7,12 @@
 use crate::broken::{Broken, Invariant};
 use crate::chance::{Chance, stream};
 use crate::executor::{Executor, at_once};
+use crate::faults::{FaultyAudit, FaultyJournal, FaultyKeyring, FaultyStore, PortFaults};
 use crate::planted::Bug;
 use crate::provider::Provider;
 use crate::swarm::Swarm;
 use fantail_audit::key::Signer;
+use fantail_machine::tables::ledger::{self, ParcelId};
 use fantail_memory::audit::MemoryAudit;
 use fantail_memory::blobs::MemoryBlobs;
 use fantail_memory::clock::ManualClock;
@@ -34,6 +36,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Some day in 2024.
 const EPOCH: Millis = Millis(1_714_521_600_000);
+/// Five years.
+const FAR_MS: u64 = 5 * 365 * 86_400_000;
 const CHECKPOINT_EVERY_MS: u64 = 60_000;
 const SNAPSHOT: &str = "snapshots/newest";
 
@@ -60,6 +64,9 @@ pub struct World {
     has_snapshot: bool,
     /// The latest time that a node went by. A jump of the wall clock is not in it until a node starts under it.
     latest: Millis,
+    pub faults: PortFaults,
+    /// The machine's clock is years ahead; what the last node went by.
+    far_ahead: Option<Millis>,
 }
 
 impl World {
@@ -78,6 +85,8 @@ impl World {
                 ..Options::default()
             },
             provider: Provider::new(seed, executor.clone(), clock.clone()),
+            faults: PortFaults::new(bug, executor.clone(), clock.clone()),
+            far_ahead: None,
             executor,
             clock,
             journal: MemoryJournal::new(Durability::OnFlush),
@@ -95,6 +104,30 @@ impl World {
         }
     }
 
+    /// Whether a clean stop waits for deliveries, as it should.
+    #[must_use]
+    pub fn drains(&self) -> bool {
+        self.bug != Some(Bug::StopsAtOnce)
+    }
+
+    /// Parcels that are under way, by the tables.
+    pub fn under_way(&self) -> Result<Vec<ParcelId>, Broken> {
+        let mut all = Vec::new();
+        for no in 0..self.options.shards {
+            let mut found = Ok(Vec::new());
+            let read = self.store.read(PartitionId::Shard(ShardNo(no)), &mut |view| {
+                found = ledger::under_way(view.tables(), None, usize::MAX);
+            });
+            match (read, found) {
+                (Ok(()), Ok(found)) => all.extend(found.into_iter().map(|(parcel, _)| parcel)),
+                (read, found) => {
+                    return Invariant::Serves.broken(format!("cannot read: {read:?} {found:?}"));
+                }
+            }
+        }
+        Ok(all)
+    }
+
     #[must_use]
     pub(crate) fn bug(&self) -> Option<Bug> {
         self.bug
@@ -108,20 +141,32 @@ impl World {
     /// Begins to start a node; `started` says when it is there.
     pub fn boot(&mut self) {
         self.starts += 1;
-        self.latest = self.latest.max(self.clock.wall());
+        self.latest = self.latest.max(self.wall());
         let entropy = SeededEntropy::new(stream(self.seed, &format!("node {}", self.starts)));
-        let stop = Arc::<Stop>::default();
+        let (stop, faults) = (Arc::<Stop>::default(), self.faults.clone());
         let ports = Ports {
-            journal: Bug::journal(self.bug, self.journal.clone()),
-            store: Bug::store(self.bug, self.store.clone()),
+            journal: Arc::new(FaultyJournal {
+                faults,
+                journal: Bug::journal(self.bug, self.journal.clone()),
+            }),
+            store: Arc::new(FaultyStore {
+                faults: self.faults.clone(),
+                store: Bug::store(self.bug, self.store.clone()),
+            }),
             blobs: self.blobs.clone(),
-            keyring: Bug::keyring(self.bug, self.keyring.clone()),
+            keyring: Arc::new(FaultyKeyring {
+                faults: self.faults.clone(),
+                keyring: Bug::keyring(self.bug, self.keyring.clone()),
+            }),
             clock: self.clock.clone(),
             entropy: Arc::new(entropy),
             tasks: Supervisor::new(Arc::new(self.executor.clone()), stop.clone()),
             channels: Bug::channels(self.bug, &self.provider),
             audit: Audit {
-                log: Arc::new(self.audit.clone()),
+                log: Arc::new(FaultyAudit {
+                    faults: self.faults.clone(),
+                    audit: Arc::new(self.audit.clone()),
+                }),
                 signer: Signer::from_seed(&[7; 32]),
                 checkpoint_every_ms: CHECKPOINT_EVERY_MS,
             },
@@ -160,6 +205,7 @@ impl World {
 
     /// The process dies.
     pub fn crash(&mut self, chance: &Chance) {
+        self.far_ahead = self.far_ahead.map(|_| self.latest);
         (self.node, self.starting) = (None, None);
         self.executor.clear();
         let kept = chance.index(self.journal.waiting() + 1);
@@ -193,6 +239,31 @@ impl World {
         })
     }
 
+    /// The machine is suspended: its clocks go on, and nothing runs. A node goes by the right time again at once.
+    pub fn suspend(&mut self, span_ms: u64) -> Result<(), Broken> {
+        let before = self.wall();
+        self.clock.suspend(span_ms);
+        self.pass(0);
+        let now = self.wall();
+        Invariant::Time.holds(now == before.plus(span_ms), || {
+            format!("suspended for {span_ms} ms, and the node went from {before} to {now}")
+        })
+    }
+
+    /// The machine's clock is years ahead for the next start.
+    pub fn set_far_ahead(&mut self) {
+        self.far_ahead.get_or_insert(self.latest);
+        self.clock.set_wall(self.clock.wall().plus(FAR_MS));
+    }
+
+    /// The clock is right again, if it was years ahead.
+    pub fn mend_clock(&mut self) {
+        if self.far_ahead.is_some() {
+            self.clock.set_wall(self.wall());
+            self.far_ahead = None;
+        }
+    }
+
     /// Time passes.
     pub fn pass(&mut self, span_ms: u64) {
         self.executor.advance(span_ms);
@@ -202,7 +273,8 @@ impl World {
     /// The time that the node goes by, or would start with.
     #[must_use]
     pub fn wall(&self) -> Millis {
-        self.node.as_ref().map_or_else(|| self.clock.wall(), Node::wall)
+        let machine = || self.far_ahead.unwrap_or_else(|| self.clock.wall());
+        self.node.as_ref().map_or_else(machine, Node::wall)
     }
 
     #[must_use]

@@ -67,10 +67,16 @@ pub enum Bug {
     OverlooksPushes,
     /// A cancellation is answered when the front has recorded it: the shards go on until they have taken it.
     AnswersEarly,
+    /// A loop ends when one call of a port fails (correctness A6).
+    QuitsLoops,
+    /// After one read that failed, the dispatcher forgets what waits in the tables (correctness A9).
+    ForgetsLooks,
+    /// A clean stop does not wait for deliveries under way (correctness A5).
+    StopsAtOnce,
 }
 
 impl Bug {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 25] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -93,6 +99,9 @@ impl Bug {
         Self::RepeatsSteps,
         Self::OverlooksPushes,
         Self::AnswersEarly,
+        Self::QuitsLoops,
+        Self::ForgetsLooks,
+        Self::StopsAtOnce,
     ];
 
     pub(crate) fn journal(bug: Option<Self>, journal: MemoryJournal) -> Arc<dyn Journal> {
@@ -112,7 +121,10 @@ impl Bug {
                 | Self::TearsBatches
                 | Self::SendsBeforeDurable
                 | Self::RetriesAccepted
-                | Self::AnswersEarly,
+                | Self::AnswersEarly
+                | Self::QuitsLoops
+                | Self::ForgetsLooks
+                | Self::StopsAtOnce,
             ) => store,
             Some(bug) => Arc::new(store::Forgetful::new(bug, store)),
         }

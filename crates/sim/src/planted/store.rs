@@ -61,7 +61,10 @@ impl Forgetful {
             | Bug::OverlooksPushes
             | Bug::AnswersEarly
             | Bug::RepeatsSteps
-            | Bug::RepeatsWork => &[],
+            | Bug::RepeatsWork
+            | Bug::QuitsLoops
+            | Bug::ForgetsLooks
+            | Bug::StopsAtOnce => &[],
         };
         families.iter().any(|family| key.first() == Some(&(*family as u8)))
     }

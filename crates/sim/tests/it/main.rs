@@ -40,6 +40,10 @@ fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
         ("audits", sum(&reports, |report| report.seen.audits)),
         ("devices registered", sum(&reports, |report| report.seen.registered)),
         ("walks", sum(&reports, |report| report.seen.walks)),
+        ("clean stops", sum(&reports, |report| report.clean_stops)),
+        ("pauses", sum(&reports, |report| report.pauses)),
+        ("starts under a clock years ahead", sum(&reports, |report| report.far_clocks)),
+        ("calls of ports that failed", sum(&reports, |report| report.port_faults)),
         ("outages of the provider", sum(&reports, |report| report.outages)),
         ("enrolments", sum(&reports, |report| report.seen.enrolments)),
         ("cancels", sum(&reports, |report| report.seen.cancels)),
@@ -99,6 +103,23 @@ fn a_cancellation_that_is_answered_too_early_is_seen() {
         run.err().filter(|violation| violation.broken.invariant == Invariant::CalledOff)
     });
     println!("{}", caught.unwrap_or_else(|| panic!("it hides for {SEEDS_PER_BUG} seeds")));
+}
+
+/// Each is seen by the invariant that it breaks, and not by accident.
+// fixes: correctness A5, correctness A6, correctness A9
+#[test]
+fn a_bug_of_stops_and_loops_is_caught_by_its_invariant() {
+    for (bug, invariant) in [
+        (Bug::StopsAtOnce, Invariant::CleanStop),
+        (Bug::QuitsLoops, Invariant::Drains),
+        (Bug::ForgetsLooks, Invariant::Drains),
+    ] {
+        let caught = (0..SEEDS_PER_BUG).find_map(|seed| {
+            let run = run_with(seed, Options { bug: Some(bug), ..Options::default() });
+            run.err().filter(|violation| violation.broken.invariant == invariant)
+        });
+        println!("{bug:?}: {}", caught.unwrap_or_else(|| panic!("{bug:?} hides for {SEEDS_PER_BUG} seeds")));
+    }
 }
 
 #[test]
