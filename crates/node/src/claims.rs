@@ -21,7 +21,7 @@ use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::actor::Actor;
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{DirectoryNo, PartitionId, ShardNo, TenantId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Errands of a directory that are done together.
 const ERRANDS_MAX: usize = 256;
@@ -39,7 +39,10 @@ pub async fn serve(core: &Core, shard: ShardNo) -> Result<bool, Refusal> {
 }
 
 async fn serve_one(core: &Core, no: DirectoryNo, shard: ShardNo) -> Result<bool, Refusal> {
-    sort(core, no)?;
+    for other in sort(core, no)?.into_iter().filter(|found| *found != shard) {
+        // That shard may have looked while its rows were being sorted here, and found none.
+        core.shard(other).ring();
+    }
     let todos = core.directory(no).todos.take(shard, ERRANDS_MAX);
     if todos.is_empty() {
         return Ok(false);
@@ -57,12 +60,12 @@ async fn serve_one(core: &Core, no: DirectoryNo, shard: ShardNo) -> Result<bool,
     Ok(true)
 }
 
-/// Finds out of which shards a directory wants something.
-fn sort(core: &Core, no: DirectoryNo) -> Result<(), Refusal> {
+/// Sorts the rows of a directory by the shard that they concern, and returns those shards.
+fn sort(core: &Core, no: DirectoryNo) -> Result<BTreeSet<ShardNo>, Refusal> {
     let todos = &core.directory(no).todos;
     let unsorted = todos.unsorted();
     let (is_walk, known) = match unsorted {
-        Unsorted::Nothing => return Ok(()),
+        Unsorted::Nothing => return Ok(BTreeSet::new()),
         Unsorted::Here(known) => (false, known),
         Unsorted::InTables => (true, Vec::new()),
     };
@@ -79,8 +82,9 @@ fn sort(core: &Core, no: DirectoryNo) -> Result<(), Refusal> {
     if is_walk && count == REMEMBERED_MAX {
         todos.miss();
     }
+    let shards = found.iter().map(|(shard, _)| *shard).collect();
     todos.sort(found.into_iter());
-    Ok(())
+    Ok(shards)
 }
 
 /// Tells the directories which claims are over, then the shard that they know.

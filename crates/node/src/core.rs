@@ -30,7 +30,7 @@ use fantail_rules::ids::{
 use fantail_rules::knobs::Knobs;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 use tokio::sync::{oneshot, watch};
 
 pub type RootQueue = Queue<RootAsk, RootAnswer>;
@@ -90,12 +90,23 @@ pub struct ShardHandle {
     pub queue: Arc<ShardQueue>,
     /// Rings when there may be an errand: the shard has one more, or a directory moved.
     pub bell: watch::Receiver<u64>,
+    /// Rings it. Weak, because the loop ends when the leaders that ring it are gone.
+    pub ringer: Weak<watch::Sender<u64>>,
     pub todos: Arc<Todos>,
     pub long_todos: Arc<Todos>,
     /// Rings when a window was opened.
     pub windows: Arc<Bell>,
     /// Rings when a walk over its users may go on.
     pub walks: Arc<Bell>,
+}
+
+impl ShardHandle {
+    /// Wakes the shard's errand loop, unless it has ended.
+    pub fn ring(&self) {
+        if let Some(ringer) = self.ringer.upgrade() {
+            ringer.send_modify(|rung| *rung += 1);
+        }
+    }
 }
 
 impl Core {

@@ -1,5 +1,5 @@
-//! The handle that callers hold: cheap to clone, every capability a method. It starts the loops and stops them. Its
-//! methods for templates are in `templates`, those for devices in `devices`, those for the audit log in
+//! The handle that callers hold: cheap to clone, every capability a method. It starts the loops; `lifecycle` stops
+//! them. Its methods for templates are in `templates`, those for devices in `devices`, those for the audit log in
 //! `audit`; how it is doing is in `health`.
 
 use crate::ask::{
@@ -13,10 +13,9 @@ use crate::dead_letters::DeadPlace;
 use crate::guard_sweep::GuardSweep;
 use crate::producers::Work;
 use crate::{
-    accept, addressed, audit, cancel, crowds, dead_letters, deliveries, housekeeping, inbox, notify, people,
+    accept, addressed, cancel, crowds, dead_letters, deliveries, housekeeping, inbox, notify, people,
     producers, start, tenants,
 };
-use fantail_ports::BoxFuture;
 use fantail_ports::store::{StoreError, Tended};
 use fantail_rules::actor::Actor;
 use fantail_rules::believed_time::Jump;
@@ -25,9 +24,6 @@ use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tracing::warn;
-
-/// How often a node that drains looks whether it is done.
-const DRAIN_LOOK_MS: u64 = 10;
 
 #[derive(Clone)]
 pub struct Node {
@@ -52,57 +48,10 @@ impl Node {
         Self { core: self.core.clone(), by }
     }
 
-    /// Starts no more deliveries, and waits until the outcome of each one under way is durable, but no longer than that.
-    /// Returns how many turns and parcels have not ended.
-    pub async fn drain(&self, wait_ms: u64) -> usize {
-        let Core { dispatch, ports, .. } = &*self.core;
-        dispatch.drain();
-        let give_up = ports.clock.monotonic().plus(wait_ms);
-        loop {
-            let (left, now) = (dispatch.under_way(), ports.clock.monotonic());
-            if left == 0 || now >= give_up {
-                return left;
-            }
-            ports.tasks.sleep_until(now.plus(DRAIN_LOOK_MS)).await;
-        }
-    }
-
-    /// Closes all queues: what waits is refused, and loops end.
-    pub fn refuse_all(&self) {
-        self.core.root.close();
-        self.core.fronts.values().for_each(|front| front.queue.close());
-        self.core.directories.values().for_each(|directory| directory.queue.close());
-        self.core.shards.values().for_each(|shard| shard.queue.close());
-    }
-
-    /// Stops accepting, lets what is in flight finish, and makes the store durable. The journal is the caller's
-    /// to close.
-    pub async fn stop(&self) -> Result<(), Refusal> {
-        self.refuse_all();
-        audit::feed::ended(&self.core).await;
-        housekeeping::sync_now(&self.core).await.map(|_| ())
-    }
-
     /// One slice of the store's background work; call it from a thread that may block.
     pub fn tend(&self) -> Result<Tended, StoreError> {
         self.core.ports.points.reach("store.tended");
         self.core.ports.store.tend()
-    }
-
-    /// Why nothing more can be promised, if so.
-    #[must_use]
-    pub fn stopped(&self) -> Option<String> {
-        self.core.ports.stop.reason()
-    }
-
-    /// Says that nothing more can be promised: the process is to stop.
-    pub fn give_up(&self, reason: &str) {
-        self.core.ports.stop.set(reason);
-    }
-
-    /// A thread that the node cannot do without has panicked.
-    pub fn thread_panicked(&self, name: &'static str, panic: &str) {
-        self.core.ports.tasks.fail(name, panic);
     }
 
     /// The machine's clock is right, says an operator. Returns how far off it was for the node, if it was.
@@ -117,17 +66,6 @@ impl Node {
             shard.walks.ring();
         });
         accepted
-    }
-
-    /// How many tasks of each name panicked.
-    #[must_use]
-    pub fn panics(&self) -> Vec<(&'static str, u64)> {
-        self.core.ports.tasks.panics()
-    }
-
-    /// Runs a loop that must not end, or panic, before the node stops.
-    pub fn spawn_loop(&self, name: &'static str, task: BoxFuture<'static, ()>) {
-        self.core.spawn_loop(name, task);
     }
 
     /// How many bytes the disk has above its reserve, if that is little: then each tenant may write its share of them.

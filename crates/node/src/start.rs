@@ -8,7 +8,7 @@ use crate::books;
 use crate::bulk;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
-use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle, answer};
+use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle};
 use crate::crowds::Crowds;
 use crate::digests;
 use crate::directory_todos::DirectoryTodos;
@@ -28,18 +28,17 @@ use crate::queue::Queue;
 use crate::recover::{RecoverError, Recovered, recover};
 use crate::schedule;
 use crate::tail::Tail;
-use crate::take::{HOUSE, TakeLoop};
+use crate::take::TakeLoop;
 use crate::todos::Todos;
-use crate::{providers, webhooks};
+use crate::{layout, providers, webhooks};
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
-use fantail_machine::root::{RootAnswer, RootAsk, control};
+use fantail_machine::root::control;
 use fantail_machine::shard::Offer;
 use fantail_ports::journal::JournalError;
 use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
-use fantail_rules::actor::Actor;
 use fantail_rules::believed_time::StartClock;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::knobs::Knobs;
@@ -168,13 +167,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let settled = refresh(starter.ports.clone(), plane.clone(), known.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
     let wanted = Layout { shards, fronts, directories };
-    let layout = match answer(root.push(HOUSE, &Actor::System, vec![RootAsk::Layout(wanted)], 64)).await {
-        Ok(RootAnswer::Layout(layout)) => layout,
-        Ok(_) | Err(_) => return Err(StartError::NoLayout),
-    };
-    if layout.fronts > 1 && !may_have_fronts {
-        return Err(StartError::Fronts { fronts: layout.fronts });
-    }
+    let layout = layout::agree(&root, wanted, may_have_fronts).await?;
     // What was recovered is the control plane until the root's next batch.
     refresh(starter.ports.clone(), plane.clone(), known)(&[], &[]);
     let fronts = starter.lead_fronts(layout).await?;
@@ -187,10 +180,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let Starter { ports, meter, replayed, newest, applied, knobs, disk } = starter;
     // No record was written yet under the clock's word.
     let start_clock = clock.start_after(newest.max(known_time.unwrap_or_default()));
-    for tenant in plane.now().tenants.keys() {
-        // A crash may have come between the tenant's record and its keys.
-        ports.keyring.create_tenant(*tenant)?;
-    }
+    layout::complete_keys(&ports, &plane)?;
     let core = Arc::new(Core {
         ports,
         clock,
@@ -318,7 +308,7 @@ impl Starter {
     ) -> Result<BTreeMap<ShardNo, ShardHandle>, StartError> {
         let mut shards = BTreeMap::new();
         for (shard, bell) in bells {
-            let (heard, offers) = (bell.0.subscribe(), dispatch.clone());
+            let (heard, ringer, offers) = (bell.0.subscribe(), Arc::downgrade(&bell.0), dispatch.clone());
             let todos = Arc::new(Todos::short(self.knobs.todos_held));
             let long_todos = Arc::new(Todos::long(self.knobs.todos_held));
             let remembered = [todos.clone(), long_todos.clone()];
@@ -341,7 +331,8 @@ impl Starter {
             });
             let machine = Shard { no: shard, control: plane.clone() };
             let (queue, _) = self.lead(machine, tails, settled).await?;
-            shards.insert(shard, ShardHandle { queue, bell: heard, todos, long_todos, windows, walks });
+            shards
+                .insert(shard, ShardHandle { queue, bell: heard, ringer, todos, long_todos, windows, walks });
         }
         Ok(shards)
     }

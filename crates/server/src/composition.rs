@@ -119,14 +119,8 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     let keyring = open_keyring(config, &journal, stop.clone())?;
     remove_unfinished(data)?;
     let blobs = Arc::new(LocalBlobs::open(blobs_directory(data)).context("cannot open the blobs")?);
-    let store = LocalStore::open(store_options(data, config));
-    let store = Arc::new(store.context("cannot open the tables")?);
     let snapshots = Arc::new(Snapshots::open(blobs.clone())?);
-    if store.marks().is_empty()
-        && let Some(name) = snapshots.fill(&*store)?
-    {
-        info!(name, "tables rebuilt from a snapshot");
-    }
+    let store = open_store(config, &snapshots)?;
     let audit = open_audit(config)?;
     let started_at = surroundings.clock.wall();
     let exporter = surroundings.exporter;
@@ -184,6 +178,18 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         failed: Box::pin(failure(node.clone())),
         close: Box::new(move || Box::pin(close(node, background, journal, audit))),
     })
+}
+
+/// Opens the tables, and fills empty ones from the newest snapshot.
+fn open_store(config: &Config, snapshots: &Snapshots) -> Result<Arc<LocalStore>> {
+    let store = LocalStore::open(store_options(&config.data, config));
+    let store = Arc::new(store.context("cannot open the tables")?);
+    if store.marks().is_empty()
+        && let Some(name) = snapshots.fill(&*store)?
+    {
+        info!(name, "tables rebuilt from a snapshot");
+    }
+    Ok(store)
 }
 
 /// Removes what backups and checks have left that were killed.

@@ -276,7 +276,7 @@ fn failures_end_as_they_should() {
     let again = send(&mut client, &notification("again", &["again"], json!({})));
     let dead = send(&mut client, &notification("dead", &["dead"], json!({})));
     let poison = send(&mut client, &notification("poison", &["poison"], json!({})));
-    let bulk = send(&mut client, &notification("bulk", &["lost"], json!({"priority": "low"})));
+    let bulk = send(&mut client, &notification("low", &["lost"], json!({"priority": "low"})));
     counts(&mut client, &dead, &json!({"failed": 1}));
     let devices = expect(client.get("/api/v1/devices?userId=dead"), 200);
     assert_eq!(devices["devices"][0]["status"], "dead", "it is not used again: {devices}");

@@ -38,7 +38,7 @@ fn posted(client: &mut Client, id: usize, category: &str, actor: &str) -> String
 fn waits(client: &mut Client, id: &str) {
     let (inputs, text) = eventually_stands(client, id, "ann", "deferred");
     assert_eq!(inputs["code"], "digest_window");
-    assert!(text.contains("waits to be told together with others"), "{text}");
+    assert!(text.contains("waits to be sent together with others"), "{text}");
 }
 
 /// Which digest told of it, as its story says.

@@ -162,7 +162,7 @@ fn events_to_a_list_have_the_same_options() {
     let late = late["events"][0]["eventId"].as_str().expect("an id").to_owned();
     assert_eq!(status(&mut client, &late)["status"], "scheduled");
     let answer = expect(client.post(CANCEL, &json!({"cancellationKey": "launch"})), 200);
-    assert_eq!(answer, json!({"cancelled": 2, "tooLate": 0, "deliveriesSent": 0}));
+    assert_eq!(answer, json!({"cancelled": 2, "tooLate": 0, "deliveriesSent": 0, "pending": false}));
     eventually_is(&mut client, &id, "done");
     let arrived = std::fs::read_to_string(&post.arrivals).expect("arrivals");
     assert_eq!(arrived.lines().count(), 2, "each follower once: {arrived}");

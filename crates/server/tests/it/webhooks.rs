@@ -277,7 +277,8 @@ fn what_is_called_off_is_shown_and_told_at_once() {
     let found = status(&mut client, &waits);
     assert_eq!(found["channels"][0]["counts"], json!({"sent": 1, "cancelled": 1}), "at once: {found}");
     assert_eq!((&found["status"], &found["cancelled"]), (&json!("done"), &json!(true)));
-    assert!(explain(&mut client, &waits, "bob").contains("called off (cancelled)"));
+    let text = explain(&mut client, &waits, "bob");
+    assert!(text.contains("push, endpoint 1: called off"), "{text}");
 
     // What is scheduled.
     let later = json!({"options": {"scheduledAt": in_ms(3_600_000)}});
