@@ -265,9 +265,36 @@ fn open(
     context: Context,
     sealed: &Sealed,
 ) -> Result<Option<Vec<u8>>, Refusal> {
-    match core.ports.keyring.open(tenant, context, sealed) {
+    hidden_without_key(core.ports.keyring.open(tenant, context, sealed))
+}
+
+fn hidden_without_key(opened: Result<Vec<u8>, KeyringError>) -> Result<Option<Vec<u8>>, Refusal> {
+    match opened {
         Ok(bytes) => Ok(Some(bytes)),
         Err(KeyringError::NoKey { .. }) => Ok(None),
         Err(failed) => Err(locked(failed)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fantail_rules::ids::KeyNo;
+
+    // fixes: correctness C2
+    #[test]
+    fn only_a_destroyed_key_hides_content() {
+        let (tenant, key) = (TenantId(1), KeyNo(1));
+        let file = || "tenant-1.keys".to_owned();
+        let reason = || "input/output error".to_owned();
+        assert!(matches!(hidden_without_key(Ok(vec![7])), Ok(Some(bytes)) if bytes == [7]));
+        assert!(matches!(hidden_without_key(Err(KeyringError::NoKey { tenant, key })), Ok(None)));
+        for failed in [
+            KeyringError::DoesNotOpen { tenant, key },
+            KeyringError::Damaged { file: file(), reason: reason() },
+            KeyringError::Io { file: file(), reason: reason() },
+        ] {
+            assert!(matches!(hidden_without_key(Err(failed)), Err(Refusal::Internal { .. })));
+        }
     }
 }

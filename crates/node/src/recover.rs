@@ -10,7 +10,7 @@ use fantail_machine::front::fact::FrontFact;
 use fantail_machine::records;
 use fantail_machine::shard::Derived;
 use fantail_machine::view::View;
-use fantail_ports::journal::{JournalError, ReadLimit, Record};
+use fantail_ports::journal::{Journal, JournalError, ReadLimit, Record};
 use fantail_ports::store::{Commit, StoreError};
 use fantail_ports::tables::Changes;
 use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position};
@@ -67,13 +67,11 @@ pub async fn recover<M: Machine>(
     let mut time = Millis(0);
     let mut facts_of = FrontFacts { tails, ahead: BTreeMap::new() };
     while at < last {
-        let limit = ReadLimit { records: REPLAY_RECORDS, bytes: REPLAY_BYTES };
-        let records = ports.journal.read(partition, at.next(), limit).await.map_err(journal)?;
-        let Some(newest) = records.last() else {
-            return Err(RecoverError::Hole { partition, from: at.next(), last });
-        };
-        time = time.max(time_of(newest, partition)?);
-        at = newest.position;
+        let records = next_records(&*ports.journal, partition, at.next(), last).await?;
+        if let Some(newest) = records.last() {
+            time = time.max(time_of(newest, partition)?);
+            at = newest.position;
+        }
         let facts = referred(machine, &mut facts_of, &records).await?;
         replay(machine, ports, &records, &facts)?;
     }
@@ -83,6 +81,19 @@ pub async fn recover<M: Machine>(
         time = records.first().map_or(Ok(time), |record| time_of(record, partition))?;
     }
     Ok(Recovered { last, time, replayed: last.0 - mark.0 })
+}
+
+/// Reads the next records of a partition that reaches `last`: at least one.
+async fn next_records(
+    journal: &dyn Journal,
+    partition: PartitionId,
+    from: Position,
+    last: Position,
+) -> Result<Vec<Record>, RecoverError> {
+    let limit = ReadLimit { records: REPLAY_RECORDS, bytes: REPLAY_BYTES };
+    let records = journal.read(partition, from, limit).await;
+    let records = records.map_err(|source| RecoverError::Journal { partition, source })?;
+    if records.is_empty() { Err(RecoverError::Hole { partition, from, last }) } else { Ok(records) }
 }
 
 fn time_of(record: &Record, partition: PartitionId) -> Result<Millis, RecoverError> {
@@ -182,7 +193,7 @@ mod tests {
     use fantail_machine::records::Stamped;
     use fantail_machine::records::front::FrontRecord;
     use fantail_ports::BoxFuture;
-    use fantail_ports::journal::{Append, AppendError, Bounds, Journal};
+    use fantail_ports::journal::{Append, AppendError, Bounds};
     use fantail_rules::actor::Actor;
     use fantail_rules::ids::{Epoch, ShardNo};
     use fantail_rules::knobs::Knobs;
@@ -261,6 +272,17 @@ mod tests {
         assert_eq!((counting.reads.load(Relaxed), counting.records.load(Relaxed)), (10, 10_000));
     }
 
+    // fixes: correctness C1
+    #[test]
+    fn a_journal_that_answers_nothing_is_not_at_its_end() {
+        let counting = journal(10);
+        let next = |from| now(next_records(&*counting, PartitionId::Front(FRONT), from, Position(12)));
+        assert_eq!(next(Position(1)).expect("they are there").len(), 10);
+        let hole = next(Position(11));
+        assert!(matches!(hole, Err(RecoverError::Hole { from: Position(11), last: Position(12), .. })));
+    }
+
+    // fixes: correctness C1
     #[test]
     fn facts_that_are_gone_are_an_error() {
         let counting = journal(10);
