@@ -9,6 +9,7 @@ PROFILE ?= dev
 SIM_SEEDS ?= 5000
 CRASH_ROUNDS ?= 500
 DELIVERY_CRASH_ROUNDS ?= 50
+DIRECTORY_FAULTS ?= 2000
 HISTORIES ?= 1000
 FUZZ_ROUNDS ?= 1000000
 APNS_PUSHES ?= 100000
@@ -26,7 +27,7 @@ help:
 	@echo "make interop  other people's clients and verifiers against ours (needs root or user namespaces)"
 	@echo "make bench    measure, beside the raw disk and the peers that are installed (make bench-peers)"
 	@echo "make bench-instructions  count instructions of the hot loops (needs valgrind)"
-	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(FUZZ_ROUNDS) mutated inputs for each reader, $(CRASH_ROUNDS) crashes"
+	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(FUZZ_ROUNDS) mutated inputs for each reader, $(CRASH_ROUNDS) crashes, $(DIRECTORY_FAULTS) faults in files"
 	@echo "make deny     licences, advisories and sources of all dependencies (needs cargo-deny)"
 
 # `make run PROFILE=release` for measuring; `make run ARGS="--listen 0.0.0.0:7070"` for other settings.
@@ -81,6 +82,8 @@ nightly: test
 	FANTAIL_APNS_PUSHES=$(APNS_PUSHES) $(CARGO) test --locked -p fantail-channels --test it apns
 	FANTAIL_CRASH_ROUNDS=$(CRASH_ROUNDS) FANTAIL_DELIVERY_CRASH_ROUNDS=$(DELIVERY_CRASH_ROUNDS) \
 		$(CARGO) test --locked -p fantail-server --test it crash -- --nocapture
+	FANTAIL_DIRECTORY_FAULTS=$(DIRECTORY_FAULTS) \
+		$(CARGO) test --locked -p fantail-server --test it directory_faults -- --nocapture
 
 deny:
 	$(CARGO) deny --locked check

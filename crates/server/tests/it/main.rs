@@ -26,6 +26,7 @@ mod deliveries;
 mod devices;
 mod digest_kinds;
 mod digests;
+mod directory_faults;
 mod doubles;
 mod editions;
 mod erasures;
