@@ -290,7 +290,9 @@ fn named(disk: &dyn Disk, directory: &Path, server: &SealKey) -> Result<Batches,
     let has_manifest = match read_whole(disk, &path) {
         Ok(bytes) if opens(server, &bytes, WITH_MANIFEST) => true,
         Ok(bytes) if opens(server, &bytes, WITHOUT_MANIFEST) => false,
-        Ok(_) => return Err(damaged(&path, "was made with another server key")),
+        Ok(_) => {
+            return Err(damaged(&path, "does not open under keys/server.key: one of the two was changed"));
+        }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound && tenants.is_empty() => false,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
             return Err(damaged(&path, "is missing, and there are keys beside it"));
