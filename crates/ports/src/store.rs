@@ -111,8 +111,8 @@ pub enum StoreError {
     Damaged { what: String, reason: String },
     #[error("only an empty store can be filled from a snapshot")]
     NotEmpty,
-    #[error("store has format {found}, this build reads up to {known}")]
-    NewerFormat { found: u32, known: u32 },
+    #[error("store {what} has format {found}, this build reads up to {known}")]
+    NewerFormat { what: String, found: u32, known: u32 },
     /// What was asked was not done, and nothing is lost: it can be asked again when there is room.
     #[error("no room on the disk: {reason}")]
     Full { reason: String },

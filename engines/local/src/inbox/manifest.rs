@@ -53,7 +53,8 @@ impl Manifest {
         }
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         if number(8) > FORMAT {
-            return Err(StoreError::NewerFormat { found: number(8), known: FORMAT });
+            let what = path.display().to_string();
+            return Err(StoreError::NewerFormat { what, found: number(8), known: FORMAT });
         }
         if number(8) != FORMAT || crc32fast::hash(body) != number(12) {
             return Err(damage(path, 8, "does not match its checksum"));

@@ -66,7 +66,7 @@ impl Run {
         }
         let found = u32::from_le_bytes(array(&header[8..12]));
         if found > FORMAT {
-            return Err(StoreError::NewerFormat { found, known: FORMAT });
+            return Err(StoreError::NewerFormat { what: path.display().to_string(), found, known: FORMAT });
         }
         if found != FORMAT || header[12..] != [0; 4] {
             return Err(damaged(8, "has a damaged header"));

@@ -182,7 +182,7 @@ impl Source {
         }
         let found = u32::from_be_bytes(source.bytes()?);
         if found > FORMAT {
-            return Err(StoreError::NewerFormat { found, known: FORMAT });
+            return Err(StoreError::NewerFormat { what: name.to_owned(), found, known: FORMAT });
         }
         Ok(source)
     }

@@ -58,7 +58,7 @@ pub fn decode(value: &[u8]) -> Result<Option<(State, Marks)>, StoreError> {
     let mut cut = Cut(value);
     let Some(found) = cut.array().map(u32::from_be_bytes) else { return Ok(None) };
     if found > FORMAT {
-        return Err(StoreError::NewerFormat { found, known: FORMAT });
+        return Err(StoreError::NewerFormat { what: "tables".to_owned(), found, known: FORMAT });
     }
     Ok(decode_body(cut))
 }
@@ -138,6 +138,6 @@ mod tests {
     #[test]
     fn a_newer_format_is_refused() {
         let newer = [0, 0, 0, 9, 1, 2, 3];
-        assert!(matches!(decode(&newer), Err(StoreError::NewerFormat { found: 9, known: FORMAT })));
+        assert!(matches!(decode(&newer), Err(StoreError::NewerFormat { found: 9, known: FORMAT, .. })));
     }
 }

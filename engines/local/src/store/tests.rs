@@ -295,7 +295,7 @@ fn an_interrupted_restore_and_a_newer_format_are_refused() {
     rows.write_durable(1, std::iter::once(row)).expect("a healthy store writes");
     drop(rows);
     let refused = LocalStore::open(bench.options.clone()).err();
-    assert!(matches!(refused, Some(StoreError::NewerFormat { found: 2, known: 1 })), "{refused:?}");
+    assert!(matches!(refused, Some(StoreError::NewerFormat { found: 2, known: 1, .. })), "{refused:?}");
 }
 
 #[test]

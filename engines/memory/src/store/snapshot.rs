@@ -47,7 +47,7 @@ pub fn read(blobs: &dyn Blobs, name: &str) -> Result<BTreeMap<PartitionId, Parti
     }
     let found = rest.array().map(u32::from_be_bytes).ok_or_else(|| damaged("cut off"))?;
     if found > FORMAT {
-        return Err(StoreError::NewerFormat { found, known: FORMAT });
+        return Err(StoreError::NewerFormat { what: name.to_owned(), found, known: FORMAT });
     }
     rest.partitions().ok_or_else(|| damaged("does not decode"))
 }
