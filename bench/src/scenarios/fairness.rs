@@ -48,7 +48,7 @@ impl Attack {
         }
     }
 
-    /// What the devices of the loud tenant wish for.
+    /// The wish in the addresses of the loud tenant's devices.
     fn token(self) -> &'static str {
         match self {
             Self::Flood => "stub:slow=100",

@@ -12,7 +12,7 @@ use fantail_wire::code::Code;
 use std::sync::Arc;
 use tracing::error;
 
-/// What work is for.
+/// The purpose of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// A notification or an event waits for it.

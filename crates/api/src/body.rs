@@ -34,7 +34,7 @@ pub async fn read_at_most(body: Body, bytes_max: usize, timeout: Duration) -> Re
     }
 }
 
-/// What a body is whose transport failed: chunks that are none, or an end that came too early.
+/// The problem for a body whose transport failed: broken chunks, or an early end.
 pub fn broken(error: &(dyn std::error::Error + 'static)) -> Problem {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let mut kinds = causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);

@@ -1,6 +1,6 @@
 //! The header `Idempotency-Key`: the name of a send whose body gives none.
 //!
-//! What must never happen: a header that is given and has no effect, because then a retry sends twice.
+//! Invariant: a given header always has an effect, because a retry would send twice otherwise.
 
 use crate::problem::Problem;
 use axum::http::{HeaderMap, HeaderName};

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// What is patched: the tenant, the kind of document, and its name.
+/// Names a patched document: the tenant, the kind, and the name.
 type Document = (TenantId, &'static str, String);
 
 #[derive(Default)]
@@ -26,7 +26,7 @@ struct Waiting {
 
 /// The next patch has its turn when this is dropped.
 pub struct MergeTurn<'a> {
-    // Dropped first: whoever comes next finds the turn free.
+    // Dropped first, so that the next patch finds the turn free.
     _turn: OwnedMutexGuard<()>,
     _place: Place<'a>,
 }

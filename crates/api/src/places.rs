@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Requests of one tenant that wait. Each holds its body; more of them are told to come back.
+/// Waiting requests of one tenant. Each holds its body; further ones are refused with a time to retry.
 const WAITING_PER_TENANT_MAX: usize = 256;
 
 pub struct Places {
@@ -93,7 +93,7 @@ impl Places {
     /// Gives out what is free.
     fn grant_all(self: &Arc<Self>) {
         loop {
-            // The lock is free again before a place is sent: one that nobody takes comes back at once.
+            // The lock is free again before a place is sent: a place that is not taken comes back at once.
             let Some((tenant, waiter)) = self.state().next(self.all, self.kept_for_sends) else { return };
             drop(waiter.grant.send(Place { places: Arc::clone(self), tenant }));
         }
@@ -101,7 +101,7 @@ impl Places {
 }
 
 impl PlacesState {
-    /// Who gets the next place, which counts as taken from now on.
+    /// Returns the receiver of the next place, which counts as taken from now on.
     fn next(&mut self, all: usize, kept_for_sends: usize) -> Option<(TenantId, Waiter)> {
         let free = all.saturating_sub(self.taken);
         if free == 0 {

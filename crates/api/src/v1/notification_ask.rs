@@ -239,7 +239,7 @@ fn check_id(id: &str, faults: &mut Faults) {
     }
 }
 
-/// What stands in the place of an id in paths: `/api/v1/notifications/bulk/…`.
+/// The words that stand in the place of an id in paths: `/api/v1/notifications/bulk/…`.
 const RESERVED_IDS: [&str; 1] = ["bulk"];
 
 fn check_inboxes(channels: &[Channel], who: &[Who], at: Pointer<'_>, faults: &mut Faults) {
