@@ -94,6 +94,12 @@ function install() {
       if (spawnSync("sh", ["-c", `command -v ${command}`]).status !== 0) apt(name);
     }
   }
+  download();
+}
+
+/// Packages of Go, checked against go.sum.
+function download() {
+  if (cases.some((one) => one.go)) must("go", ["mod", "download"], { cwd: path.join(HERE, "go") });
 }
 
 function apt(name) {
