@@ -115,6 +115,8 @@ pub struct Scale {
     pub scenario_limit: Duration,
     pub index_limit: Duration,
     pub delivery_users: u64,
+    /// Sends that are kept before the guard sweep, of each size.
+    pub swept_sends: [u64; 2],
     pub bulk: Crowd,
     pub index: Sizes,
 }
@@ -188,6 +190,7 @@ fn full() -> Scale {
         scenario_limit: Duration::from_secs(900),
         index_limit: Duration::from_secs(3 * 3_600),
         delivery_users: 10_000_000,
+        swept_sends: [5_000_000, 20_000_000],
         bulk: Crowd { users: 5_000_000, told_every: 1, kills: 10 },
         index: Sizes::full(),
     }
@@ -218,6 +221,7 @@ fn quick() -> Scale {
         scenario_limit: Duration::from_secs(60),
         index_limit: Duration::from_secs(600),
         delivery_users: 100_000,
+        swept_sends: [50_000, 200_000],
         bulk: Crowd { users: 50_000, told_every: 1, kills: 10 },
         index: Sizes::quick(),
     }

@@ -10,12 +10,18 @@ use fantail_local::disk::RealDisk;
 use fantail_local::journal::{JournalOptions, LocalJournal};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions};
+use fantail_machine::parcel::{Collector, Words};
+use fantail_machine::records::delivery::{Consents, Counted, Intend, Outcome};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
+use fantail_machine::records::front::Delivery;
 use fantail_machine::records::respect::{Consent, Consented};
-use fantail_machine::records::shard::{Change, Edge, ShardRecord, UserPut};
+use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::shard::{self, Derived};
-use fantail_machine::tables::Family;
+use fantail_machine::tables::ledger::{ParcelId, Standing};
+use fantail_machine::tables::track::Note;
+use fantail_machine::tables::work::{Terms, WorkId};
+use fantail_machine::tables::{Family, progress};
 use fantail_machine::view::View;
 use fantail_node::Node;
 use fantail_node::ask::TenantAsk;
@@ -29,14 +35,20 @@ use fantail_ports::clock::Clock;
 use fantail_ports::journal::{Append, Journal};
 use fantail_ports::keyring::{Context as Sealing, Keyring, ListName};
 use fantail_ports::store::{Commit, Store};
-use fantail_ports::tables::{Changes, KeyRange, Order};
+use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
 use fantail_rules::actor::Actor;
-use fantail_rules::channel_kind::ChannelKind;
+
+use fantail_rules::attempt::{Class, State};
+use fantail_rules::category::CategoryId;
+use fantail_rules::chain::Chain;
+use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::endpoint::{Platform, Status};
 use fantail_rules::ids::{
-    AddressHash, ClaimNo, DeviceHash, DeviceNo, Epoch, Millis, PartitionId, Position, ShardNo, TenantId,
-    UserNo,
+    AddressHash, ClaimNo, DeviceHash, DeviceNo, Epoch, FrontNo, Millis, PartitionId, Position, ShardNo,
+    TenantId, UserNo,
 };
+use fantail_rules::priority::Priority;
+use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
 use fantail_server::system::{SystemClock, SystemEntropy, SystemTasks};
 use std::collections::BTreeMap;
@@ -48,10 +60,36 @@ pub const SHARDS: u16 = 4;
 /// Users in one record, records in one append.
 const USERS_PER_RECORD: usize = 256;
 const RECORDS_PER_APPEND: usize = 64;
+/// Records about single sends in one append.
+const SEND_RECORDS_PER_APPEND: usize = 12_288;
 const SYNC_BYTES: u64 = 64 << 20;
 
+/// The machine's clock, later by a fixed time.
+struct LaterClock {
+    clock: Arc<SystemClock>,
+    later_ms: u64,
+}
+
+impl Clock for LaterClock {
+    fn wall(&self) -> Millis {
+        self.clock.wall().plus(self.later_ms)
+    }
+
+    fn monotonic(&self) -> Millis {
+        self.clock.monotonic()
+    }
+
+    fn steady(&self) -> Millis {
+        self.clock.steady()
+    }
+
+    fn micros(&self) -> u64 {
+        self.clock.micros()
+    }
+}
+
 pub struct House {
-    pub clock: Arc<SystemClock>,
+    pub clock: Arc<dyn Clock>,
     pub tasks: Arc<SystemTasks>,
     pub journal: Arc<LocalJournal>,
     pub store: Arc<LocalStore>,
@@ -62,6 +100,11 @@ pub struct House {
 
 impl House {
     pub fn open(directory: &Path) -> Result<Self> {
+        Self::open_later(directory, 0)
+    }
+
+    /// Opens it so much later than it is.
+    pub fn open_later(directory: &Path, later_ms: u64) -> Result<Self> {
         std::fs::create_dir_all(directory)?;
         let clock = Arc::new(SystemClock::default());
         let handle = tokio::runtime::Handle::current();
@@ -69,7 +112,7 @@ impl House {
         let journal = LocalJournal::open(Arc::new(RealDisk), &directory.join("journal"), options)?;
         Ok(Self {
             tasks: Arc::new(SystemTasks { handle, clock: clock.clone() }),
-            clock,
+            clock: Arc::new(LaterClock { clock, later_ms }),
             journal: Arc::new(journal),
             store: Arc::new(LocalStore::open(StoreOptions::new(directory.join("tables")))?),
             keyring: Arc::new(LocalKeyring::open(KeyringOptions::new(directory.join("keys")))?),
@@ -117,6 +160,13 @@ impl House {
         };
         let (node, _) = Node::start(ports, Options { shards: SHARDS, ..Options::default() }).await?;
         Ok(node)
+    }
+
+    /// Reads the tables of a shard.
+    pub fn read<T>(&self, shard: ShardNo, read: impl Fn(&dyn Tables) -> Result<T, TablesError>) -> Result<T> {
+        let mut found = None;
+        self.store.read(PartitionId::Shard(shard), &mut |state| found = Some(read(state.tables())))?;
+        found.context("the store reads nothing")?.context("cannot read the tables")
     }
 
     /// The bytes of all ledgers: the guard, and what became of each delivery.
@@ -280,6 +330,31 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
+    /// Single pushes, to one user after the other, that the provider has accepted.
+    pub async fn single_sends(&mut self, count: u64) -> Result<()> {
+        let now = self.house.clock.wall();
+        let mut places = Vec::new();
+        for no in 0..SHARDS {
+            let place = |tables: &dyn Tables| {
+                Ok((progress::find(tables, self.tenant)?.last, progress::taken(tables, FrontNo(0))?))
+            };
+            places.push(self.house.read(ShardNo(no), place)?);
+        }
+        for no in 0..count {
+            let (home, user) = self.homes[(no % self.homes.len() as u64) as usize];
+            let home = usize::from(home);
+            let (arrival, taken) = &mut places[home];
+            *arrival = arrival.next();
+            let work = WorkId { tenant: self.tenant, arrival: *arrival, channel: ChannelKind::Push };
+            let event = Ulid::new(now, FrontNo(0), no.into());
+            self.shards[home].waiting.extend(single_send(work, event, UserNo(user.into()), *taken, now));
+            if self.shards[home].waiting.len() >= SEND_RECORDS_PER_APPEND {
+                self.land(home).await?;
+            }
+        }
+        self.flush().await
+    }
+
     pub async fn flush(&mut self) -> Result<()> {
         for home in 0..self.shards.len() {
             self.land(home).await?;
@@ -319,6 +394,60 @@ impl<'a> Import<'a> {
         }
         Ok(())
     }
+}
+
+/// Given to its user, allowed, accepted.
+fn single_send(work: WorkId, event: Ulid, user: UserNo, taken: Position, now: Millis) -> [ShardRecord; 3] {
+    let terms = Terms {
+        lane: Priority::Normal,
+        class: Class::Transactional,
+        category: CategoryId::of("bench"),
+        expires_at: now.plus(86_400_000),
+        group: 0,
+        appointment: None,
+        chain: Chain::NONE,
+        kind: None,
+    };
+    let given = Given {
+        front: FrontNo(0),
+        position: taken,
+        tenant: work.tenant,
+        event,
+        is_late: false,
+        delivery: Some(Delivery { channels: ChannelSet::EMPTY.with(work.channel), terms }),
+        members: vec![user],
+        unwanted: Vec::new(),
+    };
+    let mut collector = Collector::default();
+    collector.add(user, &[DeviceNo(1)], 1);
+    let intend = Intend {
+        work,
+        next: None,
+        unreached: 0,
+        members: collector.finish(),
+        verdicts: Words::all(standing(State::Intent), 1),
+        counted: Counted::nothing(),
+        consents: Consents::of([1]),
+    };
+    let note = Note {
+        at: now,
+        state: State::Accepted,
+        code: String::new(),
+        message: String::new(),
+        provider_id: format!("stub-{:016x}", work.arrival.0),
+    };
+    let outcome = Outcome {
+        parcel: ParcelId::of(work, user),
+        round: 1,
+        positions: vec![0],
+        standings: Words::all(standing(State::Accepted), 1),
+        notes: vec![note],
+    };
+    [ShardRecord::Given(given), ShardRecord::Intend(intend), ShardRecord::Outcome(outcome)]
+}
+
+fn standing(state: State) -> Standing {
+    Standing { state, retries: 0, resends: 0, due: Millis(0), code: String::new(), was_authorised: false }
 }
 
 fn encoded<R: Fact + Clone>(record: &R, at: Millis) -> Vec<u8> {

@@ -7,6 +7,7 @@
 mod door;
 pub mod house;
 mod peers;
+pub mod sweep;
 mod work;
 
 use crate::Bench;
@@ -19,7 +20,6 @@ use crate::report::Row;
 use anyhow::{Result, anyhow, ensure};
 use door::Door;
 use fantail_node::ask::{Priority, Refusal};
-use fantail_ports::clock::Clock;
 use fantail_rules::ids::TenantId;
 use house::{House, Import};
 use serde::{Deserialize, Serialize};

@@ -7,6 +7,7 @@ use super::large::Large;
 use super::reads::Reads;
 use super::recover::Recover;
 use crate::deliveries::Deliver;
+use crate::deliveries::sweep::Sweep;
 use crate::peers::{embedded::Embedded, raw::Raw};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
@@ -28,6 +29,7 @@ pub enum Job {
     Raw(Raw),
     Embedded(Embedded),
     Deliver(Deliver),
+    Sweep(Sweep),
 }
 
 /// Runs a job in a process of its own and waits for its answer, at most so long.
@@ -111,6 +113,7 @@ pub fn work(job: &str) -> Result<bool> {
         Job::Raw(job) => job.work(),
         Job::Embedded(job) => job.work(),
         Job::Deliver(job) => job.work(),
+        Job::Sweep(job) => job.work(),
     };
     if let Err(error) = &done {
         println!("failed {}", format!("{error:#}").replace('\n', " "));

@@ -46,6 +46,7 @@ pub enum Scenario {
     Mail,
     Outage,
     Fairness,
+    Sweep,
 }
 
 impl Scenario {
@@ -68,6 +69,7 @@ impl Scenario {
         Self::Mail,
         Self::Outage,
         Self::Fairness,
+        Self::Sweep,
     ];
 
     pub fn name(self) -> &'static str {
@@ -90,6 +92,7 @@ impl Scenario {
             Self::Mail => "mail",
             Self::Outage => "outage",
             Self::Fairness => "fairness",
+            Self::Sweep => "sweep",
         }
     }
 
@@ -105,13 +108,16 @@ impl Scenario {
                 | Self::Apns
                 | Self::Webpush
                 | Self::Mail
+                | Self::Sweep
         )
     }
 
     /// When it is given up.
     pub fn limit(self, scale: &Scale) -> Duration {
-        let is_long =
-            matches!(self, Self::Index | Self::Deliveries | Self::Bulk | Self::Outage | Self::Fairness);
+        let is_long = matches!(
+            self,
+            Self::Index | Self::Deliveries | Self::Bulk | Self::Outage | Self::Fairness | Self::Sweep
+        );
         if is_long { scale.index_limit } else { scale.scenario_limit }
     }
 
@@ -135,6 +141,7 @@ impl Scenario {
             Self::Mail => mail::run(bench).await,
             Self::Outage => outage::run(bench).await,
             Self::Fairness => fairness::run(bench).await,
+            Self::Sweep => deliveries::sweep::run(bench).await,
         }
     }
 }
