@@ -9,6 +9,7 @@ PROFILE ?= dev
 SIM_SEEDS ?= 5000
 CRASH_ROUNDS ?= 500
 DELIVERY_CRASH_ROUNDS ?= 50
+CLEAN_STOPS ?= 20
 DIRECTORY_FAULTS ?= 2000
 HISTORIES ?= 1000
 FUZZ_ROUNDS ?= 1000000
@@ -82,6 +83,7 @@ nightly: test
 	FANTAIL_APNS_PUSHES=$(APNS_PUSHES) $(CARGO) test --locked -p fantail-channels --test it apns
 	FANTAIL_CRASH_ROUNDS=$(CRASH_ROUNDS) FANTAIL_DELIVERY_CRASH_ROUNDS=$(DELIVERY_CRASH_ROUNDS) \
 		$(CARGO) test --locked -p fantail-server --test it crash -- --nocapture
+	FANTAIL_CLEAN_STOPS=$(CLEAN_STOPS) $(CARGO) test --locked -p fantail-server --test it clean_stop -- --nocapture
 	FANTAIL_DIRECTORY_FAULTS=$(DIRECTORY_FAULTS) \
 		$(CARGO) test --locked -p fantail-server --test it directory_faults -- --nocapture
 
