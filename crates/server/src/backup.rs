@@ -8,6 +8,7 @@ use crate::composition::journal_directory;
 use crate::config::process_environment;
 use crate::provision::{admin_file, data_directory, read_key};
 use anyhow::{Context, Result, bail, ensure};
+use fantail_local::disk::{Disk, RealDisk};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -49,8 +50,10 @@ pub fn restore(args: &RestoreArgs) -> Result<()> {
 
 /// Renames, or copies and then removes if the target is on another file system.
 fn move_tree(source: &Path, target: &Path) -> Result<()> {
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let named = || RealDisk.sync_dir(parent).with_context(|| format!("cannot sync {}", parent.display()));
     if fs::rename(source, target).is_ok() {
-        return Ok(());
+        return named();
     }
     // Under another name until it is whole: what is killed half-way leaves no directory that looks like a backup.
     let part = target.with_extension("part");
@@ -60,6 +63,7 @@ fn move_tree(source: &Path, target: &Path) -> Result<()> {
     data_directory(&part)?;
     copy_tree(source, &part)?;
     fs::rename(&part, target).with_context(|| format!("cannot name {}", target.display()))?;
+    named()?;
     fs::remove_dir_all(source).with_context(|| format!("cannot remove {}", source.display()))
 }
 

@@ -111,8 +111,11 @@ impl Backups {
 
 fn copy(from: &Path, to: &Path) -> Result<u64> {
     let about = || format!("cannot copy {}", from.display());
-    data_directory(to.parent().unwrap_or(Path::new(".")))?;
+    let parent = to.parent().unwrap_or(Path::new("."));
+    data_directory(parent)?;
     let bytes = fs::copy(from, to).with_context(about)?;
-    fs::File::open(to).and_then(|file| file.sync_all()).with_context(about)?;
+    for written in [to, parent] {
+        fs::File::open(written).and_then(|file| file.sync_all()).with_context(about)?;
+    }
     Ok(bytes)
 }

@@ -6,13 +6,14 @@
 use crate::config::Secret;
 use anyhow::{Context, Result, bail, ensure};
 use fantail_api::key::{self, NewKey};
+use fantail_local::disk::{Disk, RealDisk};
 use fantail_node::Node;
 use fantail_node::ask::{KeyAsk, Refusal, TenantAsk, TenantView};
 use fantail_ports::entropy::Entropy;
 use fantail_wire::tenant::Scope;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 pub const DEFAULT_TENANT: &str = "default";
@@ -29,9 +30,10 @@ pub struct AdminKey {
     pub file: Option<PathBuf>,
 }
 
-/// Makes the data directory, readable only by its owner.
+/// Makes the data directory, readable only by its owner. Its name is durable on return: without it everything in it that is
+/// synced later would be gone with the first power cut.
 pub fn data_directory(data: &Path) -> Result<()> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(data);
+    let made = RealDisk.create_private_dir(data);
     made.with_context(|| format!("cannot make the data directory {}", data.display()))
 }
 
