@@ -21,7 +21,7 @@ use fantail_local::blobs::LocalBlobs;
 use fantail_local::disk::RealDisk;
 use fantail_local::journal::{JournalOptions, LocalJournal, RoomOptions, TornTail};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
-use fantail_local::store::{LocalStore, StoreOptions};
+use fantail_local::store::{LocalStore, StoreOptions, TornLog};
 use fantail_node::Node;
 use fantail_node::ports::{Audit, Points, Ports, Stop};
 use fantail_node::spans::Spans;
@@ -184,6 +184,9 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
 fn open_store(config: &Config, snapshots: &Snapshots) -> Result<Arc<LocalStore>> {
     let store = LocalStore::open(store_options(&config.data, config));
     let store = Arc::new(store.context("cannot open the tables")?);
+    if let Some(TornLog { file, offset }) = store.torn_log() {
+        warn!(file = %file.display(), offset, "a sync point that was cut off was removed");
+    }
     if store.marks().is_empty()
         && let Some(name) = snapshots.fill(&*store)?
     {

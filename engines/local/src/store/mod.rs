@@ -48,6 +48,7 @@ mod keys;
 mod pack;
 mod relief;
 mod rows;
+mod torn_log;
 
 use partition::{Partition, PartitionView};
 use relief::Relief;
@@ -55,6 +56,7 @@ use rows::Rows;
 use sync_point::Marks;
 use sync_thread::SyncThread;
 use tend::Tending;
+pub use torn_log::TornLog;
 
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
@@ -171,6 +173,12 @@ impl LocalStore {
         let sync_thread = SyncThread::start(Arc::clone(&shared))?;
         let relief = Relief::start(Arc::clone(&shared))?;
         Ok(Self { shared, sync_thread, _relief: relief, tending: Mutex::default() })
+    }
+
+    /// What a power cut had left of a sync point, and was cut off.
+    #[must_use]
+    pub fn torn_log(&self) -> Option<&TornLog> {
+        self.shared.rows.torn.as_ref()
     }
 }
 

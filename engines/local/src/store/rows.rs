@@ -9,11 +9,16 @@ use super::columns::Columns;
 use super::kept::KeptLists;
 use super::keys;
 use super::relief::Seen;
+use super::torn_log::{LogError, TornLog, cut_torn_batch};
+use crate::disk::{Disk, RealDisk};
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
 use fjall::compaction::Leveled;
 use fjall::config::{PartitioningPolicy, PinningPolicy};
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,6 +44,8 @@ const DATABASE: &str = "rows";
 pub type Row = (UserKey, Option<UserValue>);
 
 pub struct Rows {
+    /// What was cut off its log when it was opened.
+    pub torn: Option<TornLog>,
     database: Database,
     pub main: Keyspace,
     pub kept: KeptLists,
@@ -60,30 +67,26 @@ impl Rows {
 
     fn open_unguarded(options: &StoreOptions) -> Result<Self, StoreError> {
         let what = options.directory.display().to_string();
-        let opened = Database::builder(options.directory.join(DATABASE))
-            .cache_size(options.cache_bytes)
-            .worker_threads(WORKERS)
-            .max_journaling_size(LOG_BYTES_MAX)
-            .open()
-            .map_err(|cause| open_error(&what, &cause))?;
-        let main = opened
-            .keyspace("main", || {
-                let leveled = Leveled::default().with_table_target_size(TABLE_BYTES);
-                KeyspaceCreateOptions::default()
-                    .max_memtable_size(MEMTABLE_BYTES)
-                    // Filters and indexes stay in memory whole: a search that finds them costs one look into the cache, for its
-                    // block of rows, instead of three.
-                    .filter_block_partitioning_policy(PartitioningPolicy::all(false))
-                    .index_block_partitioning_policy(PartitioningPolicy::all(false))
-                    .filter_block_pinning_policy(PinningPolicy::all(true))
-                    .index_block_pinning_policy(PinningPolicy::all(true))
-                    .compaction_strategy(Arc::new(leveled))
-            })
-            .map_err(|cause| open_error(&format!("{what}: main"), &cause))?;
+        let io = |cause: io::Error| StoreError::Io { reason: format!("{what}: {cause}") };
+        let directory = options.directory.join(DATABASE);
+        if !directory.try_exists().map_err(io)? {
+            create(options, &directory)?;
+        }
+        let torn = cut_torn_batch(&directory).map_err(|cause| match cause {
+            LogError::Io(cause) => io(cause),
+            LogError::Damaged { file, offset } => StoreError::Damaged {
+                what: file.display().to_string(),
+                reason: format!(
+                    "the batch at offset {offset} is not whole, and there are whole ones behind it"
+                ),
+            },
+        })?;
+        let (database, main) = database_in(options, &directory)?;
         let kept = KeptLists::new(options.kept_list_bytes);
         let columns = Columns::new(options.column_bytes);
         Ok(Self {
-            database: opened,
+            torn,
+            database,
             main,
             kept,
             columns,
@@ -154,6 +157,48 @@ impl Rows {
         // A size that cannot be told now is told next time; metrics alone read it.
         self.database.disk_space().unwrap_or_default()
     }
+}
+
+fn database_in(options: &StoreOptions, directory: &Path) -> Result<(Database, Keyspace), StoreError> {
+    let what = options.directory.display().to_string();
+    let database = Database::builder(directory)
+        .cache_size(options.cache_bytes)
+        .worker_threads(WORKERS)
+        .max_journaling_size(LOG_BYTES_MAX)
+        .open()
+        .map_err(|cause| open_error(&what, &cause))?;
+    let main = database
+        .keyspace("main", || {
+            let leveled = Leveled::default().with_table_target_size(TABLE_BYTES);
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(MEMTABLE_BYTES)
+                // Filters and indexes stay in memory whole: a search that finds them costs one look into the cache, for its
+                // block of rows, instead of three.
+                .filter_block_partitioning_policy(PartitioningPolicy::all(false))
+                .index_block_partitioning_policy(PartitioningPolicy::all(false))
+                .filter_block_pinning_policy(PinningPolicy::all(true))
+                .index_block_pinning_policy(PinningPolicy::all(true))
+                .compaction_strategy(Arc::new(leveled))
+        })
+        .map_err(|cause| open_error(&format!("{what}: main"), &cause))?;
+    Ok((database, main))
+}
+
+/// Makes the database under another name, and gives it its own once all of it is durable. fjall does not open one that it was
+/// interrupted in making, and does not sync the names of its keyspaces: one that a power cut took would come back empty.
+fn create(options: &StoreOptions, directory: &Path) -> Result<(), StoreError> {
+    let beside = directory.with_extension("new");
+    let io = |cause: io::Error| StoreError::Io { reason: format!("{}: {cause}", beside.display()) };
+    RealDisk.create_dir(&options.directory).map_err(io)?;
+    match fs::remove_dir_all(&beside) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(io(cause)),
+        Err(_) | Ok(()) => {}
+    }
+    drop(database_in(options, &beside)?);
+    for written in [&beside.join("keyspaces"), &beside] {
+        RealDisk.sync_dir(written).map_err(io)?;
+    }
+    RealDisk.rename(&beside, directory).and_then(|()| RealDisk.sync_dir(&options.directory)).map_err(io)
 }
 
 fn ingest(keyspace: &Keyspace, rows: impl Iterator<Item = Row>) -> fjall::Result<()> {

@@ -1,0 +1,202 @@
+//! Cuts a torn write off the end of the database's log, before fjall reads it.
+//!
+//! A sync point is one batch in the log. A power cut before its fsync may leave any sectors of the batch: the end, and not
+//! what is before it. fjall cuts a batch that ends early, but refuses to open if a batch has its end and a wrong checksum or
+//! number of items. A last batch that is not whole was never synced: it is cut here, and the journal brings back what was
+//! in it. Invariant: with a whole batch behind it, it was synced, so it is damage, which is refused.
+//!
+//! ```text
+//! batch  start item* end        integers little-endian, as fjall 3 writes them
+//! start  1 items:4 number:8
+//! item   2 kind:1 packing:1 keyspace:8 key:2 value:4 stored:4 key value        or  4 keyspace:8
+//! end    3 checksum:8 "FJL" 3   xxh3 of the items
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64;
+
+const START: u8 = 1;
+const ITEM: u8 = 2;
+const END: u8 = 3;
+const CLEAR: u8 = 4;
+const START_BYTES: usize = 13;
+/// Without key and value.
+const ITEM_BYTES: usize = 21;
+const CLEAR_BYTES: usize = 9;
+const END_BYTES: usize = 13;
+const END_MARK: &[u8] = b"FJL\x03";
+
+/// A batch that was cut off.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TornLog {
+    pub file: PathBuf,
+    pub offset: u64,
+}
+
+/// Why a log cannot be opened.
+#[derive(Debug)]
+pub enum LogError {
+    Io(io::Error),
+    Damaged { file: PathBuf, offset: usize },
+}
+
+impl From<io::Error> for LogError {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
+}
+
+/// Looks at the newest log of a database.
+pub fn cut_torn_batch(database: &Path) -> Result<Option<TornLog>, LogError> {
+    let Some(file) = newest_log(database)? else { return Ok(None) };
+    let log = fs::read(&file)?;
+    let Some(offset) = torn_at(&log) else { return Ok(None) };
+    if has_whole_batch(&log, offset) {
+        return Err(LogError::Damaged { file, offset });
+    }
+    let opened: File = OpenOptions::new().write(true).open(&file)?;
+    opened.set_len(offset as u64)?;
+    opened.sync_all()?;
+    Ok(Some(TornLog { file, offset: offset as u64 }))
+}
+
+fn newest_log(database: &Path) -> io::Result<Option<PathBuf>> {
+    let mut newest = None;
+    for entry in fs::read_dir(database)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "jnl")
+            && let Some(number) = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok())
+        {
+            newest = newest.max(Some((number, path)));
+        }
+    }
+    Ok(newest.map(|(_, path)| path))
+}
+
+/// Where the first batch begins that is not whole.
+fn torn_at(log: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while log.get(at) == Some(&START) {
+        match whole_batch(log, at) {
+            Some(end) => at = end,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+/// Whether a whole batch begins behind some end.
+fn has_whole_batch(log: &[u8], mut at: usize) -> bool {
+    while let Some(end) = log[at..].windows(END_MARK.len()).position(|bytes| bytes == END_MARK) {
+        at += end + END_MARK.len();
+        if whole_batch(log, at).is_some() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Where the batch at this place ends; `None` if it is not whole.
+fn whole_batch(log: &[u8], begin: usize) -> Option<usize> {
+    if log.get(begin) != Some(&START) {
+        return None;
+    }
+    let expected = number_at::<4>(log, begin + 1)?;
+    let first = begin + START_BYTES;
+    let (mut at, mut count) = (first, 0);
+    while let Some(end) = item_end(log, at) {
+        (at, count) = (end, count + 1);
+    }
+    let end = log.get(at..at + END_BYTES).filter(|end| end[0] == END && end.ends_with(END_MARK))?;
+    let is_whole = count == expected && xxh3_64(&log[first..at]) == number_at::<8>(end, 1)?;
+    is_whole.then_some(at + END_BYTES)
+}
+
+/// Where the item at this place ends; `None` if there is none.
+fn item_end(log: &[u8], at: usize) -> Option<usize> {
+    let bytes = match *log.get(at)? {
+        ITEM => {
+            let (key, stored) = (number_at::<2>(log, at + 11)?, number_at::<4>(log, at + 17)?);
+            ITEM_BYTES + usize::try_from(key + stored).ok()?
+        }
+        CLEAR => CLEAR_BYTES,
+        _ => return None,
+    };
+    at.checked_add(bytes).filter(|end| *end <= log.len())
+}
+
+fn number_at<const BYTES: usize>(log: &[u8], at: usize) -> Option<u64> {
+    let mut number = [0; 8];
+    number[..BYTES].copy_from_slice(log.get(at..at + BYTES)?);
+    Some(u64::from_le_bytes(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fjall::{Database, KeyspaceCreateOptions, PersistMode};
+
+    /// A log of two batches as fjall writes it, and where the second begins.
+    fn written(directory: &Path) -> (Vec<u8>, usize) {
+        let database = Database::builder(directory).open().expect("an empty directory");
+        let main = database.keyspace("main", KeyspaceCreateOptions::default).expect("a keyspace");
+        let mut begins = 0;
+        for batch_no in 0..2_u8 {
+            let mut batch = database.batch();
+            (0..100_u8).for_each(|no| batch.insert(&main, [no], vec![batch_no + 1; usize::from(no)]));
+            batch.remove(&main, [200]);
+            batch.commit().expect("room");
+            database.persist(PersistMode::SyncAll).expect("a healthy disk");
+            let log = fs::read(directory.join("0.jnl")).expect("a log");
+            let end = log.iter().rposition(|byte| *byte != 0).expect("it was written") + 1;
+            if batch_no == 0 {
+                begins = end;
+            }
+        }
+        drop((main, database));
+        (fs::read(directory.join("0.jnl")).expect("a log"), begins)
+    }
+
+    fn open(directory: &Path, log: &[u8]) -> fjall::Result<Vec<u8>> {
+        fs::write(directory.join("0.jnl"), log)?;
+        let database = Database::builder(directory).open()?;
+        let main = database.keyspace("main", KeyspaceCreateOptions::default)?;
+        Ok(main.get([99])?.expect("it was put").to_vec())
+    }
+
+    #[test]
+    fn a_torn_batch_at_the_end_is_cut_and_damage_before_it_is_refused() {
+        let directory = std::env::temp_dir().join(format!("fantail-torn-log-{}", std::process::id()));
+        let (log, second) = written(&directory);
+        assert_eq!(torn_at(&log), None);
+        let with = |places: &[usize]| {
+            let mut log = log.clone();
+            places.iter().for_each(|place| log[*place] ^= 1);
+            log
+        };
+        // In the number of items, and in the value of one: these fjall refuses.
+        for place in [second + 1, second + 5_000] {
+            let torn = with(&[place]);
+            assert!(open(&directory, &torn).is_err(), "at {place}");
+            fs::write(directory.join("0.jnl"), torn).expect("room");
+            let cut = cut_torn_batch(&directory).expect("a healthy disk");
+            let expected = TornLog { file: directory.join("0.jnl"), offset: second as u64 };
+            assert_eq!(cut, Some(expected), "at {place}");
+            assert!(cut_torn_batch(&directory).expect("a healthy disk").is_none(), "once");
+            assert_eq!(open(&directory, &log[..second]).expect("it is whole"), [1; 99], "what was before it");
+        }
+        let early = [&log[..second + 700], &[0; 4_096]].concat();
+        assert_eq!(torn_at(&early), Some(second), "it has no end");
+        let both = with(&[5_000, second + 5_000]);
+        assert_eq!((torn_at(&both), has_whole_batch(&both, 0)), (Some(0), false), "neither is whole");
+        // In the first one: its value, and its structure.
+        for place in [5_000, 13] {
+            fs::write(directory.join("0.jnl"), with(&[place])).expect("room");
+            let refused = cut_torn_batch(&directory);
+            assert!(matches!(refused, Err(LogError::Damaged { offset: 0, .. })), "at {place}: {refused:?}");
+        }
+        fs::remove_dir_all(directory).expect("it is there");
+    }
+}
