@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 const ROUNDS_DEFAULT: u64 = 50;
 const ACTORS: usize = 3;
-const READER: &str = "reader";
+pub const READER: &str = "reader";
 /// So small that fan-out and merging are under way whenever the server is killed.
 const SMALL_WINDOWS: &[(&str, &str)] = &[("FANTAIL_INBOX_WINDOW_EVENTS", "4")];
 
@@ -51,7 +51,7 @@ impl Shared {
 }
 
 /// The next number of a fixed sequence: failures repeat.
-fn draw(state: &mut u64, below: u64) -> u64 {
+pub fn draw(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -59,7 +59,7 @@ fn draw(state: &mut u64, below: u64) -> u64 {
     (mixed ^ (mixed >> 31)) % below
 }
 
-fn event(actor: usize, number: usize) -> Value {
+pub fn event(actor: usize, number: usize) -> Value {
     // Every fourth goes to the reader by name, the others to the actor's followers.
     let audience = match number % 4 {
         3 => json!({"users": [READER]}),
@@ -110,7 +110,7 @@ fn mark_until_killed(shared: &Shared, mut client: Client, seed: u64) {
 }
 
 /// The whole inbox, page by page.
-fn everything(client: &mut Client) -> Vec<String> {
+pub fn everything(client: &mut Client) -> Vec<String> {
     let (mut all, mut query) = (Vec::new(), "limit=100&state=all".to_owned());
     loop {
         let page = inbox(client, READER, &query);
@@ -151,7 +151,7 @@ fn check(ledger: &mut Ledger, client: &mut Client) {
     }
 }
 
-fn all_read(client: &mut Client) -> BTreeSet<String> {
+pub fn all_read(client: &mut Client) -> BTreeSet<String> {
     let (mut all, mut query) = (BTreeSet::new(), "limit=100&state=read".to_owned());
     loop {
         let page = inbox(client, READER, &query);

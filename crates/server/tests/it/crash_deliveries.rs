@@ -50,7 +50,7 @@ fn send_until_dead(
 }
 
 /// Waits until the audit log, which comes to its points a few times a second, has everything; `None` if it never will.
-fn eventually_audited(client: &mut Client) -> Option<()> {
+pub fn eventually_audited(client: &mut Client) -> Option<()> {
     eventually("the audit log has caught up, or nobody answers", || {
         let Ok(metrics) = client.get("/metrics") else { return Some(None) };
         metrics.text().contains("fantail_audit_derived_lag_records 0\n").then_some(Some(()))

@@ -46,6 +46,8 @@ mod matrix;
 mod moved_clock;
 mod outages;
 mod people;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod power;
 mod problems;
 mod producers;
 mod proofs;

@@ -40,27 +40,37 @@ impl World {
     }
 
     fn apns(&self) -> Value {
-        json!({
-            "kind": "apns",
-            "settings": {"teamId": "TEAM000001", "keyId": "KEY0000001", "topic": "com.example.app",
-                         "connectTo": self.own("apns"), "caPem": self.sandbox.ca_pem()},
-            "credentials": {"p8": P8},
-        })
+        apns_account(&self.own("apns"), &self.sandbox.ca_pem())
     }
 
     pub fn smtp(&self) -> Value {
-        json!({
-            "kind": "smtp",
-            "settings": {"fromAddress": "news@example.com", "fromName": "News", "host": "localhost", "security": "none",
-                         "connectTo": self.own("smtp"), "tracking": true},
-            "credentials": {},
-        })
+        smtp_account(&self.own("smtp"))
     }
 
     pub fn messages(&self, query: &str) -> Vec<Value> {
         let page = expect(self.viewer().get(&format!("/messages?{query}")), 200);
         page["messages"].as_array().expect("messages").clone()
     }
+}
+
+/// An account with the APNs of a sandbox.
+pub fn apns_account(connect_to: &str, ca_pem: &str) -> Value {
+    json!({
+        "kind": "apns",
+        "settings": {"teamId": "TEAM000001", "keyId": "KEY0000001", "topic": "com.example.app", "connectTo": connect_to,
+                     "caPem": ca_pem},
+        "credentials": {"p8": P8},
+    })
+}
+
+/// An account with the mail server of a sandbox.
+pub fn smtp_account(connect_to: &str) -> Value {
+    json!({
+        "kind": "smtp",
+        "settings": {"fromAddress": "news@example.com", "fromName": "News", "host": "localhost", "security": "none",
+                     "connectTo": connect_to, "tracking": true},
+        "credentials": {},
+    })
 }
 
 pub fn put(client: &mut Client, id: &str, account: &Value) -> Value {
