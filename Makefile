@@ -13,6 +13,7 @@ CLEAN_STOPS ?= 20
 DIRECTORY_FAULTS ?= 2000
 POWER_CUTS ?= 200
 INTERRUPTIONS ?= 50
+BACKUP_USERS ?= 1000000
 HISTORIES ?= 1000
 FUZZ_ROUNDS ?= 1000000
 APNS_PUSHES ?= 100000
@@ -30,7 +31,7 @@ help:
 	@echo "make interop  other people's clients and verifiers against ours (needs root or user namespaces)"
 	@echo "make bench    measure, beside the raw disk and the peers that are installed (make bench-peers)"
 	@echo "make bench-instructions  count instructions of the hot loops (needs valgrind)"
-	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(FUZZ_ROUNDS) mutated inputs for each reader, $(CRASH_ROUNDS) crashes, $(DIRECTORY_FAULTS) faults in files, $(POWER_CUTS) power cuts, $(INTERRUPTIONS) rounds of interruptions"
+	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(FUZZ_ROUNDS) mutated inputs for each reader, $(CRASH_ROUNDS) crashes, $(DIRECTORY_FAULTS) faults in files, $(POWER_CUTS) power cuts, $(INTERRUPTIONS) rounds of interruptions, backups of $(BACKUP_USERS) users"
 	@echo "make deny     licences, advisories and sources of all dependencies (needs cargo-deny)"
 
 # `make run PROFILE=release` for measuring; `make run ARGS="--listen 0.0.0.0:7070"` for other settings.
@@ -91,6 +92,8 @@ nightly: test
 	FANTAIL_POWER_CUTS=$(POWER_CUTS) $(CARGO) test --locked -p fantail-server --test it power:: -- --nocapture
 	FANTAIL_INTERRUPTIONS=$(INTERRUPTIONS) \
 		$(CARGO) test --locked -p fantail-server --test it interruptions:: -- --nocapture
+	FANTAIL_BACKUP_USERS=$(BACKUP_USERS) \
+		$(CARGO) test --locked -p fantail-server --test it bulk_backups:: -- --nocapture
 
 deny:
 	$(CARGO) deny --locked check

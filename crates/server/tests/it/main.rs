@@ -11,6 +11,7 @@ mod audit_of_user;
 mod auth;
 mod books;
 mod bulk;
+mod bulk_backups;
 mod bulk_command;
 mod bulk_inbox;
 mod callbacks;
