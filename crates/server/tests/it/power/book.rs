@@ -160,13 +160,13 @@ fn place(kind: Kind) -> usize {
 
 /// A load on one server after another, until each is gone.
 pub struct Load<'a> {
-    recorder: &'a Recorder,
+    recorder: &'a Recorder<'a>,
     book: Mutex<Book>,
     grew: Condvar,
 }
 
 impl<'a> Load<'a> {
-    pub fn new(recorder: &'a Recorder) -> Self {
+    pub fn new(recorder: &'a Recorder<'a>) -> Self {
         Self { recorder, book: Mutex::default(), grew: Condvar::new() }
     }
 

@@ -3,7 +3,7 @@
 use crate::crash::draw;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -121,12 +121,14 @@ impl Content {
         }
     }
 
-    pub fn write_durable(&self, path: &Path) {
+    /// Writes it into a new file, and gives the inode.
+    pub fn write_durable(&self, path: &Path) -> u64 {
         let file: File =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).expect("a new file");
         for (no, page) in &self.durable.pages {
             file.write_all_at(&page[..], no * PAGE).expect("room");
         }
         file.set_len(self.durable.length).expect("room");
+        file.metadata().expect("an open file").ino()
     }
 }

@@ -202,6 +202,7 @@ impl RecordedDisk {
                             change.apply(&mut names.durable);
                         }
                     }
+                    names.live.clone_from(&names.durable);
                 }
             }
         }
@@ -218,18 +219,19 @@ impl RecordedDisk {
         first + draw(state, (self.changes - first + 1) as u64) as usize
     }
 
-    /// Writes what is durable into an empty directory.
-    pub fn write(&self, target: &Path) {
-        self.write_node(ROOT, target);
-    }
-
-    fn write_node(&self, node: NodeNo, target: &Path) {
-        match &self.nodes[node] {
-            Node::File(content) => content.write_durable(target),
-            Node::Directory(names) => {
-                std::fs::create_dir_all(target).expect("a directory");
-                for (name, node) in &names.durable {
-                    self.write_node(*node, &target.join(name));
+    /// Writes what is durable into an empty directory, whose files this disk goes on with.
+    pub fn write(&mut self, target: &Path) {
+        self.files.clear();
+        let mut waiting = vec![(ROOT, target.to_owned())];
+        while let Some((node, path)) = waiting.pop() {
+            match &self.nodes[node] {
+                Node::File(content) => {
+                    let inode = content.write_durable(&path);
+                    self.files.insert(inode, node);
+                }
+                Node::Directory(names) => {
+                    std::fs::create_dir_all(&path).expect("a directory");
+                    waiting.extend(names.durable.iter().map(|(name, node)| (*node, path.join(name))));
                 }
             }
         }

@@ -3,7 +3,7 @@
 //!
 //! A server is recorded under load from its first start on, through a clean stop and a kill (`trace`, `record.c`). At
 //! drawn points of that record its directory is written as a power cut would leave it (`disk`, `content`), a server is
-//! started on it, and it is held against the client's own book (`book`, `check`).
+//! started on it, and it is held against the client's own book (`book`, `check`). Some starts are cut off again.
 //!
 //! `FANTAIL_POWER_CUTS` says how many cuts; `make nightly` asks for many. With `FANTAIL_POWER_KEEP=DIR` the directories of
 //! cuts that failed are kept there.
@@ -26,13 +26,15 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use trace::{Change, Recorder, changes};
+use trace::{Change, Library, Recorder, changes};
 
 const CUTS: usize = 6;
 /// Cuts of one record; more cuts are of further ones.
 const CUTS_OF_A_RECORD: usize = 40;
 const ACKNOWLEDGED_IN_A_LIFE: u64 = 150;
 const CHECKED_AT_ONCE: usize = 2;
+/// Every so many cuts are followed by one during the recovery.
+const CUT_AGAIN_EVERY: u64 = 3;
 /// What belongs to the world outside.
 const OUTSIDE: &str = "arrivals";
 /// Small windows and frequent checkpoints, so that everything is being written all the time.
@@ -41,6 +43,8 @@ const SETTINGS: [(&str, &str); 2] =
 
 /// What was recorded.
 struct Recorded {
+    library: Library,
+    _beside: Directory,
     trace: Vec<u8>,
     book: Book,
     key: String,
@@ -61,7 +65,8 @@ fn prepare(server: &Server) {
 /// A first start, a clean stop, a kill, and two starts after them, all under load.
 fn record() -> Recorded {
     let (post, beside) = (Post::new(), Directory::new());
-    let recorder = Recorder::new(&post.directory.path(""), &beside.path(""));
+    let library = Library::build(&beside.path(""));
+    let recorder = Recorder::new(&library, &post.directory.path(""), &beside.path(""));
     let mut environment = recorder.environment().to_vec();
     environment.extend(SETTINGS);
     let load = Load::new(&recorder);
@@ -88,7 +93,28 @@ fn record() -> Recorded {
         });
     }
     let trace = std::fs::read(&recorder.trace).expect("a trace");
-    Recorded { trace, book: load.into_book(), key, prepared }
+    let book = load.into_book();
+    Recorded { library, _beside: beside, trace, book, key, prepared }
+}
+
+/// Starts a server on what a cut has left, and cuts the power again while it recovers. Gives the server's log if it did not
+/// start.
+fn cut_again(library: &Library, left: &mut RecordedDisk, state: &mut u64) -> Result<(), String> {
+    let (post, beside) = (Post::new(), Directory::new());
+    left.write(&post.directory.path(""));
+    let recorder = Recorder::new(library, &post.directory.path(""), &beside.path(""));
+    let mut environment = recorder.environment().to_vec();
+    environment.extend(SETTINGS);
+    let Ok(server) = post.try_start(&environment) else {
+        return Err(std::fs::read_to_string(post.directory.path("data.log")).unwrap_or_default());
+    };
+    drop(server.kill());
+    let trace = std::fs::read(&recorder.trace).expect("a trace");
+    let until = draw(state, changes(&trace).count() as u64) as usize;
+    changes(&trace).take(until).for_each(|(_, change)| left.apply(&change));
+    left.keep(OUTSIDE);
+    left.cut(state);
+    Ok(())
 }
 
 /// What became of a cut.
@@ -99,7 +125,7 @@ enum End {
 }
 
 /// Writes what a cut leaves, starts a server on it and looks.
-fn judge(recorded: &Recorded, disk: &RecordedDisk, position: u64, seed: u64) -> End {
+fn judge(recorded: &Recorded, disk: &mut RecordedDisk, position: u64, seed: u64) -> End {
     let post = Post::new();
     disk.write(&post.directory.path(""));
     let kept = std::env::var("FANTAIL_POWER_KEEP").ok().map(|directory| {
@@ -178,7 +204,14 @@ fn cut(
             let mut left = disk.clone();
             left.keep(OUTSIDE);
             left.cut(&mut state);
-            let (end, why) = match judge(recorded, &left, position, state) {
+            let is_cut_again = draw(&mut state, CUT_AGAIN_EVERY) == 0;
+            let refused = is_cut_again.then(|| cut_again(&recorded.library, &mut left, &mut state).err());
+            let end = match refused.flatten() {
+                Some(log) => End::Refused(log),
+                None => judge(recorded, &mut left, position, state),
+            };
+            let (end, why) = match end {
+                End::Whole if is_cut_again => ("whole after two cuts", None),
                 End::Whole => ("whole", None),
                 End::Refused(why) => ("refused", Some(why)),
                 End::Lost { why, is_told: true } => ("lost", Some(why)),

@@ -84,21 +84,30 @@ pub fn changes(trace: &[u8]) -> impl Iterator<Item = (u64, Change<'_>)> {
     })
 }
 
-/// Records what servers do to the files below a directory.
-pub struct Recorder {
-    library: PathBuf,
-    below: PathBuf,
-    pub trace: PathBuf,
-}
+/// `record.c`, compiled.
+pub struct Library(PathBuf);
 
-impl Recorder {
-    /// `below` must exist, and be named without links; `beside` is where the library and the trace are kept.
-    pub fn new(below: &Path, beside: &Path) -> Self {
-        let library = beside.join("record.so");
+impl Library {
+    pub fn build(directory: &Path) -> Self {
+        let library = directory.join("record.so");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/power/record.c");
         let built =
             Command::new("cc").args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
         assert!(built.expect("the compiler that links Rust is there").success());
+        Self(library)
+    }
+}
+
+/// Records what servers do to the files below a directory.
+pub struct Recorder<'a> {
+    library: &'a Library,
+    below: PathBuf,
+    pub trace: PathBuf,
+}
+
+impl<'a> Recorder<'a> {
+    /// `below` must exist; `beside` is where the trace is kept.
+    pub fn new(library: &'a Library, below: &Path, beside: &Path) -> Self {
         let below = below.canonicalize().expect("a directory");
         Self { library, below, trace: beside.join("trace") }
     }
@@ -106,7 +115,7 @@ impl Recorder {
     /// What a server is to be started with.
     pub fn environment(&self) -> [(&str, &str); 3] {
         let [library, below, trace] =
-            [&self.library, &self.below, &self.trace].map(|path| path.to_str().expect("a path"));
+            [&self.library.0, &self.below, &self.trace].map(|path| path.to_str().expect("a path"));
         [("LD_PRELOAD", library), ("RECORD_BELOW", below), ("RECORD_TRACE", trace)]
     }
 
