@@ -14,8 +14,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
+
+const CHUNK_BYTES: usize = 1 << 20;
 
 const START: u8 = 1;
 const ITEM: u8 = 2;
@@ -51,7 +54,7 @@ impl From<io::Error> for LogError {
 /// Looks at the newest log of a database.
 pub fn cut_torn_batch(database: &Path) -> Result<Option<TornLog>, LogError> {
     let Some(file) = newest_log(database)? else { return Ok(None) };
-    let log = fs::read(&file)?;
+    let log = written(&file)?;
     let Some(offset) = torn_at(&log) else { return Ok(None) };
     if has_whole_batch(&log, offset) {
         return Err(LogError::Damaged { file, offset });
@@ -73,6 +76,23 @@ fn newest_log(database: &Path) -> io::Result<Option<PathBuf>> {
         }
     }
     Ok(newest.map(|(_, path)| path))
+}
+
+/// A log without the zeros at its end: fjall makes it 64 MiB long at once.
+fn written(file: &Path) -> io::Result<Vec<u8>> {
+    let (file, mut log, mut chunk) = (File::open(file)?, Vec::new(), vec![0; CHUNK_BYTES]);
+    let mut at = 0;
+    loop {
+        let count = file.read_at(&mut chunk, at as u64)?;
+        if count == 0 {
+            return Ok(log);
+        }
+        if let Some(last) = chunk[..count].iter().rposition(|byte| *byte != 0) {
+            log.resize(at, 0);
+            log.extend_from_slice(&chunk[..=last]);
+        }
+        at += count;
+    }
 }
 
 /// Where the first batch begins that is not whole.
@@ -139,7 +159,7 @@ mod tests {
     use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 
     /// A log of two batches as fjall writes it, and where the second begins.
-    fn written(directory: &Path) -> (Vec<u8>, usize) {
+    fn two_batches(directory: &Path) -> (Vec<u8>, usize) {
         let database = Database::builder(directory).open().expect("an empty directory");
         let main = database.keyspace("main", KeyspaceCreateOptions::default).expect("a keyspace");
         let mut begins = 0;
@@ -169,7 +189,7 @@ mod tests {
     #[test]
     fn a_torn_batch_at_the_end_is_cut_and_damage_before_it_is_refused() {
         let directory = std::env::temp_dir().join(format!("fantail-torn-log-{}", std::process::id()));
-        let (log, second) = written(&directory);
+        let (log, second) = two_batches(&directory);
         assert_eq!(torn_at(&log), None);
         let with = |places: &[usize]| {
             let mut log = log.clone();
