@@ -171,7 +171,7 @@ impl Node {
         }
         let stored = self.definition(tenant, &view.id, version)?;
         let definition: Definition = serde_json::from_slice(&stored.0).map_err(|error| unreadable(&error))?;
-        let compiled = PreparedTemplate::compile(&definition)?.compiled;
+        let compiled = PreparedTemplate::compile_stored(&definition)?.compiled;
         self.core.known.keep_template(tenant, hash, Arc::clone(&compiled), stored.0.len());
         Ok((compiled, version))
     }

@@ -102,7 +102,16 @@ impl fmt::Debug for Compiled {
 
 /// Compiles a definition, or says what is wrong with it, sorted by place.
 pub fn compile(definition: &Definition) -> Result<Compiled, Vec<Problem>> {
-    let mut problems = Problems::default();
+    compile_with(definition, Problems::default())
+}
+
+/// Compiles a definition that was accepted before. Where variables may stand was checked then: a rule of today does not stop
+/// what is sent already.
+pub fn compile_stored(definition: &Definition) -> Result<Compiled, Vec<Problem>> {
+    compile_with(definition, Problems::of_stored())
+}
+
+fn compile_with(definition: &Definition, mut problems: Problems) -> Result<Compiled, Vec<Problem>> {
     let compiled = compile_into(definition, &mut problems);
     match compiled {
         Some(compiled) if problems.is_empty() => Ok(compiled),

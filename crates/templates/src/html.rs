@@ -1,5 +1,5 @@
 //! A reader of HTML that knows one thing: where it is. With it, templates are refused when a variable stands where
-//! escaping cannot protect the reader (a tag, an attribute without quotes, a script), and rendered emails when a link
+//! escaping cannot protect the reader (a tag, an attribute without quotes, a script or a style), and rendered emails when a link
 //! would run something.
 //!
 //! It reads what tenants write for mail clients, not all of HTML: when in doubt it is inside a tag, which refuses more.
@@ -256,11 +256,17 @@ impl Reader {
             State::Value(Quote::Double | Quote::Single) if self.attribute == "srcdoc" => {
                 Some("a variable in srcdoc, which is a document of its own".to_owned())
             }
+            State::Value(Quote::Double | Quote::Single) if self.attribute == "style" => {
+                Some("a variable in style, where a value can load and hide what it likes".to_owned())
+            }
+            State::Value(Quote::Double | Quote::Single) if is_in_url(&self.value) => {
+                Some(format!("a variable inside url() of {}", self.attribute))
+            }
             State::Value(Quote::Double | Quote::Single) => None,
             State::BeforeValue | State::Value(Quote::None) => {
                 Some(format!("a variable as the value of {} without quotes", self.attribute))
             }
-            State::Raw if matches!(self.tag.as_str(), "style" | "title" | "textarea") => None,
+            State::Raw if matches!(self.tag.as_str(), "title" | "textarea") => None,
             State::Raw => Some(format!("a variable inside {}", self.tag)),
             State::Open
             | State::TagName
@@ -282,6 +288,13 @@ impl Reader {
             _ => {}
         }
     }
+}
+
+/// Whether a value is between `url(` and its end, as styles and some attributes of drawings write it.
+fn is_in_url(value: &str) -> bool {
+    let bare: String = unescape(value).chars().filter(|letter| !is_blank(*letter)).collect();
+    let bare = bare.to_ascii_lowercase();
+    bare.rfind("url(").is_some_and(|at| !bare[at..].contains(')'))
 }
 
 /// Where a `<meta http-equiv=refresh>` leads: what follows the seconds, with `url=` before it or without. Other contents
@@ -369,11 +382,12 @@ mod tests {
             "<br/>@<img src=\"@\"/>@",
             "<!-- @ -->@",
             "<!--[if mso]><td width=\"@\"><![endif]-->@",
-            "<style>p{color:@}</style>@",
+            "<style>p{color:red}</style>@",
+            "<td style=\"width:1px\" width=\"@\" bgcolor='@'>",
+            "<path fill=\"url(#a)@\">",
             "<script>var a = '<p>' + \"</\" + 1</script>@",
             "a < b @ > c",
             "<!doctype html>@",
-            "<td style=\"width:@px\">",
             "<p a>@</p>",
             "<p a b = \"@\">",
             "<!--[if !mso]><!--><a href=\"@\">@<!--<![endif]-->@",
@@ -398,6 +412,13 @@ mod tests {
             "<p title=\"a\"@>",
             "<p a @>",
             "<!--[if !mso]><!--><a href=@><!--<![endif]-->",
+            "<td style=\"width:@px\">",
+            "<td STYLE = 'color:red;@'>",
+            "<p style=\"background:url(@)\">",
+            "<style>p{color:@}</style>",
+            "<STYLE media='x'>@</style>",
+            "<path fill=\"URL( '@\">",
+            "<path mask='&#117;rl(#a) url(@)'>",
         ] {
             assert_eq!(faults(unsafe_place), 1, "{unsafe_place}");
         }

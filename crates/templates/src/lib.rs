@@ -34,7 +34,7 @@ mod difference;
 mod preview;
 
 pub use canonical::{Canonical, canonical};
-pub use compile::{Compiled, compile};
+pub use compile::{Compiled, compile, compile_stored};
 pub use difference::diff;
 pub use editions::{Body, EDITIONS, EDITIONS_MAX, Edition, EditionKey, Editions, Press, Reader};
 pub use preview::preview;

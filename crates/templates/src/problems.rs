@@ -5,25 +5,36 @@ use fantail_wire::template::{Problem, ProblemCode};
 use std::collections::BTreeSet;
 
 #[derive(Debug, Default)]
-pub struct Problems(BTreeSet<Problem>);
+pub struct Problems {
+    found: BTreeSet<Problem>,
+    /// Of a definition that was accepted before, by the rules of then.
+    is_stored: bool,
+}
 
 impl Problems {
+    pub fn of_stored() -> Self {
+        Self { is_stored: true, ..Self::default() }
+    }
+
     pub fn add(&mut self, pointer: &str, code: ProblemCode, detail: impl Into<String>) {
-        if self.0.len() < PROBLEMS_MAX {
-            self.0.insert(Problem { pointer: pointer.to_owned(), code, detail: detail.into() });
+        if self.is_stored && code == ProblemCode::UnsafeHtml {
+            return;
+        }
+        if self.found.len() < PROBLEMS_MAX {
+            self.found.insert(Problem { pointer: pointer.to_owned(), code, detail: detail.into() });
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.found.is_empty()
     }
 
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.found.len()
     }
 
     pub fn into_vec(self) -> Vec<Problem> {
-        self.0.into_iter().collect()
+        self.found.into_iter().collect()
     }
 }
 

@@ -3,8 +3,8 @@
 use super::Refusal;
 pub use fantail_machine::root::template::Expect;
 use fantail_rules::ids::Millis;
-use fantail_templates::{Canonical, Compiled, canonical, compile};
-use fantail_wire::template::Definition;
+use fantail_templates::{Canonical, Compiled, canonical, compile, compile_stored};
+use fantail_wire::template::{Definition, Problem};
 use std::sync::Arc;
 
 /// A definition that was checked and compiled: only such can be put.
@@ -18,7 +18,16 @@ pub struct PreparedTemplate {
 impl PreparedTemplate {
     /// Takes milliseconds, tens of them for the largest: call it where that may be.
     pub fn compile(definition: &Definition) -> Result<Self, Refusal> {
-        let compiled = compile(definition).map_err(|problems| Refusal::InvalidTemplate { problems })?;
+        Self::of(definition, compile(definition))
+    }
+
+    /// One that was put before.
+    pub(crate) fn compile_stored(definition: &Definition) -> Result<Self, Refusal> {
+        Self::of(definition, compile_stored(definition))
+    }
+
+    fn of(definition: &Definition, compiled: Result<Compiled, Vec<Problem>>) -> Result<Self, Refusal> {
+        let compiled = compiled.map_err(|problems| Refusal::InvalidTemplate { problems })?;
         let (name, canonical) = (definition.name.clone(), canonical(definition));
         Ok(Self { name, canonical, compiled: Arc::new(compiled) })
     }

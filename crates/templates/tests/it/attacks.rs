@@ -29,7 +29,7 @@ const XSS: &[&str] = &[
 
 #[test]
 fn values_do_not_become_markup() {
-    let html = "<html><head><title>{{ v }}</title><style>p{color:red}/*{{ v }}*/</style></head><body title=\"{{ v }}\" \
+    let html = "<html><head><title>{{ v }}</title><style>p{color:red}</style></head><body title=\"{{ v }}\" \
                 lang='{{ v }}'><!-- {{ v }} --><p>{{ v }}{{ v|upper }}{{ v|title }}{{ v|replace('x', v) }}{{ v ~ v }}\
                 {{ [v, v]|join(v) }}{{ v|tojson }}{{ {v: v}|tojson }}{{ v|truncate(30) }}{{ [v] }}{{ {'a': v} }}</p></body></html>";
     let compiled = template(json!({"email": {"subject": "x", "html": html}}));
@@ -49,6 +49,48 @@ fn values_do_not_become_markup() {
         let attributes = &html[html.find("<body").expect("body")..html.find("<!--").expect("comment")];
         assert_eq!(attributes.matches(['"', '\'']).count(), 4, "{attack}: {attributes}");
     }
+}
+
+// fixes: usability C16
+#[test]
+fn no_variable_stands_where_a_style_or_a_script_is_read() {
+    for (html, allowed) in [
+        ("<p style=\"color:red\" title=\"{{ v }}\">{{ v }}</p>", true),
+        ("<td bgcolor=\"{{ v }}\">x</td>", true),
+        ("<p style=\"color:{{ v }}\">x</p>", false),
+        ("<p style='{{ v }}'>x</p>", false),
+        ("<p STYLE=\"{% if v %}color:{{ v }}{% endif %}\">x</p>", false),
+        ("<p style=\"background:url({{ v }})\">x</p>", false),
+        ("<td background=\"url({{ v }}\">x</td>", false),
+        ("<style>p{color:{{ v }}}</style>", false),
+        ("<style>@import '{{ v }}';</style>", false),
+        ("<p onclick=\"go('{{ v }}')\">x</p>", false),
+        ("<body onload='{{ v }}'>x</body>", false),
+        ("<script>var a = {{ v }}</script>", false),
+    ] {
+        let found = try_with(json!({"channels": {"email": {"subject": "x", "html": html}}}));
+        assert_eq!(found.is_ok(), allowed, "{html}");
+        let problems = found.err().unwrap_or_default();
+        assert_eq!(
+            problems.matches("code: ").count(),
+            problems.matches("code: UnsafeHtml").count(),
+            "{problems}"
+        );
+    }
+    let mjml = "<mjml><mj-body><mj-section><mj-column><mj-text color=\"{{ v }}\">x</mj-text></mj-column></mj-section></mj-body></mjml>";
+    assert!(try_with(json!({"channels": {"email": {"subject": "x", "mjml": mjml}}})).is_err());
+}
+
+/// A rule that came later is for what is stored from then on.
+#[test]
+fn a_stored_template_is_rendered_as_it_was_allowed() {
+    let definition = json!({"id": "t", "defaultLocale": "en", "category": "c", "channels":
+        {"email": {"subject": "x", "html": "<p style=\"color:{{ v }}\">x</p>"}}});
+    let definition = serde_json::from_value(definition).expect("a definition");
+    assert!(fantail_templates::compile(&definition).is_err());
+    let compiled = fantail_templates::compile_stored(&definition).expect("it was stored");
+    let content = Ask::new(Channel::Email).json(&compiled, json!({"v": "red\"><script>"}));
+    assert!(!content["html"].as_str().expect("html").contains("<script>"), "{content}");
 }
 
 #[test]
