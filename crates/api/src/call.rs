@@ -87,6 +87,15 @@ impl Call {
         }
     }
 
+    /// A path parameter that names something which may be made by this.
+    pub fn new_name(&self, name: &str) -> Result<&str, Problem> {
+        let value = self.param(name);
+        match check::new_name_fault(value) {
+            None => Ok(value),
+            Some(fault) => Err(Problem::field(format!("/{name}"), fault)),
+        }
+    }
+
     /// A path parameter that is an id of ours; `None` if it cannot be one.
     pub fn ulid(&self, name: &str) -> Option<Ulid> {
         Ulid::parse(self.param(name))

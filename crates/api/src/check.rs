@@ -4,6 +4,7 @@ use crate::pointer::Pointer;
 use crate::problem::{FIELD_ERRORS_MAX, Problem};
 use fantail_channels::webhook::Secret;
 use fantail_rules::limits::NAME_BYTES_MAX;
+use fantail_rules::name::{self, NameFault};
 use fantail_wire::code::Code;
 use fantail_wire::problem::FieldError;
 
@@ -32,6 +33,11 @@ impl Faults {
         self.add_some(at, name_fault(value));
     }
 
+    /// As `name`, of something that may be made by this.
+    pub fn new_name(&mut self, at: Pointer<'_>, value: &str) {
+        self.add_some(at, new_name_fault(value));
+    }
+
     pub fn text(&mut self, at: Pointer<'_>, value: &str, bytes_max: usize) {
         self.add_some(at, text_fault(value, bytes_max));
     }
@@ -49,7 +55,7 @@ impl Faults {
     }
 }
 
-/// A tenant's name for something: not empty, not too long for a key, printable.
+/// A tenant's name for something that there may be: not empty, not too long for a key, printable.
 pub fn name_fault(value: &str) -> Option<String> {
     if value.is_empty() {
         return Some("must not be empty".to_owned());
@@ -59,6 +65,21 @@ pub fn name_fault(value: &str) -> Option<String> {
     }
     let printable = !value.chars().any(char::is_control);
     (!printable).then(|| "must not contain control characters".to_owned())
+}
+
+/// A name for something that is made now: people can see all of it, see `rules::name`. What has another one is still found.
+pub fn new_name_fault(value: &str) -> Option<String> {
+    name_fault(value).or_else(|| match name::fault(value)? {
+        NameFault::Control => Some("must not contain control characters".to_owned()),
+        NameFault::Dots => Some("must not be . or .., which are steps in a path".to_owned()),
+        NameFault::Blank => Some("must not begin or end with white space".to_owned()),
+        NameFault::Invisible(letter) => {
+            let code = u32::from(letter);
+            Some(format!(
+                "must not contain U+{code:04X}, which is invisible or changes how the rest is shown"
+            ))
+        }
+    })
 }
 
 /// Text for people: line breaks are fine.
@@ -129,6 +150,25 @@ mod tests {
         for bad in ["", "a\nb", "a\0", "\u{7f}", "\u{85}", too_long.as_str(), too_many_bytes.as_str()] {
             assert!(name_fault(bad).is_some(), "{bad:?}");
         }
+    }
+
+    // fixes: usability C14
+    #[test]
+    fn new_names_can_be_seen_and_old_ones_are_found() {
+        for (bad, says) in [
+            ("", "empty"),
+            ("a\nb", "control"),
+            ("..", "steps in a path"),
+            (" ", "white space"),
+            ("a\u{202e}b", "U+202E"),
+            ("a\u{200b}", "U+200B"),
+        ] {
+            assert!(new_name_fault(bad).is_some_and(|fault| fault.contains(says)), "{bad:?}");
+        }
+        for known in ["..", " ", "a\u{202e}b", "a\u{200b}"] {
+            assert_eq!(name_fault(known), None, "{known:?} may exist");
+        }
+        assert_eq!(new_name_fault("Ånn & co / 7"), None);
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub mod merge;
 pub mod address;
 pub mod channel_kind;
 pub mod endpoint;
+pub mod name;
 pub mod nameless;
 pub mod provider_kind;
 pub mod push_address;

@@ -43,7 +43,7 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let (name, expect) = (call.name("category")?, expect_of(&call.headers)?);
+    let (name, expect) = (call.new_name("category")?, expect_of(&call.headers)?);
     let wanted: CategoryPolicy = call.json()?;
     let mut faults = Faults::default();
     faults.text(Pointer::ROOT.key("category"), name, CATEGORY_BYTES_MAX);

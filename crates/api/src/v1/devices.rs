@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 
 pub async fn register(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let ask = ask_of(call.json()?, call.caller.actor().name(), call.app.clock.wall())?;
+    call.spend_import(tenant, 1)?;
     let device_id = ask.device.clone();
     let registered = call.node.register_device(tenant, ask).await?;
     let answer = DeviceRegistered { device_id, status: status_of(registered.status) };
@@ -45,7 +46,7 @@ fn ask_of(request: DeviceRegister, caller: &str, now: Millis) -> Result<DeviceAs
     let root = Pointer::ROOT;
     let mut faults = Faults::default();
     faults.name(root.key("userId"), &request.user_id);
-    faults.name(root.key("deviceId"), &request.device_id);
+    faults.new_name(root.key("deviceId"), &request.device_id);
     if let Some(version) = &request.app_version {
         faults.text(root.key("appVersion"), version, APP_VERSION_BYTES_MAX);
     }

@@ -26,11 +26,11 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, now: Millis, faults: &mut Faul
     if event.specversion != "1.0" {
         faults.add(at.key("specversion"), "must be 1.0");
     }
-    faults.name(at.key("id"), &event.id);
-    faults.name(at.key("source"), &event.source);
-    faults.name(at.key("type"), &event.kind);
+    faults.new_name(at.key("id"), &event.id);
+    faults.new_name(at.key("source"), &event.source);
+    faults.new_name(at.key("type"), &event.kind);
     if let Some(actor) = &event.actor {
-        faults.name(at.key("actor"), actor);
+        faults.new_name(at.key("actor"), actor);
     }
     if event.time.is_some_and(|time| time.parse::<jiff::Timestamp>().is_err()) {
         faults.add(at.key("time"), "must be a time like 2026-01-31T12:00:00Z");
@@ -41,7 +41,7 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, now: Millis, faults: &mut Faul
         audience_of(event.data.audience, event.actor, data.key("audience"), at.key("actor"), faults);
     let category = event.data.category.unwrap_or_else(|| CATEGORY_DEFAULT.to_owned());
     faults.text(data.key("category"), &category, CATEGORY_BYTES_MAX);
-    faults.name(data.key("category"), &category);
+    faults.new_name(data.key("category"), &category);
     let priority = event.data.priority.map_or_else(|| Priority::of_category(&category), priority_of);
     let channels = event.data.channels.iter().copied().map(channel_of).collect();
     let wishes = data.key("options");

@@ -13,6 +13,9 @@ use fantail_rules::limits::BATCH_ITEMS_MAX;
 use fantail_wire::list::{FollowState, Followers, Follows, FollowsBatch};
 
 pub async fn change(tenant: TenantId, call: Call, change: EdgeChange) -> Result<Reply, Problem> {
+    if change == EdgeChange::Join {
+        call.new_name("actor")?;
+    }
     let edge = edge_of(&call)?;
     edges::change_one(tenant, &call, change, edge).await
 }
@@ -23,7 +26,7 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn change_many(tenant: TenantId, call: Call, change: EdgeChange) -> Result<Reply, Problem> {
-    let edges = edges_of(call.json()?)?;
+    let edges = edges_of(call.json()?, change)?;
     edges::change_many(tenant, &call, change, edges).await
 }
 
@@ -57,7 +60,7 @@ fn edge_of(call: &Call) -> Result<EdgeAsk, Problem> {
     Ok(EdgeAsk { user, list })
 }
 
-fn edges_of(request: FollowsBatch) -> Result<Vec<EdgeAsk>, Problem> {
+fn edges_of(request: FollowsBatch, change: EdgeChange) -> Result<Vec<EdgeAsk>, Problem> {
     let root = Pointer::ROOT;
     let list = root.key("follows");
     let mut faults = Faults::default();
@@ -67,7 +70,10 @@ fn edges_of(request: FollowsBatch) -> Result<Vec<EdgeAsk>, Problem> {
     for (index, follow) in request.follows.iter().enumerate().take(BATCH_ITEMS_MAX) {
         let at = list.index(index);
         faults.name(at.key("user"), &follow.user);
-        faults.name(at.key("actor"), &follow.actor);
+        match change {
+            EdgeChange::Join => faults.new_name(at.key("actor"), &follow.actor),
+            EdgeChange::Leave => faults.name(at.key("actor"), &follow.actor),
+        }
     }
     faults.into_result()?;
     let edge = |follow: fantail_wire::list::Follow| EdgeAsk {

@@ -55,7 +55,7 @@ impl Draft {
         check_id(&id, &mut faults);
         if let Some(category) = &request.category {
             faults.text(root.key("category"), category, CATEGORY_BYTES_MAX);
-            faults.name(root.key("category"), category);
+            faults.new_name(root.key("category"), category);
         }
         let ttl_ms = ttl_of(request.options.ttl, root.key("options").key("ttl"), &mut faults);
         let options = options_of(&request.options, root.key("options"), call.node.wall(), &mut faults);
@@ -233,7 +233,7 @@ impl Draft {
 fn check_id(id: &str, faults: &mut Faults) {
     let root = Pointer::ROOT;
     let at = root.key("notificationId");
-    faults.name(at, id);
+    faults.new_name(at, id);
     if RESERVED_IDS.contains(&id) {
         faults.add(at, "is a path of its own: no notification can have this id");
     }

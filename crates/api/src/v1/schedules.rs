@@ -56,11 +56,12 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let (id, expect) = (call.name("schedule")?.to_owned(), expect_of(&call.headers)?);
+    let (id, expect) = (call.new_name("schedule")?.to_owned(), expect_of(&call.headers)?);
     if id.len() > SCHEDULE_ID_BYTES_MAX {
         let rule = format!("must have at most {SCHEDULE_ID_BYTES_MAX} bytes");
         return Err(Problem::field("/schedule", rule));
     }
+    call.spend_import(tenant, 1)?;
     let ask = understood(tenant, &call, call.json()?).await?;
     let (view, is_new) = call.node.put_schedule(tenant, &id, expect, ask).await?;
     reply(if is_new { 201 } else { 200 }, view, call.node.wall())
@@ -69,6 +70,7 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 /// Without a condition the patch is merged again if somebody else was faster.
 pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let (id, expect) = (call.name("schedule")?.to_owned(), expect_of(&call.headers)?);
+    call.spend_import(tenant, 1)?;
     let patch: Map<String, Value> = call.json()?;
     let _turn = call.app.merge_turns.take(tenant, "schedule", &id).await;
     loop {

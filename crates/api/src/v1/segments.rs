@@ -18,7 +18,7 @@ use fantail_wire::problem::FieldError;
 use fantail_wire::segment::{Segment, SegmentCount, SegmentList, SegmentPut, Segments};
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let name = call.name("segment")?.to_owned();
+    let name = call.new_name("segment")?.to_owned();
     let SegmentPut { filter, description } = call.json_or_default()?;
     if description.len() > SEGMENT_NOTE_BYTES_MAX {
         let rule = format!("must have at most {SEGMENT_NOTE_BYTES_MAX} bytes");

@@ -29,9 +29,10 @@ use serde_json::value::RawValue;
 const BODY_BYTES_MAX: usize = 2 * DEFINITION_BYTES_MAX + (64 << 10);
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    call.spend_import(tenant, 1)?;
     let (expect, note) = (expect_of(&call.headers)?, note_of(&call)?);
     let definition: Definition = body_of(&call)?;
-    if definition.id != call.name("template")? {
+    if definition.id != call.new_name("template")? {
         return Err(Problem::field("/id", "must be the name in the path"));
     }
     let prepared =

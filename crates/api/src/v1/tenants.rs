@@ -20,7 +20,7 @@ pub async fn create(call: Call) -> Result<Reply, Problem> {
     let name = request.name.unwrap_or_else(|| request.slug.clone());
     let mut faults = Faults::default();
     faults.add_some(Pointer::ROOT.key("slug"), slug_fault(&request.slug));
-    faults.name(Pointer::ROOT.key("name"), &name);
+    faults.new_name(Pointer::ROOT.key("name"), &name);
     faults.into_result()?;
     let tenant = call.node.create_tenant(TenantAsk { slug: request.slug, name }).await?;
     Ok(Reply::json(201, &shown(tenant)))
@@ -50,7 +50,7 @@ pub async fn change(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 fn patch_of(request: TenantChange) -> Result<TenantPatch, Problem> {
     let mut faults = Faults::default();
     if let Some(name) = &request.name {
-        faults.name(Pointer::ROOT.key("name"), name);
+        faults.new_name(Pointer::ROOT.key("name"), name);
     }
     if request.celebrity_threshold.is_some_and(|threshold| threshold < TIER_UP_MIN) {
         faults.add(Pointer::ROOT.key("celebrityThreshold"), format!("must be at least {TIER_UP_MIN}"));

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let user = call.name("user")?.to_owned();
+    let user = call.new_name("user")?.to_owned();
     let put: UserPut = call.json_or_default()?;
     let mut faults = Faults::default();
     let root = Pointer::ROOT;
@@ -95,7 +95,7 @@ fn asks_of(request: UsersBatch) -> Result<Vec<UserAsk>, Problem> {
     let mut asks = Vec::with_capacity(request.users.len());
     for (index, item) in request.users.into_iter().enumerate() {
         let at = list.index(index);
-        faults.name(at.key("userId"), &item.user_id);
+        faults.new_name(at.key("userId"), &item.user_id);
         let attributes = attributes_of(&item.attributes, at.key("attributes"), &mut faults);
         let UserItem { user_id, email, phone, locale, timezone, .. } = item;
         let profile = profile_of(Given { email, phone, locale, timezone }, at, &mut faults);

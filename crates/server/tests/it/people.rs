@@ -29,6 +29,47 @@ fn users_are_made_read_replaced_and_deleted() {
     refused(bare(&mut client, "DELETE", "/api/v1/users/bob"), "USER_NOT_FOUND");
 }
 
+// fixes: usability C14
+#[test]
+fn new_names_are_seen_and_what_exists_is_found() {
+    let server = Server::start();
+    let mut client = server.client();
+    put_user(&mut client, "bob");
+    let at = |problem: Value| problem["errors"][0]["pointer"].as_str().expect("a pointer").to_owned();
+    let template =
+        json!({"id": "a", "category": "c", "defaultLocale": "en", "channels": {"sms": {"body": "x"}}});
+    for name in [".", "..", "%20", "a%E2%80%AEb", "a%E2%80%8Bb", "%EF%BB%BFa", "bob%20"] {
+        for (path, body, pointer) in [
+            (format!("/api/v1/users/{name}"), json!({}), "/user"),
+            (format!("/api/v1/users/bob/follows/{name}"), json!({}), "/actor"),
+            (format!("/api/v1/topics/{name}/subscribers/bob"), json!({}), "/topic"),
+            (format!("/api/v1/templates/{name}"), template.clone(), "/template"),
+            (format!("/api/v1/segments/{name}"), json!({"filter": "everyone"}), "/segment"),
+            (format!("/api/v1/categories/{name}"), json!({}), "/category"),
+        ] {
+            let problem = refused(client.json("PUT", &path, &body), "INVALID_REQUEST");
+            assert_eq!(at(problem), pointer, "{path}");
+        }
+        // What may have such a name from before is looked for.
+        refused(client.get(&format!("/api/v1/users/{name}")), "USER_NOT_FOUND");
+        refused(bare(&mut client, "DELETE", &format!("/api/v1/users/{name}")), "USER_NOT_FOUND");
+    }
+    let hidden = "a\u{202e}b";
+    let device = json!({"userId": "bob", "deviceId": hidden, "platform": "ios", "token": "stub:1"});
+    assert_eq!(at(refused(client.post("/api/v1/devices", &device), "INVALID_REQUEST")), "/deviceId");
+    let users = json!({"users": [{"userId": "ann"}, {"userId": hidden}]});
+    assert_eq!(at(refused(client.post("/api/v1/users/batch", &users), "INVALID_REQUEST")), "/users/1/userId");
+    let send =
+        json!({"notificationId": hidden, "content": {"title": "x"}, "recipients": [{"userId": "bob"}]});
+    assert_eq!(
+        at(refused(client.post("/api/v1/notifications", &send), "INVALID_REQUEST")),
+        "/notificationId"
+    );
+    refused(client.post("/api/v1/events", &event(hidden, &json!({"users": ["bob"]}))), "INVALID_REQUEST");
+    let made = json!({"slug": "acme", "name": hidden});
+    assert_eq!(at(refused(server.admin().post("/api/v1/tenants", &made), "INVALID_REQUEST")), "/name");
+}
+
 #[test]
 fn ids_may_be_anything_printable() {
     let server = Server::start();
@@ -38,7 +79,7 @@ fn ids_may_be_anything_printable() {
         ("%C3%84nn%20%26%20co", "Änn & co"),
         ("urn:user:1", "urn:user:1"),
         ("%25", "%"),
-        (".", "."),
+        ("...", "..."),
         ("%62atch", "batch"),
     ] {
         put_user(&mut client, path);
