@@ -41,3 +41,4 @@ mod v1;
 
 pub use app::{App, Host, Settings};
 pub use pipeline::{ProbesOnly, router};
+pub use well_formed::TwoLengths;

@@ -5,8 +5,15 @@ use axum::http::request::Parts;
 use axum::http::{Version, header};
 use fantail_wire::code::Code;
 
+/// The request said twice how long it is, with a length and with chunks; told by the listener, which saw its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoLengths;
+
 /// Refuses a request that breaks RFC 9112 or RFC 3986, before any route looks at it.
 pub fn require(parts: &Parts) -> Result<(), Problem> {
+    if parts.extensions.get::<TwoLengths>().is_some() {
+        return Err(malformed("send Content-Length or Transfer-Encoding, not both"));
+    }
     let hosts = parts.headers.get_all(header::HOST).iter().count();
     if hosts > 1 || (hosts == 0 && parts.version == Version::HTTP_11) {
         return Err(malformed("send exactly one Host header"));

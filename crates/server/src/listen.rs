@@ -8,6 +8,7 @@ mod connection;
 mod deadlines;
 mod in_flight;
 mod places;
+mod request_framing;
 mod sliced_body;
 mod watched_stream;
 

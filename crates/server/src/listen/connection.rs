@@ -4,9 +4,10 @@ use crate::config::Http;
 use crate::listen::deadlines::{DeadlineVerdict, Deadlines, EndReason};
 use crate::listen::in_flight::{ConnectionClosed, InFlight};
 use crate::listen::places::Place;
+use crate::listen::request_framing::{AmbiguousRequest, RequestFraming};
 use crate::listen::watched_stream::WatchedStream;
 use crate::listen::{Shared, asked_to_stop};
-use fantail_api::ProbesOnly;
+use fantail_api::{ProbesOnly, TwoLengths};
 use fantail_rules::limits::HEAD_BYTES_MAX;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -15,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -67,12 +69,19 @@ pub async fn serve_stream<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let in_flight = InFlight::new(shared.connections.responses.clone());
-    let stream = WatchedStream::new(stream, in_flight.clone(), shared.http.header_timeout);
+    let ambiguous = AmbiguousRequest::default();
+    let framing = RequestFraming::new(ambiguous.clone());
+    let stream = WatchedStream::new(stream, in_flight.clone(), shared.http.header_timeout, framing);
     let router = TowerToHyperService::new(shared.router.clone());
     let is_full = admission.is_full();
     let service = {
         let in_flight = in_flight.clone();
+        let requests = AtomicU64::new(0);
         service_fn(move |mut request: Request<Incoming>| {
+            // Of HTTP/1 they come one after the other.
+            if ambiguous.is(requests.fetch_add(1, Relaxed) + 1) {
+                request.extensions_mut().insert(TwoLengths);
+            }
             if !is_full {
                 request.extensions_mut().insert(ProbesOnly);
             }

@@ -1,6 +1,7 @@
 //! A stream that reports whether its peer takes what is written, and that closes without destroying the last response.
 
 use crate::listen::in_flight::InFlight;
+use crate::listen::request_framing::RequestFraming;
 use fantail_rules::limits::LINGER_BYTES_MAX;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,6 +17,7 @@ pub struct WatchedStream<S> {
     stream: S,
     in_flight: Arc<InFlight>,
     linger: Linger,
+    framing: RequestFraming,
 }
 
 /// The end of a connection. If a socket is closed while input is unread, the kernel resets the connection, and the peer
@@ -28,9 +30,9 @@ struct Linger {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WatchedStream<S> {
-    pub fn new(stream: S, in_flight: Arc<InFlight>, linger_max: Duration) -> Self {
+    pub fn new(stream: S, in_flight: Arc<InFlight>, linger_max: Duration, framing: RequestFraming) -> Self {
         let linger = Linger { time_max: linger_max, is_shut_down: false, discarded: 0, deadline: None };
-        Self { stream, in_flight, linger }
+        Self { stream, in_flight, linger, framing }
     }
 
     fn count<T>(&self, polled: &Poll<io::Result<T>>, bytes: impl FnOnce(&T) -> usize) {
@@ -74,7 +76,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WatchedStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.framing.read(&buffer.filled()[before..]);
+        polled
     }
 }
 
