@@ -73,7 +73,9 @@ pub fn document(version: &str) -> Value {
             "version": version,
             "summary": "Self-hosted notification platform",
             "description": "Errors are problem documents (RFC 9457) with a stable `code`; each code has a page \
-                under `/errors/`. Cursors are opaque.",
+                under `/errors/`. Cursors are opaque. Where two paths fit a request, the one without a parameter in \
+                that place is meant: what begins with `/api/v1/notifications/bulk/` is about bulk sends, and no \
+                notification can be named `bulk`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "Where this document is served"}],
@@ -130,7 +132,16 @@ fn tag(route: &Route) -> &'static str {
 fn parameters(route: &Route) -> Vec<Value> {
     let mut parameters: Vec<Value> = route
         .path_params()
-        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
+        .map(|name| {
+            let mut parameter =
+                json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
+            if name == "notification" {
+                parameter["description"] = json!(
+                    "The id of its event, or the producer's name for it. Never `bulk`: such paths are those of bulk sends."
+                );
+            }
+            parameter
+        })
         .collect();
     parameters.extend(route.query.iter().map(|name| {
         let schema = match *name {

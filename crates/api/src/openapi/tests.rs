@@ -44,6 +44,65 @@ fn every_route_is_described() {
     assert_eq!(described, ROUTES.len());
 }
 
+/// Whether one request could be meant by both, and the segments in which one has a word and the other a parameter.
+fn overlap<'p>(one: &'p str, other: &'p str) -> Option<Vec<&'p str>> {
+    let (one, other): (Vec<&str>, Vec<&str>) = (one.split('/').collect(), other.split('/').collect());
+    let is_open = |part: &str| part.starts_with('{');
+    let fits = |(a, b): (&&str, &&str)| a == b || is_open(a) || is_open(b);
+    if one.len() != other.len() || !one.iter().zip(&other).all(fits) {
+        return None;
+    }
+    let word = |(a, b): (&'p str, &'p str)| match (is_open(a), is_open(b)) {
+        (true, false) => Some(b),
+        (false, true) => Some(a),
+        (true, true) | (false, false) => None,
+    };
+    Some(one.into_iter().zip(other).filter_map(word).collect())
+}
+
+// fixes: interop F3
+/// Generators and gateways do not agree which of two such paths is meant, so there are no others, and the document says it.
+#[test]
+fn only_bulk_sends_have_paths_that_fit_others() {
+    let document = the_document();
+    let about = document["info"]["description"].as_str().expect("a description");
+    let mut found = 0;
+    for (at, one) in ROUTES.iter().enumerate() {
+        for other in &ROUTES[at + 1..] {
+            let Some(words) = overlap(one.path, other.path).filter(|words| words.len() > 1) else { continue };
+            assert!(words.contains(&"bulk"), "{} and {}", one.path, other.path);
+            assert!(about.contains("/api/v1/notifications/bulk/"), "{about}");
+            found += 1;
+        }
+    }
+    assert!(found > 0, "nothing fits two paths any more: the note can go");
+}
+
+// fixes: interop F3
+#[test]
+fn the_document_says_where_it_is_served_and_times_are_times() {
+    let document = the_document();
+    assert_eq!(document["servers"][0]["url"], "/");
+    fn check(value: &Value, name: &str) {
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(name, value)| check(value, name)),
+            Value::Array(items) => items.iter().for_each(|item| check(item, name)),
+            Value::String(text) if name.ends_with("At") || name.ends_with("Until") => {
+                assert!(text.parse::<jiff::Timestamp>().is_ok(), "{name}: {text}");
+            }
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    for route in ROUTES {
+        if let Body::Json(shape) = route.body {
+            check(&(shape.example)(), "");
+        }
+        for shape in route.answers.iter().flatten().filter_map(|answer| answer.shape) {
+            check(&(shape.example)(), "");
+        }
+    }
+}
+
 #[test]
 fn the_span_of_the_audit_log_is_two_times() {
     let document = the_document();
