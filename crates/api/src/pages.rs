@@ -49,6 +49,7 @@ pub fn of(code: Code) -> &'static str {
         Code::UnsupportedMediaType => page!("unsupported-media-type"),
         Code::RateLimited => page!("rate-limited"),
         Code::LimitReached => page!("limit-reached"),
+        Code::QuotaExceeded => page!("quota-exceeded"),
         Code::QueueFull => page!("queue-full"),
         Code::StorageFull => page!("storage-full"),
         Code::NotReady => page!("not-ready"),

@@ -3,7 +3,7 @@
 use crate::reply::Reply;
 use crate::template_problem;
 use axum::http::{HeaderValue, header};
-use fantail_node::ask::Refusal;
+use fantail_node::ask::{Refusal, Resource};
 use fantail_wire::code::Code;
 use fantail_wire::problem::{FieldError, MEDIA_TYPE};
 use std::borrow::Cow;
@@ -140,6 +140,7 @@ impl From<Refusal> for Problem {
             | Refusal::TooManyEndpoints { .. }
             | Refusal::TooManyScheduled { .. }
             | Refusal::TooManySnoozed { .. } => Self::new(Code::LimitReached, detail),
+            Refusal::OverQuota { resource, .. } => over_quota(resource, detail),
             Refusal::TooFast { retry_after_ms } => {
                 later(Code::RateLimited, "the tenant or the key asks faster than it may", retry_after_ms)
             }
@@ -154,6 +155,15 @@ impl From<Refusal> for Problem {
             Refusal::Internal { reason } => internal(&reason),
             Refusal::Stopped { reason } => stopped(&reason),
         }
+    }
+}
+
+/// What waits goes by itself; everything else is there until it is deleted.
+fn over_quota(resource: Resource, detail: String) -> Problem {
+    let problem = Problem::new(Code::QuotaExceeded, detail);
+    match resource {
+        Resource::Waiting => problem.retry_after_s(60),
+        Resource::Users | Resource::Devices | Resource::Schedules | Resource::StoredBytes => problem,
     }
 }
 
@@ -213,6 +223,7 @@ mod tests {
             (Refusal::TooManyFollows { user: "u".into(), limit: 1 }, "LIMIT_REACHED"),
             (Refusal::TooManySnoozed { limit: 1 }, "LIMIT_REACHED"),
             (Refusal::TooManyScheduled { limit: 1 }, "LIMIT_REACHED"),
+            (Refusal::OverQuota { resource: Resource::Users, limit: 1 }, "QUOTA_EXCEEDED"),
             (Refusal::UnknownTemplate { template: "t".into() }, "TEMPLATE_NOT_FOUND"),
             (Refusal::UnknownTemplateVersion { template: "t".into(), version: 2 }, "TEMPLATE_NOT_FOUND"),
             (Refusal::TemplateConflict { current: Some(3) }, "VERSION_CONFLICT"),
@@ -246,6 +257,23 @@ mod tests {
         assert_eq!(document.kind, "/errors/queue-full");
         assert_eq!(document.request_id, "r1");
         assert_eq!(document.status, 503);
+    }
+
+    // fixes: security M8
+    #[test]
+    fn only_what_goes_by_itself_is_worth_asking_again() {
+        let reply = |resource| Problem::from(Refusal::OverQuota { resource, limit: 7 }).into_reply("r1");
+        for (resource, retry_after) in [
+            (Resource::Users, None),
+            (Resource::Devices, None),
+            (Resource::Schedules, None),
+            (Resource::Waiting, Some("60")),
+            (Resource::StoredBytes, None),
+        ] {
+            let reply = reply(resource);
+            assert_eq!((reply.status.as_u16(), reply.header("retry-after")), (409, retry_after));
+            assert!(String::from_utf8_lossy(&reply.body).contains(&format!("at most 7 {}", resource.noun())));
+        }
     }
 
     #[test]

@@ -40,6 +40,8 @@ const SEND_REFUSED: &[Code] = &[
     Code::DuplicateNotification,
     Code::InvalidRecipient,
     Code::RateLimited,
+    Code::LimitReached,
+    Code::QuotaExceeded,
     Code::TemplateNotFound,
     Code::TemplateInactive,
     Code::InvalidTemplate,
@@ -51,6 +53,8 @@ const POST_REFUSED: &[Code] = &[
     Code::DuplicateNotification,
     Code::InvalidRecipient,
     Code::RateLimited,
+    Code::LimitReached,
+    Code::QuotaExceeded,
     Code::TemplateNotFound,
     Code::TemplateInactive,
     Code::InvalidTemplate,
@@ -58,6 +62,9 @@ const POST_REFUSED: &[Code] = &[
     Code::RenderFailed,
     Code::TooManyRenderings,
 ];
+/// A rate, or the tenant's quota, says no.
+const TOO_MUCH: &[Code] = &[Code::RateLimited, Code::QuotaExceeded];
+const TOO_FAST: &[Code] = &[Code::RateLimited];
 const NO_USER: &[Code] = &[Code::UserNotFound];
 const PAGE: &[&str] = &["limit", "cursor"];
 
@@ -144,7 +151,8 @@ const CORE: &[Route] = &[
     )
     .takes(Shape::of::<UserPut>())
     .gives(201, Shape::of::<User<'static>>())
-    .gives(200, Shape::of::<User<'static>>()),
+    .gives(200, Shape::of::<User<'static>>())
+    .refuses(TOO_MUCH),
     Route::new(
         "getUser",
         Get,
@@ -171,7 +179,8 @@ const CORE: &[Route] = &[
         Scoped(UsersWrite, |tenant, call| Box::pin(users::put_many(tenant, call))),
     )
     .takes(Shape::of::<UsersBatch>())
-    .gives(200, Shape::of::<UsersPut>()),
+    .gives(200, Shape::of::<UsersPut>())
+    .refuses(TOO_MUCH),
     // --- follows ---
     Route::new(
         "follow",
@@ -181,7 +190,7 @@ const CORE: &[Route] = &[
         Scoped(UsersWrite, |tenant, call| Box::pin(follows::change(tenant, call, Join))),
     )
     .gives_nothing(204)
-    .refuses(&[Code::UserNotFound, Code::LimitReached]),
+    .refuses(&[Code::UserNotFound, Code::LimitReached, Code::RateLimited]),
     Route::new(
         "unfollow",
         Delete,
@@ -227,7 +236,8 @@ const CORE: &[Route] = &[
         Scoped(UsersWrite, |tenant, call| Box::pin(follows::change_many(tenant, call, Join))),
     )
     .takes(Shape::of::<FollowsBatch>())
-    .gives(200, Shape::of::<EdgesChanged>()),
+    .gives(200, Shape::of::<EdgesChanged>())
+    .refuses(TOO_FAST),
     Route::new(
         "unfollowMany",
         Post,
@@ -246,7 +256,7 @@ const CORE: &[Route] = &[
         Scoped(UsersWrite, |tenant, call| Box::pin(topics::change(tenant, call, Join))),
     )
     .gives_nothing(204)
-    .refuses(&[Code::UserNotFound, Code::LimitReached]),
+    .refuses(&[Code::UserNotFound, Code::LimitReached, Code::RateLimited]),
     Route::new(
         "unsubscribe",
         Delete,
@@ -273,7 +283,8 @@ const CORE: &[Route] = &[
         Scoped(UsersWrite, |tenant, call| Box::pin(topics::change_many(tenant, call, Join))),
     )
     .takes(Shape::of::<SubscribersBatch>())
-    .gives(200, Shape::of::<EdgesChanged>()),
+    .gives(200, Shape::of::<EdgesChanged>())
+    .refuses(TOO_FAST),
     Route::new(
         "unsubscribeMany",
         Post,

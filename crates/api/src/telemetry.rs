@@ -4,6 +4,7 @@
 
 use crate::routes::ROUTES;
 use fantail_node::Node;
+use fantail_node::ask::Resource;
 use fantail_rules::ids::TenantId;
 use fantail_wire::code::Code;
 use std::fmt::{Display, Write};
@@ -132,6 +133,7 @@ impl Telemetry {
         let limited = "Requests refused because the tenant or the key asked too fast, by tenant";
         text.family("fantail_producer_limited_total", "counter", limited);
         write_tenants(text, "fantail_producer_limited_total", &self.producer_limited, node);
+        write_quotas(text, node);
         text.counter(
             "fantail_events_replayed_total",
             "Repeats answered with the first answer",
@@ -182,6 +184,31 @@ fn write_tenants(text: &mut Text, name: &str, counters: &[Counter], node: Option
             u32::try_from(slot).is_ok_and(|no| node.is_some_and(|node| node.tenant(TenantId(no)).is_some()));
         if is_tenant || counter.get() > 0 {
             text.sample(name, &[("tenant", &label(slot, node))], counter.get());
+        }
+    }
+}
+
+/// What the first tenants have, and how often they had too much.
+fn write_quotas(text: &mut Text, node: Option<&Node>) {
+    let tenants = node.map(Node::tenants).unwrap_or_default();
+    let shown = || {
+        node.into_iter().flat_map(|node| tenants.iter().take(TENANT_LABELS_MAX).map(move |one| (node, one)))
+    };
+    text.family("fantail_tenant_usage", "gauge", "What tenants have, by tenant and resource");
+    for (node, tenant) in shown() {
+        let usage = node.usage(tenant.id);
+        for resource in Resource::ALL {
+            let labels = [("tenant", tenant.slug.as_str()), ("resource", resource.name())];
+            text.sample("fantail_tenant_usage", &labels, usage.of(resource));
+        }
+    }
+    let refused = "Requests refused because the tenant has as much as it may, by tenant and resource";
+    text.family("fantail_quota_exceeded_total", "counter", refused);
+    for (node, tenant) in shown() {
+        let refused = node.over_quota(tenant.id);
+        for resource in Resource::ALL {
+            let labels = [("tenant", tenant.slug.as_str()), ("resource", resource.name())];
+            text.sample("fantail_quota_exceeded_total", &labels, refused.of(resource));
         }
     }
 }

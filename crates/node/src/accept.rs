@@ -9,7 +9,8 @@ use crate::bulk;
 use crate::core::{Core, answers, internal, locked};
 use crate::crowds::require_room;
 use crate::groups::{self, Facts, Ties};
-use crate::notify::options_of;
+use crate::notify::{added_by, options_of};
+use crate::quotas::{self, Claim};
 use crate::spans;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
@@ -49,7 +50,7 @@ pub async fn post(
         return events.iter().map(|_| Err(Refusal::Busy { retry_after_ms: 1_000 })).collect();
     }
     let began = core.ports.clock.wall();
-    let (mut results, pending) = push(core, by, tenant, events);
+    let Pushes { mut results, pending, claims } = push(core, by, tenant, events);
     for (places, pushed) in pending {
         match answers(pushed).await {
             Ok(answers) => {
@@ -60,11 +61,19 @@ pub async fn post(
             Err(refusal) => places.into_iter().for_each(|(place, _)| results[place] = Err(refusal.clone())),
         }
     }
+    drop(claims);
     count(core, &results);
     for fresh in results.iter().flatten().filter(|accepted| !accepted.replayed) {
         spans::admitted(core, tenant, fresh.event, began);
     }
     results
+}
+
+/// What was asked of the fronts, and the room it holds until it is answered.
+struct Pushes {
+    results: Vec<Result<Accepted, Refusal>>,
+    pending: Vec<Pending>,
+    claims: Vec<Claim>,
 }
 
 /// What a front was asked: the places in the request, and where its answers come.
@@ -73,22 +82,20 @@ type Pushed = oneshot::Receiver<Result<Vec<FrontAnswer>, Refusal>>;
 
 /// Puts events into the queues of their fronts, with nothing between reading a segment and asking that could take long: see
 /// `Core::naming`.
-fn push(
-    core: &Core,
-    by: &Actor,
-    tenant: TenantId,
-    events: Vec<EventAsk>,
-) -> (Vec<Result<Accepted, Refusal>>, Vec<Pending>) {
+fn push(core: &Core, by: &Actor, tenant: TenantId, events: Vec<EventAsk>) -> Pushes {
     let is_walked = events.iter().any(|event| matches!(event.audience, AudienceAsk::Segment(_)));
     let _naming = is_walked.then(|| core.naming.read().unwrap_or_else(PoisonError::into_inner));
     let mut results: Vec<Result<Accepted, Refusal>> = Vec::with_capacity(events.len());
     let mut by_front: BTreeMap<FrontNo, Group> = BTreeMap::new();
+    let mut claims = Vec::new();
     let policy = core.control.now().tenants.get(&tenant).map(|found| found.tier_up);
     for (index, event) in events.into_iter().enumerate() {
         let bytes = event.content.len() + 512;
         let prepared = policy.ok_or(Refusal::UnknownTenant).and_then(|up| prepare(core, tenant, event, up));
-        match prepared {
-            Ok(Prepared { front, ask, otherwise }) => {
+        let claimed = prepared.and_then(|prepared| within_quota(core, by, tenant, prepared));
+        match claimed {
+            Ok((Prepared { front, ask, otherwise }, claim)) => {
+                claims.extend(claim);
                 let bytes = bytes + members_bytes(&ask);
                 let group = by_front.entry(front).or_default();
                 group.places.push((index, otherwise));
@@ -104,7 +111,25 @@ fn push(
         let handle = core.front(front).ok_or_else(|| internal("no such front"));
         pending.push((places, handle.and_then(|handle| handle.queue.push(tenant, by, asks, bytes))));
     }
-    (results, pending)
+    Pushes { results, pending, claims }
+}
+
+/// Holds room for what an event adds. One that does not fit can still be a repeat, which adds nothing.
+fn within_quota(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    prepared: Prepared,
+) -> Result<(Prepared, Option<Claim>), Refusal> {
+    let FrontAsk::Admit(ask) = &prepared.ask else { return Ok((prepared, None)) };
+    match quotas::claim(core, by, tenant, added_by(ask)) {
+        Ok(claim) => Ok((prepared, claim)),
+        Err(over @ Refusal::OverQuota { .. }) => {
+            let ask = FrontAsk::Recall { tenant, key: ask.key, body: ask.body };
+            Ok((Prepared { ask, otherwise: Some(over), ..prepared }, None))
+        }
+        Err(refusal) => Err(refusal),
+    }
 }
 
 /// What the recipients of an event hold in memory.

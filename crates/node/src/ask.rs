@@ -13,7 +13,7 @@ pub use deliveries::{
 };
 pub use endpoints::{Channel, DeviceAsk, DeviceView, Registered, SuppressionAsk, SuppressionView};
 pub use options::{Called, OptionsAsk};
-pub use tenants::{KeyAsk, KeyView, Rate, TenantAsk, TenantPatch, TenantView};
+pub use tenants::{Amounts, KeyAsk, KeyView, Quota, Rate, Resource, TenantAsk, TenantPatch, TenantView};
 
 pub use crate::dead_letters::Which;
 pub use crate::deliveries::Place;
@@ -347,6 +347,9 @@ pub enum Refusal {
     NotSuppressed,
     #[error("{limit} notifications and events are scheduled, the most there can be")]
     TooManyScheduled { limit: u64 },
+    /// The tenant has as much as it may.
+    #[error("the tenant may have at most {limit} {}", resource.noun())]
+    OverQuota { resource: Resource, limit: u64 },
     #[error("{limit} notifications are snoozed, the most there can be")]
     TooManySnoozed { limit: usize },
     /// The producer asks faster than it may.

@@ -20,18 +20,20 @@ use crate::ask::{Accepted, EventAsk, Refusal};
 use crate::core::{Core, answer, internal, locked};
 use crate::crowds::require_room;
 use crate::groups;
-use crate::notify::{options_of, request_key};
+use crate::notify::{options_of, recall, request_key};
+use crate::quotas;
 use crate::segments::find;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 pub use fantail_machine::records::front::Steer;
 pub use fantail_machine::records::walk::{Pace, Walk};
-use fantail_machine::tables::walk as rows;
+use fantail_machine::tables::{usage, walk as rows};
 use fantail_ports::keyring::Context;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{FrontNo, KeyNo, Millis, PartitionId, ShardNo, TenantId, spread};
 use fantail_rules::limits::WALKS_PER_TENANT_MAX;
 use fantail_rules::quiet::Window;
+use fantail_rules::quota::Resource;
 use fantail_rules::schedule::off_peak_from;
 use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
@@ -156,6 +158,15 @@ async fn create(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Resu
     }
     require_few(core, tenant)?;
     require_room(core, tenant, ask.event.priority)?;
+    let resource = ask.event.options.held_until(core.ports.clock.wall()).map(|_| Resource::Waiting);
+    let adds = quotas::adds(resource, usage::ROW_BYTES + ask.event.content.len() as u64);
+    let _claim = match quotas::claim(core, by, tenant, adds) {
+        Ok(claim) => claim,
+        // A repeat adds nothing.
+        Err(refusal) => {
+            return recall(core, tenant, &ask.event.id, ask.event.body_hash).await?.ok_or(refusal);
+        }
+    };
     match answer(admit(core, by, tenant, ask)).await? {
         FrontAnswer::Admitted(event) => {
             core.meter.accepted(1, 0);

@@ -8,6 +8,7 @@ use fantail_machine::tables::root::ApiKeyRow;
 use fantail_machine::tables::webhook::WebhookRow;
 use fantail_rules::ids::TenantId;
 use fantail_rules::policy::Policies;
+use fantail_rules::quota::Quota;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -55,7 +56,9 @@ impl ControlPlane {
     }
 
     pub fn replace(&self, control: &Control) {
-        let tenants: BTreeMap<_, _> = control.tenants.iter().map(|row| (row.id, tenant_view(row))).collect();
+        let quotas: BTreeMap<_, _> = control.quotas.iter().map(|row| (row.tenant, row.quota)).collect();
+        let view = |row: &Tenant| tenant_view(row, quotas.get(&row.id).copied().unwrap_or_default());
+        let tenants: BTreeMap<_, _> = control.tenants.iter().map(|row| (row.id, view(row))).collect();
         let slugs = control.tenants.iter().map(|row| (row.slug.clone(), row.id)).collect();
         let keys = control.keys.iter().map(|row| (row.key.id.clone(), Arc::new(key_view(row)))).collect();
         let webhook = |row: &WebhookRow| ((row.put.tenant, row.put.id.clone()), Arc::new(row.clone()));
@@ -68,8 +71,7 @@ impl ControlPlane {
     }
 }
 
-#[must_use]
-pub fn tenant_view(row: &Tenant) -> TenantView {
+fn tenant_view(row: &Tenant, quota: Quota) -> TenantView {
     TenantView {
         id: row.id,
         slug: row.slug.clone(),
@@ -78,6 +80,7 @@ pub fn tenant_view(row: &Tenant) -> TenantView {
         retention_days: row.retention_days,
         created_at: row.created,
         rate: row.rate,
+        quota,
     }
 }
 

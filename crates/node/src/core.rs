@@ -13,6 +13,7 @@ use crate::meter::Meter;
 use crate::ports::Ports;
 use crate::producers::Producers;
 use crate::queue::Queue;
+use crate::quotas::TenantUsage;
 use crate::tail::Tail;
 use crate::todos::Todos;
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk};
@@ -46,6 +47,8 @@ pub struct Core {
     pub known: Known,
     pub dispatch: Arc<Dispatch>,
     pub producers: Producers,
+    /// What each tenant has.
+    pub usage: Arc<TenantUsage>,
     pub crowds: Crowds,
     /// Events of a tenant that may wait in one lane.
     pub queue_max: u64,

@@ -11,16 +11,18 @@ use crate::cancel::{give_up_at, until};
 use crate::core::{Core, answer, internal, locked};
 use crate::node::Node;
 use crate::people::locate;
+use crate::quotas;
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk, is_told};
 use fantail_machine::shard::endpoints::{Contact, Registration, is_of_profile};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint::Endpoint;
-use fantail_machine::tables::{directory, endpoint, user};
+use fantail_machine::tables::{directory, endpoint, usage, user};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{AddressHash, DeviceHash, KeyNo, Lookup, PartitionId, TenantId};
 use fantail_rules::limits::ENDPOINTS_PER_USER_MAX;
+use fantail_rules::quota::{Amounts, Resource};
 use fantail_rules::suppression::Reason;
 
 /// Attempts to seal a device under the right key: the user may be deleted and made again in between.
@@ -81,6 +83,7 @@ pub async fn register(
             Err(KeyringError::NoKey { .. }) => return Err(unknown()),
             Err(failed) => return Err(locked(failed)),
         };
+        let _claim = quotas::claim(core, by, tenant, added_by(&registration, known.as_ref()))?;
         let bytes = registration.address.bytes.len() + 512;
         let registration = Box::new(registration);
         let ask_shard = ShardAsk::Register { tenant, user: lookup, registration };
@@ -96,6 +99,18 @@ pub async fn register(
         }
     }
     Err(Refusal::Busy { retry_after_ms: 100 })
+}
+
+/// A new device, or what a known one grows by.
+fn added_by(new: &Registration, known: Option<&Endpoint>) -> Amounts {
+    let bytes = usage::weight_of_endpoint(new.name.as_ref(), &new.address, new.meta.as_ref());
+    match known {
+        Some(old) => {
+            let before = usage::weight_of_endpoint(old.name.as_ref(), &old.address, old.meta.as_ref());
+            quotas::adds(None, bytes.saturating_sub(before))
+        }
+        None => quotas::adds(Some(Resource::Devices), bytes),
+    }
 }
 
 /// The user's key, and the device if it is known.

@@ -17,10 +17,11 @@ use crate::machines::Machine;
 use crate::meter::Meter;
 use crate::ports::Ports;
 use crate::queue::{Item, Queue};
+use crate::quotas::TenantUsage;
 use fantail_machine::front::Moment;
 use fantail_machine::front::fact::FrontFact;
 use fantail_machine::shard::Offer;
-use fantail_machine::tables::{directory, todo};
+use fantail_machine::tables::{directory, todo, usage};
 use fantail_machine::view::View;
 use fantail_ports::BoxFuture;
 use fantail_ports::journal::{Append, AppendError};
@@ -47,6 +48,8 @@ pub struct Leader<M: Machine> {
     pub ports: Arc<Ports>,
     pub meter: Arc<Meter>,
     pub queue: Arc<Queue<M::Ask, M::Answer>>,
+    /// Hears what tenants have after each batch.
+    pub usage: Arc<TenantUsage>,
     pub epoch: Epoch,
     /// The position of the next record.
     pub next: Position,
@@ -309,7 +312,11 @@ impl<M: Machine> Leader<M> {
 
     fn fold(&self, commit: Commit) -> Result<(), Stop> {
         let partition: PartitionId = self.machine.partition();
-        self.ports.store.commit(partition, commit).map_err(|failed| Stop::Failed(failed.to_string()))
+        let failed = |failed: StoreError| Stop::Failed(failed.to_string());
+        let usage = usage::among(&commit.changes).map_err(|malformed| failed(malformed.into()))?;
+        self.ports.store.commit(partition, commit).map_err(failed)?;
+        self.usage.settle(partition, &usage);
+        Ok(())
     }
 }
 

@@ -44,6 +44,7 @@ mod editions;
 mod groups;
 mod notify;
 pub mod producers;
+pub mod quotas;
 mod receipts;
 pub mod recurring;
 mod schedule;

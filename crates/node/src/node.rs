@@ -3,10 +3,10 @@
 //! `audit`; how it is doing is in `health`.
 
 use crate::ask::{
-    Accepted, Called, ChannelSet, Counts, DeadLetter, EdgeAsk, EdgeChange, EventAsk, Explanation, InboxAsk,
-    InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus, NotificationView, NotifyAsk,
-    Place, Priority, Recipient, RecipientPage, Refusal, TenantAsk, TenantPatch, TenantView, Upserted,
-    UserAsk, UserView, Which, Who, Wish,
+    Accepted, Amounts, Called, ChannelSet, Counts, DeadLetter, EdgeAsk, EdgeChange, EventAsk, Explanation,
+    InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus, NotificationView,
+    NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal, TenantAsk, TenantPatch, TenantView,
+    Upserted, UserAsk, UserView, Which, Who, Wish,
 };
 use crate::core::Core;
 use crate::dead_letters::DeadPlace;
@@ -134,6 +134,24 @@ impl Node {
     #[must_use]
     pub fn tenant(&self, tenant: TenantId) -> Option<TenantView> {
         self.core.control.now().tenants.get(&tenant).cloned()
+    }
+
+    /// What a tenant has, as far as it is durable.
+    #[must_use]
+    pub fn usage(&self, tenant: TenantId) -> Amounts {
+        self.core.usage.stored(tenant)
+    }
+
+    /// Limits of tenants that have none of their own; 0: none.
+    #[must_use]
+    pub fn quota_defaults(&self) -> &Amounts {
+        self.core.usage.defaults()
+    }
+
+    /// Requests of a tenant that did not fit into its quota.
+    #[must_use]
+    pub fn over_quota(&self, tenant: TenantId) -> Amounts {
+        self.core.usage.refused(tenant)
     }
 
     #[must_use]

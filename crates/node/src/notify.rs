@@ -10,17 +10,19 @@ use crate::cancel::cancellation;
 use crate::core::{Core, answer, internal, locked};
 use crate::crowds::require_room;
 use crate::groups::{self, Facts};
+use crate::quotas;
 use crate::spans;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::front::{Options, Personal};
-use fantail_machine::tables::idempotency;
 use fantail_machine::tables::user::{self, UserRow};
+use fantail_machine::tables::{idempotency, usage};
 use fantail_ports::keyring::{Context, KeyringError};
 use fantail_rules::actor::Actor;
 use fantail_rules::admit::Bucket;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, TenantId, UserNo, spread};
+use fantail_rules::quota::{Amounts, Resource};
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -86,7 +88,13 @@ pub async fn notify(core: &Core, by: &Actor, tenant: TenantId, ask: NotifyAsk) -
     let front = FrontNo(spread(&key, core.layout.fronts));
     let bytes: usize = ask.recipients.iter().map(|(_, own)| 64 + own.as_ref().map_or(0, Vec::len)).sum();
     let bytes = bytes + ask.content.len() + 512;
+    let (id, body) = (ask.id.clone(), ask.body_hash);
     let prepared = prepare(core, tenant, key, ask)?;
+    let _claim = match quotas::claim(core, by, tenant, added_by(&prepared)) {
+        Ok(claim) => claim,
+        // A repeat adds nothing.
+        Err(refusal) => return recall(core, tenant, &id, body).await?.ok_or(refusal),
+    };
     core.ports.points.reach("accept.sealed");
     let began = core.ports.clock.wall();
     let Some(front) = core.front(front) else { return Err(internal("there is no such front")) };
@@ -113,6 +121,13 @@ pub async fn notify(core: &Core, by: &Actor, tenant: TenantId, ask: NotifyAsk) -
         | FrontAnswer::Unsaid { .. }
         | FrontAnswer::Forgot { .. } => Err(internal("the front answered something else")),
     }
+}
+
+/// What the tenant has more of with this event.
+pub fn added_by(ask: &Ask) -> Amounts {
+    let own = |one: &Personal| usage::weight(&[&one.content]);
+    let bytes = usage::weight(&[&ask.content]) + ask.personal.iter().map(own).sum::<u64>();
+    quotas::adds(ask.options.due.map(|_| Resource::Waiting), bytes)
 }
 
 /// Whether a request was heard before, for one that could not be admitted any more.

@@ -7,17 +7,20 @@ use crate::accept::seal_name;
 use crate::ask::{EdgeAsk, EdgeChange, ListAsk, Names, ProfileAsk, Refusal, Upserted, UserAsk, UserView};
 use crate::core::{Core, answer, internal, locked};
 use crate::devices;
+use crate::quotas::{self, Claim};
 use fantail_machine::records::shard::Change;
 use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
 use fantail_machine::shard::users::{Put, PutAnswer};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::user::UserRow;
-use fantail_machine::tables::{endpoint, follow, list, user};
+use fantail_machine::tables::{endpoint, follow, list, usage, user};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_ports::lists::ListKey;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, ListId, Lookup, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::{FOLLOWS_PER_USER_MAX, USERS_PER_RECORD_MAX};
+use fantail_rules::quota::{Amounts, Resource};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Attempts to seal a user under the right key: others may create and delete the user in between.
@@ -32,10 +35,18 @@ pub async fn put_users(
     let mut results: Vec<Result<Upserted, Refusal>> =
         users.iter().map(|_| Err(internal("not asked yet"))).collect();
     let mut todo: Vec<(usize, UserKey)> = (0..users.len()).map(|index| (index, UserKey::Find)).collect();
+    // Held until all are answered.
+    let mut claims: BTreeMap<usize, Option<Claim>> = BTreeMap::new();
     for _ in 0..RESEALS_MAX {
         let mut by_shard: BTreeMap<ShardNo, (Vec<usize>, Vec<Put>)> = BTreeMap::new();
         for (index, key) in std::mem::take(&mut todo) {
-            match seal_user(core, tenant, &users[index], key) {
+            let sealed = seal_user(core, tenant, &users[index], key).and_then(|(shard, put, adds)| {
+                if let Entry::Vacant(claim) = claims.entry(index) {
+                    claim.insert(quotas::claim(core, by, tenant, adds)?);
+                }
+                Ok((shard, put))
+            });
+            match sealed {
                 Ok((shard, put)) => {
                     let (places, puts) = by_shard.entry(shard).or_default();
                     places.push(index);
@@ -93,12 +104,22 @@ enum UserKey {
     Mint,
 }
 
-fn seal_user(core: &Core, tenant: TenantId, ask: &UserAsk, key: UserKey) -> Result<(ShardNo, Put), Refusal> {
+/// The user, sealed for its shard, and what the tenant has more of with it.
+fn seal_user(
+    core: &Core,
+    tenant: TenantId,
+    ask: &UserAsk,
+    key: UserKey,
+) -> Result<(ShardNo, Put, Amounts), Refusal> {
     core.require_tenant(tenant)?;
     let keyring = &core.ports.keyring;
     let lookup = keyring.lookup_user(tenant, &ask.user).map_err(locked)?;
+    let row = match key {
+        UserKey::Find => find(core, tenant, lookup)?.map(|(_, row)| row),
+        UserKey::Use(_) | UserKey::Mint => None,
+    };
     let known = match key {
-        UserKey::Find => find(core, tenant, lookup)?.map(|(_, row)| row.id.key),
+        UserKey::Find => row.as_ref().map(|row| row.id.key),
         UserKey::Use(key) => Some(key),
         UserKey::Mint => None,
     };
@@ -119,7 +140,20 @@ fn seal_user(core: &Core, tenant: TenantId, ask: &UserAsk, key: UserKey) -> Resu
         }
         Some(Err(failed)) => return Err(locked(failed)),
     };
-    Ok((core.shard_of(lookup), sealed))
+    let adds = added_by(&sealed, row.as_ref());
+    Ok((core.shard_of(lookup), sealed, adds))
+}
+
+/// A new user with its addresses, or what a known one grows by.
+fn added_by(put: &Put, known: Option<&UserRow>) -> Amounts {
+    let bytes = usage::weight(&[&put.id, &put.attributes]);
+    match known {
+        Some(row) => quotas::adds(None, bytes.saturating_sub(usage::weight(&[&row.id, &row.attributes]))),
+        None => {
+            let addresses: u64 = put.profile.iter().map(|contact| usage::weight(&[&contact.address])).sum();
+            quotas::adds(Some(Resource::Users), bytes + addresses)
+        }
+    }
 }
 
 fn find(core: &Core, tenant: TenantId, lookup: Lookup) -> Result<Option<(UserNo, UserRow)>, Refusal> {

@@ -19,13 +19,16 @@ use crate::ask::templates::Expect;
 use crate::backoff::Backoff;
 use crate::core::{Core, answer, internal, locked};
 use crate::queue::QueueLine;
+use crate::quotas;
 use fantail_machine::root::schedule::{Answer, Ask};
 use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_machine::tables::schedule::{self, Waiting};
+use fantail_machine::tables::usage;
 use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, Millis, PartitionId, TenantId};
 use fantail_rules::limits::SCHEDULES_PER_TENANT_MAX;
+use fantail_rules::quota::Resource;
 use fantail_rules::schedule::Recurrence;
 use fantail_rules::zone::ZoneNo;
 use tracing::{info, warn};
@@ -94,6 +97,14 @@ impl Node {
             sends: ask.sends,
             body: body.map_err(locked)?,
         };
+        let known = core.read(PartitionId::Root, |view| schedule::find(view.tables(), tenant, id))?;
+        let bytes = |body: usize| usage::ROW_BYTES + body as u64;
+        let grown = bytes(definition.body.bytes.len());
+        let adds = match known {
+            Some(row) => quotas::adds(None, grown.saturating_sub(bytes(row.definition.body.bytes.len()))),
+            None => quotas::adds(Some(Resource::Schedules), grown),
+        };
+        let _claim = quotas::claim(core, &self.by, tenant, adds)?;
         match ask_root(core, &self.by, Ask::Put { definition, expect }).await? {
             Answer::Schedule { row, is_new } => {
                 core.schedules.ring();

@@ -25,6 +25,7 @@ use crate::meter::Meter;
 use crate::ports::Ports;
 use crate::producers::{Defaults, Producers};
 use crate::queue::Queue;
+use crate::quotas::TenantUsage;
 use crate::recover::{RecoverError, Recovered, recover};
 use crate::schedule;
 use crate::tail::Tail;
@@ -35,6 +36,7 @@ use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::control;
 use fantail_machine::shard::Offer;
+use fantail_machine::tables::usage;
 use fantail_ports::journal::JournalError;
 use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
@@ -43,6 +45,7 @@ use fantail_rules::believed_time::StartClock;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::knobs::Knobs;
 use fantail_rules::limits::{GUARD_MS, LANE_EVENTS_MAX};
+use fantail_rules::quota::Amounts;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
@@ -61,6 +64,8 @@ pub struct Options {
     pub may_have_fronts: bool,
     /// How fast producers may ask.
     pub producers: Defaults,
+    /// How much tenants may have that have no quota of their own; 0: as much as there is.
+    pub quotas: Amounts,
     /// Events of a tenant that may wait in one lane, counted once for each channel and shard.
     pub queue_max: u64,
     /// How long what is kept about deliveries outlives their event.
@@ -78,6 +83,7 @@ impl Default for Options {
             directories: 1,
             may_have_fronts: false,
             producers: Defaults::default(),
+            quotas: Amounts::default(),
             queue_max: LANE_EVENTS_MAX,
             guard_ms: GUARD_MS,
             knobs: Knobs::default(),
@@ -144,6 +150,7 @@ struct Starter {
     applied: BTreeMap<PartitionId, watch::Receiver<Position>>,
     knobs: Knobs,
     disk: Arc<DiskShare>,
+    usage: Arc<TenantUsage>,
 }
 
 pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Report), StartError> {
@@ -156,12 +163,13 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         directories,
         may_have_fronts,
         producers,
+        quotas,
         queue_max,
         guard_ms,
         knobs,
         known_time,
     } = options;
-    let mut starter = Starter::new(ports, meter, knobs);
+    let mut starter = Starter::new(ports, meter, knobs, TenantUsage::new(quotas));
     let plane = Arc::new(ControlPlane::default());
     let known: Arc<providers::Known> = Arc::default();
     let settled = refresh(starter.ports.clone(), plane.clone(), known.clone());
@@ -177,7 +185,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let now = starter.ports.clock.monotonic();
     let dispatch = Arc::new(Dispatch::new((0..layout.shards).map(ShardNo), now, knobs));
     let shards = starter.lead_shards(bells, &tails, &dispatch, &plane).await?;
-    let Starter { ports, meter, replayed, newest, applied, knobs, disk } = starter;
+    let Starter { ports, meter, replayed, newest, applied, knobs, disk, usage } = starter;
     // No record was written yet under the clock's word.
     let start_clock = clock.start_after(newest.max(known_time.unwrap_or_default()));
     layout::complete_keys(&ports, &plane)?;
@@ -188,6 +196,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         known: Known::default(),
         dispatch,
         producers: Producers::new(producers),
+        usage,
         crowds: Crowds::default(),
         queue_max,
         guard_ms,
@@ -267,7 +276,7 @@ fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>, accounts: Arc<providers:
 }
 
 impl Starter {
-    fn new(ports: Ports, meter: Arc<Meter>, knobs: Knobs) -> Self {
+    fn new(ports: Ports, meter: Arc<Meter>, knobs: Knobs, usage: TenantUsage) -> Self {
         Self {
             ports: Arc::new(ports),
             meter,
@@ -276,6 +285,7 @@ impl Starter {
             applied: BTreeMap::new(),
             knobs,
             disk: Arc::default(),
+            usage: Arc::new(usage),
         }
     }
 
@@ -366,6 +376,7 @@ impl Starter {
         let Recovered { last, time, replayed } = recover(&machine, &self.ports, tails).await?;
         self.replayed += replayed;
         self.newest = self.newest.max(time);
+        self.read_usage(machine.partition())?;
         let queue: Arc<MachineQueue<M>> = Arc::new(Queue::new(self.knobs, self.disk.clone()));
         let (applied, watching) = watch::channel(last);
         self.applied.insert(machine.partition(), watching.clone());
@@ -374,6 +385,7 @@ impl Starter {
             ports: self.ports.clone(),
             meter: self.meter.clone(),
             queue: queue.clone(),
+            usage: self.usage.clone(),
             epoch,
             next: last.next(),
             time,
@@ -384,5 +396,13 @@ impl Starter {
         let led = queue.clone();
         self.ports.tasks.spawn_loop("leader", move || led.is_closed(), Box::pin(leader.run()));
         Ok((queue, watching))
+    }
+
+    /// What tenants have in a partition that was recovered.
+    fn read_usage(&self, partition: PartitionId) -> Result<(), StoreError> {
+        let mut found = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
+        self.ports.store.read(partition, &mut |state| found = usage::all(state.tables()))?;
+        self.usage.settle(partition, &found?);
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! Goes to: `machine::root`; everybody else reads `control`.
 
 use crate::ask::{KeyAsk, KeyView, Refusal, TenantAsk, TenantPatch, TenantView};
-use crate::control::{key_view, tenant_view};
+use crate::control::key_view;
 use crate::core::{Core, answer, internal, locked};
 use crate::take::HOUSE;
 use fantail_machine::root::{RootAnswer, RootAsk};
@@ -39,7 +39,7 @@ pub async fn create(core: &Core, by: &Actor, tenant: TenantAsk) -> Result<Tenant
     match ask(core, by, RootAsk::CreateTenant { slug: tenant.slug, name: tenant.name }).await? {
         RootAnswer::Tenant(row) => {
             core.ports.keyring.create_tenant(row.id).map_err(locked)?;
-            Ok(tenant_view(&row))
+            known(core, row.id)
         }
         RootAnswer::SlugTaken => Err(Refusal::TenantExists { slug }),
         _ => Err(other()),
@@ -52,11 +52,16 @@ pub async fn patch(
     tenant: TenantId,
     patch: TenantPatch,
 ) -> Result<TenantView, Refusal> {
-    let TenantPatch { name, tier_up, retention_days, rate } = patch;
-    match ask(core, by, RootAsk::PatchTenant { tenant, name, tier_up, retention_days, rate }).await? {
-        RootAnswer::Tenant(row) => Ok(tenant_view(&row)),
+    let TenantPatch { name, tier_up, retention_days, rate, quota } = patch;
+    match ask(core, by, RootAsk::PatchTenant { tenant, name, tier_up, retention_days, rate, quota }).await? {
+        RootAnswer::Tenant(row) => known(core, row.id),
         _ => Err(other()),
     }
+}
+
+/// The control plane has it before the root answers.
+fn known(core: &Core, tenant: TenantId) -> Result<TenantView, Refusal> {
+    core.control.now().tenants.get(&tenant).cloned().ok_or(Refusal::UnknownTenant)
 }
 
 pub async fn create_key(core: &Core, by: &Actor, tenant: TenantId, key: KeyAsk) -> Result<KeyView, Refusal> {

@@ -246,6 +246,7 @@ fn node_options(config: &Config, known_time: Option<Millis>) -> Options {
     Options {
         shards: config.shards,
         producers: config.producers,
+        quotas: config.quotas,
         queue_max: config.delivery.queue_max,
         guard_ms: config.delivery.guard_ms,
         known_time,

@@ -75,6 +75,7 @@ codes! {
     UnsupportedMediaType "UNSUPPORTED_MEDIA_TYPE" 415 "The content type is not supported";
     RateLimited "RATE_LIMITED" 429 "More is asked for than the rate allows";
     LimitReached "LIMIT_REACHED" 409 "A limit was reached";
+    QuotaExceeded "QUOTA_EXCEEDED" 409 "The tenant has as much as it may";
     TooManyConnections "TOO_MANY_CONNECTIONS" 503 "All connections are taken";
     QueueFull "QUEUE_FULL" 503 "The server is busy, try again";
     StorageFull "STORAGE_FULL" 503 "The disk is nearly full";
@@ -120,6 +121,7 @@ mod tests {
             ("UNAUTHENTICATED", 401),
             ("FORBIDDEN", 403),
             ("RATE_LIMITED", 429),
+            ("QUOTA_EXCEEDED", 409),
             ("QUEUE_FULL", 503),
             ("STORAGE_FULL", 503),
         ];

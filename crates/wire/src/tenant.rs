@@ -28,6 +28,41 @@ pub struct TenantChange {
     /// How fast its producers may ask, together. Only the server's admin key can change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
+    /// How much it may have. All limits are replaced: what is left out is as the server says, 0 is no limit. Only the
+    /// server's admin key can change it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
+}
+
+/// How much a tenant may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Quota {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<u64>,
+    /// Push tokens and webhooks of users, whatever their status; addresses of profiles are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<u64>,
+    /// Recurring schedules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedules: Option<u64>,
+    /// Notifications and events that wait for the time they are scheduled at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<u64>,
+    /// Bytes of users, their devices and addresses, events, schedules and templates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_bytes: Option<u64>,
+}
+
+/// What a tenant has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub users: u64,
+    pub devices: u64,
+    pub schedules: u64,
+    pub waiting: u64,
+    pub stored_bytes: u64,
 }
 
 /// A rate with a burst. A notification costs one for each recipient, an event one for each user it names and one if it
@@ -52,6 +87,9 @@ pub struct Tenant {
     /// Left out: the server's default holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
+    /// The limits that hold for it, its own or the server's; what is left out has none.
+    pub quota: Quota,
+    pub usage: Usage,
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
 }

@@ -20,7 +20,8 @@ use fantail_wire::notification::SendOptions;
 use fantail_wire::preference::ConsentPut;
 use fantail_wire::problem::{FieldError, Problem};
 use fantail_wire::tenant::{
-    Key, KeyCreate, KeyCreated, Keys, RateLimit, Scope, Tenant, TenantChange, TenantCreate, Tenants,
+    Key, KeyCreate, KeyCreated, Keys, Quota, RateLimit, Scope, Tenant, TenantChange, TenantCreate, Tenants,
+    Usage,
 };
 use fantail_wire::user::{User, UserChannel, UserItem, UserPut, UsersBatch, UsersPut};
 use serde_json::value::RawValue;
@@ -31,6 +32,13 @@ const EVENT: &str = "01KG9V7W0R0000000000000001";
 const REQUEST: &str = "01KG9V7W0R00000000000000RQ";
 const TIME: &str = "2026-01-31T12:00:00.000Z";
 const RATE: RateLimit = RateLimit { per_second: 100, burst: Some(500) };
+const QUOTA: Quota = Quota {
+    users: Some(100_000),
+    devices: Some(300_000),
+    schedules: Some(20),
+    waiting: Some(10_000),
+    stored_bytes: Some(1_073_741_824),
+};
 const CURSOR: &str = "AQIk3w8AAAAAAAAABw";
 
 pub(super) fn text(text: &str) -> String {
@@ -215,6 +223,7 @@ examples! {
         celebrity_threshold: Some(10_000),
         retention_days: Some(90),
         rate_limit: Some(RATE),
+        quota: Some(QUOTA),
     };
     Tenant => Tenant {
         slug: text("acme"),
@@ -222,6 +231,8 @@ examples! {
         celebrity_threshold: 10_000,
         retention_days: 90,
         rate_limit: Some(RATE),
+        quota: QUOTA,
+        usage: Usage { users: 1_204, devices: 2_310, schedules: 3, waiting: 17, stored_bytes: 1_048_576 },
         created_at: text(TIME),
     };
     Tenants => Tenants { tenants: vec![Tenant::example()] };

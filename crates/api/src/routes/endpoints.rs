@@ -21,7 +21,7 @@ pub const ENDPOINTS: [Route; 7] = [
     .takes(Shape::of::<DeviceRegister>())
     .gives(201, Shape::of::<DeviceRegistered>())
     .gives(200, Shape::of::<DeviceRegistered>())
-    .refuses(&[Code::UserNotFound, Code::LimitReached]),
+    .refuses(&[Code::UserNotFound, Code::LimitReached, Code::RateLimited, Code::QuotaExceeded]),
     Route::new(
         "listDevices",
         Get,

@@ -17,6 +17,8 @@ const PUT_REFUSED: &[Code] = &[
     Code::ScheduleNotFound,
     Code::VersionConflict,
     Code::LimitReached,
+    Code::RateLimited,
+    Code::QuotaExceeded,
     Code::SegmentNotFound,
     Code::InvalidRecipient,
     Code::TemplateNotFound,

@@ -14,6 +14,13 @@ use fantail_wire::template_resource::{
 };
 use fantail_wire::tenant::Scope::{TemplatesRead, TemplatesWrite};
 
+const PUT_REFUSED: &[Code] = &[
+    Code::InvalidTemplate,
+    Code::VersionConflict,
+    Code::LimitReached,
+    Code::RateLimited,
+    Code::QuotaExceeded,
+];
 const UNKNOWN: &[Code] = &[Code::TemplateNotFound];
 const UNKNOWN_OR_CHANGED: &[Code] = &[Code::TemplateNotFound, Code::VersionConflict];
 
@@ -30,7 +37,7 @@ pub const ROUTES: &[Route] = &[
     .takes(Shape::of::<Definition>())
     .gives(201, Shape::of::<TemplateSummary>())
     .gives(200, Shape::of::<TemplateSummary>())
-    .refuses(&[Code::InvalidTemplate, Code::VersionConflict, Code::LimitReached]),
+    .refuses(PUT_REFUSED),
     Route::new(
         "listTemplates",
         Get,

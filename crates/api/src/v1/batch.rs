@@ -2,16 +2,19 @@
 
 use crate::problem::Problem;
 use fantail_node::ask::Refusal;
+use fantail_wire::code::Code;
 use fantail_wire::list::ItemError;
 
-/// The problem to answer instead of results, if nothing was done because the server cannot take anything now.
+/// The problem to answer instead of results, if nothing was done because the server cannot take anything now, or the tenant
+/// has as much as it may.
 pub fn refused_as_one<T>(results: &[Result<T, Refusal>]) -> Option<Problem> {
     let mut shared: Option<Problem> = None;
     for result in results {
         let Err(refusal) = result else { return None };
         let problem = Problem::from(refusal.clone());
         let first = shared.get_or_insert_with(|| problem.clone());
-        if problem.code != first.code || problem.code.status() != 503 {
+        let is_common = problem.code.status() == 503 || problem.code == Code::QuotaExceeded;
+        if problem.code != first.code || !is_common {
             return None;
         }
     }
@@ -30,7 +33,7 @@ pub fn item_error(index: usize, refusal: Refusal) -> ItemError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fantail_wire::code::Code;
+    use fantail_node::ask::Resource;
 
     #[test]
     fn only_a_common_inability_is_answered_as_one() {
@@ -38,6 +41,10 @@ mod tests {
         let cases = [
             (vec![busy(), Err(Refusal::Busy { retry_after_ms: 9 })], Some(Code::QueueFull)),
             (vec![Err(Refusal::NoRoom)], Some(Code::StorageFull)),
+            (
+                vec![Err(Refusal::OverQuota { resource: Resource::Users, limit: 1 })],
+                Some(Code::QuotaExceeded),
+            ),
             (vec![busy(), Ok(())], None),
             (vec![busy(), Err(Refusal::NoRoom)], None),
             (vec![Err(Refusal::OtherBody)], None),

@@ -16,7 +16,7 @@ pub async fn change_one(
     change: EdgeChange,
     edge: EdgeAsk,
 ) -> Result<Reply, Problem> {
-    call.spend_import(tenant, 1)?;
+    charge(call, tenant, change, 1)?;
     let results = call.node.edit_lists(tenant, change, vec![edge]).await;
     results.into_iter().next().expect("one result per edge")?;
     Ok(Reply::no_content())
@@ -28,7 +28,7 @@ pub async fn change_many(
     change: EdgeChange,
     edges: Vec<EdgeAsk>,
 ) -> Result<Reply, Problem> {
-    call.spend_import(tenant, edges.len())?;
+    charge(call, tenant, change, edges.len())?;
     let results = call.node.edit_lists(tenant, change, edges).await;
     if let Some(problem) = batch::refused_as_one(&results) {
         return Err(problem);
@@ -42,6 +42,14 @@ pub async fn change_many(
         }
     }
     Ok(Reply::json(200, &answer))
+}
+
+/// What makes room is free.
+fn charge(call: &Call, tenant: TenantId, change: EdgeChange, edges: usize) -> Result<(), Problem> {
+    match change {
+        EdgeChange::Join => Ok(call.spend_import(tenant, edges)?),
+        EdgeChange::Leave => Ok(()),
+    }
 }
 
 /// The node's own cursor inside the caller's.

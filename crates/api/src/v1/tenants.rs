@@ -7,11 +7,12 @@ use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
-use fantail_node::ask::{Rate, TenantAsk, TenantPatch, TenantView};
+use fantail_node::Node;
+use fantail_node::ask::{self, Rate, Resource, TenantAsk, TenantPatch, TenantView};
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{PRODUCER_RATE_MAX, TIER_UP_MIN};
 use fantail_wire::code::Code;
-use fantail_wire::tenant::{RateLimit, Tenant, TenantChange, TenantCreate, Tenants};
+use fantail_wire::tenant::{Quota, RateLimit, Tenant, TenantChange, TenantCreate, Tenants, Usage};
 
 const RETENTION_DAYS_MAX: u32 = 3_650;
 
@@ -23,28 +24,28 @@ pub async fn create(call: Call) -> Result<Reply, Problem> {
     faults.new_name(Pointer::ROOT.key("name"), &name);
     faults.into_result()?;
     let tenant = call.node.create_tenant(TenantAsk { slug: request.slug, name }).await?;
-    Ok(Reply::json(201, &shown(tenant)))
+    Ok(Reply::json(201, &shown(&call.node, tenant)))
 }
 
 pub async fn list(call: Call) -> Result<Reply, Problem> {
-    let tenants = call.node.tenants().into_iter().map(shown).collect();
+    let tenants = call.node.tenants().into_iter().map(|tenant| shown(&call.node, tenant)).collect();
     Ok(Reply::json(200, &Tenants { tenants }))
 }
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     match call.node.tenant(tenant) {
-        Some(tenant) => Ok(Reply::json(200, &shown(tenant))),
+        Some(tenant) => Ok(Reply::json(200, &shown(&call.node, tenant))),
         None => Err(Problem::new(Code::UnknownTenant, "no such tenant")),
     }
 }
 
 pub async fn change(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let patch = patch_of(call.json()?)?;
-    if patch.rate.is_some() {
+    if patch.rate.is_some() || patch.quota.is_some() {
         auth::require_server(&call.caller)?;
     }
     let tenant = call.node.patch_tenant(tenant, patch).await?;
-    Ok(Reply::json(200, &shown(tenant)))
+    Ok(Reply::json(200, &shown(&call.node, tenant)))
 }
 
 fn patch_of(request: TenantChange) -> Result<TenantPatch, Problem> {
@@ -65,7 +66,18 @@ fn patch_of(request: TenantChange) -> Result<TenantPatch, Problem> {
         tier_up: request.celebrity_threshold,
         retention_days: request.retention_days,
         rate,
+        quota: request.quota.map(quota_of),
     })
+}
+
+fn quota_of(limits: Quota) -> ask::Quota {
+    let Quota { users, devices, schedules, waiting, stored_bytes } = limits;
+    ask::Quota::default()
+        .with(Resource::Users, users)
+        .with(Resource::Devices, devices)
+        .with(Resource::Schedules, schedules)
+        .with(Resource::Waiting, waiting)
+        .with(Resource::StoredBytes, stored_bytes)
 }
 
 /// One second's worth is the burst of a rate that does not name one.
@@ -85,13 +97,30 @@ pub fn rate_shown(rate: Rate) -> RateLimit {
     RateLimit { per_second: rate.per_second, burst: Some(rate.burst) }
 }
 
-fn shown(tenant: TenantView) -> Tenant {
+fn shown(node: &Node, tenant: TenantView) -> Tenant {
+    let usage = node.usage(tenant.id);
+    let limit = |resource| tenant.quota.limit(node.quota_defaults(), resource);
+    let quota = Quota {
+        users: limit(Resource::Users),
+        devices: limit(Resource::Devices),
+        schedules: limit(Resource::Schedules),
+        waiting: limit(Resource::Waiting),
+        stored_bytes: limit(Resource::StoredBytes),
+    };
     Tenant {
         slug: tenant.slug,
         name: tenant.name,
         celebrity_threshold: tenant.tier_up,
         retention_days: tenant.retention_days,
         rate_limit: tenant.rate.map(rate_shown),
+        quota,
+        usage: Usage {
+            users: usage.of(Resource::Users),
+            devices: usage.of(Resource::Devices),
+            schedules: usage.of(Resource::Schedules),
+            waiting: usage.of(Resource::Waiting),
+            stored_bytes: usage.of(Resource::StoredBytes),
+        },
         created_at: time::text(tenant.created_at),
     }
 }
@@ -107,6 +136,7 @@ mod tests {
             celebrity_threshold,
             retention_days,
             rate_limit: None,
+            quota: None,
         };
         for (threshold, days, pointer) in [
             (None, None, None),

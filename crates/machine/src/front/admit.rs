@@ -10,7 +10,8 @@ use crate::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, 
 use crate::records::walk::Walk;
 use crate::tables::event::{self, EventRow, FrontState, PersonalRow};
 use crate::tables::scheduled::{self, Held};
-use crate::tables::{idempotency, put, size, walk};
+use crate::tables::usage::{self, Balance};
+use crate::tables::{Row, idempotency, put, size, walk};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::TablesError;
@@ -124,11 +125,19 @@ fn parts(tenant: TenantId, event: Ulid, personal: Vec<Personal>) -> Vec<FrontRec
     records
 }
 
-pub(super) fn apply_part(view: &mut View<'_>, tenant: TenantId, event: Ulid, contents: &[Personal]) {
+pub(super) fn apply_part(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    event: Ulid,
+    contents: &[Personal],
+) -> Result<(), TablesError> {
+    let mut balance = Balance::default();
     for one in contents {
-        let key = event::personal_key(tenant, event, one.shard, one.user);
-        put(view, key, &PersonalRow(one.content.clone()));
+        let row = PersonalRow(one.content.clone()).encode();
+        balance.add(None, usage::weight_of_row(&row));
+        view.put(event::personal_key(tenant, event, one.shard, one.user), row);
     }
+    balance.write(view, tenant)
 }
 
 pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Result<(), TablesError> {
@@ -154,6 +163,8 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
         options: admitted.options.clone(),
     };
     put(view, event::key(tenant, admitted.event), &row);
+    let mut balance = Balance::default();
+    balance.add(None, usage::weight_of_event(&row));
     if let Audience::Walked(walk) = &admitted.audience {
         walk::put_bulk(view, tenant, admitted.event, walk);
     }
@@ -164,9 +175,10 @@ pub(super) fn apply(view: &mut View<'_>, admitted: &Admitted, at: Millis) -> Res
         None => put(view, event::state_key(), &FrontState { last: admitted.event }),
         Some(due) => {
             let (event, audience) = (admitted.event, admitted.audience.clone());
-            scheduled::hold(view, &Held { due, tenant, event, audience })?;
+            scheduled::hold(view, &Held { due, tenant, event, audience }, &mut balance)?;
         }
     }
+    balance.write(view, tenant)?;
     if let Audience::Listed { list, tier, turned: true } = admitted.audience {
         let mut known = size::find(view, tenant, list)?;
         known.tier = tier;

@@ -7,6 +7,7 @@
 use super::{FrontAnswer, Plan};
 use crate::Planned;
 use crate::records::front::FrontRecord;
+use crate::tables::usage::{self, Balance};
 use crate::tables::{event, idempotency, scheduled, walk};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
@@ -61,10 +62,13 @@ pub(super) fn apply(
     events: &[Ulid],
 ) -> Result<(), TablesError> {
     keys.iter().for_each(|key| view.delete(idempotency::key(tenant, bucket, key)));
+    let mut balance = Balance::default();
     for event in events {
         let Some(row) = event::find(view, tenant, *event)? else { continue };
+        balance.remove(None, usage::weight_of_event(&row));
         if row.personal > 0 {
-            for key in event::personal_keys(view, tenant, *event)? {
+            for (key, weight) in event::personal_rows(view, tenant, *event)? {
+                balance.remove(None, weight);
                 view.delete(key);
             }
         }
@@ -74,5 +78,5 @@ pub(super) fn apply(
         walk::drop_bulk(view, tenant, *event)?;
         view.delete(event::key(tenant, *event));
     }
-    Ok(())
+    balance.write(view, tenant)
 }

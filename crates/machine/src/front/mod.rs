@@ -189,10 +189,7 @@ fn apply_steered(
 pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<(), TablesError> {
     match record {
         FrontRecord::Admitted(admitted) => admit::apply(view, admitted, at),
-        FrontRecord::Part { tenant, event, contents } => {
-            admit::apply_part(view, *tenant, *event, contents);
-            Ok(())
-        }
+        FrontRecord::Part { tenant, event, contents } => admit::apply_part(view, *tenant, *event, contents),
         FrontRecord::Retracted { tenant, event } => {
             let key = event::key(*tenant, *event);
             if let Some(mut row) = get::<EventRow>(view, &key)? {
@@ -227,8 +224,7 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
             forget::apply(view, *tenant, *bucket, keys, events)
         }
         FrontRecord::Unsaid { tenant, shard, user, events } => {
-            unsay::apply(view, *tenant, (*shard, *user), events);
-            Ok(())
+            unsay::apply(view, *tenant, (*shard, *user), events)
         }
     }
 }

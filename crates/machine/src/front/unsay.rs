@@ -7,8 +7,9 @@ use super::{FrontAnswer, Plan};
 use crate::Planned;
 use crate::records::front::FrontRecord;
 use crate::tables::event::{self, PersonalPlace};
+use crate::tables::usage::{self, Balance};
 use crate::view::View;
-use fantail_ports::tables::TablesError;
+use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
@@ -33,8 +34,18 @@ pub(super) fn plan(
     Ok(Planned::one(FrontRecord::Unsaid { tenant, shard, user, events }, answer))
 }
 
-pub(super) fn apply(view: &mut View<'_>, tenant: TenantId, of: (ShardNo, UserNo), events: &[Ulid]) {
+pub(super) fn apply(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    of: (ShardNo, UserNo),
+    events: &[Ulid],
+) -> Result<(), TablesError> {
+    let mut balance = Balance::default();
     for event in events {
-        view.delete(event::personal_key(tenant, *event, of.0, of.1));
+        let key = event::personal_key(tenant, *event, of.0, of.1);
+        let row = view.get(&key)?;
+        row.iter().for_each(|row| balance.remove(None, usage::weight_of_row(row)));
+        view.delete(key);
     }
+    balance.write(view, tenant)
 }

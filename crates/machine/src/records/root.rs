@@ -8,6 +8,7 @@
 //!              rate: option rate, difference
 //! 4 KeyRevoked tenant, id: text, difference
 //! 5 to 7       templates: see `template`
+//! 8 QuotaPut   tenant, quota, difference
 //! 10 to 12     policies: see `policy`
 //! 15 to 17     recurring schedules: see `schedule`
 //! 20 to 22     segments: see `segment`
@@ -15,6 +16,7 @@
 //! 44 and 45    accounts with providers: see `provider`
 //!
 //! rate = perSecond: varint (0: no limit), burst: varint      difference: see there
+//! quota = for each resource, in the order of their numbers: option varint (0: no limit)
 //! ```
 
 use super::Fact;
@@ -28,12 +30,15 @@ use super::webhook::{WebhookPut, WebhookSwitched};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::pacing::Rate;
+use fantail_rules::quota::{Quota, Resource};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RootRecord {
     /// How many shards, fronts and directories there are. Written once, when the data directory is created.
     Layout(Layout),
     TenantPut(Tenant, Difference),
+    /// How much the tenant may have; all of it is replaced.
+    QuotaPut(TenantQuota, Difference),
     KeyPut(ApiKey, Difference),
     KeyRevoked {
         tenant: TenantId,
@@ -109,6 +114,12 @@ pub struct Tenant {
     pub rate: Option<Rate>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TenantQuota {
+    pub tenant: TenantId,
+    pub quota: Quota,
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ApiKey {
     pub tenant: TenantId,
@@ -148,6 +159,25 @@ impl Tenant {
             created: r.millis()?,
             rate: r.option(read_rate)?,
         })
+    }
+}
+
+impl TenantQuota {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.tenant(self.tenant);
+        for resource in Resource::ALL {
+            w.option(self.quota.own(resource), |w, limit| {
+                w.varint(limit);
+            });
+        }
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (tenant, mut quota) = (r.tenant()?, Quota::default());
+        for resource in Resource::ALL {
+            quota = quota.with(resource, r.option(Reader::varint)?);
+        }
+        Ok(Self { tenant, quota })
     }
 }
 
@@ -196,6 +226,7 @@ impl Fact for RootRecord {
             Self::TemplatePut(_) => 5,
             Self::TemplateActivated(_) => 6,
             Self::TemplateGone { .. } => 7,
+            Self::QuotaPut(..) => 8,
             Self::CategoryPut(_) => 10,
             Self::CategoryGone { .. } => 11,
             Self::DefaultsPut(_) => 12,
@@ -221,6 +252,10 @@ impl Fact for RootRecord {
             }
             Self::TenantPut(tenant, difference) => {
                 tenant.write(w);
+                difference.write(w);
+            }
+            Self::QuotaPut(quota, difference) => {
+                quota.write(w);
                 difference.write(w);
             }
             Self::KeyPut(key, difference) => {
@@ -278,6 +313,7 @@ impl Fact for RootRecord {
                 let (tenant, id, difference) = read_named(r)?;
                 Self::TemplateGone { tenant, id, difference }
             }
+            8 => Self::QuotaPut(TenantQuota::read(r)?, Difference::read(r)?),
             10 => Self::CategoryPut(Box::new(CategoryPut::read(r)?)),
             11 => {
                 let (tenant, name, difference) = read_named(r)?;

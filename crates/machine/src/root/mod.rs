@@ -12,7 +12,7 @@ pub mod webhook;
 
 use crate::Planned;
 use crate::records::difference::Difference;
-use crate::records::root::{ApiKey, Layout, RootRecord, Tenant};
+use crate::records::root::{ApiKey, Layout, RootRecord, Tenant, TenantQuota};
 use crate::tables::provider::ProviderRow;
 use crate::tables::root::{self, ApiKeyRow};
 use crate::tables::webhook::WebhookRow;
@@ -23,6 +23,7 @@ use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{KEYS_PER_TENANT_MAX, RETENTION_DAYS_DEFAULT, TENANTS_MAX, TIER_UP_DEFAULT};
 use fantail_rules::pacing::Rate;
 use fantail_rules::policy::Policies;
+use fantail_rules::quota::Quota;
 
 #[derive(Clone, Debug)]
 pub enum RootAsk {
@@ -38,6 +39,8 @@ pub enum RootAsk {
         tier_up: Option<u32>,
         retention_days: Option<u32>,
         rate: Option<Rate>,
+        /// All of it is replaced.
+        quota: Option<Quota>,
     },
     CreateKey {
         tenant: TenantId,
@@ -86,7 +89,7 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
             None => Planned::one(RootRecord::Layout(wanted), RootAnswer::Layout(wanted)),
         }),
         RootAsk::CreateTenant { slug, name } => create_tenant(view, slug, name, now),
-        RootAsk::PatchTenant { tenant, name, tier_up, retention_days, rate } => {
+        RootAsk::PatchTenant { tenant, name, tier_up, retention_days, rate, quota } => {
             let Some(known) = get::<Tenant>(view, &root::tenant_key(tenant))? else {
                 return Ok(Planned::nothing(RootAnswer::UnknownTenant));
             };
@@ -95,8 +98,13 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
             row.tier_up = tier_up.unwrap_or(row.tier_up);
             row.retention_days = retention_days.unwrap_or(row.retention_days);
             row.rate = rate.or(row.rate);
-            let difference = Difference::of(Some(&known), Some(&row));
-            Ok(Planned::one(RootRecord::TenantPut(row.clone(), difference), RootAnswer::Tenant(row)))
+            let mut records = Vec::new();
+            if quota.is_none() || row != known {
+                let difference = Difference::of(Some(&known), Some(&row));
+                records.push(RootRecord::TenantPut(row.clone(), difference));
+            }
+            records.extend(quota.map(|quota| put_quota(view, tenant, quota)).transpose()?);
+            Ok(Planned { records, answer: RootAnswer::Tenant(row) })
         }
         RootAsk::CreateKey { tenant, id, secret_hash, scopes, expires, rate } => {
             create_key(view, ApiKey { tenant, id, secret_hash, scopes, created: now, expires, rate })
@@ -135,6 +143,12 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
             Ok(Planned { records, answer: RootAnswer::Provider(answer) })
         }
     }
+}
+
+fn put_quota(view: &View<'_>, tenant: TenantId, quota: Quota) -> Result<RootRecord, TablesError> {
+    let known = get::<TenantQuota>(view, &root::quota_key(tenant))?;
+    let put = TenantQuota { tenant, quota };
+    Ok(RootRecord::QuotaPut(put, Difference::of(known.as_ref(), Some(&put))))
 }
 
 fn create_tenant(view: &View<'_>, slug: String, name: String, now: Millis) -> Result<Plan, TablesError> {
@@ -179,6 +193,7 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
     match record {
         RootRecord::Layout(layout) => put(view, root::layout_key(), layout),
         RootRecord::TenantPut(tenant, _) => put(view, root::tenant_key(tenant.id), tenant),
+        RootRecord::QuotaPut(quota, _) => put(view, root::quota_key(quota.tenant), quota),
         RootRecord::KeyPut(key, _) => {
             let row = ApiKeyRow { key: key.clone(), revoked: None };
             put(view, root::api_key(key.tenant, &key.id), &row);
@@ -219,6 +234,7 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
 pub struct Control {
     pub layout: Option<Layout>,
     pub tenants: Vec<Tenant>,
+    pub quotas: Vec<TenantQuota>,
     pub keys: Vec<ApiKeyRow>,
     pub webhooks: Vec<WebhookRow>,
     pub providers: Vec<ProviderRow>,
@@ -229,6 +245,7 @@ pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
     Ok(Control {
         layout: root::layout(tables)?,
         tenants: root::tenants(tables)?,
+        quotas: root::quotas(tables)?,
         keys: root::api_keys(tables)?,
         webhooks: crate::tables::webhook::all(tables)?,
         providers: crate::tables::provider::all(tables)?,

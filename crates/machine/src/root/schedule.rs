@@ -11,11 +11,13 @@ use crate::records::difference::Difference;
 use crate::records::root::{RootRecord, Tenant};
 use crate::records::schedule::{Definition, Run, SchedulePut, ScheduleRan};
 use crate::tables::schedule::{self, ScheduleRow, Standing};
-use crate::tables::{get, put, root};
+use crate::tables::usage::{self, Balance};
+use crate::tables::{Row, get, put, root};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::SCHEDULES_PER_TENANT_MAX;
+use fantail_rules::quota::Resource;
 
 #[derive(Clone, Debug)]
 pub enum Ask {
@@ -164,6 +166,10 @@ pub(super) fn apply_put(view: &mut View<'_>, record: &SchedulePut, at: Millis) -
     let Definition { tenant, id, .. } = &record.definition;
     let known = schedule::find(view, *tenant, id)?;
     let row = changed(known.as_ref(), record.definition.clone(), record.version, at);
+    let mut balance = Balance::default();
+    balance.add(Some(Resource::Schedules), schedule_weight(&row));
+    known.iter().for_each(|known| balance.remove(Some(Resource::Schedules), schedule_weight(known)));
+    balance.write(view, *tenant)?;
     put(view, schedule::key(*tenant, id), &row);
     let last = schedule::standing(view, *tenant, id)?.last;
     schedule::stand(view, *tenant, id, Some(&Standing { next: record.next, last }))
@@ -177,6 +183,15 @@ pub(super) fn apply_ran(view: &mut View<'_>, record: &ScheduleRan) -> Result<(),
 }
 
 pub(super) fn apply_gone(view: &mut View<'_>, tenant: TenantId, id: &str) -> Result<(), TablesError> {
+    if let Some(known) = schedule::find(view, tenant, id)? {
+        let mut balance = Balance::default();
+        balance.remove(Some(Resource::Schedules), schedule_weight(&known));
+        balance.write(view, tenant)?;
+    }
     view.delete(schedule::key(tenant, id));
     schedule::stand(view, tenant, id, None)
+}
+
+fn schedule_weight(row: &ScheduleRow) -> u64 {
+    usage::weight_of_row(&row.encode())
 }

@@ -10,10 +10,11 @@ use crate::records::root::{RootRecord, Tenant};
 use crate::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use crate::tables::root::tenant_key;
 use crate::tables::template::{self, Floor, TemplateRow, VersionRow};
+use crate::tables::usage::{self, Balance};
 use crate::tables::{Row, get, put};
 use crate::view::View;
 use fantail_ports::audit::Digest;
-use fantail_ports::tables::TablesError;
+use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{TEMPLATE_VERSIONS_MAX, TEMPLATES_PER_TENANT_MAX};
 
@@ -215,11 +216,27 @@ pub fn apply_put(view: &mut View<'_>, record: &TemplatePut, at: Millis) -> Resul
     };
     put(view, template::key(*tenant, id), &row);
     put(view, template::version_key(*tenant, id, *version), &VersionRow { about: about.clone(), at });
-    put(view, template::definition_key(*tenant, id, *version), definition);
+    let mut balance = Balance::default();
+    let definition = definition.encode();
+    balance.add(None, usage::weight_of_row(&definition));
+    view.put(template::definition_key(*tenant, id, *version), definition);
     for version in dropped {
-        view.delete(template::version_key(*tenant, id, *version));
-        view.delete(template::definition_key(*tenant, id, *version));
+        drop_version(view, *tenant, (id, *version), &mut balance)?;
     }
+    balance.write(view, *tenant)
+}
+
+fn drop_version(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    (id, version): (&str, u32),
+    balance: &mut Balance,
+) -> Result<(), TablesError> {
+    view.delete(template::version_key(tenant, id, version));
+    let key = template::definition_key(tenant, id, version);
+    let definition = view.get(&key)?;
+    definition.iter().for_each(|row| balance.remove(None, usage::weight_of_row(row)));
+    view.delete(key);
     Ok(())
 }
 
@@ -238,10 +255,11 @@ pub fn apply_activated(
 
 pub fn apply_gone(view: &mut View<'_>, tenant: TenantId, id: &str) -> Result<(), TablesError> {
     let Some(row) = template::find(view, tenant, id)? else { return Ok(()) };
+    let mut balance = Balance::default();
     for (version, _) in template::versions(view, tenant, id)? {
-        view.delete(template::version_key(tenant, id, version));
-        view.delete(template::definition_key(tenant, id, version));
+        drop_version(view, tenant, (id, version), &mut balance)?;
     }
+    balance.write(view, tenant)?;
     view.delete(template::key(tenant, id));
     let floor = template::floor(view, tenant)?.0.max(row.newest);
     put(view, template::floor_key(tenant), &Floor(floor));

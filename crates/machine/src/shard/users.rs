@@ -8,6 +8,7 @@ use super::endpoints::{self, Contact, Planner};
 use super::{Derived, Plan, ShardAnswer, replan, respect};
 use crate::records::shard::{Change, Edge, ShardRecord, UserPut};
 use crate::tables::todo::Todo;
+use crate::tables::usage::{self, Balance};
 use crate::tables::user::{self, UserRef, UserRow};
 use crate::tables::{follow, mark, progress, put, window};
 use crate::view::View;
@@ -19,6 +20,7 @@ use fantail_rules::ids::{Arrival, KeyNo, Lookup, Millis, TenantId, UserNo};
 use fantail_rules::limits::{
     EDGES_PER_RECORD_MAX, MARK_ROWS_PER_RECORD_MAX, RECORD_BYTES_MAX, USERS_PER_RECORD_MAX,
 };
+use fantail_rules::quota::Resource;
 use fantail_rules::zone::ZoneNo;
 use std::collections::BTreeMap;
 
@@ -126,8 +128,10 @@ pub(super) fn apply_put(
     at: Millis,
 ) -> Result<(), TablesError> {
     let mut state = progress::find(view, tenant)?;
+    let mut balance = Balance::default();
     for new in users {
         let before = user::find(view, tenant, new.user)?;
+        before.iter().for_each(|row| balance.remove(Some(Resource::Users), user_weight(row)));
         let has_moved = before.as_ref().is_some_and(|row| row.zone != new.zone);
         state.users = state.users.max(new.user.0 + 1);
         put(view, user::lookup_key(tenant, new.lookup), &UserRef(new.user));
@@ -141,6 +145,7 @@ pub(super) fn apply_put(
             zone: new.zone,
             locale_before: before.and_then(|row| row.locale_left(&new.locale, at)),
         };
+        balance.add(Some(Resource::Users), user_weight(&row));
         put(view, user::key(tenant, new.user), &row);
         if has_moved {
             replan::ask_again(view, tenant, new.user)?;
@@ -148,7 +153,11 @@ pub(super) fn apply_put(
     }
     columns::add_users(view, tenant, users)?;
     put(view, progress::key(tenant), &state);
-    Ok(())
+    balance.write(view, tenant)
+}
+
+fn user_weight(row: &UserRow) -> u64 {
+    usage::weight(&[&row.id, &row.attributes])
 }
 
 pub(super) fn plan_delete(view: &View<'_>, tenant: TenantId, lookup: Lookup) -> Result<Plan, TablesError> {
@@ -187,6 +196,11 @@ pub(super) fn apply_gone(
 ) -> Result<(), TablesError> {
     endpoints::apply_user_gone(view, tenant, user)?;
     respect::apply_gone(view, tenant, user)?;
+    if let Some(row) = user::find(view, tenant, user)? {
+        let mut balance = Balance::default();
+        balance.remove(Some(Resource::Users), user_weight(&row));
+        balance.write(view, tenant)?;
+    }
     view.delete(user::lookup_key(tenant, lookup));
     view.delete(user::key(tenant, user));
     view.delete(mark::key(tenant, user));

@@ -8,7 +8,7 @@
 //! 20 tenant event: ulid shard: u16 user: u64 -> content: sealed     of this recipient alone
 //! ```
 
-use super::{Family, Key, Row, collect, get};
+use super::{Family, Key, Row, collect, get, usage};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::front::{Delivery, Options};
 use fantail_ports::keyring::Sealed;
@@ -185,14 +185,16 @@ pub fn personals(
 }
 
 /// The keys of all personal contents of an event.
-pub(crate) fn personal_keys(
+pub(crate) fn personal_rows(
     tables: &dyn Tables,
     tenant: TenantId,
     event: Ulid,
-) -> Result<Vec<Vec<u8>>, TablesError> {
+) -> Result<Vec<(Vec<u8>, u64)>, TablesError> {
     let prefix = Key::new(Family::Personal, tenant).bytes(&event.bytes());
     let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
-    collect(tables, range, Order::Ascending, usize::MAX, |key, _| Ok(key.to_vec()))
+    collect(tables, range, Order::Ascending, usize::MAX, |key, row| {
+        Ok((key.to_vec(), usage::weight_of_row(row)))
+    })
 }
 
 impl Row for EventRow {

@@ -24,6 +24,7 @@ pub mod event;
 pub mod idempotency;
 pub mod scheduled;
 pub mod size;
+pub mod usage;
 
 pub mod directory;
 
@@ -70,6 +71,7 @@ pub enum Family {
     Segment = 12,
     Provider = 13,
     Schedule = 14,
+    Quota = 15,
     FrontState = 16,
     Idempotency = 17,
     Event = 18,
@@ -134,6 +136,7 @@ pub enum Family {
     WalkEntry = 85,
     EndpointDetails = 92,
     Erasure = 87,
+    Usage = 88,
     Address = 96,
     DirectoryTodo = 97,
 }

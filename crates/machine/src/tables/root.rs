@@ -1,14 +1,15 @@
-//! Layout, tenants and API keys.
+//! Layout, tenants, their quotas and API keys.
 //!
 //! ```text
 //! 1                 -> shards, fronts, directories
 //! 2 tenant          -> slug, name, tierUp, retentionDays, created, rate
 //! 3 tenant id: text -> hash, scopes, created, expires, rate, revoked: option millis
+//! 15 tenant         -> tenant, quota (see `records::root`)
 //! ```
 
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
-use crate::records::root::{ApiKey, Layout, Tenant};
+use crate::records::root::{ApiKey, Layout, Tenant, TenantQuota};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{Millis, TenantId};
 
@@ -20,6 +21,11 @@ pub fn layout_key() -> Vec<u8> {
 #[must_use]
 pub fn tenant_key(tenant: TenantId) -> Vec<u8> {
     Key::new(Family::Tenant, tenant).finish()
+}
+
+#[must_use]
+pub fn quota_key(tenant: TenantId) -> Vec<u8> {
+    Key::new(Family::Quota, tenant).finish()
 }
 
 #[must_use]
@@ -40,6 +46,11 @@ pub fn layout(tables: &dyn Tables) -> Result<Option<Layout>, TablesError> {
 
 pub fn tenants(tables: &dyn Tables) -> Result<Vec<Tenant>, TablesError> {
     all(tables, Family::Tenant)
+}
+
+/// Of those tenants that have one of their own.
+pub fn quotas(tables: &dyn Tables) -> Result<Vec<TenantQuota>, TablesError> {
+    all(tables, Family::Quota)
 }
 
 pub fn api_keys(tables: &dyn Tables) -> Result<Vec<ApiKeyRow>, TablesError> {
@@ -67,6 +78,18 @@ impl Row for Layout {
 
 impl Row for Tenant {
     const NAME: &'static str = "tenant";
+
+    fn write(&self, w: &mut Writer) {
+        Self::write(self, w);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Self::read(r)
+    }
+}
+
+impl Row for TenantQuota {
+    const NAME: &'static str = "quota";
 
     fn write(&self, w: &mut Writer) {
         Self::write(self, w);

@@ -7,6 +7,7 @@
 //! ```
 //! The first one is ordered by time for all tenants of the front: the clock asks for it, never a caller.
 
+use super::usage::{self, Balance};
 use super::{Family, Key, Row, collect, get, put};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::front::Audience;
@@ -52,10 +53,12 @@ pub fn count(tables: &dyn Tables, tenant: TenantId) -> Result<u64, TablesError> 
 }
 
 /// Holds an event back.
-pub(crate) fn hold(view: &mut View<'_>, held: &Held) -> Result<(), TablesError> {
+pub(crate) fn hold(view: &mut View<'_>, held: &Held, balance: &mut Balance) -> Result<(), TablesError> {
     let Held { due, tenant, event, audience } = held;
     let count = count(view, *tenant)?;
-    put(view, key(*due, *tenant, *event), audience);
+    let row = audience.encode();
+    balance.add(None, usage::weight_of_row(&row));
+    view.put(key(*due, *tenant, *event), row);
     put(view, count_key(*tenant), &Count(count + 1));
     Ok(())
 }
@@ -68,10 +71,11 @@ pub(crate) fn let_go(
     event: Ulid,
 ) -> Result<(), TablesError> {
     let key = key(due, tenant, event);
-    if view.get(&key)?.is_none() {
-        return Ok(());
-    }
+    let Some(row) = view.get(&key)? else { return Ok(()) };
     view.delete(key);
+    let mut balance = Balance::default();
+    balance.remove(None, usage::weight_of_row(&row));
+    balance.write(view, tenant)?;
     // Zero for what an earlier version held, which did not count.
     match count(view, tenant)?.saturating_sub(1) {
         0 => view.delete(count_key(tenant)),

@@ -51,8 +51,8 @@ fn a_post_to_a_large_list_costs_the_same_rows_whatever_its_size() {
         edges(&mut node, Change::Join, (0..followers).map(|name| (name, 2)));
         node.post(list(2), true);
         node.post(list(2), true);
-        // Idempotency key, event, last id; the size row only when the tier changes.
-        assert_eq!(node.rows_touched, [3]);
+        // Idempotency key, event, last id, what the tenant has; the size row only when the tier changes.
+        assert_eq!(node.rows_touched, [4]);
         node.take_all();
         // Two pointers, their list, the page and its index row, two watermarks.
         assert_eq!(node.rows_touched, [7], "{followers} followers");
@@ -191,7 +191,7 @@ fn front_records_are_bounded() {
     node.front(FrontAsk::Counted { shard: node.at, sizes });
     assert_eq!(node.rows_touched, [256]);
     node.post(list(2), true);
-    assert_eq!(node.rows_touched, [4], "key, event, last id, and the new tier");
+    assert_eq!(node.rows_touched, [5], "key, event, last id, what the tenant has, and the new tier");
 }
 
 /// Everything a dense parcel can be told costs a handful of rows, not one per member.

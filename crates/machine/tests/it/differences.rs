@@ -7,14 +7,14 @@ use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::records::Stamped;
 use fantail_machine::records::difference::{Difference, hash};
 use fantail_machine::records::directory::DirectoryRecord;
-use fantail_machine::records::root::{RootRecord, Tenant};
+use fantail_machine::records::root::{RootRecord, Tenant, TenantQuota};
 use fantail_machine::records::segment::{SegmentPut, UploadId};
 use fantail_machine::records::webhook::WebhookPut;
 use fantail_machine::root::template::Expect;
 use fantail_machine::root::{RootAsk, segment, webhook};
 use fantail_machine::tables::policy::{CategoryRow, DefaultsRow};
 use fantail_machine::tables::provider::ProviderRow;
-use fantail_machine::tables::root::{ApiKeyRow, api_key, tenant_key};
+use fantail_machine::tables::root::{ApiKeyRow, api_key, quota_key, tenant_key};
 use fantail_machine::tables::template;
 use fantail_machine::tables::webhook::WebhookRow;
 use fantail_machine::tables::{Row, get, policy, provider as provider_table, webhook as webhook_table};
@@ -23,6 +23,7 @@ use fantail_rules::digest::StormTerms;
 use fantail_rules::ids::{AddressHash, PartitionId};
 use fantail_rules::policy::{CategoryPolicy, Defaults};
 use fantail_rules::preference::{Preferences, Switch};
+use fantail_rules::quota::{Quota, Resource};
 use fantail_rules::suppression::Reason;
 use std::collections::BTreeMap;
 
@@ -37,6 +38,7 @@ fn of_root(node: &Node) -> BTreeMap<String, Vec<Difference>> {
             RootRecord::SchedulePut(put) => (format!("schedule {}", put.definition.id), put.difference),
             RootRecord::ScheduleGone { id, difference, .. } => (format!("schedule {id}"), difference),
             RootRecord::TenantPut(tenant, difference) => (format!("tenant {}", tenant.slug), difference),
+            RootRecord::QuotaPut(_, difference) => ("quota".to_owned(), difference),
             RootRecord::KeyPut(key, difference) => (format!("key {}", key.id), difference),
             RootRecord::KeyRevoked { id, difference, .. } => (format!("key {id}"), difference),
             RootRecord::TemplatePut(put) => (format!("template {}", put.id), put.difference),
@@ -82,7 +84,13 @@ fn changes_of_the_control_plane_link_up() {
     let mut node = Node::new();
     node.root(RootAsk::CreateTenant { slug: "a".into(), name: "A".into() });
     let name = Some("B".into());
-    node.root(RootAsk::PatchTenant { tenant: TENANT, name, tier_up: None, retention_days: None, rate: None });
+    let patch = |name, quota| {
+        let (tier_up, retention_days, rate) = (None, None, None);
+        RootAsk::PatchTenant { tenant: TENANT, name, tier_up, retention_days, rate, quota }
+    };
+    node.root(patch(name, None));
+    node.root(patch(None, Some(Quota::default())));
+    node.root(patch(None, Some(Quota::default().with(Resource::Users, Some(7)))));
     let (id, secret_hash, scopes) = (String::from("k1"), [1; 32], Vec::new());
     node.root(RootAsk::CreateKey { tenant: TENANT, id, secret_hash, scopes, expires: None, rate: None });
     node.now = node.now.plus(5);
@@ -124,6 +132,7 @@ fn changes_of_the_control_plane_link_up() {
 
     let all = of_root(&node);
     check_linked("tenant", &all["tenant a"], 2, stored::<Tenant>(&node, &tenant_key(TENANT)));
+    check_linked("quota", &all["quota"], 2, stored::<TenantQuota>(&node, &quota_key(TENANT)));
     check_linked("key", &all["key k1"], 2, stored::<ApiKeyRow>(&node, &api_key(TENANT, "k1")));
     let key = webhook_table::key(TENANT, "wh_1");
     check_linked("webhook", &all["webhook wh_1"], 3, stored::<WebhookRow>(&node, &key));

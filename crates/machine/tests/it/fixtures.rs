@@ -26,7 +26,7 @@ use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Options, Personal, Released, Size};
-use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
+use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant, TenantQuota};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
@@ -57,6 +57,7 @@ use fantail_rules::ids::{
 };
 use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::pacing::Rate;
+use fantail_rules::quota::{Quota, Resource};
 use fantail_rules::retry::Cause;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
@@ -93,7 +94,7 @@ fn released_records_are_still_read() {
 fn every_record_kind_has_a_fixture() {
     assert_eq!(
         tags(&root_examples()),
-        (1..=7).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).collect()
+        (1..=8).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).collect()
     );
     assert_eq!(tags(&front_examples()), (1..=9).chain([17]).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
@@ -131,13 +132,8 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected = (1..=14)
-        .chain(16..=25)
-        .chain(27..=28)
-        .chain(32..=60)
-        .chain(62..=68)
-        .chain(73..=85)
-        .chain([87, 92, 96, 97]);
+    let expected =
+        (1..=25).chain(27..=28).chain(32..=60).chain(62..=68).chain(73..=85).chain([87, 88, 92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -207,6 +203,9 @@ fn history() -> Node {
     webhooks::put(&mut node, "wh_2");
     webhooks::switch(&mut node, "wh_2", Some("gone"));
     webhooks::tell(&mut node, "wh_1", 300, None);
+    let quota = Some(Quota::default().with(Resource::Devices, Some(300)));
+    let (name, tier_up, retention_days, rate) = (None, None, None, None);
+    node.root(RootAsk::PatchTenant { tenant: TENANT, name, tier_up, retention_days, rate, quota });
     node
 }
 
@@ -311,7 +310,10 @@ fn root_examples() -> Vec<RootRecord> {
     ];
     all.extend(policies::examples(tenant));
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
-    [all, providers::examples(tenant, difference)].concat()
+    all.extend(providers::examples(tenant, difference));
+    let quota = Quota::default().with(Resource::Users, Some(1_000)).with(Resource::StoredBytes, Some(0));
+    all.push(RootRecord::QuotaPut(TenantQuota { tenant, quota }, difference));
+    all
 }
 
 fn counted() -> Counted {

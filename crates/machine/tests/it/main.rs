@@ -38,6 +38,7 @@ mod schedules;
 mod take;
 mod templates;
 mod throttles;
+mod usage;
 mod users;
 mod visibility;
 mod walk_entries;

@@ -36,8 +36,8 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-const SHARDS: [ShardNo; 2] = [ShardNo(0), ShardNo(1)];
-const TENANTS: [TenantId; 2] = [TenantId(1), TenantId(2)];
+pub const SHARDS: [ShardNo; 2] = [ShardNo(0), ShardNo(1)];
+pub const TENANTS: [TenantId; 2] = [TenantId(1), TenantId(2)];
 const USERS: u64 = 3;
 const PARTITIONS: [PartitionId; 5] = [
     PartitionId::Root,
@@ -71,7 +71,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs a random history through two tenants and two shards of one front.
-fn run(ops: &[(usize, usize, Op)]) -> Node {
+pub fn run(ops: &[(usize, usize, Op)]) -> Node {
     let mut node = Node::new();
     node.root(RootAsk::Layout(Layout { shards: 2, fronts: 1, directories: 1 }));
     let mut posted: BTreeMap<TenantId, Vec<Ulid>> = BTreeMap::new();

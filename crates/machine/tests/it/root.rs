@@ -43,8 +43,14 @@ fn tenants_get_dense_numbers_and_one_slug_each() {
     }
     assert_eq!(create(&mut node, "a"), RootAnswer::SlugTaken);
     let rate = Some(Rate { per_second: 10, burst: 20 });
-    let patch =
-        |tenant| RootAsk::PatchTenant { tenant, name: None, tier_up: Some(500), retention_days: None, rate };
+    let patch = |tenant| RootAsk::PatchTenant {
+        tenant,
+        name: None,
+        tier_up: Some(500),
+        retention_days: None,
+        rate,
+        quota: None,
+    };
     match node.root(patch(TenantId(2))) {
         RootAnswer::Tenant(tenant) => {
             assert_eq!((tenant.tier_up, tenant.retention_days, tenant.name.as_str()), (500, 90, "B"));

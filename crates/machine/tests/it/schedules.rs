@@ -109,7 +109,7 @@ pub fn history(node: &mut Node) {
 }
 
 /// At eight, by UTC 06:00 in Vienna, or everybody's own.
-fn daily(zone: &str) -> Definition {
+pub fn daily(zone: &str) -> Definition {
     Definition {
         tenant: TENANT,
         id: "daily".into(),
@@ -123,14 +123,14 @@ fn daily(zone: &str) -> Definition {
     }
 }
 
-fn ask(node: &mut Node, ask: Ask) -> Answer {
+pub fn ask(node: &mut Node, ask: Ask) -> Answer {
     match node.root(RootAsk::Schedule(Box::new(ask))) {
         RootAnswer::Schedule(answer) => answer,
         other => panic!("{other:?}"),
     }
 }
 
-fn put(node: &mut Node, definition: Definition, expect: Expect) -> Answer {
+pub fn put(node: &mut Node, definition: Definition, expect: Expect) -> Answer {
     ask(node, Ask::Put { definition, expect })
 }
 

@@ -16,7 +16,7 @@ use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Released, Size};
-use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant};
+use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant, TenantQuota};
 use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
@@ -47,6 +47,7 @@ use fantail_rules::marks::{Mark, Watermark};
 use fantail_rules::pacing::Rate;
 use fantail_rules::policy::{Condition, Step};
 use fantail_rules::priority::Priority;
+use fantail_rules::quota::{Quota, Resource};
 use fantail_rules::schedule::Appointment;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
@@ -121,6 +122,14 @@ pub fn tenant_row() -> impl Strategy<Value = Tenant> {
             created,
             rate,
         })
+}
+
+pub fn tenant_quota() -> impl Strategy<Value = TenantQuota> {
+    (tenant(), vec(option::of(any::<u64>()), Resource::ALL.len())).prop_map(|(tenant, limits)| {
+        let all = Resource::ALL.into_iter().zip(limits);
+        let quota = all.fold(Quota::default(), |quota, (resource, limit)| quota.with(resource, limit));
+        TenantQuota { tenant, quota }
+    })
 }
 
 pub fn api_key() -> impl Strategy<Value = ApiKey> {
@@ -227,6 +236,8 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
         }),
         (tenant_row(), difference())
             .prop_map(|(tenant, difference)| RootRecord::TenantPut(tenant, difference)),
+        (tenant_quota(), difference())
+            .prop_map(|(quota, difference)| RootRecord::QuotaPut(quota, difference)),
         (api_key(), difference()).prop_map(|(key, difference)| RootRecord::KeyPut(key, difference)),
         (tenant(), any::<String>(), difference())
             .prop_map(|(tenant, id, difference)| RootRecord::KeyRevoked { tenant, id, difference }),

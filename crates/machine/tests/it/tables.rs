@@ -7,12 +7,12 @@ use crate::policies;
 use crate::respect::{changed, respect_row, zone};
 use crate::strategies::{
     about, address_row, api_key, arrival, delivery, endpoint_put, ledger_row, list, millis, note, options,
-    parcel_id, sealed, taken_about, tenant, tenant_row, terms, tier, ulid, user, work_id,
+    parcel_id, sealed, taken_about, tenant, tenant_quota, tenant_row, terms, tier, ulid, user, work_id,
 };
 use crate::throttles::page_row;
 use fantail_machine::columns;
 use fantail_machine::records::endpoint::EndpointPut;
-use fantail_machine::records::root::{Layout, Tenant};
+use fantail_machine::records::root::{Layout, Tenant, TenantQuota};
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::records::template::DefinitionBytes;
 use fantail_machine::shard::{self, Derived};
@@ -31,6 +31,7 @@ use fantail_machine::tables::tally::{self, Tally};
 use fantail_machine::tables::template::{Floor, TemplateRow, VersionRow};
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::track::{self, TrackRow};
+use fantail_machine::tables::usage::{self, Usage};
 use fantail_machine::tables::user::{UserRef, UserRow};
 use fantail_machine::tables::waiting::{self, Waiting};
 use fantail_machine::tables::window::{self, ItemRow, NoRow, WindowKey, WindowNo, WindowRow};
@@ -54,6 +55,7 @@ use fantail_rules::ids::{
 use fantail_rules::interval::Intervals;
 use fantail_rules::marks::{Flags, Marks};
 use fantail_rules::priority::Priority;
+use fantail_rules::quota::{Amounts, Resource};
 use fantail_rules::visibility::{InboxWish, Turns, Unwanted};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -199,9 +201,14 @@ proptest! {
     #[test]
     fn root_rows_round_trip(
         numbers: (u16, u16, u16), tenant in tenant_row(), key in api_key(), revoked in option::of(millis()),
+        quota in tenant_quota(), amounts: [u64; 4],
     ) {
         check(&Layout { shards: numbers.0, fronts: numbers.1, directories: numbers.2 })?;
         check(&tenant)?;
+        check(&quota)?;
+        let counted = [Resource::Users, Resource::Devices, Resource::Schedules, Resource::StoredBytes];
+        let all = counted.into_iter().zip(amounts);
+        check(&Usage(all.fold(Amounts::default(), |all, (resource, amount)| all.with(resource, amount))))?;
         check(&ApiKeyRow { key, revoked })?;
     }
 
@@ -294,6 +301,8 @@ proptest! {
     fn damaged_rows_never_panic(bytes in vec(any::<u8>(), 0..120)) {
         check_bytes::<Layout>(&bytes)?;
         check_bytes::<Tenant>(&bytes)?;
+        check_bytes::<TenantQuota>(&bytes)?;
+        check_bytes::<Usage>(&bytes)?;
         check_bytes::<ApiKeyRow>(&bytes)?;
         check_bytes::<TemplateRow>(&bytes)?;
         check_bytes::<VersionRow>(&bytes)?;
@@ -345,6 +354,8 @@ proptest! {
         let keys = |tenant: TenantId| vec![
             root::tenant_key(tenant),
             root::api_key(tenant, &name),
+            root::quota_key(tenant),
+            usage::key(tenant),
             template::key(tenant, &name),
             template::version_key(tenant, &name, bucket),
             template::definition_key(tenant, &name, bucket),

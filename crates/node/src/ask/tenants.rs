@@ -2,6 +2,7 @@
 
 use fantail_rules::ids::{Millis, TenantId};
 pub use fantail_rules::pacing::Rate;
+pub use fantail_rules::quota::{Amounts, Quota, Resource};
 
 #[derive(Clone, Debug)]
 pub struct TenantAsk {
@@ -18,6 +19,8 @@ pub struct TenantPatch {
     pub retention_days: Option<u32>,
     /// How fast its producers may ask; 0 a second: as fast as they like.
     pub rate: Option<Rate>,
+    /// How much it may have; all of it is replaced.
+    pub quota: Option<Quota>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +33,7 @@ pub struct TenantView {
     pub created_at: Millis,
     /// `None`: as the server says.
     pub rate: Option<Rate>,
+    pub quota: Quota,
 }
 
 #[derive(Clone, Debug)]

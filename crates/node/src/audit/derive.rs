@@ -100,6 +100,9 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
         RootRecord::TenantPut(tenant, difference) => {
             Said::changed(by, tenant.id, "tenant.put", tenant.slug, difference)
         }
+        RootRecord::QuotaPut(put, difference) => {
+            Said::changed(by, put.tenant, "quota.put", String::new(), difference)
+        }
         RootRecord::KeyPut(key, difference) => Said::changed(by, key.tenant, "key.put", key.id, difference),
         RootRecord::KeyRevoked { tenant, id, difference } => {
             Said::changed(by, tenant, "key.revoke", id, difference)

@@ -109,6 +109,7 @@ impl Rig {
             ports: Arc::new(ports),
             meter: meter.clone(),
             queue: queue.clone(),
+            usage: Arc::default(),
             epoch: Epoch(1),
             next: Position(1),
             time: Millis(0),

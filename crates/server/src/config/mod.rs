@@ -21,6 +21,7 @@ use fantail_channels::webhook::settings::PortRule;
 use fantail_node::producers;
 use fantail_rules::limits::PRODUCER_RATE_MAX;
 use fantail_rules::pacing::Rate;
+use fantail_rules::quota::{Amounts, Resource};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -58,6 +59,8 @@ pub struct Config {
     pub memory: Memory,
     pub delivery: Delivery,
     pub producers: producers::Defaults,
+    /// How much tenants may have that have no quota of their own; 0: no limit.
+    pub quotas: Amounts,
     pub checkpoint_every: Duration,
     /// Where traces go.
     pub collector: Option<otlp::Settings>,
@@ -213,11 +216,22 @@ impl Layers {
                 tenant: self.rate("producer.tenant_per_second", "producer.tenant_burst")?,
                 key: self.rate("producer.key_per_second", "producer.key_burst")?,
             },
+            quotas: self.quotas()?,
             checkpoint_every: Duration::from_secs(self.number("audit.checkpoint_s", 1, 86_400)?),
             collector: self.collector()?,
         };
         self.check_testing(config.listen)?;
         Ok(config)
+    }
+
+    fn quotas(&self) -> Result<Amounts, ConfigError> {
+        let count = |key| self.number::<u64>(key, 0, 1 << 50);
+        Ok(Amounts::default()
+            .with(Resource::Users, count("quota.users")?)
+            .with(Resource::Devices, count("quota.devices")?)
+            .with(Resource::Schedules, count("quota.schedules")?)
+            .with(Resource::Waiting, count("quota.waiting")?)
+            .with(Resource::StoredBytes, self.number::<u64>("quota.stored_mib", 0, 1 << 40)? << 20))
     }
 
     fn delivery(&self) -> Result<Delivery, ConfigError> {

@@ -59,17 +59,37 @@ pub const SETTINGS: &[Setting] = &[
     number("http.slow_ms", "1000", "Requests slower than this are logged at info."),
     number(
         "producer.tenant_per_second",
-        "0",
+        "100000",
         "What the producers of a tenant may ask for in a second, together: one for each recipient of a notification, one \
-         for each user an event names or for its list. 0: as much as they like. Tenants can have a rate of their own.",
+         for each user an event names or for its list; and, from an allowance of their own, one for each ten users, devices, \
+         follows, templates and schedules. 0: as much as they like. Tenants can have a rate of their own.",
     ),
     number(
         "producer.tenant_burst",
-        "0",
+        "1000000",
         "What they may ask for at once after a rest. 0: one second's worth.",
     ),
     number("producer.key_per_second", "0", "The same for each key. Keys can have a rate of their own."),
     number("producer.key_burst", "0", "The same for each key."),
+    number(
+        "quota.users",
+        "50000000",
+        "Users that a tenant may have. 0: as many as there is room for. Tenants can have quotas of their own, here and below: \
+         PATCH /api/v1/tenants/{slug}.",
+    ),
+    number("quota.devices", "100000000", "Devices and webhooks of a tenant's users, together."),
+    number("quota.schedules", "100", "Recurring schedules of a tenant. More than 100 there never are."),
+    number(
+        "quota.waiting",
+        "1000000",
+        "Notifications and events of a tenant that wait for the time they are scheduled at. More than 1000000 there never are.",
+    ),
+    number(
+        "quota.stored_mib",
+        "65536",
+        "What a tenant may have stored: users, addresses, events as long as they are kept, schedules and templates. What is \
+         derived from it (inboxes, deliveries, indexes) and the journal come on top, up to a few times as much.",
+    ),
     number(
         "storage.shards",
         "4",

@@ -54,6 +54,7 @@ mod problems;
 mod producers;
 mod proofs;
 mod providers;
+mod quotas;
 mod receipts;
 mod recovery;
 mod resetting_proxy;

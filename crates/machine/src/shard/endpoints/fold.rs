@@ -11,10 +11,12 @@ use crate::columns;
 use crate::records::endpoint::{EndpointPut, EndpointState};
 use crate::tables::endpoint::{self, Endpoint, OpenPage, Page};
 use crate::tables::todo::{Release, Todo};
+use crate::tables::usage::{self, Balance};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceNo, Millis, TenantId, UserNo};
+use fantail_rules::quota::Resource;
 use std::collections::BTreeSet;
 
 pub(in crate::shard) fn apply_put(
@@ -26,6 +28,9 @@ pub(in crate::shard) fn apply_put(
     let mut pages = Pages::new(view, tenant);
     for put in puts {
         let before = pages.page(put.user)?.of_mut(put.user).put(put, at);
+        let weight = usage::weight_of_endpoint(put.name.as_ref(), &put.address, put.meta.as_ref());
+        pages.balance.add(put.name.as_ref().map(|_| Resource::Devices), weight);
+        before.iter().for_each(|before| pages.uncount(before));
         let kept = before.as_ref().is_some_and(|before| before.claim == put.claim);
         if kept {
             continue;
@@ -73,6 +78,7 @@ pub(in crate::shard) fn apply_gone(
     for (user, device) in endpoints.iter().copied() {
         let known = pages.page(user)?.of_known(user);
         let before = known.and_then(|known| known.remove(device));
+        before.iter().for_each(|before| pages.uncount(before));
         before.into_iter().for_each(|before| pages.give_up(user, &before));
     }
     pages.close()
@@ -86,7 +92,10 @@ pub(in crate::shard) fn apply_user_gone(
     let mut pages = Pages::new(view, tenant);
     let gone = pages.page(user)?.forget(user);
     let endpoints = gone.into_iter().flat_map(|gone| gone.endpoints);
-    endpoints.for_each(|before| pages.give_up(user, &before));
+    endpoints.for_each(|before| {
+        pages.uncount(&before);
+        pages.give_up(user, &before);
+    });
     pages.close()?;
     columns::remove_user(view, tenant, user)
 }
@@ -97,11 +106,12 @@ struct Pages<'v, 'a> {
     tenant: TenantId,
     open: Option<OpenPage>,
     touched: BTreeSet<UserNo>,
+    balance: Balance,
 }
 
 impl<'v, 'a> Pages<'v, 'a> {
     fn new(view: &'v mut View<'a>, tenant: TenantId) -> Self {
-        Self { view, tenant, open: None, touched: BTreeSet::new() }
+        Self { view, tenant, open: None, touched: BTreeSet::new(), balance: Balance::default() }
     }
 
     /// The page of a user that changes.
@@ -143,6 +153,12 @@ impl<'v, 'a> Pages<'v, 'a> {
         }
     }
 
+    /// The tenant has this endpoint no more.
+    fn uncount(&mut self, before: &Endpoint) {
+        let weight = usage::weight_of_endpoint(before.name.as_ref(), &before.address, before.meta.as_ref());
+        self.balance.remove(before.name.as_ref().map(|_| Resource::Devices), weight);
+    }
+
     fn write(&mut self) -> Result<(), TablesError> {
         let Some(open) = self.open.take() else { return Ok(()) };
         open.write(self.view, self.tenant);
@@ -152,6 +168,7 @@ impl<'v, 'a> Pages<'v, 'a> {
     }
 
     fn close(mut self) -> Result<(), TablesError> {
-        self.write()
+        self.write()?;
+        self.balance.write(self.view, self.tenant)
     }
 }
