@@ -84,8 +84,12 @@ fn no_variable_stands_where_a_style_or_a_script_is_read() {
 /// A rule that came later is for what is stored from then on.
 #[test]
 fn a_stored_template_is_rendered_as_it_was_allowed() {
-    let definition = json!({"id": "t", "defaultLocale": "en", "category": "c", "channels":
-        {"email": {"subject": "x", "html": "<p style=\"color:{{ v }}\">x</p>"}}});
+    let html = "<p style=\"color:{{ v }}\">x</p>";
+    let definition = json!({
+        "id": "t", "defaultLocale": "en", "category": "c",
+        "schema": {"type": "object", "properties": {"v": {}}},
+        "channels": {"email": {"subject": "x", "html": html}},
+    });
     let definition = serde_json::from_value(definition).expect("a definition");
     assert!(fantail_templates::compile(&definition).is_err());
     let compiled = fantail_templates::compile_stored(&definition).expect("it was stored");
