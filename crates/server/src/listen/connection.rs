@@ -59,6 +59,25 @@ pub fn builder(http: &Http, admission: &Admission) -> auto::Builder<TokioExecuto
     builder
 }
 
+/// What the listener knows of a request and its routes do not.
+struct Marks {
+    is_full: bool,
+    ambiguous: AmbiguousRequest,
+    /// So far. Of HTTP/1 they come one after the other.
+    requests: AtomicU64,
+}
+
+impl Marks {
+    fn mark(&self, request: &mut Request<Incoming>) {
+        if self.ambiguous.is(self.requests.fetch_add(1, Relaxed) + 1) {
+            request.extensions_mut().insert(TwoLengths);
+        }
+        if !self.is_full {
+            request.extensions_mut().insert(ProbesOnly);
+        }
+    }
+}
+
 /// Serves a connection to its end.
 pub async fn serve_stream<S>(
     shared: &Shared,
@@ -76,15 +95,9 @@ pub async fn serve_stream<S>(
     let is_full = admission.is_full();
     let service = {
         let in_flight = in_flight.clone();
-        let requests = AtomicU64::new(0);
+        let marks = Marks { is_full, ambiguous, requests: AtomicU64::new(0) };
         service_fn(move |mut request: Request<Incoming>| {
-            // Of HTTP/1 they come one after the other.
-            if ambiguous.is(requests.fetch_add(1, Relaxed) + 1) {
-                request.extensions_mut().insert(TwoLengths);
-            }
-            if !is_full {
-                request.extensions_mut().insert(ProbesOnly);
-            }
+            marks.mark(&mut request);
             let (in_flight, router) = (in_flight.clone(), router.clone());
             async move {
                 let running = in_flight.admit(request.method()).await?;
