@@ -12,7 +12,9 @@
 
 use crate::ask::Refusal;
 use crate::core::Core;
-use fantail_machine::tables::usage::UsageNow;
+use fantail_machine::tables::usage::{self, UsageNow};
+use fantail_ports::store::{Store, StoreError};
+use fantail_ports::tables::TablesError;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{PartitionId, TenantId};
 use fantail_rules::quota::{self, Amounts, OverQuota, Quota, Resource};
@@ -66,6 +68,14 @@ impl TenantUsage {
 
     fn state(&self) -> MutexGuard<'_, UsageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in what tenants have in a partition that was recovered.
+    pub fn read(&self, store: &dyn Store, partition: PartitionId) -> Result<(), StoreError> {
+        let mut found = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
+        store.read(partition, &mut |state| found = usage::all(state.tables()))?;
+        self.settle(partition, &found?);
+        Ok(())
     }
 
     /// What a batch has changed is durable.

@@ -36,7 +36,6 @@ use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::control;
 use fantail_machine::shard::Offer;
-use fantail_machine::tables::usage;
 use fantail_ports::journal::JournalError;
 use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
@@ -376,7 +375,7 @@ impl Starter {
         let Recovered { last, time, replayed } = recover(&machine, &self.ports, tails).await?;
         self.replayed += replayed;
         self.newest = self.newest.max(time);
-        self.read_usage(machine.partition())?;
+        self.usage.read(&*self.ports.store, machine.partition())?;
         let queue: Arc<MachineQueue<M>> = Arc::new(Queue::new(self.knobs, self.disk.clone()));
         let (applied, watching) = watch::channel(last);
         self.applied.insert(machine.partition(), watching.clone());
@@ -396,13 +395,5 @@ impl Starter {
         let led = queue.clone();
         self.ports.tasks.spawn_loop("leader", move || led.is_closed(), Box::pin(leader.run()));
         Ok((queue, watching))
-    }
-
-    /// What tenants have in a partition that was recovered.
-    fn read_usage(&self, partition: PartitionId) -> Result<(), StoreError> {
-        let mut found = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
-        self.ports.store.read(partition, &mut |state| found = usage::all(state.tables()))?;
-        self.usage.settle(partition, &found?);
-        Ok(())
     }
 }

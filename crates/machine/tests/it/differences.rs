@@ -78,11 +78,8 @@ fn stored<R: Row>(node: &Node, key: &[u8]) -> Option<Digest> {
     row.map(|row| hash(R::NAME, &row.encode()))
 }
 
-// proves: AUD-03
-#[test]
-fn changes_of_the_control_plane_link_up() {
-    let mut node = Node::new();
-    node.root(RootAsk::CreateTenant { slug: "a".into(), name: "A".into() });
+/// Another name, and two quotas.
+fn patch_tenant(node: &mut Node) {
     let name = Some("B".into());
     let patch = |name, quota| {
         let (tier_up, retention_days, rate) = (None, None, None);
@@ -91,6 +88,14 @@ fn changes_of_the_control_plane_link_up() {
     node.root(patch(name, None));
     node.root(patch(None, Some(Quota::default())));
     node.root(patch(None, Some(Quota::default().with(Resource::Users, Some(7)))));
+}
+
+// proves: AUD-03
+#[test]
+fn changes_of_the_control_plane_link_up() {
+    let mut node = Node::new();
+    node.root(RootAsk::CreateTenant { slug: "a".into(), name: "A".into() });
+    patch_tenant(&mut node);
     let (id, secret_hash, scopes) = (String::from("k1"), [1; 32], Vec::new());
     node.root(RootAsk::CreateKey { tenant: TENANT, id, secret_hash, scopes, expires: None, rate: None });
     node.now = node.now.plus(5);

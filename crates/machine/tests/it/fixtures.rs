@@ -310,10 +310,12 @@ fn root_examples() -> Vec<RootRecord> {
     ];
     all.extend(policies::examples(tenant));
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
-    all.extend(providers::examples(tenant, difference));
+    [all, providers::examples(tenant, difference), vec![quota_example(tenant, difference)]].concat()
+}
+
+fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {
     let quota = Quota::default().with(Resource::Users, Some(1_000)).with(Resource::StoredBytes, Some(0));
-    all.push(RootRecord::QuotaPut(TenantQuota { tenant, quota }, difference));
-    all
+    RootRecord::QuotaPut(TenantQuota { tenant, quota }, difference)
 }
 
 fn counted() -> Counted {

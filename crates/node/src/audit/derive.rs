@@ -22,7 +22,7 @@ use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::erasure::{Erasure, Step};
 use fantail_machine::records::front::{FrontRecord, Steer};
 use fantail_machine::records::respect::{Consented, Preferred};
-use fantail_machine::records::root::{Layout, RootRecord};
+use fantail_machine::records::root::{Layout, RootRecord, TenantQuota};
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::tables::taken;
 use fantail_machine::tables::work::WorkId;
@@ -94,15 +94,17 @@ fn laid_out(by: &Actor, layout: &Layout) -> Said {
     Said::changed(by, HOUSE, "layout.put", String::new(), Difference::of(None, Some(layout)))
 }
 
+fn limited(by: &Actor, put: TenantQuota, difference: Difference) -> Said {
+    Said::changed(by, put.tenant, "quota.put", String::new(), difference)
+}
+
 fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
     let said = match fact {
         RootRecord::Layout(layout) => laid_out(by, &layout),
         RootRecord::TenantPut(tenant, difference) => {
             Said::changed(by, tenant.id, "tenant.put", tenant.slug, difference)
         }
-        RootRecord::QuotaPut(put, difference) => {
-            Said::changed(by, put.tenant, "quota.put", String::new(), difference)
-        }
+        RootRecord::QuotaPut(put, difference) => limited(by, put, difference),
         RootRecord::KeyPut(key, difference) => Said::changed(by, key.tenant, "key.put", key.id, difference),
         RootRecord::KeyRevoked { tenant, id, difference } => {
             Said::changed(by, tenant, "key.revoke", id, difference)

@@ -5,6 +5,7 @@ mod delivery;
 mod environment;
 mod file;
 mod public_url;
+mod quotas;
 mod settings;
 mod testing;
 
@@ -21,7 +22,7 @@ use fantail_channels::webhook::settings::PortRule;
 use fantail_node::producers;
 use fantail_rules::limits::PRODUCER_RATE_MAX;
 use fantail_rules::pacing::Rate;
-use fantail_rules::quota::{Amounts, Resource};
+use fantail_rules::quota::Amounts;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -222,16 +223,6 @@ impl Layers {
         };
         self.check_testing(config.listen)?;
         Ok(config)
-    }
-
-    fn quotas(&self) -> Result<Amounts, ConfigError> {
-        let count = |key| self.number::<u64>(key, 0, 1 << 50);
-        Ok(Amounts::default()
-            .with(Resource::Users, count("quota.users")?)
-            .with(Resource::Devices, count("quota.devices")?)
-            .with(Resource::Schedules, count("quota.schedules")?)
-            .with(Resource::Waiting, count("quota.waiting")?)
-            .with(Resource::StoredBytes, self.number::<u64>("quota.stored_mib", 0, 1 << 40)? << 20))
     }
 
     fn delivery(&self) -> Result<Delivery, ConfigError> {

@@ -66,7 +66,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     number(
         "producer.tenant_burst",
-        "1000000",
+        "0",
         "What they may ask for at once after a rest. 0: one second's worth.",
     ),
     number("producer.key_per_second", "0", "The same for each key. Keys can have a rate of their own."),

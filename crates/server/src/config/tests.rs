@@ -54,8 +54,12 @@ fn flags_override_environment_overrides_file() {
 }
 
 #[test]
-fn producers_are_free_unless_a_rate_is_set() {
-    let free = read(&[], &[], None).expect("valid").producers;
+fn tenants_have_a_rate_unless_another_one_or_none_is_set() {
+    // fixes: security M8
+    let usual = read(&[], &[], None).expect("valid").producers;
+    let tenant = Some(Rate { per_second: 100_000, burst: 100_000 });
+    assert_eq!(usual, producers::Defaults { tenant, key: None });
+    let free = read(&[], &[("FANTAIL_PRODUCER_TENANT_PER_SECOND", "0")], None).expect("valid").producers;
     assert_eq!(free, producers::Defaults::default());
     let environment = [("FANTAIL_PRODUCER_TENANT_PER_SECOND", "7"), ("FANTAIL_PRODUCER_KEY_BURST", "9")];
     let limited = read(&[], &environment, None).expect("valid").producers;

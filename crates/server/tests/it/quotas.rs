@@ -132,10 +132,10 @@ fn stored_bytes_are_refused_and_what_makes_room_is_not() {
     limit(&mut admin, &json!({"storedBytes": 1}));
     over(acme.json("PUT", "/api/v1/users/bob", &json!({})), "at most 1 stored bytes", false);
     put_user(&mut acme, "ann");
-    let consent = json!({"granted": false});
+    let consent = json!({"granted": false, "version": "1", "source": "app"});
     expect(acme.json("PUT", "/api/v1/users/ann/consents/push", &consent), 200);
     expect(bare(&mut acme, "DELETE", "/api/v1/devices/ann/one"), 204);
-    expect(acme.json("PUT", "/api/v1/suppressions/email/ann@example.com", &json!({})), 201);
+    expect(acme.json("PUT", "/api/v1/suppressions/email/ann@example.com", &json!({})), 200);
     expect(bare(&mut acme, "DELETE", "/api/v1/users/ann"), 204);
 }
 

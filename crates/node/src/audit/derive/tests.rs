@@ -8,7 +8,7 @@ use fantail_machine::records::erasure::Store;
 use fantail_machine::records::front::{Admitted, Audience, Options};
 use fantail_machine::records::policy::{CategoryPut, DefaultsPut};
 use fantail_machine::records::provider::ProviderPut;
-use fantail_machine::records::root::{ApiKey, Tenant};
+use fantail_machine::records::root::{ApiKey, Tenant, TenantQuota};
 use fantail_machine::records::schedule::{Definition, SchedulePut, ScheduleRan, Sends};
 use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
@@ -19,6 +19,7 @@ use fantail_rules::ids::{AddressHash, ListId};
 use fantail_rules::limits::NAME_BYTES_MAX;
 use fantail_rules::policy::{CategoryPolicy, Defaults};
 use fantail_rules::provider_kind::ProviderKind;
+use fantail_rules::quota::Quota;
 use fantail_rules::suppression::Reason;
 use fantail_rules::tier::Tier;
 use fantail_rules::ulid::Ulid;
@@ -59,6 +60,7 @@ fn tenancy(name: &str) -> Vec<RootRecord> {
     vec![
         RootRecord::Layout(Layout { shards: u16::MAX, fronts: 1, directories: 1 }),
         RootRecord::TenantPut(owner, difference()),
+        RootRecord::QuotaPut(TenantQuota { tenant: TENANT, quota: Quota::default() }, difference()),
         RootRecord::KeyPut(key, difference()),
     ]
 }
