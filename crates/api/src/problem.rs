@@ -4,6 +4,7 @@ use crate::reply::Reply;
 use crate::template_problem;
 use axum::http::{HeaderValue, header};
 use fantail_node::ask::{Refusal, Resource};
+use fantail_rules::pacing::retry_after_s;
 use fantail_wire::code::Code;
 use fantail_wire::problem::{FieldError, MEDIA_TYPE};
 use std::borrow::Cow;
@@ -168,7 +169,7 @@ fn over_quota(resource: Resource, detail: String) -> Problem {
 }
 
 fn later(code: Code, detail: &'static str, retry_after_ms: u64) -> Problem {
-    Problem::new(code, detail).retry_after_s(retry_after_ms.div_ceil(1000).max(1))
+    Problem::new(code, detail).retry_after_s(retry_after_s(retry_after_ms))
 }
 
 /// The reason may name files: it is for the operator.

@@ -85,9 +85,65 @@ pub fn spend(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fantail_rules::pacing::retry_after_s;
+    use std::collections::BTreeSet;
 
     fn one(tenant: u32, key: Option<&str>) -> Producer {
         (TenantId(tenant), key.map(str::to_owned), Work::Sends)
+    }
+
+    /// Producers that send as fast as they may, and come back when `Retry-After` says so. Returns what was taken of each by
+    /// this time.
+    fn obey(producers: &[(Vec<(Producer, Rate)>, u32)], until: Millis) -> Vec<u64> {
+        let limits = Producers::new(Defaults::default());
+        let mut taken = vec![0; producers.len()];
+        let mut next: BTreeSet<(Millis, usize)> = (0..producers.len()).map(|no| (Millis(0), no)).collect();
+        while let Some((now, no)) = next.pop_first().filter(|(now, _)| *now < until) {
+            let (rates, cost) = &producers[no];
+            let wait_ms = match limits.charge(rates.clone(), now, *cost) {
+                Ok(()) => {
+                    taken[no] += u64::from(*cost);
+                    0
+                }
+                Err(Refusal::TooFast { retry_after_ms }) => retry_after_s(retry_after_ms) * 1_000,
+                Err(other) => panic!("{other}"),
+            };
+            next.insert((now.plus(wait_ms), no));
+        }
+        taken
+    }
+
+    // fixes: interop F1
+    #[test]
+    fn producers_that_obey_get_the_rate_of_their_tenant_and_of_their_keys() {
+        let rate = |per_second, burst| Rate { per_second, burst };
+        let key = |name| (TenantId(1), Some(String::from(name)), Work::Sends);
+        let tenant = || one(1, None);
+        for burst in [1, 30, 100] {
+            for seconds in [20, 100] {
+                let until = Millis(seconds * 1_000);
+                // Two keys with no limit but the tenant's; requests of 1 and of 70.
+                let alone =
+                    |name, cost| (vec![(tenant(), rate(100, burst)), (key(name), rate(100, 100))], cost);
+                let taken: u64 = obey(&[alone("a", 1), alone("b", 70)], until).iter().sum();
+                assert!(taken >= 90 * seconds, "{taken} in {seconds} s, burst {burst}");
+                assert!(taken <= 100 * (seconds + 1) + u64::from(burst) + 70, "{taken} in {seconds} s");
+                // One key is slower than the tenant: it has its own rate, the other one what is left.
+                let slow = (vec![(tenant(), rate(100, burst)), (key("a"), rate(20, 5))], 1);
+                let taken = obey(&[slow, alone("b", 1)], until);
+                assert!(taken.iter().sum::<u64>() >= 90 * seconds, "{taken:?} in {seconds} s, burst {burst}");
+            }
+        }
+    }
+
+    /// 100,000 users at once, where ten users cost one: 100 times the burst.
+    // fixes: interop F1
+    #[test]
+    fn an_import_larger_than_the_burst_is_not_refused_for_ever() {
+        let import =
+            (vec![((TenantId(1), None, Work::Imports), Rate { per_second: 1_000, burst: 100 })], 10_000);
+        let taken = obey(&[import], Millis(200_000));
+        assert!((180_000..=210_000).contains(&taken[0]), "{taken:?}");
     }
 
     // fixes: security M8

@@ -13,8 +13,10 @@ use crate::take::HOUSE;
 use fantail_machine::records::walk::Pace;
 use fantail_machine::shard::walk::{self, Held, Pass, pass};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
+use fantail_machine::tables::taken;
 use fantail_machine::tables::walk::{self as rows, WalkRow};
 use fantail_rules::actor::Actor;
+use fantail_rules::bulk_pace;
 use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::limits::{WALK_LOOKED_AT_MAX, WALK_MEMBERS_MAX};
@@ -102,16 +104,10 @@ async fn step(
             free.insert(Chooser::new(core, tenant, filter, row.walk.list)?)
         }
     };
-    let chosen = chooser.look(core, shard, stretch_of(row, core.layout.shards), now)?;
+    let shards = shards_at_work(core, tenant, row, now)?;
+    let chosen = chooser.look(core, shard, stretch_of(row, shards), now)?;
     let bytes = chosen.members.len() * 8 + 128;
-    let pass = Pass {
-        tenant,
-        arrival,
-        from: row.next,
-        next: chosen.next,
-        members: chosen.members,
-        shards: core.layout.shards,
-    };
+    let pass = Pass { tenant, arrival, from: row.next, next: chosen.next, members: chosen.members, shards };
     match ask(core, shard, pass, bytes).await? {
         walk::Answer::Passed { is_end, members, skipped } => {
             core.meter.passed(chosen.looked_at, members, skipped);
@@ -171,15 +167,28 @@ fn stretch_of(row: &WalkRow, shards: u16) -> Stretch {
     let (mut looked_at_max, mut members_max) = (WALK_LOOKED_AT_MAX as u64, WALK_MEMBERS_MAX);
     match row.walk.pace {
         Pace::Free => {}
-        Pace::PerSecond(rate) => {
-            let share = (rate / u32::from(shards).max(1)).max(1);
-            members_max = members_max.min(share as usize);
-        }
-        Pace::Over(ms) => {
-            looked_at_max = looked_at_max.min((row.bound.0.saturating_mul(1_000) / ms.max(1)).max(1));
-        }
+        Pace::PerSecond(rate) => members_max = members_max.min(bulk_pace::members_of_step(rate, shards)),
+        Pace::Over(ms) => looked_at_max = looked_at_max.min(bulk_pace::users_of_step(row.bound.0, ms)),
     }
     Stretch { from: row.next, bound: row.bound, looked_at_max, members_max }
+}
+
+/// How many shards share the rate of a walk. Those that are over leave their share to the others, once what they passed last
+/// is paid for. One that has not begun has its share.
+fn shards_at_work(core: &Core, tenant: TenantId, row: &WalkRow, now: Millis) -> Result<u16, Refusal> {
+    let Pace::PerSecond(_) = row.walk.pace else { return Ok(core.layout.shards) };
+    let mut count = 0;
+    for shard in core.shards.keys() {
+        let found = core.read(PartitionId::Shard(*shard), |state| {
+            let Some((arrival, _)) = taken::arrival_of(state.tables(), tenant, row.event)? else {
+                return Ok(None);
+            };
+            rows::find(state.tables(), tenant, arrival)
+        })?;
+        let is_at_work = found.is_none_or(|row| !row.is_over() || now < row.paced_until);
+        count += u16::from(is_at_work);
+    }
+    Ok(count.max(1))
 }
 
 /// Others have much before them on one of these channels.

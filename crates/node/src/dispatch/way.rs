@@ -20,12 +20,13 @@ pub const CONCURRENCY: Concurrency = Concurrency { start: 8_000, ceiling: 16_000
 /// Rates are the providers' business; until one has its own, none is near this.
 const RATE: Rate = Rate { per_second: 2_000_000, burst: 50_000 };
 /// One in so many places is kept for critical work.
-const RESERVED_SHARE: u32 = 8;
+pub const RESERVED_SHARE: u32 = 16;
 /// While work of others waits, a tenant has one in so many of the places that are not reserved: what hangs at one tenant's
 /// provider leaves places to the others.
-const TENANT_SHARE: u32 = 4;
-/// A tenant that is alone leaves one in so many, so that the next one can begin at once.
-const SPARE_SHARE: u32 = 4;
+pub const TENANT_SHARE: u32 = 4;
+/// A tenant that is alone leaves one in so many, so that the next one can begin at once. No more: with what is kept for critical
+/// work it has nine tenths of the channel.
+pub const SPARE_SHARE: u32 = 32;
 /// A tenant waits until so many of its places are free, or one in so many of them: a parcel has its price.
 const STEP_MAX: u32 = 64;
 const STEP_SHARE: u32 = 16;

@@ -1,7 +1,8 @@
 //! A rate: tokens that come back with time, up to a burst.
 //!
 //! What must never happen: more than burst + rate × time in any stretch of time. Tokens are counted in millionths, so a
-//! millisecond of any whole rate, or of any thousandth of it, is a whole number and nothing is lost by rounding.
+//! millisecond of any whole rate per second, or of any thousandth of it, is a whole number and nothing is lost by rounding;
+//! of a rate per minute, less than one token in sixteen minutes is lost.
 
 use crate::ids::Millis;
 
@@ -18,7 +19,8 @@ pub struct Rate {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bucket {
-    rate: Rate,
+    per_minute: u64,
+    burst: u32,
     /// Thousandths of the rate and of the burst that are in force.
     share: u32,
     /// In millionths of a token, at `at`.
@@ -30,8 +32,22 @@ impl Bucket {
     /// Begins full. A rate or burst of zero would never end; it counts as one.
     #[must_use]
     pub fn new(rate: Rate, now: Millis) -> Self {
-        let rate = Rate { per_second: rate.per_second.max(1), burst: rate.burst.max(1) };
-        Self { rate, share: WHOLE, level: u64::from(rate.burst) * TOKEN, at: now }
+        Self::of(u64::from(rate.per_second.max(1)) * 60, rate.burst, now)
+    }
+
+    /// A quota that holds in every minute, whichever minute is looked at: never more in 60 s, and all of it if there is
+    /// enough to do. Begins full.
+    #[must_use]
+    pub fn of_quota(per_minute: u32, burst: u32, now: Millis) -> Self {
+        let quota = per_minute.max(1);
+        let burst = burst.clamp(1, quota);
+        // The first token of the burst opens the minute, and the one that comes back last opens the next.
+        Self::of(u64::from(quota - (burst - 1)), burst, now)
+    }
+
+    fn of(per_minute: u64, burst: u32, now: Millis) -> Self {
+        let burst = burst.max(1);
+        Self { per_minute, burst, share: WHOLE, level: u64::from(burst) * TOKEN, at: now }
     }
 
     /// Takes up to so many tokens.
@@ -73,7 +89,7 @@ impl Bucket {
     /// The time between two tokens at the whole rate, in microseconds.
     #[must_use]
     pub fn interval_us(&self) -> u64 {
-        1_000_000 / u64::from(self.rate.per_second)
+        60_000_000 / self.per_minute
     }
 
     fn refill(&mut self, now: Millis) {
@@ -84,12 +100,12 @@ impl Bucket {
 
     /// Millionths that come back in a millisecond.
     fn per_ms(&self) -> u64 {
-        u64::from(self.rate.per_second) * u64::from(self.share)
+        (self.per_minute * u64::from(self.share) / 60).max(1)
     }
 
     /// A token at least: a smaller burst could never be taken.
     fn level_max(&self) -> u64 {
-        (u64::from(self.rate.burst) * u64::from(self.share) * (TOKEN / u64::from(WHOLE))).max(TOKEN)
+        (u64::from(self.burst) * u64::from(self.share) * (TOKEN / u64::from(WHOLE))).max(TOKEN)
     }
 }
 

@@ -15,7 +15,7 @@ mod limit;
 mod rest;
 mod slots;
 
-pub use allowance::{Allowance, charge};
+pub use allowance::{Allowance, charge, retry_after_s};
 pub use breaker::{Breaker, News};
 pub use bucket::{Bucket, Rate};
 pub use call_time::CallTime;

@@ -35,7 +35,7 @@ pub struct Pass {
     pub next: UserNo,
     /// Who is chosen, ascending.
     pub members: Vec<UserNo>,
-    /// How many shards share the pace.
+    /// How many shards share the rate: those whose walk is not over.
     pub shards: u16,
 }
 

@@ -20,6 +20,7 @@ use crate::view::View;
 use fantail_ports::inbox::{Audience, Window, WindowEvent};
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::Step;
+use fantail_rules::bulk_pace;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
 use fantail_rules::limits::WALK_PARTS_AHEAD_MAX;
@@ -106,12 +107,10 @@ pub(super) fn plan(view: &View<'_>, pass: &Pass, known: Known<'_>) -> Result<Pla
     let (next, is_end) = (pass.next, pass.next >= row.bound);
     let cost_ms = match row.walk.pace {
         Pace::Free => 0,
-        Pace::PerSecond(rate) => {
-            members.len() as u64 * 1_000 * u64::from(pass.shards) / u64::from(rate.max(1))
-        }
-        Pace::Over(ms) => (next.0 - row.next.0).saturating_mul(ms) / row.bound.0.max(1),
+        Pace::PerSecond(rate) => bulk_pace::cost_of_members_ms(members.len(), rate, pass.shards),
+        Pace::Over(ms) => bulk_pace::cost_of_users_ms(next.0 - row.next.0, row.bound.0, ms),
     };
-    let paced_until = row.paced_until.max(now).plus(cost_ms);
+    let paced_until = bulk_pace::next_step_at(row.paced_until, now, cost_ms);
     let looked_at = next.0 - row.next.0;
     Ok(answered(Passed { tenant, arrival, next, looked_at, members, unshown, skipped, paced_until, is_end }))
 }
