@@ -42,6 +42,20 @@ pub fn chain(
     if chain.is_empty() { Err(no_provider()) } else { Ok(chain) }
 }
 
+/// A message whose own account has no room now begins with the account of the same order that has room first: it does not
+/// wait at one while there is room at another. `ahead` is how many messages begin with each.
+pub fn begin_where_room_is(chain: &mut [usize], ways: &[Arc<AccountSender>], ahead: &mut [u64]) {
+    let Some(own) = chain.first().copied() else { return };
+    let equals = chain.iter().take_while(|at| ways[**at].account.order == ways[own].account.order).count();
+    if equals > 1 {
+        let waits = chain[..equals].iter().map(|at| ways[*at].wait_us(ahead[*at]));
+        // Of those that are equal the first one: whoever has room keeps its users.
+        let soonest = waits.enumerate().min_by_key(|(_, wait_us)| *wait_us).map_or(0, |(place, _)| place);
+        chain[..=soonest].rotate_right(1);
+    }
+    ahead[chain[0]] += 1;
+}
+
 /// Whether accounts of this kind serve a channel.
 pub fn is_of(kind: ProviderKind, channel: ChannelKind) -> bool {
     match kind {

@@ -1,8 +1,8 @@
 //! The accounts that tenants have with providers, and the channels that go through them.
 //!
 //! Comes from: the control plane, which says after every change which accounts there are; and the dispatcher, with shipments.
-//! Decides: which account a message goes through, by order and weight, each user always the same one; what an account of mail
-//! or text messages certainly did not take, the next one is asked to. Goes to: the provider's client.
+//! Decides: which account a message goes through, by order and weight, each user always the same one as long as it has room;
+//! what an account of mail or text messages certainly did not take, the next one is asked to. Goes to: the provider's client.
 //!
 //! What must never happen: a push through an account that its token does not belong to, for it would be called dead; a message
 //! that a second account gets while the first one may have it; a tenant with accounts of its own whose messages go elsewhere.
@@ -18,7 +18,7 @@ pub use sender::Standing;
 
 use crate::mixed::NO_PROVIDER;
 use crate::probe::Hop;
-use choose::{chain, is_of};
+use choose::{begin_where_room_is, chain, is_of};
 use client::{Client, Deaf, Heard, Incoming};
 use fantail_ports::BoxFuture;
 use fantail_ports::accounts::{Account, Accounts};
@@ -28,7 +28,7 @@ use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
 use futures_util::future::join_all;
-use sender::AccountSender;
+use sender::{AccountSender, NoRoom};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use tracing::{error, info};
@@ -173,9 +173,13 @@ impl Channel for Through {
         Box::pin(async move {
             let ways = self.registry.ways(shipment.tenant);
             let mut by_chain: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
+            let mut ahead = vec![0; ways.len()];
             for (place, message) in shipment.messages.iter().enumerate() {
                 match chain(self.kind, &ways, message) {
-                    Ok(chain) => by_chain.entry(chain).or_default().push(place),
+                    Ok(mut chain) => {
+                        begin_where_room_is(&mut chain, &ways, &mut ahead);
+                        by_chain.entry(chain).or_default().push(place);
+                    }
                     Err(answer) => report(place, answer),
                 }
             }
@@ -211,7 +215,7 @@ async fn ask_all(
     let Some((last, others)) = chain.split_last() else { return };
     for way in others {
         let refused = Mutex::new(Vec::new());
-        way.ask(shipment, &left, report, &|place, _| locked(&refused).push(place)).await;
+        way.ask(shipment, (&left, NoRoom::GoesOn), report, &|place, _| locked(&refused).push(place)).await;
         left = std::mem::take(&mut *locked(&refused));
         left.sort_unstable();
         if left.is_empty() {
@@ -219,7 +223,7 @@ async fn ask_all(
         }
     }
     // There is no other account: what it does not take is told at once.
-    last.ask(shipment, &left, report, report).await;
+    last.ask(shipment, (&left, NoRoom::ComesBack), report, report).await;
 }
 
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

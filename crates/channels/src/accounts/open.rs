@@ -226,7 +226,7 @@ impl Client for Texts {
 
     /// Each sender has its own pace in the client.
     fn usual(&self) -> Usual {
-        slower(1_000, self.client.requests_max())
+        slower(self.client.per_second().max(1_000), self.client.places())
     }
 
     fn hear<'a>(&'a self, call: &'a Incoming) -> BoxFuture<'a, Result<Heard, Deaf>> {

@@ -113,6 +113,18 @@ impl Room {
         Some(state.in_flight.saturating_add(more))
     }
 
+    /// How long a message would wait for room behind those that wait here and so many others, in microseconds. A rest is
+    /// longer than any wait.
+    pub fn wait_us(&self, ahead: u64) -> u64 {
+        let (now, state) = (self.clock.monotonic(), self.state());
+        if state.pace.rests(now) {
+            return u64::MAX;
+        }
+        let waiting = state.waiting.iter().sum::<usize>() as u64;
+        let behind = (waiting + ahead + 1).saturating_sub(state.pace.startable(now, 0));
+        behind.saturating_mul(state.pace.interval_us(now))
+    }
+
     /// Calls `begin` with how many messages may begin, whenever some may, until all have begun or it is too late. Returns
     /// how many have not.
     pub async fn enter(

@@ -82,8 +82,19 @@ impl AccountSender {
         self.client.as_ref().ok().and_then(|_| self.room.places())
     }
 
+    /// How long a message would wait here behind so many others, in microseconds.
+    pub fn wait_us(&self, ahead: u64) -> u64 {
+        if self.client.is_ok() { self.room.wait_us(ahead) } else { u64::MAX }
+    }
+
     /// Sends the messages at these places. What it certainly did not take goes to `refuse`, each with what it said about it.
-    pub async fn ask(&self, shipment: &Shipment, places: &[usize], report: &Report<'_>, refuse: &Report<'_>) {
+    pub async fn ask(
+        &self,
+        shipment: &Shipment,
+        (places, no_room): (&[usize], NoRoom),
+        report: &Report<'_>,
+        refuse: &Report<'_>,
+    ) {
         let client = match &self.client {
             Ok(client) => &**client,
             Err(reason) => return places.iter().for_each(|place| refuse(*place, unusable(reason))),
@@ -116,7 +127,11 @@ impl AccountSender {
                 biased;
                 not_begun = &mut entering, if !has_entered => {
                     has_entered = true;
-                    self.put_off(&places[places.len() - not_begun..], refuse);
+                    let left = &places[places.len() - not_begun..];
+                    match no_room {
+                        NoRoom::GoesOn => left.iter().for_each(|place| refuse(*place, not_here())),
+                        NoRoom::ComesBack => self.put_off(left, refuse),
+                    }
                 }
                 part = parts.recv(), if !has_entered => next = part,
                 Some(()) = sending.next() => {}
@@ -187,6 +202,14 @@ impl AccountSender {
     }
 }
 
+/// What happens to a message for which there is no room.
+#[derive(Clone, Copy)]
+pub enum NoRoom {
+    /// Another account is asked: it takes no slot here.
+    GoesOn,
+    ComesBack,
+}
+
 /// Where answers go: those of the provider, and those of what it did not take.
 #[derive(Clone, Copy)]
 struct Tell<'a> {
@@ -223,6 +246,11 @@ impl Drop for UnderWay<'_> {
 /// Nothing is sent without a client; its pace is never asked.
 const UNUSED: Usual =
     Usual { rate: Rate { per_second: 1, burst: 1 }, concurrency: Concurrency { start: 1, ceiling: 1 } };
+
+fn not_here() -> Answer {
+    let message = "the provider's account has no room".to_owned();
+    Answer::NotSent { proof: Proof::NoRoom { after_ms: 0 }, message }
+}
 
 fn unusable(reason: &str) -> Answer {
     Answer::Later {

@@ -3,11 +3,11 @@
 //! What must never happen: a first byte after the deadline, or a second request for one message.
 
 use super::answer::{Verdict, answer};
-use super::limits::ANSWER_WITHIN_MS;
+use super::limits::{ANSWER_WITHIN_MS, WAITING_S_MAX};
 use super::pace::{NoPlace, Pace};
 use super::payload::{Text, fields, text, validity_s};
 use super::route::route;
-use super::settings::{Secrets, Settings};
+use super::settings::{Secrets, Sender, Settings};
 use crate::fields::SettingsError;
 use crate::probe::Hop;
 use crate::webhook::url::Scheme;
@@ -67,10 +67,17 @@ impl Twilio {
         Ok(Self { settings, authorization, pool, ports, paces, requests })
     }
 
-    /// Texts that can be under way.
+    /// Texts that can be under way, or wait for the turn of their sender: one that waits takes no room from those of others.
     #[must_use]
-    pub fn requests_max(&self) -> usize {
-        self.settings.concurrency
+    pub fn places(&self) -> usize {
+        let waiting = |sender: &Sender| sender.per_second as usize * WAITING_S_MAX + 1;
+        self.settings.concurrency + self.settings.senders.iter().map(waiting).sum::<usize>()
+    }
+
+    /// Of all senders together.
+    #[must_use]
+    pub fn per_second(&self) -> u32 {
+        self.settings.senders.iter().fold(0, |sum, sender| sum.saturating_add(sender.per_second))
     }
 
     /// Asks for the account itself: nobody gets a text.

@@ -7,6 +7,8 @@ pub const PREFIXES_MAX: usize = 300;
 /// The fastest short codes are granted a few hundred.
 pub const PER_SECOND_MAX: u64 = 10_000;
 pub const CONCURRENCY_MAX: u64 = 1_000;
+/// A text waits for the turn of its sender as long as it may begin at most: more of them are told when to come back.
+pub const WAITING_S_MAX: usize = 2;
 pub const SECRET_BYTES_MAX: usize = 256;
 /// The old one and the new one of a rotation, and as many again.
 pub const WEBHOOK_KEYS_MAX: usize = 4;

@@ -10,7 +10,7 @@ use fantail_channels::accounts::client::{Client, Usual};
 use fantail_channels::probe::Hop;
 use fantail_ports::BoxFuture;
 use fantail_ports::accounts::{Account, Accounts};
-use fantail_ports::channel::{Answer, Channel, Proof, Report, Scope, Shipment};
+use fantail_ports::channel::{Answer, Channel, Message, Proof, Report, Scope, Shipment};
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
@@ -25,11 +25,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-const TENANT: TenantId = TenantId(1);
+pub const TENANT: TenantId = TenantId(1);
 /// Messages of one shipment at most.
 const SHIPMENT: usize = 100;
 /// What leaves so long after it was planned is too late.
-const START_WITHIN_MS: u64 = 2_000;
+pub const START_WITHIN_MS: u64 = 2_000;
 
 /// A provider that answers everything after a while, and counts.
 struct Provider {
@@ -117,6 +117,7 @@ const CASE: Case = Case {
 struct Desk {
     time: Arc<Time>,
     provider: Arc<Provider>,
+    registry: Arc<Registry>,
     channel: Arc<dyn Channel>,
     asks_for_places: bool,
 }
@@ -129,11 +130,11 @@ impl Desk {
         let registry = Registry::new(time.clone(), time.clone(), Box::new(move |_| Ok(client.clone())));
         registry.replace(vec![account(case)]);
         let channel = registry.channel(ChannelKind::Sms);
-        Self { time, provider, channel, asks_for_places: case.asks_for_places }
+        Self { time, provider, registry, channel, asks_for_places: case.asks_for_places }
     }
 
     fn burst(&self, count: usize) -> Drained {
-        drain(&self.time, &*self.channel, self.asks_for_places, &endpoints("user", count))
+        drain(&self.time, &*self.channel, self.asks_for_places, &endpoints("user", count), |_| ())
     }
 }
 
@@ -172,10 +173,10 @@ fn endpoints(name: &str, count: usize) -> Vec<String> {
 
 /// How a burst was drained.
 #[derive(Debug)]
-struct Drained {
-    took_ms: u64,
+pub struct Drained {
+    pub took_ms: u64,
     /// Attempts that did not even begin.
-    put_off: u64,
+    pub put_off: u64,
 }
 
 /// When what was not taken comes back.
@@ -202,18 +203,27 @@ fn due(answer: &Answer, now: Millis) -> Millis {
     }
 }
 
-/// Sends all of them, however often it takes.
-fn drain(time: &Time, channel: &dyn Channel, asks_for_places: bool, endpoints: &[String]) -> Drained {
+/// Sends all of them, however often it takes. `meanwhile` happens every millisecond, and is given how long it takes by then.
+fn drain(
+    time: &Time,
+    channel: &dyn Channel,
+    asks_for_places: bool,
+    endpoints: &[String],
+    mut meanwhile: impl FnMut(u64),
+) -> Drained {
     let began = time.monotonic();
-    let all: BTreeSet<(Millis, usize)> = (0..endpoints.len()).map(|no| (began, no)).collect();
-    let backlog = &Mutex::new(Backlog { waiting: all, held: 0, put_off: 0 });
+    let backlog = &Mutex::new(Backlog::new(began, endpoints.len()));
     let mut sending = FuturesUnordered::new();
     for _ in 0..400_000 {
         let now = time.monotonic();
+        meanwhile(now.since(began));
         for numbers in locked(backlog).start(now, channel, asks_for_places) {
             sending.push(async move {
-                let messages =
-                    numbers.iter().map(|no| message(&endpoints[*no], endpoints[*no].as_bytes())).collect();
+                let message = |no: &usize| Message {
+                    recipient: *no as u64,
+                    ..message(&endpoints[*no], endpoints[*no].as_bytes())
+                };
+                let messages = numbers.iter().map(message).collect();
                 let deadline = now.plus(START_WITHIN_MS);
                 let shipment = Shipment { deadline, tenant: TENANT, ..shipment(messages) };
                 let report = |place: usize, answer: Answer| {
@@ -232,15 +242,22 @@ fn drain(time: &Time, channel: &dyn Channel, asks_for_places: bool, endpoints: &
 }
 
 /// What a dispatcher knows.
-struct Backlog {
+pub struct Backlog {
     /// When each is due.
-    waiting: BTreeSet<(Millis, usize)>,
-    held: usize,
-    put_off: u64,
+    pub waiting: BTreeSet<(Millis, usize)>,
+    pub held: usize,
+    pub put_off: u64,
+    /// When each was taken.
+    pub accepted: Vec<(Millis, usize)>,
 }
 
 impl Backlog {
-    fn start(&mut self, now: Millis, channel: &dyn Channel, asks_for_places: bool) -> Vec<Vec<usize>> {
+    pub fn new(now: Millis, count: usize) -> Self {
+        let waiting = (0..count).map(|no| (now, no)).collect();
+        Self { waiting, held: 0, put_off: 0, accepted: Vec::new() }
+    }
+
+    pub fn start(&mut self, now: Millis, channel: &dyn Channel, asks_for_places: bool) -> Vec<Vec<usize>> {
         let places = if asks_for_places { channel.places(TENANT) as usize } else { usize::MAX };
         let is_due = |one: &&(Millis, usize)| one.0 <= now;
         let room = places.saturating_sub(self.held);
@@ -251,10 +268,11 @@ impl Backlog {
     }
 
     /// A refusal of an endpoint, or of a message, is an end here.
-    fn ended(&mut self, no: usize, answer: &Answer, now: Millis) {
+    pub fn ended(&mut self, no: usize, answer: &Answer, now: Millis) {
         self.held -= 1;
         match answer {
-            Answer::Accepted { .. } | Answer::Later { scope: Scope::Endpoint | Scope::Message, .. } => {}
+            Answer::Accepted { .. } => self.accepted.push((now, no)),
+            Answer::Later { scope: Scope::Endpoint | Scope::Message, .. } => {}
             other => {
                 self.put_off += u64::from(matches!(other, Answer::NotSent { .. }));
                 self.waiting.insert((due(other, now), no));
@@ -262,17 +280,17 @@ impl Backlog {
         }
     }
 
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.held == 0 && self.waiting.is_empty()
     }
 }
 
-fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().expect("no panic")
 }
 
 /// So many at so many per second, and a little for the last answer.
-fn check(drained: &Drained, count: usize, per_second: u64, slack_ms: u64) {
+pub fn check(drained: &Drained, count: usize, per_second: u64, slack_ms: u64) {
     let ideal_ms = count as u64 * 1_000 / per_second;
     let most_ms = ideal_ms * 10 / 9 + slack_ms;
     assert!(drained.took_ms <= most_ms, "{count} at {per_second}/s took more than {most_ms} ms: {drained:?}");
@@ -282,10 +300,12 @@ fn check(drained: &Drained, count: usize, per_second: u64, slack_ms: u64) {
 #[test]
 fn a_burst_drains_at_the_accounts_concurrency() {
     for asks_for_places in [true, false] {
-        for (concurrency, latency_ms) in [(50, 300), (50, 50), (200, 300), (1, 100)] {
+        for (concurrency, latency_ms, times) in
+            [(50, 300, 20), (50, 50, 20), (200, 300, 20), (1, 100, 20), (50, 300, 100), (1, 100, 100)]
+        {
             let case = Case { concurrency: Some(concurrency), latency_ms, asks_for_places, ..CASE };
             let desk = Desk::new(case);
-            let count = 20 * concurrency as usize;
+            let count = times * concurrency as usize;
             let drained = desk.burst(count);
             check(
                 &drained,
@@ -307,12 +327,12 @@ fn a_burst_drains_at_the_accounts_concurrency() {
 #[test]
 fn a_burst_drains_at_the_accounts_rate() {
     for asks_for_places in [true, false] {
-        for per_second in [10, 100] {
+        for (per_second, times) in [(1, 20), (10, 20), (100, 20), (1, 100), (10, 100)] {
             let desk = Desk::new(Case { per_second: Some(per_second), asks_for_places, ..CASE });
-            let count = 20 * per_second as usize;
+            let count = times * per_second as usize;
             let drained = desk.burst(count);
             check(&drained, count, per_second.into(), 1_000);
-            let least_ms = (20 - 1) * 1_000;
+            let least_ms = (times as u64 - 1) * 1_000;
             assert!(drained.took_ms >= least_ms, "faster than its rate: {drained:?}");
         }
     }
@@ -323,7 +343,7 @@ fn a_burst_drains_at_the_accounts_rate() {
 fn one_refused_token_does_not_slow_the_others_down() {
     let desk = Desk::new(CASE);
     for round in 0..4 {
-        drain(&desk.time, &*desk.channel, true, &endpoints(&format!("renewed-{round}"), 1));
+        drain(&desk.time, &*desk.channel, true, &endpoints(&format!("renewed-{round}"), 1), |_| ());
         desk.time.advance(10_000);
     }
     let drained = desk.burst(1_000);
@@ -349,7 +369,7 @@ fn a_burst_begins_when_a_provider_works_again() {
     let case = Case { concurrency: Some(50), fails_ms: 30_000, ..CASE };
     let desk = Desk::new(case);
     // They fail until the breaker opens.
-    drain(&desk.time, &*desk.channel, true, &endpoints("lost", 60));
+    drain(&desk.time, &*desk.channel, true, &endpoints("lost", 60), |_| ());
     let drained = desk.burst(1_000);
     // The breaker probes within twice the time that it was open; then 50 places come back one by one from a few.
     assert!(drained.took_ms <= 30_000 + 30_000 + 20_000, "{drained:?}");
@@ -379,7 +399,80 @@ fn an_account_that_hangs_slows_no_other_tenant_down() {
     let ignore = |_: usize, _: Answer| {};
     let mut hangs = channel.send(&stuck, &ignore);
     assert!((&mut hangs).now_or_never().is_none());
-    let drained = drain(&time, &*channel, true, &endpoints("user", 1_000));
+    let drained = drain(&time, &*channel, true, &endpoints("user", 1_000), |_| ());
     check(&drained, 1_000, 500, 100);
     assert_eq!(hanging.in_flight.load(Ordering::Relaxed), 50, "no more than its places");
+}
+
+/// Users are spread over two accounts by weight; what the one has no room for goes through the other.
+// fixes: interop F1
+#[test]
+fn two_accounts_drain_a_burst_at_their_limits_together() {
+    for asks_for_places in [true, false] {
+        for (weights, limit) in
+            [((1, 1), (Some(10), None)), ((3, 1), (Some(10), None)), ((9, 1), (None, Some(5)))]
+        {
+            let desk = Desk::new(Case { asks_for_places, ..CASE });
+            let (per_second, concurrency) = limit;
+            let one = Account { per_second, concurrency, ..account(CASE) };
+            let account = |id: &str, weight| Account { id: id.to_owned(), weight, ..one.clone() };
+            desk.registry.replace(vec![account("a", weights.0), account("b", weights.1)]);
+            for times in [20, 100] {
+                let drained = desk.burst(times * 20);
+                let both =
+                    2 * u64::from(per_second.or(concurrency.map(|places| places * 10)).expect("a limit"));
+                let most_ms = times as u64 * 20_000 / both * 10 / 9 + 2_000;
+                assert!(
+                    drained.took_ms <= most_ms,
+                    "weights {weights:?}, limits {limit:?}, asks {asks_for_places}: not {most_ms} ms, {drained:?}"
+                );
+                desk.time.advance(60_000);
+            }
+        }
+    }
+}
+
+/// What waits for the old limit does not wait longer than the new one wants.
+// fixes: interop F1
+#[test]
+fn a_burst_goes_on_at_a_limit_that_is_changed_meanwhile() {
+    let case = |per_second, concurrency| Case { per_second, concurrency, ..CASE };
+    for (before, after, rates) in [
+        (case(Some(1), None), case(Some(100), None), (1, 100)),
+        (case(Some(100), None), case(Some(10), None), (100, 10)),
+        (case(None, Some(1)), case(None, Some(50)), (10, 500)),
+        (case(None, Some(50)), case(None, Some(1)), (500, 10)),
+    ] {
+        for asks_for_places in [true, false] {
+            let desk = Desk::new(Case { asks_for_places, ..before });
+            let count = 5 * rates.0 + 20 * rates.1;
+            let changed = Account { version: 2, ..account(after) };
+            let drained =
+                drain(&desk.time, &*desk.channel, asks_for_places, &endpoints("user", count), |ms| {
+                    if ms == 5_000 {
+                        desk.registry.replace(vec![changed.clone()]);
+                    }
+                });
+            let left = count.saturating_sub(5 * rates.0) as u64;
+            // Without room in advance, what was put off comes back when the old limit said so, within a minute.
+            let slack_ms = if asks_for_places { 2_000 } else { 60_000 };
+            let most_ms = 5_000 + left * 1_000 / rates.1 as u64 * 10 / 9 + slack_ms;
+            assert!(drained.took_ms <= most_ms, "{rates:?} took more than {most_ms} ms: {drained:?}");
+        }
+    }
+}
+
+/// A retry storm: while nothing works, all that is due is tried, and a hundred times the limit comes back together.
+// fixes: interop F1, torture 8
+#[test]
+fn a_storm_of_retries_drains_once_the_provider_works_again() {
+    for asks_for_places in [true, false] {
+        let case = Case { concurrency: Some(50), rests_ms: 60_000, asks_for_places, ..CASE };
+        let desk = Desk::new(case);
+        let drained = desk.burst(5_000);
+        // 500 per second, after steps of four seconds; some places were taken away and come back one by one.
+        let most_ms = 60_000 + 4_000 + 10_000 * 10 / 9 + 4_000;
+        assert!((60_000..=most_ms).contains(&drained.took_ms), "{drained:?}");
+        assert!(desk.provider.most.load(Ordering::Relaxed) <= 50);
+    }
 }

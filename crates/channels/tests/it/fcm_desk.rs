@@ -94,17 +94,22 @@ impl Desk {
 pub fn open(service: &Service, time: &Arc<Time>, mut settings: Value) -> Fcm {
     let base = format!("http://{}", service.address);
     settings["endpoint"] = base.clone().into();
-    let secrets = json!({"serviceAccount": {
+    let secrets = secrets(&base);
+    let (settings, secrets) = (Settings::read(&settings), Secrets::read(&secrets));
+    let ports = Ports { clock: time.clone(), tasks: time.clone() };
+    Fcm::open(settings.expect("good settings"), secrets.expect("good secrets"), ports).expect("a channel")
+}
+
+/// Those of an account whose tokens come from here.
+pub fn secrets(base: &str) -> Value {
+    json!({"serviceAccount": {
         "type": "service_account",
         "project_id": "p1",
         "private_key_id": "key-1",
         "private_key": private_key_pem(),
         "client_email": "sender@p1.iam.example",
         "token_uri": format!("{base}/token"),
-    }});
-    let (settings, secrets) = (Settings::read(&settings), Secrets::read(&secrets));
-    let ports = Ports { clock: time.clone(), tasks: time.clone() };
-    Fcm::open(settings.expect("good settings"), secrets.expect("good secrets"), ports).expect("a channel")
+    }})
 }
 
 /// The text before a `-` says what the device is like.

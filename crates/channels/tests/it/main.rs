@@ -10,6 +10,7 @@ mod sink;
 
 mod conform;
 mod drain;
+mod drain_real;
 mod failover;
 
 mod accounts;

@@ -71,6 +71,8 @@ impl Relay {
         handle.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 accepting.connections.send_modify(|(open, _)| *open += 1);
+                // No line waits for the kernel to acknowledge the one before.
+                stream.set_nodelay(true).expect("a socket");
                 let shared = accepting.clone();
                 spawner.spawn(async move {
                     match &shared.manners.tls {
@@ -97,6 +99,11 @@ impl Relay {
     /// Without what belongs to a login.
     pub fn commands(&self) -> Vec<String> {
         self.shared.commands.lock().expect("not poisoned").clone()
+    }
+
+    /// How many commands were heard.
+    pub fn heard(&self) -> usize {
+        self.shared.commands.lock().expect("not poisoned").len()
     }
 
     pub fn connections(&self) -> usize {

@@ -55,10 +55,10 @@ impl Limit {
         self.current().saturating_sub(self.in_flight)
     }
 
-    /// How many calls may be in flight once no share is in force.
+    /// How many there may be soon: a cut takes half of them, and they come back while others wait.
     #[must_use]
-    pub fn whole(&self) -> u32 {
-        self.current
+    pub fn soon(&self) -> u32 {
+        self.current.saturating_mul(2).min(self.ceiling)
     }
 
     /// Takes up to so many places.

@@ -127,10 +127,10 @@ impl Pace {
     }
 
     /// The time between two calls at the full rate, in microseconds; 0 while nothing limits it. Places count by how long
-    /// calls take. A ramp does not count: it is over in seconds.
+    /// calls take, those that were cut lately as well. A ramp does not count: it is over in seconds.
     #[must_use]
     pub fn interval_us(&self, now: Millis) -> u64 {
-        let by_places = self.call_time.micros(now) / u64::from(self.limit.whole());
+        let by_places = self.call_time.micros(now) / u64::from(self.limit.soon());
         by_places.max(self.bucket.interval_us())
     }
 
