@@ -6,7 +6,7 @@
 
 use aws_lc_rs::digest;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing::error;
@@ -78,6 +78,8 @@ pub struct Row {
     pub connection: u64,
     /// Whether the answer was handed to the connection.
     pub answered: bool,
+    /// Messages of its emulator that had arrived by then and were not answered, this one included.
+    pub under_way: u32,
 }
 
 struct Shown {
@@ -113,6 +115,8 @@ pub struct Record {
 struct Store {
     rows: Vec<Row>,
     row_bytes: usize,
+    /// By emulator.
+    under_way: BTreeMap<&'static str, u32>,
     shown: VecDeque<Shown>,
     shown_bytes: usize,
     next_no: u64,
@@ -182,8 +186,13 @@ impl Record {
     /// The answer left.
     pub fn answered(&self, ticket: Ticket) {
         let mut store = self.lock();
-        if let Some(row) = ticket.row.and_then(|row| store.rows.get_mut(row)) {
+        let row = ticket.row.and_then(|row| store.rows.get_mut(row)).filter(|row| !row.answered);
+        if let Some(row) = row {
             row.answered = true;
+            let emulator = row.emulator;
+            if let Some(count) = store.under_way.get_mut(emulator) {
+                *count -= 1;
+            }
         }
         if let Some(shown) = store.find(ticket.no) {
             shown.answered = true;
@@ -251,6 +260,8 @@ impl Store {
             return None;
         }
         self.row_bytes += bytes;
+        let under_way = self.under_way.entry(arrival.emulator).or_default();
+        *under_way += 1;
         self.rows.push(Row {
             emulator: arrival.emulator,
             id: arrival.id.as_str().into(),
@@ -259,6 +270,7 @@ impl Store {
             at_ms: arrival.at_ms,
             connection: arrival.connection,
             answered: false,
+            under_way: *under_way,
         });
         Some(self.rows.len() - 1)
     }

@@ -22,6 +22,8 @@ mod deliveries;
 mod oracle;
 mod owners;
 
+#[cfg(test)]
+mod drain;
 mod judge;
 mod phases;
 mod run;

@@ -39,7 +39,7 @@ impl World {
         self.sandbox.own(emulator).expect("an emulator").to_string()
     }
 
-    fn apns(&self) -> Value {
+    pub fn apns(&self) -> Value {
         apns_account(&self.own("apns"), &self.sandbox.ca_pem())
     }
 
