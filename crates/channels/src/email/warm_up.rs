@@ -42,10 +42,12 @@ impl Days {
         Ok(())
     }
 
-    /// What was taken and then not sent.
-    pub fn put_back(&self) {
+    /// What was taken at this time and then not sent. What was taken yesterday gives today nothing.
+    pub fn put_back(&self, taken_at: Millis) {
         let mut today = self.today.lock().unwrap_or_else(PoisonError::into_inner);
-        today.used = today.used.saturating_sub(1);
+        if today.day == taken_at.0 / DAY_MS {
+            today.used = today.used.saturating_sub(1);
+        }
     }
 }
 
@@ -61,9 +63,13 @@ mod tests {
         let took = (0..100).filter(|_| days.take(morning).is_ok()).count();
         assert_eq!(took, 50);
         assert_eq!(days.take(morning), Err(DAY_MS - 1_000));
-        days.put_back();
+        days.put_back(morning);
         assert_eq!(days.take(morning), Ok(()));
-        assert_eq!(days.take(morning.plus(DAY_MS)), Ok(()), "the next day has its own");
+        let tomorrow = morning.plus(DAY_MS);
+        let took = (0..100).filter(|_| days.take(tomorrow).is_ok()).count();
+        assert_eq!(Some(took as u64), allowed(1, 1_000_000), "the next day has its own");
+        days.put_back(morning);
+        assert!(days.take(tomorrow).is_err(), "what was not sent yesterday is no more for today");
         assert_eq!(days.take(Millis(145 * DAY_MS)), Ok(()), "warm");
     }
 

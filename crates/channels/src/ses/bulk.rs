@@ -145,7 +145,8 @@ impl Ses {
         if call.leaves_at > self.now() {
             self.ports.tasks.sleep_until(call.leaves_at).await;
         }
-        call.entries.retain(|entry| match self.warm() {
+        let wall = self.ports.clock.wall();
+        call.entries.retain(|entry| match self.warm(wall) {
             Ok(()) => true,
             Err(answer) => {
                 report(entry.index, answer);
@@ -169,7 +170,7 @@ impl Ses {
             Err(failure) => vec![failed(failure); entries.len()],
         };
         for (entry, answer) in call.entries.iter().zip::<Vec<Answer>>(answers) {
-            self.settle(&answer);
+            self.settle(&answer, wall);
             report(entry.index, answer);
         }
     }

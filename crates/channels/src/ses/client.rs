@@ -198,28 +198,29 @@ impl Ses {
         if at > self.now() {
             self.ports.tasks.sleep_until(at).await;
         }
-        if let Err(answer) = self.warm() {
+        let wall = self.ports.clock.wall();
+        if let Err(answer) = self.warm(wall) {
             return answer;
         }
         let answer = self.send_mail(&mail, &message.reference, shipment.deadline).await;
-        self.settle(&answer);
+        self.settle(&answer, wall);
         answer
     }
 
     /// One mail of today, of a sender that is new. A turn was taken before, and is given back if there is none.
-    pub(super) fn warm(&self) -> Result<(), Answer> {
-        self.days.take(self.ports.clock.wall()).map_err(|after_ms| {
+    pub(super) fn warm(&self, wall: Millis) -> Result<(), Answer> {
+        self.days.take(wall).map_err(|after_ms| {
             self.state().pace.put_back();
             later(after_ms, "warm-up", "the sender is new, and has sent what it may today")
         })
     }
 
-    /// What was not taken is not counted.
-    pub(super) fn settle(&self, answer: &Answer) {
+    /// What was not taken is not counted. It was to be sent at this wall time.
+    pub(super) fn settle(&self, answer: &Answer, wall: Millis) {
         match answer {
             Answer::Accepted { .. } | Answer::Unknown { .. } => {}
             Answer::Rejected { .. } | Answer::Later { .. } | Answer::NotSent { .. } => {
-                self.days.put_back();
+                self.days.put_back(wall);
                 self.state().pace.put_back();
             }
         }

@@ -152,7 +152,9 @@ impl Smtp {
         let answer = self.send_mail(&envelope, &stuffed(&mail.bytes), shipment.deadline).await;
         match answer {
             Answer::Accepted { .. } | Answer::Unknown { .. } => {}
-            Answer::Rejected { .. } | Answer::Later { .. } | Answer::NotSent { .. } => self.days.put_back(),
+            Answer::Rejected { .. } | Answer::Later { .. } | Answer::NotSent { .. } => {
+                self.days.put_back(wall)
+            }
         }
         answer
     }

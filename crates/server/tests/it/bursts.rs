@@ -5,7 +5,8 @@ use crate::deliveries::{counts, notification, send};
 use crate::providers::{World, put};
 use crate::server::Server;
 use crate::world::put_user;
-use fantail_sandbox::faults::{Latency, Profile};
+use fantail_sandbox::faults::Profile;
+use fantail_sandbox::faults::profile::Latency;
 use serde_json::json;
 
 const USERS: usize = 1_000;
