@@ -1,7 +1,7 @@
 //! Which accounts a message may go through, and in which order.
 //!
 //! Decides: for push the one account that the token belongs to, for everything else all accounts of the channel. Among those of
-//! one order each user has its own first one, by weight, and keeps it as long as the accounts stay.
+//! one order each user has its own first one, by weight, and keeps it as long as the accounts stay and it has room.
 
 use super::no_provider;
 use super::sender::AccountSender;
