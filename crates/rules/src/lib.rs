@@ -7,7 +7,7 @@
 //! time as people have it (`zone`, `wall`, `schedule`), and what they say about being told (`category`, `preference`, and without
 //! logging in by a `link`), and who is chosen by it (`segment`); and
 //! those that a delivery meets on its way out: `gates` with `quiet`, `caps` and `throttle` (whether and when it may interrupt somebody),
-//! `digest` (many told as one), `policy` (what a tenant says about all of that), `chain` (which channel comes next), `bulk_pace` (how fast a bulk send goes), `lanes` (whose turn it is), `pacing` (how much may be sent now), `quota` (how much a tenant may have), `attempt` (what became of
+//! `digest` (many told as one), `policy` (what a tenant says about all of that), `chain` (which channel comes next), `bulk_pace` (how fast a bulk send goes), `lanes` (whose turn it is; `fair_queue` of everything that is no delivery), `pacing` (how much may be sent now), `quota` (how much a tenant may have), `attempt` (what became of
 //! it), `retry` (when again). `trace` names what is told about all of it; `tracked_link` and
 //! `warm_up` are of mail alone.
 
@@ -61,6 +61,7 @@ pub mod policy;
 pub mod chain;
 
 pub mod bulk_pace;
+pub mod fair_queue;
 pub mod lanes;
 pub mod outlook;
 pub mod pacing;
