@@ -28,7 +28,6 @@ use fantail_rules::priority::Priority;
 use fantail_rules::schedule::Appointment;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 
 /// Asks for one front: their places in the request, and what to say if the front has nothing to say.
@@ -45,7 +44,7 @@ pub async fn post(
     tenant: TenantId,
     events: Vec<EventAsk>,
 ) -> Vec<Result<Accepted, Refusal>> {
-    if core.is_crowded.load(Ordering::Relaxed) {
+    if !core.fanout.claim(tenant, events.len()) {
         core.meter.busy();
         return events.iter().map(|_| Err(Refusal::Busy { retry_after_ms: 1_000 })).collect();
     }

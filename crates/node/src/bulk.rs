@@ -39,7 +39,6 @@ use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 use tracing::info;
 
@@ -145,14 +144,13 @@ pub fn require_few(core: &Core, tenant: TenantId) -> Result<(), Refusal> {
 
 /// Every shard has every walk; the first one tells.
 fn under_way(core: &Core, tenant: TenantId) -> Result<usize, Refusal> {
-    let open = core.read(PartitionId::Shard(ShardNo(0)), |view| rows::open(view.tables()))?;
-    Ok(open.iter().filter(|(of, ..)| *of == tenant).count())
+    core.read(PartitionId::Shard(ShardNo(0)), |view| rows::open_count(view.tables(), tenant))
 }
 
 async fn create(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Result<Accepted, Refusal> {
     core.require_tenant(tenant)?;
-    // Bulk is refused first: while anything else has to wait to be stored, and while many of the tenant's are under way.
-    if core.is_crowded.load(Ordering::Relaxed) {
+    // While fan-out is behind, and while many of the tenant's are under way.
+    if !core.fanout.claim(tenant, 1) {
         core.meter.busy();
         return Err(Refusal::Busy { retry_after_ms: 5_000 });
     }

@@ -9,7 +9,7 @@
 
 use crate::ask::Refusal;
 use crate::core::{Core, answer, internal};
-use crate::directory_todos::{REMEMBERED_MAX, Unsorted};
+use crate::directory_todos::Unsorted;
 use crate::take::HOUSE;
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk, Errand, Tell, Verdict, errands};
 use fantail_machine::records::directory::{Claim, Owner};
@@ -64,23 +64,29 @@ async fn serve_one(core: &Core, no: DirectoryNo, shard: ShardNo) -> Result<bool,
 fn sort(core: &Core, no: DirectoryNo) -> Result<BTreeSet<ShardNo>, Refusal> {
     let todos = &core.directory(no).todos;
     let unsorted = todos.unsorted();
-    let (is_walk, known) = match unsorted {
+    let (walk, known) = match unsorted {
         Unsorted::Nothing => return Ok(BTreeSet::new()),
-        Unsorted::Here(known) => (false, known),
-        Unsorted::InTables => (true, Vec::new()),
+        Unsorted::Here(known) => (None, known),
+        Unsorted::InTables(shares) => (Some(shares), Vec::new()),
     };
-    let (count, found) = core.read(PartitionId::Directory(no), |view| {
+    let (cut, found) = core.read(PartitionId::Directory(no), |view| {
         let tables = view.tables();
-        let known = if is_walk { directory::waiting(tables, None, REMEMBERED_MAX)? } else { known };
+        let (known, cut) = match walk {
+            Some(shares) => {
+                let found = directory::waiting_in_shares(tables, shares)?;
+                (found.rows, found.is_cut.then_some(found.next))
+            }
+            None => (known, None),
+        };
         let mut found = Vec::with_capacity(known.len());
         for todo in &known {
             let errand = errands(tables, std::slice::from_ref(todo))?.pop();
             found.extend(errand.map(|errand| (errand.claim().owner.shard, *todo)));
         }
-        Ok((known.len(), found))
+        Ok((cut, found))
     })?;
-    if is_walk && count == REMEMBERED_MAX {
-        todos.miss();
+    if let Some(next) = cut {
+        todos.is_cut(next);
     }
     let shards = found.iter().map(|(shard, _)| *shard).collect();
     todos.sort(found.into_iter());
@@ -100,8 +106,9 @@ pub async fn release(core: &Core, shard: ShardNo, releases: Vec<Release>) -> Res
     Ok(())
 }
 
-/// Asks the directories for addresses, then tells the shard what came of it.
-pub async fn claim(core: &Core, shard: ShardNo, wanted: Vec<(TenantId, Claim)>) -> Result<(), Refusal> {
+/// Asks the directories for addresses, then tells the shard what came of it. Returns whether some are to be asked for
+/// again, as they are claimed by too many at once.
+pub async fn claim(core: &Core, shard: ShardNo, wanted: Vec<(TenantId, Claim)>) -> Result<bool, Refusal> {
     let mut crowded = false;
     for (tenant, claims) in by_tenant(wanted.into_iter()) {
         let mut news = Vec::with_capacity(claims.len());
@@ -124,8 +131,7 @@ pub async fn claim(core: &Core, shard: ShardNo, wanted: Vec<(TenantId, Claim)>) 
         }
         hear(core, shard, tenant, news).await?;
     }
-    // Others let go within moments: come back then.
-    if crowded { Err(Refusal::Busy { retry_after_ms: 200 }) } else { Ok(()) }
+    Ok(crowded)
 }
 
 /// The claims that to-do rows ask for.

@@ -8,6 +8,7 @@ use crate::crowds::Crowds;
 use crate::directory_todos::DirectoryTodos;
 use crate::disk_share::DiskShare;
 use crate::dispatch::Dispatch;
+use crate::fanout_share::FanoutShare;
 use crate::known::Known;
 use crate::meter::Meter;
 use crate::ports::Ports;
@@ -15,7 +16,7 @@ use crate::producers::Producers;
 use crate::queue::Queue;
 use crate::quotas::TenantUsage;
 use crate::tail::Tail;
-use crate::todos::Todos;
+use crate::todos::{LongTodos, Todos};
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::root::Layout;
@@ -57,7 +58,9 @@ pub struct Core {
     pub knobs: Knobs,
     /// What each tenant may still write while the disk is short.
     pub disk: Arc<DiskShare>,
-    /// Fan-out has so much before it that no more events are accepted; told by the sync loop.
+    /// What each tenant may still have accepted while fan-out is behind.
+    pub fanout: FanoutShare,
+    /// Fan-out has so much before it that bulk sends wait; told by the sync loop.
     pub is_crowded: AtomicBool,
     /// Held while somebody reads which list a segment has and puts what goes by it into a front's queue. Whoever drops lists
     /// takes it once, and knows that nobody is in between; never held across an await.
@@ -96,7 +99,7 @@ pub struct ShardHandle {
     /// Rings it. Weak, because the loop ends when the leaders that ring it are gone.
     pub ringer: Weak<watch::Sender<u64>>,
     pub todos: Arc<Todos>,
-    pub long_todos: Arc<Todos>,
+    pub long_todos: LongTodos,
     /// Rings when a window was opened.
     pub windows: Arc<Bell>,
     /// Rings when a walk over its users may go on.

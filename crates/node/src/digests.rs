@@ -13,20 +13,24 @@ mod said;
 use crate::ask::{EventView, Refusal};
 use crate::backoff::Backoff;
 use crate::core::{Core, answer, internal, locked};
+use crate::due::{DueTurns, LOOKED_AT_MAX};
+use crate::errands::FirstFailure;
 use crate::inbox;
 use crate::notify::recipient;
 use crate::queue::QueueLine;
 use crate::take::HOUSE;
+use fantail_machine::shard::windows::CLOSED_MAX;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::digest;
 use fantail_machine::tables::todo::Todo;
-use fantail_machine::tables::window::{self, WindowNo, WindowRow};
+use fantail_machine::tables::window::{self, WindowEnd, WindowNo, WindowRow};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::ulid::Ulid;
 use said::Teller;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// The clock may be set, so nothing is slept over for longer.
 const SLEEP_MS_MAX: u64 = 60_000;
@@ -36,103 +40,163 @@ const PAUSE_MS: u64 = 200;
 /// Closes the windows of one shard as they end, until the node stops.
 pub async fn close_windows(core: Arc<Core>, shard: ShardNo) {
     let handle = core.shard(shard);
-    // No window that ends before this is open. Rows that are gone lie about for a while and are not walked again.
-    let mut floor = Millis(0);
+    let mut closing = WindowCloser { core: core.clone(), shard, floor: Millis(0), leader_now: Millis(0) };
     let mut backoff = Backoff::of("windows");
     while !core.root.is_closed() {
         // Before the wall is asked: time that passes in between is not slept over.
-        let mut looked_at = core.ports.clock.monotonic();
-        let now = core.ports.clock.wall();
-        let next = core.read(PartitionId::Shard(shard), |view| {
-            window::ends(view.tables(), floor, Millis(u64::MAX - 1), 1)
-        });
-        let next = match next {
-            Ok(next) => next,
-            Err(refusal) => {
-                backoff.wait(&core.ports, &core.meter, &refusal).await;
+        let looked_at = core.ports.clock.monotonic();
+        let closed = match closing.wait_ms() {
+            Ok(Some(0)) => closing.close().await,
+            Ok(wait_ms) => {
+                let until = wait_ms.map(|ms| core.ports.tasks.sleep_until(looked_at.plus(ms)));
+                handle.windows.wait(until).await;
                 continue;
             }
+            Err(refusal) => Err(refusal),
         };
-        let mut wait_ms = next.first().map(|end| end.closes_at.since(now).min(SLEEP_MS_MAX));
-        if wait_ms == Some(0) && core.clock.hold().is_some() {
-            // A clock that may be wrong ends no window.
-            wait_ms = Some(SLEEP_MS_MAX);
+        match closed {
+            Ok(0) => {
+                // The leader's time is a little behind.
+                let until = core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(PAUSE_MS));
+                handle.windows.wait(Some(until)).await;
+            }
+            Ok(_) => backoff.reset(),
+            Err(Refusal::Stopped { .. }) => return,
+            Err(refusal) => backoff.wait(&core.ports, &core.meter, &refusal).await,
         }
-        if wait_ms == Some(0) {
-            let ask = ShardAsk::CloseWindows { from: floor };
-            match answer(handle.queue.push(HOUSE, &Actor::System, vec![ask], 64)).await {
-                Ok(ShardAnswer::Closed { through: None }) => continue,
-                Ok(ShardAnswer::Closed { through: Some(through) }) => {
-                    backoff.reset();
-                    floor = floor.max(through.plus(1));
-                    // The leader's time may be a little behind: then it is asked again.
-                    if next.first().is_none_or(|end| end.closes_at <= through) {
-                        continue;
-                    }
-                    (looked_at, wait_ms) = (core.ports.clock.monotonic(), Some(PAUSE_MS));
-                }
-                Err(Refusal::Stopped { .. }) => return,
-                Ok(_) => {
-                    let other = internal("the shard answered something else");
-                    wait_ms = Some(backoff.failed(&core.meter, &other));
-                    looked_at = core.ports.clock.monotonic();
-                }
+    }
+}
+
+/// Closes what is over, in turns of the tenants.
+struct WindowCloser {
+    core: Arc<Core>,
+    shard: ShardNo,
+    /// No window that ends before this is open. Rows that are gone lie about for a while and are not walked again.
+    floor: Millis,
+    /// The leader's time when it last closed windows. No window that is opened later ends earlier.
+    leader_now: Millis,
+}
+
+impl WindowCloser {
+    /// How long no window ends. `None`: none is open.
+    fn wait_ms(&self) -> Result<Option<u64>, Refusal> {
+        let now = self.core.ports.clock.wall();
+        let next = self.core.read(PartitionId::Shard(self.shard), |view| {
+            window::ends(view.tables(), self.floor, Millis(u64::MAX - 1), 1)
+        })?;
+        let wait_ms = next.first().map(|end| end.closes_at.since(now).min(SLEEP_MS_MAX));
+        // A clock that may be wrong ends no window.
+        let is_held = wait_ms == Some(0) && self.core.clock.hold().is_some();
+        Ok(if is_held { Some(SLEEP_MS_MAX) } else { wait_ms })
+    }
+
+    /// Closes all that is over, once through; returns how many windows that were.
+    async fn close(&mut self) -> Result<usize, Refusal> {
+        let (core, partition) = (self.core.clone(), PartitionId::Shard(self.shard));
+        let (leader_before, mut seen_through, mut count) = (self.leader_now, self.floor, 0);
+        let mut turns: DueTurns<WindowEnd> = DueTurns::default();
+        turns.begin(Some(window::ends_from(self.floor)));
+        while !turns.is_over() {
+            if core.clock.hold().is_some() {
+                return Ok(count);
+            }
+            let by = core.ports.clock.wall();
+            turns.look(
+                |end| end.tenant,
+                |from, accept| {
+                    core.read(partition, |view| {
+                        window::look_for_ends(view.tables(), from, by, LOOKED_AT_MAX, accept)
+                    })
+                },
+            )?;
+            seen_through = by;
+            let ends = turns.take(CLOSED_MAX);
+            if ends.is_empty() {
+                continue;
+            }
+            let bytes = 64 + ends.len() * size_of::<WindowEnd>();
+            let ask = ShardAsk::CloseWindows { ends };
+            let pushed = core.shard(self.shard).queue.push(HOUSE, &Actor::System, vec![ask], bytes);
+            let ShardAnswer::Closed { count: closed, now } = answer(pushed).await? else {
+                return Err(internal("the shard answered something else"));
+            };
+            (count, self.leader_now) = (count + closed, now);
+        }
+        if !turns.has_skipped() {
+            // All that ended by then were open when this began, and are closed now.
+            self.floor = self.floor.max(leader_before.min(seen_through).plus(1));
+        }
+        Ok(count)
+    }
+}
+
+/// Goes on with windows that are over, those of one round together. Returns those that are not done.
+pub async fn run(core: &Arc<Core>, shard: ShardNo, todos: &[Todo]) -> (Vec<Todo>, Result<(), Refusal>) {
+    let (mut left, mut first) = (Vec::new(), FirstFailure::default());
+    let mut folding = Vec::new();
+    for todo in todos {
+        if let Todo::Fold { tenant, window } = *todo {
+            core.ports.points.reach("digest.folding");
+            let ask = ShardAsk::Fold { tenant, window };
+            folding.push((*todo, push(core, shard, tenant, ask, 1_024)));
+        }
+    }
+    for (todo, pushed) in folding {
+        let folded = match answer(pushed).await {
+            Ok(ShardAnswer::Folded { more }) => {
+                left.extend(Some(todo).filter(|_| more));
+                Ok(())
+            }
+            Ok(_) => Err(internal("the shard answered something else")),
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(stopped) = first.note(folded) {
+            return (left, Err(stopped));
+        }
+    }
+    let mut writing = Vec::new();
+    for todo in todos {
+        if let Todo::Digest { tenant, window } = *todo {
+            match begin_to_write(core, shard, tenant, window) {
+                Ok(begun) => writing.extend(begun),
                 Err(refusal) => {
-                    wait_ms = Some(backoff.failed(&core.meter, &refusal));
-                    looked_at = core.ports.clock.monotonic();
+                    if let Err(stopped) = first.note(Err(refusal)) {
+                        return (left, Err(stopped));
+                    }
                 }
             }
         }
-        let until = wait_ms.map(|ms| core.ports.tasks.sleep_until(looked_at.plus(ms)));
-        handle.windows.wait(until).await;
     }
-}
-
-/// Does what a to-do row asks for, if it is about a window.
-pub async fn run(core: &Arc<Core>, shard: ShardNo, todo: Todo) -> Result<(), Refusal> {
-    match todo {
-        Todo::Fold { tenant, window } => fold(core, shard, tenant, window).await,
-        Todo::Digest { tenant, window } => write(core, shard, tenant, window).await,
-        Todo::Report { .. }
-        | Todo::Shred { .. }
-        | Todo::Claim { .. }
-        | Todo::Release(_)
-        | Todo::Replan { .. }
-        | Todo::Halt { .. }
-        | Todo::Erase { .. } => Ok(()),
-    }
-}
-
-async fn fold(core: &Arc<Core>, shard: ShardNo, tenant: TenantId, window: WindowNo) -> Result<(), Refusal> {
-    loop {
-        let ask = ShardAsk::Fold { tenant, window };
-        core.ports.points.reach("digest.folding");
-        match answer(core.shard(shard).queue.push(
-            QueueLine::internal(tenant),
-            &Actor::System,
-            vec![ask],
-            1_024,
-        ))
-        .await?
-        {
-            ShardAnswer::Folded { more: true } => {}
-            ShardAnswer::Folded { more: false } => return Ok(()),
-            _ => return Err(internal("the shard answered something else")),
+    for (events, pushed) in writing {
+        let written = answer(pushed).await.map(|_| core.meter.digest_written(events));
+        if let Err(stopped) = first.note(written) {
+            return (left, Err(stopped));
         }
     }
+    (left, first.end())
 }
 
-async fn write(core: &Arc<Core>, shard: ShardNo, tenant: TenantId, no: WindowNo) -> Result<(), Refusal> {
+type Pushed = Result<oneshot::Receiver<Result<Vec<ShardAnswer>, Refusal>>, Refusal>;
+
+fn push(core: &Core, shard: ShardNo, tenant: TenantId, ask: ShardAsk, bytes: usize) -> Pushed {
+    let line = QueueLine::internal(tenant);
+    core.shard(shard).queue.push(line, &Actor::System, vec![ask], bytes)
+}
+
+/// Composes a digest and asks the shard to freeze it. `None` if its window is gone.
+fn begin_to_write(
+    core: &Arc<Core>,
+    shard: ShardNo,
+    tenant: TenantId,
+    no: WindowNo,
+) -> Result<Option<(u64, Pushed)>, Refusal> {
     let row = core.read(PartitionId::Shard(shard), |view| window::find(view.tables(), tenant, no))?;
-    let Some(row) = row else { return Ok(()) };
+    let Some(row) = row else { return Ok(None) };
     let content = written(core, shard, tenant, &row)?;
     core.ports.points.reach("digest.written");
     let bytes = content.as_ref().map_or(64, |content| content.bytes.len() + 64);
     let ask = ShardAsk::Digested { tenant, window: no, content };
-    let line = QueueLine::internal(tenant);
-    answer(core.shard(shard).queue.push(line, &Actor::System, vec![ask], bytes)).await?;
-    core.meter.digest_written(row.events.len() as u64);
-    Ok(())
+    Ok(Some((row.events.len() as u64, push(core, shard, tenant, ask, bytes))))
 }
 
 /// What a digest says, sealed. `None` if its reader is gone.

@@ -106,6 +106,11 @@ impl Erasing {
     }
 
     #[must_use]
+    pub fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+
+    #[must_use]
     pub fn is_done(&self) -> bool {
         self.is_done
     }

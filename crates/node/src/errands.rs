@@ -27,6 +27,8 @@ use tokio::sync::watch;
 
 /// After a failure.
 const PAUSE_MS: u64 = 200;
+/// Windows that are over and are gone on with in a round: each may have a digest to compose.
+const WINDOWS_MAX: usize = 16;
 
 pub struct ErrandLoop {
     pub core: Arc<Core>,
@@ -47,9 +49,15 @@ impl ErrandLoop {
                 self.core.shard(self.shard).todos.miss();
             }
             match self.run_once().await {
-                Ok(true) => continue,
-                Ok(false) if retry_at.is_none() => backoff.reset(),
-                Ok(false) => {}
+                Ok(Round { is_crowded: true, .. }) => {
+                    // Others let go within moments: come back then. Nothing else waits for that.
+                    let again = ports.clock.monotonic().plus(PAUSE_MS);
+                    retry_at = retry_at.or(Some(again));
+                    continue;
+                }
+                Ok(Round { any: true, .. }) => continue,
+                Ok(_) if retry_at.is_none() => backoff.reset(),
+                Ok(_) => {}
                 Err(Refusal::Stopped { .. }) => return,
                 Err(refusal) => {
                     let again = ports.clock.monotonic().plus(backoff.failed(&self.core.meter, &refusal));
@@ -65,26 +73,27 @@ impl ErrandLoop {
         }
     }
 
-    /// Does what waits now; says whether there was anything. An errand that fails holds up no other one.
-    pub async fn run_once(&self) -> Result<bool, Refusal> {
-        // First what others want of this shard: what is read after it is not overtaken by it.
-        if claims::serve(&self.core, self.shard).await? {
-            return Ok(true);
-        }
+    /// Does some of what waits now. An errand that fails holds up no other one.
+    async fn run_once(&self) -> Result<Round, Refusal> {
+        // First what others want of this shard: what is read after it is not overtaken by it. Then its own, however much
+        // more others want.
+        let any = claims::serve(&self.core, self.shard).await?;
         let remembered = &self.core.shard(self.shard).todos;
         let partition = PartitionId::Shard(self.shard);
         let taken = match remembered.take(self.core.knobs.todos_page) {
-            Found::Here(todos) if todos.is_empty() => return Ok(false),
+            Found::Here(todos) if todos.is_empty() => return Ok(Round { any, is_crowded: false }),
             Found::Here(todos) => todos,
-            Found::InTables => {
-                let walk = |view: &dyn View| {
-                    todo::waiting_of(view.tables(), |todo| !todo.is_long(), remembered.held_max())
-                };
+            Found::InTables(shares) => {
+                let walk = |view: &dyn View| todo::waiting_of(view.tables(), remembered.worker(), shares);
                 let found = self.core.read(partition, walk).inspect_err(|_| remembered.miss())?;
                 remembered.found(found);
-                return Ok(true);
+                return Ok(Round { any: true, is_crowded: false });
             }
         };
+        let (windows, taken): (Vec<Todo>, Vec<Todo>) =
+            taken.into_iter().partition(|todo| is_of_window(*todo));
+        let (now, later) = windows.split_at(windows.len().min(WINDOWS_MAX));
+        later.iter().rev().for_each(|todo| remembered.give_back(*todo));
         let (todos, sizes, wanted) = self.core.read(partition, |view| {
             let todos = todo::still_waiting(view.tables(), taken)?;
             let sizes = report::sizes_to_report(view.tables(), &todos)?;
@@ -97,13 +106,16 @@ impl ErrandLoop {
         }
         let keys: Vec<_> = todos.iter().filter_map(|todo| key_of(*todo)).collect();
         first.note(self.shred(keys).await)?;
-        for todo in &todos {
-            first.note(digests::run(&self.core, self.shard, *todo).await)?;
-        }
         let releases: Vec<_> = todos.iter().filter_map(|todo| release_of(*todo)).collect();
         first.note(claims::release(&self.core, self.shard, releases).await)?;
-        first.note(claims::claim(&self.core, self.shard, wanted).await)?;
-        first.end().map(|()| true)
+        let claimed = claims::claim(&self.core, self.shard, wanted).await;
+        let is_crowded = matches!(claimed, Ok(true));
+        first.note(claimed.map(|_| ()))?;
+        // Last, as they take longest.
+        let (left, done) = digests::run(&self.core, self.shard, now).await;
+        left.iter().rev().for_each(|todo| remembered.give_back(*todo));
+        first.note(done)?;
+        first.end().map(|()| Round { any: true, is_crowded })
     }
 
     /// Every front hears every size: a topic's events come through any of them.
@@ -136,12 +148,21 @@ impl ErrandLoop {
     }
 }
 
+/// What a round of the loop came to.
+#[derive(Clone, Copy)]
+struct Round {
+    /// There was something to do.
+    any: bool,
+    /// An address is claimed by so many at once that its directory takes no more for now.
+    is_crowded: bool,
+}
+
 /// The first failure of several errands. A leader that is gone ends them all.
 #[derive(Default)]
-struct FirstFailure(Option<Refusal>);
+pub(crate) struct FirstFailure(Option<Refusal>);
 
 impl FirstFailure {
-    fn note(&mut self, done: Result<(), Refusal>) -> Result<(), Refusal> {
+    pub(crate) fn note(&mut self, done: Result<(), Refusal>) -> Result<(), Refusal> {
         match done {
             Ok(()) => Ok(()),
             Err(stopped @ Refusal::Stopped { .. }) => Err(stopped),
@@ -152,7 +173,7 @@ impl FirstFailure {
         }
     }
 
-    fn end(self) -> Result<(), Refusal> {
+    pub(crate) fn end(self) -> Result<(), Refusal> {
         self.0.map_or(Ok(()), Err)
     }
 }
@@ -171,6 +192,19 @@ pub(crate) async fn woken(
         },
     })
     .await
+}
+
+fn is_of_window(todo: Todo) -> bool {
+    match todo {
+        Todo::Fold { .. } | Todo::Digest { .. } => true,
+        Todo::Report { .. }
+        | Todo::Shred { .. }
+        | Todo::Claim { .. }
+        | Todo::Release(_)
+        | Todo::Replan { .. }
+        | Todo::Halt { .. }
+        | Todo::Erase { .. } => false,
+    }
 }
 
 fn release_of(todo: Todo) -> Option<Release> {

@@ -38,6 +38,7 @@ pub async fn sync_loop(core: Arc<Core>) {
     while !core.root.is_closed() {
         let now = core.ports.clock.monotonic();
         let Gauges { unsynced_bytes: unsynced, backlog_events, .. } = core.ports.store.gauges();
+        core.fanout.set_backlog(backlog_events);
         core.is_crowded.store(backlog_events > BACKLOG_EVENTS_MAX, Ordering::Relaxed);
         if unsynced >= SYNC_BYTES || (unsynced > 0 && now >= due) {
             if let Err(failed) = core.ports.store.sync().await {

@@ -1,8 +1,8 @@
 //! Long effects: erasures, the re-evaluation of what waits for a user, and the end of what waits of an event that was called off. Each takes many steps; they take turns, and no other
 //! effect of the shard waits for them.
 //!
-//! Comes from: to-do rows of the kinds that `Todo::is_long` names. Does: one step of each effect per round, a few erasures at a
-//! time. Goes to: `erasures`, and `machine::shard::{replan, halt}`.
+//! Comes from: to-do rows of the kinds that `TodoWorker` names. Does: one step of each effect per round, a few erasures at a
+//! time. Tenants take turns to begin, and none has all places. Goes to: `erasures`, and `machine::shard::{replan, halt}`.
 //!
 //! Invariant: a step that fails is tried again, and the effect goes on where it was. The worker ends only when the shard's
 //! queue is closed.
@@ -13,12 +13,13 @@ use crate::core::{Core, answer, internal};
 use crate::erasures::Erasing;
 use crate::errands::woken;
 use crate::queue::QueueLine;
-use crate::todos::Found;
+use crate::todos::{Found, LongTodos, Todos};
 use fantail_machine::shard::{ReplanPlace, ShardAnswer, ShardAsk};
 use fantail_machine::tables::ledger::ParcelId;
-use fantail_machine::tables::todo::{self, Todo};
+use fantail_machine::tables::todo::{self, Todo, TodoWorker};
 use fantail_ports::store::View;
 use fantail_rules::actor::Actor;
+use fantail_rules::fair_queue::has_room;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId, UserNo};
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ use std::sync::Arc;
 const REPLANS_MAX: usize = 64;
 /// Each step looks at some ledgers with a thousand members.
 const HALTS_MAX: usize = 16;
-/// Each looks at everything that is kept: more of them at a time end no earlier.
-const ERASURES_MAX: usize = 4;
+/// Half of them are the share of a tenant alone; more of them at a time end no earlier.
+const ERASURES_MAX: usize = 8;
 /// What an ask takes in a queue.
 const ASK_BYTES: usize = 1_024;
 const NAME: &str = "long effects";
@@ -38,8 +39,6 @@ pub struct LongEffectWorker {
     replans: Vec<Replanning>,
     halts: Vec<Halting>,
     erasures: Vec<(Erasing, Retry)>,
-    /// Known, but not begun.
-    waiting: Vec<Todo>,
 }
 
 struct Replanning {
@@ -96,14 +95,7 @@ impl Retry {
 impl LongEffectWorker {
     #[must_use]
     pub fn new(core: Arc<Core>, shard: ShardNo) -> Self {
-        Self {
-            core,
-            shard,
-            replans: Vec::new(),
-            halts: Vec::new(),
-            erasures: Vec::new(),
-            waiting: Vec::new(),
-        }
+        Self { core, shard, replans: Vec::new(), halts: Vec::new(), erasures: Vec::new() }
     }
 
     pub async fn run(mut self) {
@@ -135,8 +127,7 @@ impl LongEffectWorker {
 
     /// One step of every effect that has begun and does not wait for its retry. Returns whether there was any.
     async fn run_once(&mut self) -> Result<bool, Refusal> {
-        self.collect()?;
-        self.begin();
+        self.begin()?;
         let now = self.core.ports.clock.monotonic();
         if !self.retries().any(|retry| retry.is_due(now)) {
             return Ok(false);
@@ -153,69 +144,41 @@ impl LongEffectWorker {
         Ok(true)
     }
 
-    /// Takes what became known since the last time.
-    fn collect(&mut self) -> Result<(), Refusal> {
-        let todos = &self.core.shard(self.shard).long_todos;
-        let held_max = todos.held_max();
-        if self.waiting.len() >= held_max {
-            return Ok(());
-        }
-        let found = match todos.take(held_max) {
-            Found::Here(found) => found,
-            Found::InTables => {
-                let walk = |view: &dyn View| todo::waiting_of(view.tables(), |todo| todo.is_long(), held_max);
-                match self.core.read(PartitionId::Shard(self.shard), walk) {
-                    Ok(found) => {
-                        if found.len() == held_max {
-                            todos.miss();
-                        }
-                        found
-                    }
-                    Err(refusal) => {
-                        todos.miss();
-                        return Err(refusal);
-                    }
-                }
+    /// Begins what there is room for, in turns of the tenants.
+    fn begin(&mut self) -> Result<(), Refusal> {
+        let core = self.core.clone();
+        let LongTodos { replans, halts, erasures } = &core.shard(self.shard).long_todos;
+        while let Some(todo) = next(&core, self.shard, replans, REPLANS_MAX, &self.under_way(replans))? {
+            let Todo::Replan { tenant, user } = todo else { continue };
+            if !self.replans.iter().any(|one| (one.tenant, one.user) == (tenant, user)) {
+                let retry = Retry::default();
+                self.replans.push(Replanning { tenant, user, from: None, is_done: false, retry });
             }
-        };
-        self.waiting.extend(found);
+        }
+        while let Some(todo) = next(&core, self.shard, halts, HALTS_MAX, &self.under_way(halts))? {
+            let Todo::Halt { tenant, arrival } = todo else { continue };
+            if !self.halts.iter().any(|one| (one.tenant, one.arrival) == (tenant, arrival)) {
+                let retry = Retry::default();
+                self.halts.push(Halting { tenant, arrival, behind: None, is_done: false, retry });
+            }
+        }
+        while let Some(todo) = next(&core, self.shard, erasures, ERASURES_MAX, &self.under_way(erasures))? {
+            let Todo::Erase { tenant, erasure } = todo else { continue };
+            if !self.erasures.iter().any(|(one, _)| one.is_of(tenant, erasure)) {
+                self.erasures.push((Erasing::new(tenant, erasure), Retry::default()));
+            }
+        }
         Ok(())
     }
 
-    /// Begins what there is room for, oldest first, unless it has begun.
-    fn begin(&mut self) {
-        let mut left = Vec::new();
-        for todo in std::mem::take(&mut self.waiting) {
-            match todo {
-                Todo::Replan { .. } if self.replans.len() >= REPLANS_MAX => left.push(todo),
-                Todo::Halt { .. } if self.halts.len() >= HALTS_MAX => left.push(todo),
-                Todo::Erase { .. } if self.erasures.len() >= ERASURES_MAX => left.push(todo),
-                Todo::Replan { tenant, user } => {
-                    if !self.replans.iter().any(|one| (one.tenant, one.user) == (tenant, user)) {
-                        let retry = Retry::default();
-                        self.replans.push(Replanning { tenant, user, from: None, is_done: false, retry });
-                    }
-                }
-                Todo::Halt { tenant, arrival } => {
-                    if !self.halts.iter().any(|one| (one.tenant, one.arrival) == (tenant, arrival)) {
-                        let retry = Retry::default();
-                        self.halts.push(Halting { tenant, arrival, behind: None, is_done: false, retry });
-                    }
-                }
-                Todo::Erase { tenant, erasure } => {
-                    if !self.erasures.iter().any(|(one, _)| one.is_of(tenant, erasure)) {
-                        self.erasures.push((Erasing::new(tenant, erasure), Retry::default()));
-                    }
-                }
-                Todo::Report { .. }
-                | Todo::Shred { .. }
-                | Todo::Claim { .. }
-                | Todo::Release(_)
-                | Todo::Fold { .. }
-                | Todo::Digest { .. } => {}
-            }
+    /// The tenants of the effects of this kind that have begun, each as often as it has one.
+    fn under_way(&self, todos: &Todos) -> Vec<TenantId> {
+        match todos.worker() {
+            TodoWorker::Replans => self.replans.iter().map(|one| one.tenant).collect(),
+            TodoWorker::Halts => self.halts.iter().map(|one| one.tenant).collect(),
+            TodoWorker::Erasures => self.erasures.iter().map(|(one, _)| one.tenant()).collect(),
+            TodoWorker::Errands => Vec::new(),
         }
-        self.waiting = left;
     }
 
     /// What waits of each of these events ends, some ledgers at a time.
@@ -268,5 +231,30 @@ impl LongEffectWorker {
             one.retry.note(&self.core, step)?;
         }
         Ok(())
+    }
+}
+
+/// The next effect of a tenant that may begin one more: as many of `places` as are still free beside those that it has, so
+/// none takes them all.
+fn next(
+    core: &Core,
+    shard: ShardNo,
+    todos: &Todos,
+    places: usize,
+    under_way: &[TenantId],
+) -> Result<Option<Todo>, Refusal> {
+    let may = |tenant: TenantId| {
+        let own = under_way.iter().filter(|other| **other == tenant).count();
+        has_room(own, under_way.len(), places)
+    };
+    loop {
+        match todos.take_where(1, may) {
+            Found::Here(found) => return Ok(found.first().copied()),
+            Found::InTables(shares) => {
+                let walk = |view: &dyn View| todo::waiting_of(view.tables(), todos.worker(), shares);
+                let found = core.read(PartitionId::Shard(shard), walk).inspect_err(|_| todos.miss())?;
+                todos.found(found);
+            }
+        }
     }
 }

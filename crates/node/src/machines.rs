@@ -161,7 +161,7 @@ impl Machine for Front {
             | FrontAsk::Cancel { .. }
             | FrontAsk::Steer { .. }
             | FrontAsk::Counted { .. }
-            | FrontAsk::Release
+            | FrontAsk::Release { .. }
             | FrontAsk::Unsay { .. }
             | FrontAsk::Forget { .. } => false,
         };

@@ -25,7 +25,6 @@ use fantail_rules::ids::{FrontNo, KeyNo, Lookup, Millis, PartitionId, ShardNo, T
 use fantail_rules::quota::{Amounts, Resource};
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
 /// Who these users are, in their order, or the names of those that do not exist.
 pub fn recipients(core: &Core, tenant: TenantId, names: &[String]) -> Result<Vec<Recipient>, Refusal> {
@@ -76,7 +75,7 @@ fn of_row(core: &Core, tenant: TenantId, (shard, user): (ShardNo, UserNo), row: 
 
 /// Accepts a notification. `Ok` only after it is durable.
 pub async fn notify(core: &Core, by: &Actor, tenant: TenantId, ask: NotifyAsk) -> Result<Accepted, Refusal> {
-    if core.is_crowded.load(Ordering::Relaxed) {
+    if !core.fanout.claim(tenant, 1) {
         core.meter.busy();
         return Err(Refusal::Busy { retry_after_ms: 1_000 });
     }

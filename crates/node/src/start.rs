@@ -15,6 +15,7 @@ use crate::directory_todos::DirectoryTodos;
 use crate::disk_share::DiskShare;
 use crate::dispatch::{self, Dispatch};
 use crate::errands::ErrandLoop;
+use crate::fanout_share::FanoutShare;
 use crate::guard_sweep;
 use crate::housekeeping::{retention_loop, sync_loop};
 use crate::known::Known;
@@ -30,12 +31,13 @@ use crate::recover::{RecoverError, Recovered, recover};
 use crate::schedule;
 use crate::tail::Tail;
 use crate::take::TakeLoop;
-use crate::todos::Todos;
+use crate::todos::{LongTodos, Todos};
 use crate::{layout, providers, webhooks};
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::control;
 use fantail_machine::shard::Offer;
+use fantail_machine::tables::todo::TodoWorker;
 use fantail_ports::journal::JournalError;
 use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
@@ -201,6 +203,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         guard_ms,
         knobs,
         disk,
+        fanout: FanoutShare::default(),
         is_crowded: AtomicBool::new(false),
         naming: RwLock::default(),
         control: plane,
@@ -318,9 +321,15 @@ impl Starter {
         let mut shards = BTreeMap::new();
         for (shard, bell) in bells {
             let (heard, ringer, offers) = (bell.0.subscribe(), Arc::downgrade(&bell.0), dispatch.clone());
-            let todos = Arc::new(Todos::short(self.knobs.todos_held));
-            let long_todos = Arc::new(Todos::long(self.knobs.todos_held));
-            let remembered = [todos.clone(), long_todos.clone()];
+            let todos_of = |worker| Arc::new(Todos::of(worker, self.knobs.todos_held));
+            let todos = todos_of(TodoWorker::Errands);
+            let long_todos = LongTodos {
+                replans: todos_of(TodoWorker::Replans),
+                halts: todos_of(TodoWorker::Halts),
+                erasures: todos_of(TodoWorker::Erasures),
+            };
+            let LongTodos { replans, halts, erasures } = long_todos.clone();
+            let remembered = [todos.clone(), replans, halts, erasures];
             let windows: Arc<bell::Bell> = Arc::default();
             let opened = windows.clone();
             let walks: Arc<bell::Bell> = Arc::default();
@@ -330,8 +339,9 @@ impl Starter {
                 if found.contains(&Offer::Walk) {
                     further.ring();
                 }
-                let is_offered = remembered.each_ref().map(|todos| todos.offer(found));
-                if is_offered.contains(&true) {
+                // Most batches bring none.
+                if found.iter().any(|offer| matches!(offer, Offer::Todo(_))) {
+                    remembered.iter().for_each(|todos| todos.offer(found));
                     bell.ring();
                 }
                 if found.iter().any(|offer| matches!(offer, Offer::Window { .. })) {

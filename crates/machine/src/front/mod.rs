@@ -6,12 +6,13 @@
 pub mod admit;
 pub mod fact;
 pub mod forget;
-mod release;
+pub mod release;
 mod unsay;
 
 use crate::Planned;
 use crate::records::front::{FrontRecord, Size, Steer};
 use crate::tables::event::{self, EventRow, PersonalPlace};
+use crate::tables::scheduled::HeldId;
 use crate::tables::work::Halt;
 use crate::tables::{get, put, size, walk};
 use crate::view::View;
@@ -48,8 +49,10 @@ pub enum FrontAsk {
         shard: ShardNo,
         sizes: Vec<Size>,
     },
-    /// Let go of what is due, some at a time.
-    Release,
+    /// Let go of what is due: [`release::RELEASED_MAX`] at most.
+    Release {
+        due: Vec<HeldId>,
+    },
     /// Drop idempotency keys and events past their time, some at a time.
     Forget {
         tenant: TenantId,
@@ -83,7 +86,7 @@ pub enum FrontAnswer {
     UnknownEvent,
     Counted,
     Released {
-        more: bool,
+        count: usize,
     },
     Forgot {
         more: bool,
@@ -144,7 +147,7 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> R
         FrontAsk::Counted { shard, sizes } => {
             Ok(Planned::one(FrontRecord::Counted { shard, sizes }, FrontAnswer::Counted))
         }
-        FrontAsk::Release => release::plan(view, moment.now),
+        FrontAsk::Release { due } => release::plan(view, &due, moment.now),
         FrontAsk::Forget { tenant, retention_days } => forget::plan(view, tenant, retention_days, moment.now),
         FrontAsk::Unsay { tenant, shard, user, behind } => unsay::plan(view, tenant, (shard, user), behind),
     }

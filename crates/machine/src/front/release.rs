@@ -1,6 +1,6 @@
 //! Releasing: what was scheduled takes its place in the order, when it is due and once.
 //!
-//! Comes from: the leader's clock. Decides: what is due now. Goes to: a `Released` record for each, which the shards take
+//! Comes from: the node, which looks for what is due and lets tenants take turns. Decides: what is due by the leader's clock. Goes to: a `Released` record for each, which the shards take
 //! as they take any event; until then they know nothing of it, so it is in no inbox and nothing of it is sent.
 
 use super::{FrontAnswer, Plan};
@@ -8,6 +8,7 @@ use crate::Planned;
 use crate::records::front::{Audience, FrontRecord, Released};
 use crate::records::halt::CalledOffSchedule;
 use crate::tables::event::EventRow;
+use crate::tables::scheduled::HeldId;
 use crate::tables::taken::About;
 use crate::tables::work::Halt;
 use crate::tables::{event, get, put, scheduled, walk};
@@ -17,13 +18,13 @@ use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::ulid::Ulid;
 
 /// At once: an audience of named users can take tens of kilobytes.
-const EVENTS_MAX: usize = 16;
+pub const RELEASED_MAX: usize = 16;
 
-pub(super) fn plan(view: &View<'_>, now: Millis) -> Result<Plan, TablesError> {
-    let due = scheduled::due(view, now, EVENTS_MAX)?;
-    let more = due.len() == EVENTS_MAX;
+/// Those that were called off meanwhile are left out, and those behind the first `RELEASED_MAX`.
+pub(super) fn plan(view: &View<'_>, due: &[HeldId], now: Millis) -> Result<Plan, TablesError> {
     let mut records = Vec::with_capacity(due.len());
-    for held in due {
+    for id in due.iter().filter(|id| id.due <= now).take(RELEASED_MAX) {
+        let Some(held) = scheduled::find(view, *id)? else { continue };
         let row = event::find(view, held.tenant, held.event)?;
         // What was said about its pace since it was asked for holds.
         let audience = match walk::bulk(view, held.tenant, held.event)? {
@@ -39,7 +40,8 @@ pub(super) fn plan(view: &View<'_>, now: Millis) -> Result<Plan, TablesError> {
             audience,
         }));
     }
-    Ok(Planned { records, answer: FrontAnswer::Released { more } })
+    let count = records.len();
+    Ok(Planned { records, answer: FrontAnswer::Released { count } })
 }
 
 pub(super) fn apply(view: &mut View<'_>, released: &Released) -> Result<(), TablesError> {

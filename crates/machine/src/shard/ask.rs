@@ -12,7 +12,7 @@ use crate::records::front::Size;
 use crate::records::respect::Consent;
 use crate::records::webhook::Told;
 use crate::tables::ledger::ParcelId;
-use crate::tables::window::WindowNo;
+use crate::tables::window::{WindowEnd, WindowNo};
 use fantail_ports::keyring::Sealed;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
@@ -127,9 +127,9 @@ pub enum ShardAsk {
         arrival: Arrival,
         behind: Option<ParcelId>,
     },
-    /// Close windows that are over, of those that end at or after a time.
+    /// Close those of these windows that are over: [`super::windows::CLOSED_MAX`] at most.
     CloseWindows {
-        from: Millis,
+        ends: Vec<WindowEnd>,
     },
     /// Take what waits in a window that is over.
     Fold {
@@ -227,9 +227,10 @@ pub enum ShardAnswer {
     Changed {
         revision: u32,
     },
-    /// Every window that ends by this time is closed.
+    /// So many windows were closed, by the leader's time: no window that is opened later ends earlier.
     Closed {
-        through: Option<Millis>,
+        count: usize,
+        now: Millis,
     },
     /// Whether more waits.
     Folded {

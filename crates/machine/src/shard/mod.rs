@@ -114,7 +114,7 @@ pub fn plan(
         ShardAsk::EndHalted { tenant, arrival, behind } => {
             halt::plan(view, (tenant, arrival), behind, serve::Known { policies, now })
         }
-        ShardAsk::CloseWindows { from } => windows::plan_close(view, from, now),
+        ShardAsk::CloseWindows { ends } => windows::plan_close(view, &ends, now),
         ShardAsk::Fold { tenant, window } => windows::plan_fold(view, tenant, window, moment),
         ShardAsk::Digested { tenant, window, content } => {
             windows::plan_digested(view, tenant, window, content, now)

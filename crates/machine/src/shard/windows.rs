@@ -5,7 +5,7 @@
 //!                  (no new     what was read, called off or expired        (the leader      as for any event
 //!                   item)      drops out; the rest is counted               writes it)      to a named user
 //! ```
-//! Comes from: the leader, when a window's time is over, and from its errands. Decides: whether enough is left for a digest,
+//! Comes from: the node, which looks for windows whose time is over and lets tenants take turns, and from its errands. Decides: whether enough is left for a digest,
 //! and what becomes of each item. Goes to: ledgers, and to a piece of work that passes all gates once more.
 //!
 //! What must never happen: an item that is neither in its digest nor told singly nor ended by itself; or one that is twice.
@@ -22,7 +22,7 @@ use crate::tables::digest::{self as digests, DigestRow, NO_FRONT};
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::taken::{Page, Reach, TakenEvent};
 use crate::tables::todo::Todo;
-use crate::tables::window::{self, Ending, ItemRow, Kind, WindowKey, WindowNo, WindowRow};
+use crate::tables::window::{self, Ending, ItemRow, Kind, WindowEnd, WindowKey, WindowNo, WindowRow};
 use crate::tables::work::{self, GivenMembers, Terms, To, WorkId, WorkRow};
 use crate::tables::{mark, progress, put, tally, user};
 use crate::view::View;
@@ -38,23 +38,21 @@ use fantail_rules::ulid::Ulid;
 pub const READ: &str = "read_meanwhile";
 
 /// Windows that one plan closes, and items that one folds: about a millisecond of apply.
-const WINDOWS_MAX: usize = 32;
+pub const CLOSED_MAX: usize = 32;
 const ITEMS_MAX: usize = 100;
 /// How long a digest may be tried.
 const DIGEST_TTL_MS: u64 = 24 * 3_600_000;
 
-/// Closes what is over, of windows that end at or after a time.
-pub(super) fn plan_close(view: &View<'_>, from: Millis, now: Millis) -> Result<Plan, TablesError> {
-    let ends = window::ends(view, from, now, WINDOWS_MAX)?;
+/// Closes those that are over by the leader's time, which windows are opened by too.
+pub(super) fn plan_close(view: &View<'_>, ends: &[WindowEnd], now: Millis) -> Result<Plan, TablesError> {
     let mut records = Vec::new();
-    for end in &ends {
+    for end in ends.iter().filter(|end| end.closes_at <= now).take(CLOSED_MAX) {
         if let Some(row) = window::find(view, end.tenant, end.no)?.filter(|row| row.ending == Ending::Open) {
             records.push(closed(view, end.tenant, end.no, &row, now)?);
         }
     }
-    // By the leader's time, which windows are opened by too: none that is opened later ends earlier.
-    let through = (ends.len() < WINDOWS_MAX).then_some(now);
-    Ok(Planned { records, answer: ShardAnswer::Closed { through } })
+    let count = records.len();
+    Ok(Planned { records, answer: ShardAnswer::Closed { count, now } })
 }
 
 /// That a window is over, and what of it. Looks at no more items than it takes to know.

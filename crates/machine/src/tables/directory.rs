@@ -7,6 +7,7 @@
 //! 97 tenant 2 address: 16 -> (empty)                   the owner is to hear how it stands with the address
 //! ```
 
+use super::seek::{RowChoice, SharedRows, TenantShares, collect_shares};
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::directory::{Claim, Owner, read_reason};
@@ -76,6 +77,13 @@ impl DirectoryTodo {
         }
     }
 
+    #[must_use]
+    pub fn tenant(self) -> TenantId {
+        match self {
+            Self::Release { tenant, .. } | Self::Tell { tenant, .. } => tenant,
+        }
+    }
+
     fn parse(key: &[u8]) -> Option<Self> {
         let (tenant, tail) = key.get(1..)?.split_first_chunk()?;
         let tenant = TenantId(u32::from_be_bytes(*tenant));
@@ -119,6 +127,18 @@ pub fn waiting(
     let from = behind.map_or(prefix.finish(), |behind| Key(behind.key()).bytes(&[0]).finish());
     collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, _| {
         DirectoryTodo::parse(key).ok_or_else(|| Malformed::Value("to-do key").in_row("directory to-do"))
+    })
+}
+
+/// What waits to be done, in shares of its tenants.
+pub fn waiting_in_shares(
+    tables: &dyn Tables,
+    shares: TenantShares,
+) -> Result<SharedRows<DirectoryTodo>, TablesError> {
+    collect_shares(tables, Family::DirectoryTodo, shares, &mut |key, _| {
+        let todo = DirectoryTodo::parse(key);
+        let todo = todo.ok_or_else(|| Malformed::Value("to-do key").in_row("directory to-do"))?;
+        Ok(RowChoice::Take(todo))
     })
 }
 

@@ -53,6 +53,8 @@ pub mod walk;
 pub mod window;
 pub mod work;
 
+pub mod seek;
+
 /// Frozen numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]

@@ -7,6 +7,7 @@
 //! ```
 //! The first one is ordered by time for all tenants of the front: the clock asks for it, never a caller.
 
+use super::seek::{self, DueLook};
 use super::usage::{self, Balance};
 use super::{Family, Key, Row, collect, get, put};
 use crate::codec::{Malformed, Reader, Writer};
@@ -25,6 +26,14 @@ pub struct Held {
     pub audience: Audience,
 }
 
+/// Names what is held back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeldId {
+    pub due: Millis,
+    pub tenant: TenantId,
+    pub event: Ulid,
+}
+
 /// How many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Count(pub u64);
@@ -35,16 +44,24 @@ pub fn key(due: Millis, tenant: TenantId, event: Ulid) -> Vec<u8> {
     key.bytes(&event.bytes()).finish()
 }
 
-/// What is due by then, the earliest first.
-pub fn due(tables: &dyn Tables, by: Millis, limit: usize) -> Result<Vec<Held>, TablesError> {
-    let prefix = Key::of_partition(Family::Scheduled);
-    let to = prefix.clone().u64(by.0.saturating_add(1)).finish();
-    let range = KeyRange { from: &prefix.finish(), to: &to };
-    collect(tables, range, Order::Ascending, limit, |key, value| {
-        let wrong = || Malformed::Value("schedule key").in_row(Audience::NAME);
-        let (due, tenant, event) = parse(key).ok_or_else(wrong)?;
-        Ok(Held { due, tenant, event, audience: Audience::decode(value)? })
+/// Offers what is due by a time, the earliest first, from a key on. Looks at so many rows at most.
+pub fn look_for_due(
+    tables: &dyn Tables,
+    from: Option<&[u8]>,
+    by: Millis,
+    limit: usize,
+    accept: &mut dyn FnMut(HeldId) -> bool,
+) -> Result<DueLook, TablesError> {
+    seek::look_for_due(tables, Family::Scheduled, from, by, limit, &mut |key| {
+        parse(key).map(&mut *accept).ok_or_else(malformed)
     })
+}
+
+/// What is held back, if it is still.
+pub fn find(tables: &dyn Tables, id: HeldId) -> Result<Option<Held>, TablesError> {
+    let HeldId { due, tenant, event } = id;
+    let audience = get(tables, &key(due, tenant, event))?;
+    Ok(audience.map(|audience| Held { due, tenant, event, audience }))
 }
 
 /// How many of a tenant's are held back.
@@ -94,16 +111,19 @@ pub fn earliest(tables: &dyn Tables) -> Result<Option<Millis>, TablesError> {
     let prefix = Key::of_partition(Family::Scheduled);
     let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
     let first = collect(tables, range, Order::Ascending, 1, |key, _| {
-        let wrong = || Malformed::Value("schedule key").in_row(Audience::NAME);
-        parse(key).map(|(due, _, _)| due).ok_or_else(wrong)
+        parse(key).map(|id| id.due).ok_or_else(malformed)
     })?;
     Ok(first.first().copied())
 }
 
-fn parse(key: &[u8]) -> Option<(Millis, TenantId, Ulid)> {
+fn parse(key: &[u8]) -> Option<HeldId> {
     let due = Millis(u64::from_be_bytes(key.get(1..9)?.try_into().ok()?));
     let tenant = TenantId(u32::from_be_bytes(key.get(9..13)?.try_into().ok()?));
-    Some((due, tenant, Ulid::from_bytes(key.get(13..)?.try_into().ok()?)))
+    Some(HeldId { due, tenant, event: Ulid::from_bytes(key.get(13..)?.try_into().ok()?) })
+}
+
+fn malformed() -> TablesError {
+    Malformed::Value("schedule key").in_row(Audience::NAME)
 }
 
 #[must_use]

@@ -13,6 +13,7 @@
 //! 47 tenant 15 erasure: ulid -> (empty) or place    an erasure is not done, and how far it is
 //! ```
 
+use super::seek::{RowChoice, SharedRows, TenantShares, collect_shares};
 use super::window::WindowNo;
 use super::{Family, Key, collect};
 use crate::codec::Malformed;
@@ -20,7 +21,6 @@ use crate::view::View;
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{AddressHash, Arrival, ClaimNo, DeviceNo, KeyNo, ListId, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
-use std::ops::ControlFlow;
 
 const REPORT: u8 = 1;
 const SHRED: u8 = 2;
@@ -52,6 +52,15 @@ pub enum Todo {
     Halt { tenant: TenantId, arrival: Arrival },
     /// Remove what others keep about somebody.
     Erase { tenant: TenantId, erasure: Ulid },
+}
+
+/// Who does something. What takes many steps, each of which may read much, is not done by the errand loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TodoWorker {
+    Errands,
+    Replans,
+    Halts,
+    Erasures,
 }
 
 /// A claim that its endpoint has given up.
@@ -90,17 +99,34 @@ impl Todo {
         }
     }
 
-    /// Whether it takes many steps, each of which may read much: an effect worker of its own does it.
+    /// Who does it.
     #[must_use]
-    pub fn is_long(self) -> bool {
+    pub fn worker(self) -> TodoWorker {
         match self {
-            Self::Replan { .. } | Self::Halt { .. } | Self::Erase { .. } => true,
+            Self::Replan { .. } => TodoWorker::Replans,
+            Self::Halt { .. } => TodoWorker::Halts,
+            Self::Erase { .. } => TodoWorker::Erasures,
             Self::Report { .. }
             | Self::Shred { .. }
             | Self::Claim { .. }
             | Self::Release(_)
             | Self::Fold { .. }
-            | Self::Digest { .. } => false,
+            | Self::Digest { .. } => TodoWorker::Errands,
+        }
+    }
+
+    #[must_use]
+    pub fn tenant(self) -> TenantId {
+        match self {
+            Self::Report { tenant, .. }
+            | Self::Shred { tenant, .. }
+            | Self::Claim { tenant, .. }
+            | Self::Release(Release { tenant, .. })
+            | Self::Replan { tenant, .. }
+            | Self::Fold { tenant, .. }
+            | Self::Digest { tenant, .. }
+            | Self::Halt { tenant, .. }
+            | Self::Erase { tenant, .. } => tenant,
         }
     }
 
@@ -224,24 +250,24 @@ pub fn still_waiting(tables: &dyn Tables, todos: Vec<Todo>) -> Result<Vec<Todo>,
     todos.into_iter().filter_map(|todo| waits(&todo).map(|waits| waits.then_some(todo)).transpose()).collect()
 }
 
-/// Rows of all tenants of the kinds that are wanted, in order, at most `limit`.
+/// Rows that one worker does, in shares of their tenants.
 pub fn waiting_of(
     tables: &dyn Tables,
-    is_wanted: impl Fn(&Todo) -> bool,
-    limit: usize,
-) -> Result<Vec<Todo>, TablesError> {
-    let prefix = Key::of_partition(Family::Todo);
-    let (from, to) = (prefix.clone().finish(), prefix.end());
-    let (mut todos, mut failed) = (Vec::new(), Ok(()));
-    tables.scan(KeyRange { from: &from, to: &to }, Order::Ascending, &mut |key, value| {
-        match Todo::parse(key, value) {
-            Some(todo) if is_wanted(&todo) => todos.push(todo),
-            Some(_) => {}
-            None => failed = Err(Malformed::Value("to-do key").in_row("to-do")),
-        }
-        if failed.is_ok() && todos.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    failed.map(|()| todos)
+    worker: TodoWorker,
+    shares: TenantShares,
+) -> Result<SharedRows<Todo>, TablesError> {
+    collect_shares(tables, Family::Todo, shares, &mut |key, value| match Todo::parse(key, value) {
+        Some(todo) if todo.worker() == worker => Ok(RowChoice::Take(todo)),
+        Some(_) => Ok(RowChoice::SkipTo(behind_kind(key))),
+        None => Err(Malformed::Value("to-do key").in_row("to-do")),
+    })
+}
+
+/// The first key of the next kind of the same tenant. Kinds are small numbers.
+fn behind_kind(key: &[u8]) -> Vec<u8> {
+    let mut end = key[..6].to_vec();
+    end[5] += 1;
+    end
 }
 
 /// What waits to be done, of all tenants.

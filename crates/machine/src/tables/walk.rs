@@ -185,6 +185,13 @@ pub fn open(tables: &dyn Tables) -> Result<Vec<(TenantId, Arrival, WalkRow)>, Ta
     Ok(rows)
 }
 
+/// How many walks of a tenant are not over.
+pub fn open_count(tables: &dyn Tables, tenant: TenantId) -> Result<usize, TablesError> {
+    let prefix = Key::new(Family::WalkOpen, tenant);
+    let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
+    Ok(collect(tables, range, Order::Ascending, usize::MAX, |key, _| open_at(key))?.len())
+}
+
 /// Whose walk is not over, by the key that says so.
 pub(super) fn open_at(key: &[u8]) -> Result<(TenantId, Arrival), TablesError> {
     let malformed = || Malformed::Value("walk key").in_row(WalkRow::NAME);

@@ -14,6 +14,7 @@
 //! A window has a number of its own, so that what waits in one that is being closed is never mistaken for what came after
 //! it. Row 74 outlives the window until its digest is written.
 
+use super::seek::{self, DueLook};
 use super::{Family, Key, Row, collect, get, work};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
@@ -242,17 +243,36 @@ pub fn ends(
     through: Millis,
     limit: usize,
 ) -> Result<Vec<WindowEnd>, TablesError> {
-    let from = Key::of_partition(Family::WindowTimer).u64(from.0).finish();
+    let from = ends_from(from);
     let to = Key::of_partition(Family::WindowTimer).u64(through.0.saturating_add(1)).finish();
-    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, _| {
-        let malformed = || Malformed::Value("window timer").in_row(WindowRow::NAME);
-        let closes_at = key.get(1..9).and_then(|bytes| bytes.try_into().ok()).ok_or_else(malformed)?;
-        let tenant = key.get(9..13).and_then(|bytes| bytes.try_into().ok()).ok_or_else(malformed)?;
-        Ok(WindowEnd {
-            closes_at: Millis(u64::from_be_bytes(closes_at)),
-            tenant: TenantId(u32::from_be_bytes(tenant)),
-            no: WindowNo(super::tail_u64(key, WindowRow::NAME)?),
-        })
+    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, _| end_of(key))
+}
+
+/// The first key of the ends of windows at or after a time.
+#[must_use]
+pub fn ends_from(from: Millis) -> Vec<u8> {
+    Key::of_partition(Family::WindowTimer).u64(from.0).finish()
+}
+
+/// Offers the ends of windows by a time, the earliest first, from a key on. Looks at so many rows at most.
+pub fn look_for_ends(
+    tables: &dyn Tables,
+    from: Option<&[u8]>,
+    by: Millis,
+    limit: usize,
+    accept: &mut dyn FnMut(WindowEnd) -> bool,
+) -> Result<DueLook, TablesError> {
+    seek::look_for_due(tables, Family::WindowTimer, from, by, limit, &mut |key| end_of(key).map(&mut *accept))
+}
+
+fn end_of(key: &[u8]) -> Result<WindowEnd, TablesError> {
+    let malformed = || Malformed::Value("window timer").in_row(WindowRow::NAME);
+    let closes_at = key.get(1..9).and_then(|bytes| bytes.try_into().ok()).ok_or_else(malformed)?;
+    let tenant = key.get(9..13).and_then(|bytes| bytes.try_into().ok()).ok_or_else(malformed)?;
+    Ok(WindowEnd {
+        closes_at: Millis(u64::from_be_bytes(closes_at)),
+        tenant: TenantId(u32::from_be_bytes(tenant)),
+        no: WindowNo(super::tail_u64(key, WindowRow::NAME)?),
     })
 }
 

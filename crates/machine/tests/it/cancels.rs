@@ -276,7 +276,7 @@ fn what_is_called_off_before_its_time_has_cancelled_deliveries_and_no_entry() {
         assert_eq!(node.counts(users[0]).unread, 0);
         end_halted(&mut node);
         node.now = Millis(START.0 + 3_600_000);
-        node.front(FrontAsk::Release);
+        assert_eq!(node.release(), 0);
         node.take_all();
         assert_eq!(node.events(users[0]), []);
         assert_eq!(node.offers.len(), 0, "nothing is to be sent");

@@ -60,7 +60,7 @@ fn standing_of(node: &Node, parcel: ParcelId) -> (State, String) {
 
 /// Closes what is over and takes what waits; gives the digests that are to be written.
 pub fn close(node: &mut Node) -> Vec<WindowNo> {
-    while node.shard(ShardAsk::CloseWindows { from: Millis(0) }) == (ShardAnswer::Closed { through: None }) {}
+    while node.close_windows() > 0 {}
     audit(node);
     let folds = |todo: &Todo| match todo {
         Todo::Fold { window, .. } => Some(*window),
@@ -446,7 +446,7 @@ pub fn history(node: &mut Node, name: u64) {
             comes(node, user);
         }
         node.now = node.now.plus(LIKES_MS);
-        node.shard(ShardAsk::CloseWindows { from: Millis(0) });
+        node.close_windows();
     };
     over(node);
     let windows = close(node);

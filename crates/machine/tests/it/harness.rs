@@ -7,6 +7,7 @@
 use fantail_machine::directory::{self, DirectoryAnswer, DirectoryAsk};
 use fantail_machine::front::admit::{self, AskAudience};
 use fantail_machine::front::fact::FrontFact;
+use fantail_machine::front::release::RELEASED_MAX;
 use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::{Delivery, FrontRecord, Options, Personal};
@@ -17,11 +18,12 @@ use fantail_machine::root::{self, RootAnswer, RootAsk};
 use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
 use fantail_machine::shard::inbox::{Counts, Entry, FromTables, UserInbox};
 use fantail_machine::shard::users::Put;
+use fantail_machine::shard::windows;
 use fantail_machine::shard::{self, Derived, Offer, ShardAnswer, ShardAsk, SweepNext, expire, mark, report};
 use fantail_machine::tables::policy;
 use fantail_machine::tables::progress::{self, Progress};
 use fantail_machine::tables::todo::{self, Todo};
-use fantail_machine::tables::user;
+use fantail_machine::tables::{scheduled, user, window};
 use fantail_machine::view::View;
 use fantail_memory::store::MemoryStore;
 use fantail_ports::keyring::Sealed;
@@ -298,6 +300,33 @@ impl Node {
     pub fn send_to(&mut self, members: Vec<(ShardNo, Vec<UserNo>)>) -> Ulid {
         let (key, audience) = (self.draws, AskAudience::Members(members));
         admitted(self.admit(Post { key, audience, tier_up: 10_000 }))
+    }
+
+    /// Releases what is due, as much as goes at once, and returns how much that was.
+    pub fn release(&mut self) -> usize {
+        let mut due = Vec::new();
+        self.read(PartitionId::Front(FRONT), |state| {
+            scheduled::look_for_due(state.tables(), None, self.now, RELEASED_MAX, &mut |id| {
+                due.push(id);
+                true
+            })
+            .unwrap();
+        });
+        match self.front(FrontAsk::Release { due }) {
+            FrontAnswer::Released { count } => count,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Closes windows that are over, as many as go at once, and returns how many that were.
+    pub fn close_windows(&mut self) -> usize {
+        let ends = self.read_shard(|state| {
+            window::ends(state.tables(), Millis(0), self.now, windows::CLOSED_MAX).unwrap()
+        });
+        match self.shard(ShardAsk::CloseWindows { ends }) {
+            ShardAnswer::Closed { count, .. } => count,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub fn retract(&mut self, event: Ulid) -> FrontAnswer {

@@ -3,6 +3,7 @@
 use crate::deliveries::by;
 use crate::harness::{DAY_MS, FRONT, Node, Post, START, TENANT, admitted, list};
 use fantail_machine::front::admit::AskAudience;
+use fantail_machine::front::release::RELEASED_MAX;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::front::Options;
 use fantail_machine::shard::Offer;
@@ -30,10 +31,10 @@ fn row(node: &Node, event: Ulid) -> EventRow {
     node.read(front, |state| event::find(state.tables(), TENANT, event).unwrap().unwrap())
 }
 
-fn release(node: &mut Node) -> FrontAnswer {
-    let answer = node.front(FrontAsk::Release);
+fn release(node: &mut Node) -> usize {
+    let count = node.release();
     node.take_all();
-    answer
+    count
 }
 
 // proves: SCH-01, DEL-19
@@ -50,17 +51,17 @@ fn nobody_knows_of_it_before_it_is_due_and_it_fires_once() {
         let plain = node.post(list(2), false);
         assert_eq!(plain.millis(), START, "ids of what is not scheduled go on as before");
         node.now = Millis(DUE.0 - 1);
-        assert_eq!(release(&mut node), FrontAnswer::Released { more: false });
+        assert_eq!(release(&mut node), 0);
         assert!(!is_taken(&node, event) && is_taken(&node, plain));
         assert!(row(&node, event).held_until() == Some(DUE));
         node.offers.clear();
         node.now = DUE;
-        assert_eq!(release(&mut node), FrontAnswer::Released { more: false });
+        assert_eq!(release(&mut node), 1);
         assert!(is_taken(&node, event) && row(&node, event).released);
         let works = node.offers.iter().filter(|offer| matches!(offer, Offer::Work { .. })).count();
         assert_eq!(works, 1);
         let before = node.records();
-        assert_eq!(release(&mut node), FrontAnswer::Released { more: false });
+        assert_eq!(release(&mut node), 0);
         assert_eq!(node.records(), before, "once");
     }
 }
@@ -101,7 +102,7 @@ fn everything_is_found_by_its_id_whenever_it_was_released() {
         node.now = Millis(DUE.0 + 10);
         let after = node.post(list(2), false);
         node.take_all();
-        node.front(FrontAsk::Release);
+        node.release();
         let last = node.post(list(2), false);
         node.take_all();
         let all = [before, after, late, last];
@@ -136,7 +137,7 @@ fn many_are_released_in_portions_in_the_order_of_their_time() {
         .collect();
     node.now = DUE;
     let mut portions = 0;
-    while release(&mut node) == (FrontAnswer::Released { more: true }) {
+    while release(&mut node) == RELEASED_MAX {
         portions += 1;
     }
     assert_eq!(portions, 2);

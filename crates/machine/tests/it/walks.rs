@@ -99,7 +99,7 @@ pub fn plain() -> Walk {
     Walk { list: None, ignores_quiet_hours: false, pace: Pace::Free, window: None, ..walk() }
 }
 
-fn begin(node: &mut Node, walk: Walk) -> (Ulid, WorkId) {
+pub fn begin(node: &mut Node, walk: Walk) -> (Ulid, WorkId) {
     node.delivery = Some(by(&[PUSH]));
     let audience = AskAudience::Walk(Box::new(walk));
     let key = node.records() as u64 + 1_000;
@@ -324,7 +324,7 @@ fn what_is_said_about_a_scheduled_walk_holds_when_it_begins() {
         assert_eq!(node.front(FrontAsk::Steer { tenant: TENANT, event, steer }), FrontAnswer::Steered);
     }
     node.now = due;
-    assert_eq!(node.front(FrontAsk::Release), FrontAnswer::Released { more: false });
+    assert_eq!(node.release(), 1);
     node.take_all();
     let work = deliveries::work(&node);
     assert_eq!(pass(&mut node, work, 3), Answer::Held(Held::Paused), "it was paused before it began");
