@@ -26,6 +26,7 @@ use fantail_machine::tables::schedule::{self, Waiting};
 use fantail_machine::tables::usage;
 use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::actor::Actor;
+use fantail_rules::fair_queue::FairQueue;
 use fantail_rules::ids::{KeyNo, Millis, PartitionId, TenantId};
 use fantail_rules::limits::SCHEDULES_PER_TENANT_MAX;
 use fantail_rules::quota::Resource;
@@ -37,8 +38,9 @@ use tracing::{info, warn};
 const SLEEP_MS_MAX: u64 = 60_000;
 /// Schedules of a tenant that are planned again together.
 const REPLAN_PAGE: usize = 100;
-/// Schedules that are handed out together.
-const DUE_MAX: usize = 64;
+/// Schedules that are handed out together, and rows that are looked at for them.
+const DUE_MAX: usize = 16;
+const LOOKED_AT_MAX: usize = 4_096;
 
 /// What a tenant says of a schedule.
 #[derive(Clone, Debug)]
@@ -218,29 +220,35 @@ impl Node {
             // A clock that may be wrong starts no run, and leaves none out.
             return Ok(Looked::Later(SLEEP_MS_MAX));
         }
-        let limit = DUE_MAX + put_off.len();
+        let limit = LOOKED_AT_MAX + put_off.len();
         let waiting = core.read(PartitionId::Root, |view| schedule::waiting(view.tables(), limit))?;
         put_off.keep(&waiting);
         let later_ms = waiting.iter().find(|one| one.due > now).map(|one| one.due.since(now));
         let mut runs = Vec::new();
-        for one in waiting.iter().take_while(|one| one.due <= now) {
-            if put_off.rests(one, steady) {
-                continue;
-            }
+        let due: Vec<Waiting> = waiting
+            .into_iter()
+            .take_while(|one| one.due <= now)
+            .filter(|one| !put_off.rests(one, steady))
+            .collect();
+        let has_more = due.len() > DUE_MAX;
+        for one in in_turns(due, DUE_MAX) {
             core.ports.points.reach("schedule.due");
-            match self.due_run(one, now).await {
+            match self.due_run(&one, now).await {
                 Ok(Some(run)) => runs.push(run),
                 Ok(None) => {}
                 Err(stopped @ Refusal::Stopped { .. }) => return Err(stopped),
                 Err(refusal) => {
                     core.meter.loop_failed("runs");
                     warn!(tenant = %one.tenant, schedule = one.id, %refusal, "a schedule cannot be read");
-                    put_off.add(one, steady);
+                    put_off.add(&one, steady);
                 }
             }
         }
         if !runs.is_empty() {
             return Ok(Looked::Due(runs));
+        }
+        if has_more {
+            return Ok(Looked::Later(0));
         }
         let again_ms = put_off.next_ms(steady);
         Ok(Looked::Later(later_ms.into_iter().chain(again_ms).min().unwrap_or(SLEEP_MS_MAX)))
@@ -339,6 +347,16 @@ impl ScheduleRun {
     }
 }
 
+/// The first runs if tenants take turns: a run may take long to issue, and those of one tenant do not hold up all others.
+fn in_turns(due: Vec<Waiting>, limit: usize) -> Vec<Waiting> {
+    let mut queue = FairQueue::new(usize::MAX);
+    for one in due {
+        let has_room = queue.push(one.tenant, one);
+        debug_assert!(has_room, "the queue is as large as can be");
+    }
+    std::iter::from_fn(|| queue.pop()).take(limit).map(|(_, one)| one).collect()
+}
+
 enum Looked {
     Due(Vec<DueRun>),
     /// Nothing for so many milliseconds.
@@ -383,5 +401,20 @@ fn refused(answer: &Answer, id: &str) -> Refusal {
         Answer::Schedule { .. } | Answer::Ran | Answer::Replanned { .. } | Answer::Gone => {
             internal("the root answered something else")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hundred runs of one tenant are due before the single one of another.
+    #[test]
+    fn runs_of_tenants_take_turns() {
+        let waiting =
+            |tenant, no: u64| Waiting { due: Millis(no), tenant: TenantId(tenant), id: no.to_string() };
+        let due: Vec<Waiting> = (0..100).map(|no| waiting(1, no)).chain([waiting(2, 500)]).collect();
+        let first = in_turns(due, 4);
+        assert_eq!(first, [waiting(1, 0), waiting(2, 500), waiting(1, 1), waiting(1, 2)]);
     }
 }

@@ -1,7 +1,8 @@
 //! The walks of a shard go on: step by step, as fast as their producers, their windows and everybody else allow.
 //!
 //! Comes from: the shard's bell, and time. Does: asks the segment of each walk about the next users. Decides: nothing that
-//! is kept; how far a step goes, and when to look again. Goes to: `machine::shard::walk`, which records cursor and members.
+//! is kept; whose turn it is, how far a step goes, and when to look again. In a round each tenant has one step, however many
+//! walks it has. Goes to: `machine::shard::walk`, which records cursor and members.
 
 use super::window_of;
 use crate::ask::Refusal;
@@ -21,8 +22,8 @@ use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::limits::{WALK_LOOKED_AT_MAX, WALK_MEMBERS_MAX};
 use fantail_rules::priority::Priority;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tracing::info;
@@ -36,6 +37,8 @@ const CONTENDED_MS: u64 = 50;
 /// Goes on with the walks of one shard until the node stops.
 pub async fn run(core: Arc<Core>, shard: ShardNo) {
     let mut choosers: BTreeMap<(TenantId, Arrival), Chooser> = BTreeMap::new();
+    // The walk of each tenant that went on last.
+    let mut last: BTreeMap<TenantId, Arrival> = BTreeMap::new();
     let mut backoff = Backoff::of("bulk");
     while !core.root.is_closed() {
         let now = core.ports.clock.wall();
@@ -50,7 +53,12 @@ pub async fn run(core: Arc<Core>, shard: ShardNo) {
         let mut has_failed = false;
         choosers.retain(|key, _| open.iter().any(|(tenant, arrival, _)| (*tenant, *arrival) == *key));
         let mut wait_ms: Option<u64> = if open.is_empty() { None } else { Some(LOOK_AGAIN_MS) };
-        for (tenant, arrival, row) in open {
+        last.retain(|tenant, _| open.iter().any(|(of, ..)| of == tenant));
+        let mut stepped = BTreeSet::new();
+        for (tenant, arrival, row) in in_turns(open, &last) {
+            if stepped.contains(&tenant) {
+                continue;
+            }
             let again = match step(&core, shard, (tenant, arrival), &row, &mut choosers, now).await {
                 Ok(again) => again,
                 Err(Refusal::Stopped { .. }) => return,
@@ -60,6 +68,10 @@ pub async fn run(core: Arc<Core>, shard: ShardNo) {
                     backoff.failed(&core.meter, &refusal).min(LOOK_AGAIN_MS)
                 }
             };
+            if again == 0 {
+                stepped.insert(tenant);
+                last.insert(tenant, arrival);
+            }
             wait_ms = Some(wait_ms.map_or(again, |wait| wait.min(again)));
         }
         if !has_failed {
@@ -71,6 +83,18 @@ pub async fn run(core: Arc<Core>, shard: ShardNo) {
         let until = wait_ms.map(|ms| core.ports.tasks.sleep_until(core.ports.clock.monotonic().plus(ms)));
         core.shard(shard).walks.wait(until).await;
     }
+}
+
+/// Walks in the order of their tenants; of each tenant first those behind the one that went on last.
+fn in_turns<T>(
+    mut open: Vec<(TenantId, Arrival, T)>,
+    last: &BTreeMap<TenantId, Arrival>,
+) -> Vec<(TenantId, Arrival, T)> {
+    open.sort_by_key(|(tenant, arrival, _)| {
+        let is_before = last.get(tenant).is_some_and(|last| arrival <= last);
+        (*tenant, is_before, *arrival)
+    });
+    open
 }
 
 /// One step of a walk; says after how many milliseconds to look again.
@@ -200,4 +224,31 @@ fn is_contended(core: &Core, channels: ChannelSet) -> bool {
     let before = |works: &[u64; Priority::ALL.len()]| -> u64 { works[..Priority::Low as usize].iter().sum() };
     let waiting = core.dispatch.backlog(core.ports.clock.monotonic()).into_iter();
     waiting.filter(|one| channels.contains(one.channel)).any(|one| before(&one.works) >= CONTENDED_WORKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One tenant has a hundred walks, another one a single one: the hundred take turns for the steps of their tenant.
+    #[test]
+    fn walks_of_a_tenant_take_turns_for_its_steps() {
+        let open: Vec<(TenantId, Arrival, ())> = (1..=100)
+            .map(|no| (TenantId(1), Arrival(no), ()))
+            .chain([(TenantId(2), Arrival(1), ())])
+            .collect();
+        let mut last = BTreeMap::new();
+        let (mut of_first, mut of_second) = (Vec::new(), 0);
+        for _ in 0..100 {
+            let mut stepped = BTreeSet::new();
+            for (tenant, arrival, ()) in in_turns(open.clone(), &last) {
+                if stepped.insert(tenant) {
+                    last.insert(tenant, arrival);
+                    if tenant == TenantId(1) { of_first.push(arrival.0) } else { of_second += 1 }
+                }
+            }
+        }
+        assert_eq!(of_first, (1..=100).collect::<Vec<_>>());
+        assert_eq!(of_second, 100, "a step in every round");
+    }
 }
