@@ -54,12 +54,21 @@ impl Places {
 
     /// Waits for a place. `None` if too many requests of the tenant wait already.
     pub async fn acquire(self: &Arc<Self>, tenant: TenantId, is_send: bool) -> Option<Place> {
+        self.wait(tenant, is_send, WAITING_PER_TENANT_MAX).await
+    }
+
+    /// Waits for a place with whatever has been begun and cannot be refused any more. The caller bounds how many wait.
+    pub async fn acquire_late(self: &Arc<Self>, tenant: TenantId) -> Option<Place> {
+        self.wait(tenant, false, usize::MAX).await
+    }
+
+    async fn wait(self: &Arc<Self>, tenant: TenantId, is_send: bool, waiting_max: usize) -> Option<Place> {
         let granted = {
             let mut state = self.state();
             let (grant, granted) = oneshot::channel();
             let queue = state.waiting.entry(tenant).or_default();
             queue.retain(|waiter| !waiter.grant.is_closed());
-            if queue.len() >= WAITING_PER_TENANT_MAX {
+            if queue.len() >= waiting_max {
                 return None;
             }
             queue.push_back(Waiter { is_send, grant });
@@ -198,6 +207,28 @@ mod tests {
         drop(begun);
         let next: Vec<Place> = looks[3..].iter_mut().filter_map(take).collect();
         assert_eq!(next.len(), 3);
+    }
+
+    /// Hundreds of exports of one tenant: a single place is theirs, none is broken off, and another tenant's begins at once.
+    #[test]
+    fn many_exports_of_one_tenant_hold_one_of_two_places() {
+        let places = Places::new(2, 0);
+        let page = |tenant: TenantId| {
+            let places = Arc::clone(&places);
+            let mut waiting: Waiting = Box::pin(async move { places.acquire_late(tenant).await });
+            match poll(&mut waiting) {
+                Poll::Ready(place) => Box::pin(ready(place)),
+                Poll::Pending => waiting,
+            }
+        };
+        let mut exports: Vec<Waiting> = (0..2 * WAITING_PER_TENANT_MAX).map(|_| page(LOUD)).collect();
+        let mut begun: Vec<Place> = exports.iter_mut().filter_map(take).collect();
+        assert_eq!(begun.len(), 1);
+        let first = take(&mut page(QUIET)).expect("a place is left");
+        let mut second = page(QUIET);
+        drop(first);
+        begun.extend(take(&mut second));
+        assert_eq!(begun.len(), 2, "the place that came back is its turn again");
     }
 
     #[test]

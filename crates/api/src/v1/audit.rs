@@ -1,8 +1,10 @@
 //! The audit log: read, proven, vouched for.
 //!
 //! Comes from: `pipeline`. Goes to: `Node::{audit, audit_proofs, audit_checkpoints}`. Checkpoints are about all tenants, so
-//! a tenant is shown what was signed, and never the heads of others.
+//! a tenant is shown what was signed, and never the heads of others. One thread reads the log for everybody, so each read waits
+//! for its tenant's turn.
 
+use crate::aside;
 use crate::call::Call;
 use crate::check;
 use crate::cursor::{self, Owner};
@@ -45,6 +47,7 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         after,
         limit: call.query.limit(100, PAGE_MAX)?,
     };
+    let _turn = aside::read_turn(&call.app, tenant).await?;
     let page = call.node.audit(tenant, ask).await?;
     let answer = AuditEntries {
         entries: page.entries.iter().map(shown).collect(),
@@ -61,6 +64,7 @@ pub async fn prove(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     };
     let event = event_of(tenant, &call, required("notification")?)?;
     let user = required("user")?;
+    let _turn = aside::read_turn(&call.app, tenant).await?;
     let found = call.node.audit_proofs(tenant, event, user).await?;
     let answer = AuditProofs {
         event_id: event.to_string(),
@@ -72,13 +76,14 @@ pub async fn prove(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(200, &answer))
 }
 
-pub async fn checkpoints(_: TenantId, call: Call) -> Result<Reply, Problem> {
+pub async fn checkpoints(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let wrong = || Problem::field("/from", "must be the number of a checkpoint");
     let from = match call.query.get("from") {
         None => 1,
         Some(text) => text.parse().ok().filter(|number| *number > 0).ok_or_else(wrong)?,
     };
     let limit = call.query.limit(100, PAGE_MAX)?;
+    let _turn = aside::read_turn(&call.app, tenant).await?;
     let found = call.node.audit_checkpoints(from, limit).await?;
     let answer = AuditCheckpoints {
         public_key: hex(&call.node.audit_key().0),

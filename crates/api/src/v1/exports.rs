@@ -1,9 +1,12 @@
 //! Everything that is kept about one user, as lines of JSON, for the user.
 //!
-//! Pages are read and sent one after the other, so that an export of any size takes little memory. The last line says how many
+//! Pages are read and sent one after the other, so that an export of any size takes little memory. Each page waits for its
+//! tenant's turn (`aside`), so that many exports of one tenant keep few threads busy. The last line says how many
 //! there were before it: without it the export is not whole. Tokens and URLs of devices are not in it: they let their holder
 //! send.
 
+use crate::app::App;
+use crate::aside::{self, Work};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -20,6 +23,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tracing::warn;
@@ -36,7 +40,7 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let view = call.node.user(tenant, &user).await?;
     let profile = serde_json::to_value(users::shown(&view)?).expect("our shapes are JSON");
     let (sender, receiver) = channel(WAITING_MAX);
-    let mut export = Export { node: call.node, tenant, user, sender, lines: 0 };
+    let mut export = Export { app: call.app, node: call.node, tenant, user, sender, lines: 0 };
     tokio::spawn(async move {
         if let Err(Ended::Failed(problem)) = export.write(profile).await {
             warn!(detail = %problem.detail, "export broken off");
@@ -62,6 +66,7 @@ impl<E: Into<Problem>> From<E> for Ended {
 }
 
 struct Export {
+    app: Arc<App>,
     node: Node,
     tenant: TenantId,
     user: String,
@@ -72,7 +77,9 @@ struct Export {
 impl Export {
     async fn write(&mut self, profile: Value) -> Result<(), Ended> {
         self.send("profile", vec![profile]).await?;
+        let turn = aside::page_turn(&self.app, self.tenant).await;
         let devices = self.node.devices(self.tenant, &self.user).await?;
+        drop(turn);
         self.send("device", devices.into_iter().map(devices::shown).collect()).await?;
         let row = self.node.respect(self.tenant, &self.user)?;
         self.send("preferences", vec![preferences::shown(&row.preferences)]).await?;
@@ -91,7 +98,9 @@ impl Export {
     async fn history(&mut self) -> Result<(), Ended> {
         let mut below = u32::MAX;
         loop {
-            let changes = self.node.respect_history(self.tenant, &self.user, below, PAGE)?;
+            let (node, tenant, user) = (self.node.clone(), self.tenant, self.user.clone());
+            let read = move || node.respect_history(tenant, &user, below, PAGE);
+            let changes = aside::run(&self.app, tenant, Work::Page, read).await??;
             let Some((last, _)) = changes.last() else { return Ok(()) };
             below = *last;
             let shown = changes.into_iter().map(|(version, changed)| preferences::change(version, changed));
@@ -102,7 +111,9 @@ impl Export {
     async fn lists(&mut self) -> Result<(), Ended> {
         let mut behind = None;
         loop {
-            let (found, next) = self.node.lists_of(self.tenant, &self.user, behind, PAGE)?;
+            let (node, tenant, user) = (self.node.clone(), self.tenant, self.user.clone());
+            let read = move || node.lists_of(tenant, &user, behind, PAGE);
+            let (found, next) = aside::run(&self.app, tenant, Work::Page, read).await??;
             let shown = found.into_iter().map(|one| {
                 let of = if one.is_topic { "topic" } else { "actor" };
                 json!({of: one.name, "isOn": one.is_on})
@@ -119,12 +130,14 @@ impl Export {
         let mut from = InboxFrom::Newest;
         loop {
             let ask = InboxAsk { user: self.user.clone(), limit: PAGE, from, state: State::All };
+            let turn = aside::page_turn(&self.app, self.tenant).await;
             let page = self.node.inbox(self.tenant, ask).await?;
             let shown: Result<Vec<Value>, Problem> = page
                 .notifications
                 .iter()
                 .map(|one| Ok(serde_json::to_value(inbox::shown(one)?).expect("our shapes are JSON")))
                 .collect();
+            drop(turn);
             self.send("notification", shown?).await?;
             match page.next {
                 Some(next) => from = next,
@@ -136,7 +149,9 @@ impl Export {
     async fn deliveries(&mut self) -> Result<(), Ended> {
         let mut behind = Arrival::START;
         loop {
-            let (found, next) = self.node.deliveries_to(self.tenant, &self.user, behind, EVENTS)?;
+            let (node, tenant, user) = (self.node.clone(), self.tenant, self.user.clone());
+            let read = move || node.deliveries_to(tenant, &user, behind, EVENTS);
+            let (found, next) = aside::run(&self.app, tenant, Work::Page, read).await??;
             let shown = found.iter().flat_map(|one| one.deliveries.iter().map(|view| delivery(one, view)));
             self.send("delivery", shown.collect()).await?;
             match next {
