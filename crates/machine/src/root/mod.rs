@@ -176,10 +176,8 @@ fn create_key(view: &View<'_>, key: ApiKey) -> Result<Plan, TablesError> {
     if get::<Tenant>(view, &root::tenant_key(key.tenant))?.is_none() {
         return Ok(Planned::nothing(RootAnswer::UnknownTenant));
     }
-    let live = root::api_keys(view)?
-        .into_iter()
-        .filter(|row| row.key.tenant == key.tenant && row.revoked.is_none())
-        .count();
+    let own = root::api_keys_of(view, key.tenant)?;
+    let live = own.iter().filter(|row| row.revoked.is_none()).count();
     if live >= KEYS_PER_TENANT_MAX {
         return Ok(Planned::nothing(RootAnswer::TooMany { limit: KEYS_PER_TENANT_MAX }));
     }

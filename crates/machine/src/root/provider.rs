@@ -79,7 +79,7 @@ fn plan_put(view: &View<'_>, expect: Expect, put: ProviderPut, now: Millis) -> R
         Some(row) if row.put.kind != put.kind => return Ok(Planned::nothing(Answer::OtherKind)),
         Some(_) => {}
         None => {
-            let own = provider::all(view)?.iter().filter(|row| row.put.tenant == tenant).count();
+            let own = provider::of_tenant(view, tenant)?.len();
             if own >= PROVIDERS_PER_TENANT_MAX {
                 return Ok(Planned::nothing(Answer::TooMany));
             }

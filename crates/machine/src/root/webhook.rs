@@ -113,7 +113,7 @@ fn plan_put(
         return Ok(Planned::nothing(Answer::UnknownTenant));
     }
     let known = get::<WebhookRow>(view, &webhook::key(put.tenant, &put.id))?;
-    let count = webhook::all(view)?.iter().filter(|row| row.put.tenant == put.tenant).count();
+    let count = webhook::of_tenant(view, put.tenant)?.len();
     if known.is_none() && count >= WEBHOOKS_PER_TENANT_MAX {
         return Ok(Planned::nothing(Answer::TooMany));
     }

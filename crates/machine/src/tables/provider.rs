@@ -4,10 +4,11 @@
 //! 13 tenant id: text -> the account as it was put, version: varint, created: millis, updated: millis
 //! ```
 
-use super::{Family, Key, Row, collect, get};
+use super::root::of_prefix;
+use super::{Family, Key, Row, get};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::provider::ProviderPut;
-use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
+use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{Millis, TenantId};
 
 #[must_use]
@@ -29,10 +30,11 @@ pub fn find(tables: &dyn Tables, tenant: TenantId, id: &str) -> Result<Option<Pr
 
 /// Of all tenants.
 pub fn all(tables: &dyn Tables) -> Result<Vec<ProviderRow>, TablesError> {
-    let prefix = Key::of_partition(Family::Provider);
-    let (from, to) = (prefix.clone().finish(), prefix.end());
-    let range = KeyRange { from: &from, to: &to };
-    collect(tables, range, Order::Ascending, usize::MAX, |_, value| ProviderRow::decode(value))
+    of_prefix(tables, &Key::of_partition(Family::Provider))
+}
+
+pub fn of_tenant(tables: &dyn Tables, tenant: TenantId) -> Result<Vec<ProviderRow>, TablesError> {
+    of_prefix(tables, &Key::new(Family::Provider, tenant))
 }
 
 impl Row for ProviderRow {

@@ -57,8 +57,17 @@ pub fn api_keys(tables: &dyn Tables) -> Result<Vec<ApiKeyRow>, TablesError> {
     all(tables, Family::ApiKey)
 }
 
+/// Keys of one tenant, revoked ones too.
+pub fn api_keys_of(tables: &dyn Tables, tenant: TenantId) -> Result<Vec<ApiKeyRow>, TablesError> {
+    of_prefix(tables, &Key::new(Family::ApiKey, tenant))
+}
+
 fn all<R: Row>(tables: &dyn Tables, family: Family) -> Result<Vec<R>, TablesError> {
-    let prefix = Key::of_partition(family);
+    of_prefix(tables, &Key::of_partition(family))
+}
+
+/// Rows whose keys begin so.
+pub(super) fn of_prefix<R: Row>(tables: &dyn Tables, prefix: &Key) -> Result<Vec<R>, TablesError> {
     let (from, to) = (prefix.clone().finish(), prefix.end());
     let range = KeyRange { from: &from, to: &to };
     collect(tables, range, Order::Ascending, usize::MAX, |_, value| R::decode(value))

@@ -6,6 +6,7 @@
 //! 60 tenant webhook: text -> through: position
 //! ```
 
+use super::root::of_prefix;
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::webhook::WebhookPut;
@@ -40,10 +41,11 @@ pub struct Through(pub Position);
 pub struct Since(pub Millis);
 
 pub fn all(tables: &dyn Tables) -> Result<Vec<WebhookRow>, TablesError> {
-    let prefix = Key::of_partition(Family::Webhook);
-    let (from, to) = (prefix.clone().finish(), prefix.end());
-    let range = KeyRange { from: &from, to: &to };
-    collect(tables, range, Order::Ascending, usize::MAX, |_, value| WebhookRow::decode(value))
+    of_prefix(tables, &Key::of_partition(Family::Webhook))
+}
+
+pub fn of_tenant(tables: &dyn Tables, tenant: TenantId) -> Result<Vec<WebhookRow>, TablesError> {
+    of_prefix(tables, &Key::new(Family::Webhook, tenant))
 }
 
 /// How far a webhook has told of this shard; `None` if it has not begun.

@@ -5,6 +5,7 @@
 
 mod courier;
 mod growth;
+mod growth_elsewhere;
 mod harness;
 mod model;
 mod strategies;
