@@ -32,4 +32,9 @@ pub mod trace;
 
 pub mod planted;
 
+#[cfg(test)]
+mod fairness;
+#[cfg(test)]
+mod reads;
+
 pub use run::{Options, Report, run, run_with};

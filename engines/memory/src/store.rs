@@ -9,9 +9,10 @@ use fantail_ports::blobs::Blobs;
 use fantail_ports::inbox::Inbox;
 use fantail_ports::lists::Lists;
 use fantail_ports::store::{Commit, Gauges, Store, StoreError, Synced, Tended, View};
-use fantail_ports::tables::Tables;
+use fantail_ports::tables::{KeyRange, Order, Read, Tables, TablesError, Visit};
 use fantail_rules::ids::{PartitionId, Position};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 mod partition;
@@ -22,6 +23,7 @@ use partition::Partition;
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     state: RwLock<State>,
+    rows_read: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -64,12 +66,56 @@ impl MemoryStore {
         self.read_lock().live.get(&partition).map_or(Position::START, View::position)
     }
 
+    /// Rows of tables that were read so far, so that tests can tell what an operation costs.
+    #[must_use]
+    pub fn rows_read(&self) -> u64 {
+        self.rows_read.load(Ordering::Relaxed)
+    }
+
     fn read_lock(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().expect("a commit that panicked left no state worth reading")
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().expect("a commit that panicked left no state worth writing")
+    }
+}
+
+/// A partition that counts which rows of its tables are read.
+struct CountingView<'a> {
+    partition: &'a Partition,
+    rows_read: &'a AtomicU64,
+}
+
+impl View for CountingView<'_> {
+    fn position(&self) -> Position {
+        self.partition.position
+    }
+
+    fn tables(&self) -> &dyn Tables {
+        self
+    }
+
+    fn lists(&self) -> &dyn Lists {
+        self.partition
+    }
+
+    fn inbox(&self) -> &dyn Inbox {
+        self.partition
+    }
+}
+
+impl Tables for CountingView<'_> {
+    fn read(&self, key: &[u8], visit: Read<'_>) -> Result<(), TablesError> {
+        self.rows_read.fetch_add(1, Ordering::Relaxed);
+        self.partition.read(key, visit)
+    }
+
+    fn scan(&self, range: KeyRange<'_>, order: Order, visit: Visit<'_>) -> Result<(), TablesError> {
+        self.partition.scan(range, order, &mut |key, value| {
+            self.rows_read.fetch_add(1, Ordering::Relaxed);
+            visit(key, value)
+        })
     }
 }
 
@@ -99,10 +145,9 @@ impl Store for MemoryStore {
 
     fn read(&self, partition: PartitionId, with: &mut dyn FnMut(&dyn View)) -> Result<(), StoreError> {
         let state = self.read_lock();
-        match state.live.get(&partition) {
-            Some(live) => with(live),
-            None => with(&Partition::default()),
-        }
+        let nothing = Partition::default();
+        let partition = state.live.get(&partition).unwrap_or(&nothing);
+        with(&CountingView { partition, rows_read: &self.rows_read });
         Ok(())
     }
 
