@@ -53,6 +53,88 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ),
     ("places for sends", "crates/api/src/places.rs", "a_place_is_kept_for_sends"),
     (
+        "places for scans and pages of exports and the audit log",
+        "crates/api/src/places.rs",
+        "many_exports_of_one_tenant_hold_one_of_two_places",
+    ),
+    (
+        "turns of merge patches",
+        "crates/api/src/merge_turns.rs",
+        "patches_of_a_document_take_turns_in_their_order",
+    ),
+    ("room in queues", "crates/node/src/queue.rs", "a_tenant_that_fills_the_queue_keeps_nobody_else_out"),
+    (
+        "room in queues beside many tenants",
+        "crates/node/src/queue.rs",
+        "however_many_tenants_fill_the_queue_there_is_room_for_one_more",
+    ),
+    ("batches of leaders", "crates/node/src/queue.rs", "a_flood_of_one_tenant_leaves_room_for_the_other"),
+    (
+        "acceptance, end to end",
+        "crates/sim/src/fairness.rs",
+        "an_event_is_accepted_beside_a_flood_of_imports",
+    ),
+    ("connections", "crates/server/src/listen/places.rs", "one_address_cannot_take_all_places"),
+    (
+        "responses in flight",
+        "crates/server/src/listen/tests.rs",
+        "all_connections_together_are_bounded_and_each_has_one_response",
+    ),
+    (
+        "requests of a connection",
+        "crates/server/src/listen/tests.rs",
+        "pipelined_requests_are_not_handled_while_nothing_is_read",
+    ),
+    (
+        "effects: devices",
+        "crates/sim/src/fairness.rs",
+        "a_device_is_activated_beside_a_flood_of_registrations",
+    ),
+    (
+        "effects: erasures",
+        "crates/sim/src/fairness.rs",
+        "an_erasure_ends_and_a_device_is_activated_beside_a_flood_of_erasures",
+    ),
+    ("effects: digests", "crates/sim/src/fairness.rs", "a_digest_is_written_beside_a_flood_of_digests"),
+    (
+        "effects that are remembered",
+        "crates/node/src/todos.rs",
+        "a_flood_of_one_tenant_delays_another_by_a_turn_and_hides_no_row",
+    ),
+    (
+        "effects of directories",
+        "crates/node/src/directory_todos.rs",
+        "a_mass_change_of_one_tenant_delays_another_by_a_turn",
+    ),
+    (
+        "scheduled notifications",
+        "crates/sim/src/fairness.rs",
+        "what_is_due_is_released_beside_a_flood_that_is_due_at_the_same_time",
+    ),
+    (
+        "rows that are due",
+        "crates/node/src/due.rs",
+        "what_is_due_behind_ten_thousand_of_another_tenant_waits_for_few_steps",
+    ),
+    ("runs of recurring schedules", "crates/node/src/recurring.rs", "runs_of_tenants_take_turns"),
+    ("bulk scans", "crates/node/src/bulk/run.rs", "walks_of_a_tenant_take_turns_for_its_steps"),
+    (
+        "fan-out that is behind",
+        "crates/node/src/fanout_share.rs",
+        "the_tenant_that_posts_too_much_is_refused_first",
+    ),
+    ("disk", "crates/node/src/disk_share.rs", "the_tenant_that_fills_the_disk_is_refused_first"),
+    (
+        "commands on a short disk",
+        "crates/node/src/queue.rs",
+        "a_short_disk_refuses_the_tenant_that_fills_it_and_nobody_else",
+    ),
+    (
+        "webhooks to producers",
+        "crates/server/tests/it/webhooks.rs",
+        "a_receiver_that_hangs_delays_no_other_tenants_webhook",
+    ),
+    (
         "a provider that hangs",
         "crates/server/tests/it/fairness.rs",
         "mails_that_hang_at_one_tenants_relay_stop_no_other_tenant",

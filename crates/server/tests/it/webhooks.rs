@@ -3,13 +3,16 @@
 
 use crate::deliveries::{Post, explain, notification, register, send, status};
 use crate::server::Server;
-use crate::world::{bare, event, eventually, expect, follow, in_ms, post, put_user, refused};
+use crate::world::{
+    ALL_SCOPES, bare, event, eventually, expect, follow, in_ms, post, put_user, refused, tenant_with_key,
+};
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_ports::store::Store;
 use fantail_ports::tables::{KeyRange, Order};
 use fantail_rules::ids::Millis;
+use fantail_rules::limits::WEBHOOKS_PER_TENANT_MAX;
 use fantail_rules::wall::utc_text;
 use fantail_server::client::Client;
 use serde_json::{Value, json};
@@ -221,6 +224,37 @@ fn each_recipient_is_told_once_and_again_under_the_same_id_when_replayed() {
     expect(bare(&mut client, "DELETE", &format!("/api/v1/webhooks/{id}")), 204);
     refused(bare(&mut client, "DELETE", &format!("/api/v1/webhooks/{id}")), "WEBHOOK_NOT_FOUND");
     refused(client.post(&path, &json!({"since": "2020-01-01T00:00:00Z"})), "WEBHOOK_NOT_FOUND");
+}
+
+/// All webhooks that a tenant may have go to a receiver that never answers. Another tenant hears of all its notifications.
+#[test]
+fn a_receiver_that_hangs_delays_no_other_tenants_webhook() {
+    const EACH: usize = 40;
+    let hanging = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = hanging.local_addr().expect("a bound port");
+    thread::spawn(move || hanging.incoming().collect::<Vec<_>>());
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let ports = format!("{},{}", receiver.port, address.port());
+    let mut settings = open(&receiver);
+    settings[2].1 = &ports;
+    let server = house.start(&settings);
+    let (mut loud, mut admin) = (server.client(), server.admin());
+    let mut quiet = server.with_key(&tenant_with_key(&mut admin, "quiet", ALL_SCOPES));
+    for no in 0..WEBHOOKS_PER_TENANT_MAX {
+        let hook = json!({"url": format!("http://{address}/hooks/{no}")});
+        expect(loud.post("/api/v1/webhooks", &hook), 201);
+    }
+    hook(&mut quiet, &receiver, &[]);
+    put_user(&mut loud, "ann");
+    put_user(&mut quiet, "ann");
+    for no in 0..EACH {
+        send(&mut loud, &notification(&format!("loud-{no}"), &["ann"], json!({"channels": ["inApp"]})));
+    }
+    for no in 0..EACH {
+        send(&mut quiet, &notification(&format!("quiet-{no}"), &["ann"], json!({"channels": ["inApp"]})));
+    }
+    eventually("all of the other tenant is told", || (receiver.told().len() >= EACH).then_some(()));
+    assert_eq!(receiver.types(), vec!["notification.delivered ann"; EACH]);
 }
 
 // proves: API-06
