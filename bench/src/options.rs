@@ -92,6 +92,8 @@ pub struct Scale {
     pub fsync_loop: Duration,
     /// Timers that wait.
     pub timers: u64,
+    /// Deliveries of other users that wait.
+    pub waiting: u64,
     /// The raw disk is looked at for so long before and after a load whose goal speaks of fsync.
     pub probe: Duration,
     pub accept_loop: Duration,
@@ -170,6 +172,7 @@ fn full() -> Scale {
         quick: false,
         fsync_loop: Duration::from_secs(5),
         timers: 10_000_000,
+        waiting: 1_000_000,
         probe: Duration::from_secs(3),
         accept_loop: Duration::from_secs(10),
         batch_loop: Duration::from_secs(30),
@@ -201,6 +204,7 @@ fn quick() -> Scale {
         quick: true,
         fsync_loop: Duration::from_secs(1),
         timers: 200_000,
+        waiting: 100_000,
         probe: Duration::from_millis(500),
         accept_loop: Duration::from_secs(1),
         batch_loop: Duration::from_secs(3),

@@ -14,6 +14,7 @@ mod notify;
 mod planned;
 mod reads;
 mod timers;
+mod waiting;
 
 use crate::Bench;
 use crate::http::{Connection, Target};
@@ -40,6 +41,7 @@ pub enum Scenario {
     Deliveries,
     Gates,
     Timers,
+    Waiting,
     Bulk,
     Apns,
     Webpush,
@@ -63,6 +65,7 @@ impl Scenario {
         Self::Deliveries,
         Self::Gates,
         Self::Timers,
+        Self::Waiting,
         Self::Bulk,
         Self::Apns,
         Self::Webpush,
@@ -86,6 +89,7 @@ impl Scenario {
             Self::Deliveries => "deliveries",
             Self::Gates => "gates",
             Self::Timers => "timers",
+            Self::Waiting => "waiting",
             Self::Bulk => "bulk",
             Self::Apns => "apns",
             Self::Webpush => "webpush",
@@ -105,6 +109,7 @@ impl Scenario {
                 | Self::Deliveries
                 | Self::Gates
                 | Self::Timers
+                | Self::Waiting
                 | Self::Apns
                 | Self::Webpush
                 | Self::Mail
@@ -116,7 +121,13 @@ impl Scenario {
     pub fn limit(self, scale: &Scale) -> Duration {
         let is_long = matches!(
             self,
-            Self::Index | Self::Deliveries | Self::Bulk | Self::Outage | Self::Fairness | Self::Sweep
+            Self::Index
+                | Self::Deliveries
+                | Self::Waiting
+                | Self::Bulk
+                | Self::Outage
+                | Self::Fairness
+                | Self::Sweep
         );
         if is_long { scale.index_limit } else { scale.scenario_limit }
     }
@@ -135,6 +146,7 @@ impl Scenario {
             Self::Deliveries => deliveries::run(bench).await,
             Self::Gates => gates::run(bench),
             Self::Timers => timers::run(bench).await,
+            Self::Waiting => waiting::run(bench),
             Self::Bulk => bulk::run(bench).await,
             Self::Apns => apns::run(bench).await,
             Self::Webpush => webpush::run(bench).await,

@@ -35,24 +35,33 @@ use fantail_rules::priority::Priority;
 use fantail_rules::quiet::{Days, Times, Window};
 use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 const SHARD: ShardNo = ShardNo(0);
 const PARTITION: PartitionId = PartitionId::Shard(SHARD);
-const TENANT: TenantId = TenantId(1);
+pub const TENANT: TenantId = TenantId(1);
 const LIST: ListId = ListId([7; 16]);
 const CATEGORY: &str = "likes";
 const PARCEL: u32 = 1_000;
+/// Of everybody's preferences.
+pub const REVISION: u32 = 2;
 const USERS_PER_RECORD: usize = 250;
 const GOAL_PER_SECOND: f64 = 1e6;
 
 pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut home = Home::open(bench)?;
-    home.people()?;
+    let mut home = Home::open(bench, "gates")?;
+    let zones = ZONES.map(ZoneNo::find);
+    let mut chance = Chance(1);
+    home.people(0..PEOPLE, LIST, &mut || {
+        let has_agreed = chance.below(10) > 0;
+        let zone = zones[chance.below(zones.len() as u64) as usize].context("a zone is not listed")?;
+        Ok((has_agreed, preferences(zone, &mut chance)))
+    })?;
     let (mut decided, mut authorised, mut spent) = (0, 0, Duration::ZERO);
     for event in 1.. {
         let began = Instant::now();
-        authorised += home.event(event)?;
+        authorised += home.event(event, LIST)?;
         spent += began.elapsed();
         decided += PEOPLE;
         if spent >= bench.scale.fsync_loop {
@@ -70,28 +79,33 @@ pub fn run(bench: &mut Bench) -> Result<()> {
 }
 
 /// A shard without a journal.
-struct Home {
+pub struct Home {
     store: LocalStore,
     through: Position,
 }
 
 impl Home {
-    fn open(bench: &Bench) -> Result<Self> {
-        let store = LocalStore::open(StoreOptions::new(bench.work.join("gates")))?;
+    pub fn open(bench: &Bench, name: &str) -> Result<Self> {
+        let store = LocalStore::open(StoreOptions::new(bench.work.join(name)))?;
         Ok(Self { store, through: Position(0) })
     }
 
-    /// Everybody, on one list.
-    fn people(&mut self) -> Result<()> {
-        let zones = ZONES.map(ZoneNo::find);
-        let mut chance = Chance(1);
-        for first in (0..PEOPLE).step_by(USERS_PER_RECORD) {
-            let users = (first..PEOPLE.min(first + USERS_PER_RECORD as u64)).map(UserNo);
+    /// Users on one list. `said` draws whether each has agreed, and what it prefers.
+    pub fn people(
+        &mut self,
+        numbers: Range<u64>,
+        list: ListId,
+        said: &mut dyn FnMut() -> Result<(bool, Preferences)>,
+    ) -> Result<()> {
+        for first in numbers.clone().step_by(USERS_PER_RECORD) {
+            let users = (first..numbers.end.min(first + USERS_PER_RECORD as u64)).map(UserNo);
             let puts = users.clone().map(user).collect();
             let endpoints = users.clone().map(device).collect();
             let states = users.clone().map(granted).collect();
-            let consents = users.clone().filter(|_| chance.below(10) > 0).map(agreed).collect();
-            let edges = users.clone().map(|user| Edge { user, list: LIST, name: None }).collect();
+            let said = users.clone().map(|_| said()).collect::<Result<Vec<_>>>()?;
+            let has_agreed = users.clone().zip(&said).filter(|(_, (has_agreed, _))| *has_agreed);
+            let consents = has_agreed.map(|(user, _)| agreed(user)).collect();
+            let edges = users.clone().map(|user| Edge { user, list, name: None }).collect();
             let mut records = vec![
                 ShardRecord::UserPut { tenant: TENANT, users: puts },
                 ShardRecord::EndpointPut { tenant: TENANT, endpoints },
@@ -99,14 +113,11 @@ impl Home {
                 ShardRecord::Consented { tenant: TENANT, consents },
                 ShardRecord::Edges { tenant: TENANT, change: Change::Join, edges },
             ];
-            for user in users {
-                let zone =
-                    zones[chance.below(zones.len() as u64) as usize].context("a zone is not listed")?;
-                let preferences = preferences(zone, &mut chance);
+            for (user, (_, preferences)) in users.zip(said) {
                 records.push(ShardRecord::Preferred(Preferred {
                     tenant: TENANT,
                     user,
-                    revision: 2,
+                    revision: REVISION,
                     kind: ChangeKind::Update,
                     source: "bench".into(),
                     preferences,
@@ -117,8 +128,8 @@ impl Home {
         Ok(())
     }
 
-    /// One event, to its end. Returns how many were authorised.
-    fn event(&mut self, no: u64) -> Result<usize> {
+    /// One event to a list, to its end. Returns how many were authorised.
+    pub fn event(&mut self, no: u64, list: ListId) -> Result<usize> {
         let work = WorkId { tenant: TENANT, arrival: Arrival(no), channel: ChannelKind::Push };
         let terms = Terms {
             lane: Priority::Normal,
@@ -134,7 +145,7 @@ impl Home {
             event: Ulid::new(EVENING, FrontNo(0), no.into()),
             terms,
             next: UserNo(0),
-            to: To::List(LIST),
+            to: To::List(list),
         };
         self.change(|view| {
             let lane = tally::lane_key(TENANT, row.terms.lane);
@@ -156,20 +167,28 @@ impl Home {
 
     /// The next parcel: planned, and what was decided folded.
     fn serve(&mut self, work: WorkId) -> Result<(usize, bool)> {
-        let moment = Moment { now: EVENING.plus(work.arrival.0), random: 1, quiet_before: true };
         let ask = ShardAsk::Serve { jobs: vec![Job::Work(work)], deliveries_max: PARCEL };
+        let (answer, _) = self.ask(&ask, EVENING.plus(work.arrival.0))?;
+        let ShardAnswer::Served(served) = answer else {
+            anyhow::bail!("the shard answered something else");
+        };
+        let served = served.first().context("no job was served")?;
+        Ok((served.allowed.as_ref().map_or(0, |allowed| allowed.sends.len()), served.more))
+    }
+
+    /// Plans and folds what is asked, as a leader does without its journal. Returns the answer and how many records it took.
+    pub fn ask(&mut self, ask: &ShardAsk, now: Millis) -> Result<(ShardAnswer, usize)> {
+        let moment = Moment { now, random: 1, quiet_before: true };
         let (mut changes, mut planned) = (Changes::new(), None);
         self.store.read(PARTITION, &mut |state| {
             let mut view = View::new(state.tables(), &[], &mut changes).with_lists(state.lists());
             planned = Some(shard::plan(&mut view, ask.clone(), SHARD, moment, &Policies::default()));
         })?;
         let planned = planned.context("the store was not read")??;
-        self.fold(&planned.records)?;
-        let ShardAnswer::Served(served) = planned.answer else {
-            anyhow::bail!("the shard answered something else");
-        };
-        let served = served.first().context("no job was served")?;
-        Ok((served.allowed.as_ref().map_or(0, |allowed| allowed.sends.len()), served.more))
+        if !planned.records.is_empty() {
+            self.fold(&planned.records)?;
+        }
+        Ok((planned.answer, planned.records.len()))
     }
 
     fn fold(&mut self, records: &[ShardRecord]) -> Result<()> {
@@ -202,7 +221,7 @@ impl Home {
     }
 }
 
-fn hash(user: UserNo) -> [u8; 16] {
+pub fn hash(user: UserNo) -> [u8; 16] {
     u128::from(user.0 + 1).to_be_bytes()
 }
 

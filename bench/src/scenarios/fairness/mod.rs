@@ -3,11 +3,15 @@
 //!
 //! Each attack has a server of its own, on which the quiet tenant is measured before the attack begins and while it goes on.
 
+mod attacks;
+
 use crate::Bench;
 use crate::http::{Connection, Target};
 use crate::quantiles::{Samples, Summary};
 use crate::report::{FSYNC_BEFORE_202, Row};
+use crate::server::Server;
 use anyhow::{Context, Result, ensure};
+use attacks::{Attack, HangingReceiver, LOUD_USERS, begin, prepare};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -15,83 +19,32 @@ use tokio::task::JoinSet;
 /// The p99 beside an attack may be so many times the one alone.
 const RATIO_MAX: f64 = 2.0;
 const QUIET_USERS: u64 = 20;
-const LOUD_USERS: u64 = 2_000;
 /// Recipients of one request.
 const TOGETHER: u64 = 1_000;
 /// Sends of the quiet tenant that are under way at a time.
 const STREAMS: u64 = 4;
-const ATTACKERS: u64 = 8;
 const SENT_LIMIT: Duration = Duration::from_secs(20);
 const REGISTRARS: u64 = 16;
-
-#[derive(Clone, Copy)]
-enum Attack {
-    /// Thousands of pushes that its provider answers after a while.
-    Flood,
-    /// Thousands of pushes that its provider does not answer.
-    Hanging,
-    /// Templates that are as dear to render as a template may be.
-    Rendering,
-    /// Single sends as fast as they are answered.
-    Requests,
-}
-
-impl Attack {
-    const ALL: [Self; 4] = [Self::Flood, Self::Hanging, Self::Rendering, Self::Requests];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Flood => "a flood of pushes",
-            Self::Hanging => "a provider that hangs",
-            Self::Rendering => "rendering",
-            Self::Requests => "single requests",
-        }
-    }
-
-    /// The wish in the addresses of the loud tenant's devices.
-    fn token(self) -> &'static str {
-        match self {
-            Self::Flood => "stub:slow=100",
-            Self::Hanging => "stub:slow=3600000",
-            Self::Rendering | Self::Requests => "stub:ok",
-        }
-    }
-
-    /// One request of the attack.
-    fn request(self, target: &Target, no: u64) -> Vec<u8> {
-        let users = |count: u64| {
-            (0..count)
-                .map(|at| json!({"userId": format!("loud{}", (no + at) % LOUD_USERS)}))
-                .collect::<Vec<_>>()
-        };
-        let notification =
-            |count| json!({"content": {"title": "Loud"}, "recipients": users(count), "channels": ["push"]});
-        match self {
-            Self::Flood | Self::Hanging => post(target, "/api/v1/notifications", &notification(TOGETHER)),
-            Self::Requests => post(target, "/api/v1/notifications", &notification(1)),
-            Self::Rendering => {
-                let body = "{% for a in range(900) %}{{ a }} {% endfor %}";
-                let definition = json!({"id": "dear", "name": "Dear", "category": "news", "defaultLocale": "en",
-                    "channels": {"email": {"subject": "Dear", "html": body}}});
-                let ask =
-                    json!({"definition": definition, "channel": "email", "locale": "en", "variables": {}});
-                post(target, "/api/v1/templates/preview", &ask)
-            }
-        }
-    }
-}
 
 pub async fn run(bench: &mut Bench) -> Result<()> {
     let sends = if bench.scale.quick { 200 } else { 2_000 };
     let mut worst = 0.0_f64;
     for attack in Attack::ALL {
-        let server = bench.serve(&format!("fairness-{}", attack as u8)).await?;
+        let receiver = HangingReceiver::start().await?;
+        let settings = receiver.settings();
+        let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let data = bench.work.join(format!("fairness-{}", attack as u8));
+        let server = Server::start_with(&bench.binary, &data, &settings).await?;
         let (loud, quiet) = (server.target.clone(), server.create_tenant("quiet").await?);
         people(&loud, "loud", LOUD_USERS, attack.token()).await?;
         people(&quiet, "quiet", QUIET_USERS, "stub:ok").await?;
+        prepare(attack, &loud, &receiver).await?;
         let alone = measure(&quiet, "alone", sends).await?;
-        let mut attackers = begin(&loud, attack);
+        let mut attackers = begin(attack, &server, &loud);
         let beside = measure(&quiet, "beside", sends).await?;
+        if let Some(ended) = attackers.try_join_next() {
+            ended?.with_context(|| format!("{} ended early", attack.name()))?;
+        }
         attackers.abort_all();
         while attackers.join_next().await.is_some() {}
         let ratio = beside.p99_ms / alone.p99_ms.max(0.001);
@@ -105,6 +58,7 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
                 .at_most(RATIO_MAX, ratio, ""),
         );
         server.kill()?;
+        receiver.stop();
     }
     eprintln!("bench: fairness: the largest ratio is {worst:.2}");
     Ok(())
@@ -134,22 +88,6 @@ async fn people(target: &Target, name: &'static str, count: u64, token: &'static
         registered??;
     }
     Ok(())
-}
-
-/// Asks as fast as it is answered, and takes no for an answer.
-fn begin(loud: &Target, attack: Attack) -> JoinSet<Result<()>> {
-    let mut attackers = JoinSet::new();
-    for first in 0..ATTACKERS {
-        let loud = loud.clone();
-        attackers.spawn(async move {
-            let mut connection = Connection::open(loud.address).await?;
-            for no in (first * TOGETHER..).step_by(TOGETHER as usize) {
-                connection.exchange(&attack.request(&loud, no)).await?;
-            }
-            Ok(())
-        });
-    }
-    attackers
 }
 
 async fn measure(quiet: &Target, round: &'static str, sends: u64) -> Result<Summary> {
