@@ -313,17 +313,18 @@ fn what_is_due_is_released_beside_a_flood_that_is_due_at_the_same_time() {
         let mut turns = Turns::new();
         turns.people(LOUD, 1);
         turns.people(QUIET, 1);
-        let due = Some(turns.world.wall().plus(LATER_MS));
+        let due = turns.world.wall().plus(LATER_MS);
         for (tenant, count) in [(LOUD, count), (QUIET, 1)] {
-            let asks: Vec<EventAsk> =
-                (0..count).map(|no| event(tenant, no as u32 * 3 + 1, 0, due, ChannelSet::EMPTY)).collect();
+            let asks: Vec<EventAsk> = (0..count)
+                .map(|no| event(tenant, no as u32 * 3 + 1, 0, Some(due), ChannelSet::EMPTY))
+                .collect();
             for part in asks.chunks(100) {
                 let part = part.to_vec();
                 let posted = turns.ask(move |node| async move { node.post_events(tenant, part).await });
                 assert!(posted.iter().all(Result::is_ok), "{posted:?}");
             }
         }
-        turns.until_time(due.expect("it is scheduled"));
+        turns.until_time(due);
         turns.until(|turns| {
             let ask = InboxAsk { user: name(0), limit: 1, from: InboxFrom::Newest, state: State::All };
             let page = turns.now(|node| async move { node.inbox(QUIET, ask).await });

@@ -135,7 +135,7 @@ pub fn waiting_in_shares(
     tables: &dyn Tables,
     shares: TenantShares,
 ) -> Result<SharedRows<DirectoryTodo>, TablesError> {
-    collect_shares(tables, Family::DirectoryTodo, shares, &mut |key, _| {
+    collect_shares(tables, Family::DirectoryTodo, shares, |key, _| {
         let todo = DirectoryTodo::parse(key);
         let todo = todo.ok_or_else(|| Malformed::Value("to-do key").in_row("directory to-do"))?;
         Ok(RowChoice::Take(todo))

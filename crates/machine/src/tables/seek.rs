@@ -18,7 +18,7 @@ pub enum ScanStep {
 pub fn scan_by_seeks(
     tables: &dyn Tables,
     range: KeyRange<'_>,
-    visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<ScanStep, TablesError>,
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<ScanStep, TablesError>,
 ) -> Result<(), TablesError> {
     let mut from = range.from.to_vec();
     while from.as_slice() < range.to {
@@ -75,7 +75,7 @@ pub fn collect_shares<T>(
     tables: &dyn Tables,
     family: Family,
     shares: TenantShares,
-    choose: &mut dyn FnMut(&[u8], &[u8]) -> Result<RowChoice<T>, TablesError>,
+    mut choose: impl FnMut(&[u8], &[u8]) -> Result<RowChoice<T>, TablesError>,
 ) -> Result<SharedRows<T>, TablesError> {
     let all = Key::of_partition(family);
     let (begin, end) = (all.clone().finish(), all.end());
@@ -86,7 +86,7 @@ pub fn collect_shares<T>(
         if is_full {
             break;
         }
-        scan_by_seeks(tables, KeyRange { from, to }, &mut |key, value| {
+        scan_by_seeks(tables, KeyRange { from, to }, |key, value| {
             let own = tenant_of(key);
             if tenant != Some(own) {
                 (tenant, of_tenant_taken) = (Some(own), 0);
@@ -141,7 +141,7 @@ pub fn look_for_due(
     let from = from.map_or_else(|| prefix.finish(), <[u8]>::to_vec);
     let mut look = DueLook { next: from.clone(), is_at_end: true, has_skipped: false };
     let mut looked_at = 0;
-    scan_by_seeks(tables, KeyRange { from: &from, to: &to }, &mut |key, _| {
+    scan_by_seeks(tables, KeyRange { from: &from, to: &to }, |key, _| {
         if looked_at == limit {
             (look.next, look.is_at_end) = (key.to_vec(), false);
             return Ok(ScanStep::Stop);
@@ -189,7 +189,7 @@ mod tests {
         for (tenant, no) in rows {
             view.put(Key::new(Family::Todo, TenantId(*tenant)).u64(*no).finish(), Vec::new());
         }
-        let found = collect_shares(&view, Family::Todo, shares, &mut |key, _| {
+        let found = collect_shares(&view, Family::Todo, shares, |key, _| {
             let no = super::super::tail_u64(key, "test")?;
             if no % 2 == 1 {
                 let to = Key::new(Family::Todo, tenant_of(key)).u64(no + 1).finish();

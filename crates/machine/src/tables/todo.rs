@@ -256,7 +256,7 @@ pub fn waiting_of(
     worker: TodoWorker,
     shares: TenantShares,
 ) -> Result<SharedRows<Todo>, TablesError> {
-    collect_shares(tables, Family::Todo, shares, &mut |key, value| match Todo::parse(key, value) {
+    collect_shares(tables, Family::Todo, shares, |key, value| match Todo::parse(key, value) {
         Some(todo) if todo.worker() == worker => Ok(RowChoice::Take(todo)),
         Some(_) => Ok(RowChoice::SkipTo(behind_kind(key))),
         None => Err(Malformed::Value("to-do key").in_row("to-do")),
