@@ -29,6 +29,7 @@ use fantail_rules::ids::{
     AddressHash, Arrival, ClaimNo, DeviceHash, DeviceNo, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId,
     Position, ShardNo, TenantId, UserNo,
 };
+use fantail_rules::knobs::Knobs;
 use fantail_rules::policy::Policies;
 use fantail_rules::preference::{CategoryChoice, ChangeKind, Preferences, Quiet, Switch, Switches};
 use fantail_rules::priority::Priority;
@@ -178,7 +179,7 @@ impl Home {
 
     /// Plans and folds what is asked, as a leader does without its journal. Returns the answer and how many records it took.
     pub fn ask(&mut self, ask: &ShardAsk, now: Millis) -> Result<(ShardAnswer, usize)> {
-        let moment = Moment { now, random: 1, quiet_before: true };
+        let moment = Moment { now, random: 1, knobs: &Knobs::DEFAULT, quiet_before: true };
         let (mut changes, mut planned) = (Changes::new(), None);
         self.store.read(PARTITION, &mut |state| {
             let mut view = View::new(state.tables(), &[], &mut changes).with_lists(state.lists());

@@ -19,8 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tracing::{error, info};
 
-/// Ledgers that are read at once beside a leader: less than a millisecond of its time, once a second.
-const ROWS_BESIDE: usize = 64;
 const EVERY_MS: u64 = 1_000;
 /// Ledgers that are read at once where nobody waits.
 const ROWS_OFFLINE: usize = 4_096;
@@ -200,7 +198,7 @@ fn step(core: &Core, shard: ShardNo, round: Option<Round>) -> Result<Round, crat
                 Round { books: Books::begin(position), found, suspects, confirmed: 0 }
             }
         };
-        let found = round.books.step(view.tables(), position, ROWS_BESIDE)?;
+        let found = round.books.step(view.tables(), position, core.knobs.recount_rows)?;
         round.found.extend(found.into_iter().map(|one| (one.tenant, one.of, one.what)));
         Ok(round)
     })

@@ -20,9 +20,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Events that are called off together.
-const CANCELLED_AT_ONCE: usize = 256;
-
 /// Takes an event back; says whether every shard has taken that.
 pub async fn retract(core: &Core, by: &Actor, tenant: TenantId, event: Ulid) -> Result<bool, Refusal> {
     core.require_tenant(tenant)?;
@@ -56,7 +53,7 @@ pub async fn cancel_by_key(core: &Core, by: &Actor, tenant: TenantId, key: &str)
         let mut after = None;
         loop {
             let events = core.read(PartitionId::Front(*front), |view| {
-                scheduled::cancellable(view.tables(), tenant, &hash, after, CANCELLED_AT_ONCE)
+                scheduled::cancellable(view.tables(), tenant, &hash, after, core.knobs.cancelled_page)
             })?;
             let Some(last) = events.last().copied() else { break };
             after = Some(last);

@@ -23,8 +23,6 @@ use fantail_rules::endpoint::News;
 use fantail_rules::ids::{DirectoryNo, PartitionId, ShardNo, TenantId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Errands of a directory that are done together.
-const ERRANDS_MAX: usize = 256;
 /// What one claim weighs in a queue.
 const CLAIM_BYTES: usize = 48;
 
@@ -43,7 +41,7 @@ async fn serve_one(core: &Core, no: DirectoryNo, shard: ShardNo) -> Result<bool,
         // That shard may have looked while its rows were being sorted here, and found none.
         core.shard(other).ring();
     }
-    let todos = core.directory(no).todos.take(shard, ERRANDS_MAX);
+    let todos = core.directory(no).todos.take(shard, core.knobs.todos_page);
     if todos.is_empty() {
         return Ok(false);
     }

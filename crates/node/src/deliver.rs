@@ -354,11 +354,10 @@ fn not_started(position: u16) -> Told {
 /// Before anything is sent: what an earlier leader may have sent is not known to have arrived. A journal that has no
 /// room is asked again, so that a node with a full disk starts and serves; only a stopped leader ends it.
 pub async fn take_over(core: &Core, shard: ShardNo) -> Result<u64, Refusal> {
-    const AT_ONCE: usize = 256;
     let mut count = 0;
     loop {
         let found = core.read(PartitionId::Shard(shard), |view| {
-            fantail_machine::tables::ledger::under_way(view.tables(), None, AT_ONCE)
+            fantail_machine::tables::ledger::under_way(view.tables(), None, core.knobs.orphans_page)
         })?;
         if found.is_empty() {
             return Ok(count);

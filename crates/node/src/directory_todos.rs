@@ -14,14 +14,16 @@ use fantail_rules::ids::{ShardNo, TenantId};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is held at most, for the directory and for each shard, and read at once: some 700 KB each.
-pub const REMEMBERED_MAX: usize = 16_384;
-/// What a walk returns of one tenant at most.
-const SHARE_MAX: usize = REMEMBERED_MAX / 4;
+/// What a walk returns of one tenant at most: one in so many of all rows.
+const SHARE: usize = 4;
 /// Takes after which rows that are missed are walked, although something is remembered.
 const TAKES_BEFORE_WALK: u32 = 64;
 
-pub struct DirectoryTodos(Mutex<State>);
+pub struct DirectoryTodos {
+    state: Mutex<State>,
+    /// What is held at most, for the directory and for each shard, and read at once.
+    held_max: usize,
+}
 
 struct State {
     by_shard: BTreeMap<ShardNo, FairQueue<DirectoryTodo>>,
@@ -43,22 +45,22 @@ pub enum Unsorted {
     InTables(TenantShares),
 }
 
-impl Default for DirectoryTodos {
-    fn default() -> Self {
-        Self(Mutex::new(State {
+impl DirectoryTodos {
+    #[must_use]
+    pub fn new(held_max: usize) -> Self {
+        let state = State {
             by_shard: BTreeMap::new(),
             sorted: 0,
-            unsorted: FairQueue::new(REMEMBERED_MAX),
+            unsorted: FairQueue::new(held_max),
             is_missed: true,
             takes: 0,
             from: TenantId(0),
-        }))
+        };
+        Self { state: Mutex::new(state), held_max }
     }
-}
 
-impl DirectoryTodos {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers what a batch brought.
@@ -84,8 +86,8 @@ impl DirectoryTodos {
             let from = state.from;
             return Unsorted::InTables(TenantShares {
                 from,
-                per_tenant_max: SHARE_MAX,
-                limit: REMEMBERED_MAX,
+                per_tenant_max: (self.held_max / SHARE).max(1),
+                limit: self.held_max,
             });
         }
         let here: Vec<DirectoryTodo> =
@@ -97,7 +99,7 @@ impl DirectoryTodos {
     pub fn sort(&self, todos: impl Iterator<Item = (ShardNo, DirectoryTodo)>) {
         let mut state = self.state();
         for (shard, todo) in todos {
-            let own = state.by_shard.entry(shard).or_insert_with(|| FairQueue::new(REMEMBERED_MAX));
+            let own = state.by_shard.entry(shard).or_insert_with(|| FairQueue::new(self.held_max));
             if own.push(todo.tenant(), todo) {
                 state.sorted += 1;
             } else {
@@ -135,6 +137,8 @@ mod tests {
     use super::*;
     use fantail_rules::ids::AddressHash;
 
+    const HELD_MAX: usize = 16_384;
+
     fn todo_of(tenant: u32, no: u64) -> DirectoryTodo {
         let mut address = [0; 16];
         address[..8].copy_from_slice(&no.to_be_bytes());
@@ -156,7 +160,7 @@ mod tests {
     // fixes: correctness C6
     #[test]
     fn a_mass_change_of_addresses_looks_at_each_row_once() {
-        let todos = DirectoryTodos::default();
+        let todos = DirectoryTodos::new(HELD_MAX);
         assert!(is_in_tables(&todos), "after a start");
         sort(&todos, &[]);
         let (mut walks, mut looked_at, mut done) = (0, 0, 0);
@@ -181,7 +185,7 @@ mod tests {
 
     #[test]
     fn rows_are_walked_again_when_something_may_be_missed() {
-        let todos = DirectoryTodos::default();
+        let todos = DirectoryTodos::new(HELD_MAX);
         assert!(is_in_tables(&todos));
         sort(&todos, &[todo(1), todo(2)]);
         assert_eq!(todos.unsorted(), Unsorted::Nothing);
@@ -190,10 +194,10 @@ mod tests {
         assert_eq!(todos.unsorted(), Unsorted::Nothing, "first what is known");
         assert_eq!(todos.take(ShardNo(1), 9), [todo(2)]);
         assert!(is_in_tables(&todos));
-        let many: Vec<Offer> = (0..=REMEMBERED_MAX as u64).map(|no| Offer::Directory(todo(no))).collect();
+        let many: Vec<Offer> = (0..=HELD_MAX as u64).map(|no| Offer::Directory(todo(no))).collect();
         todos.offer(&many);
         let Unsorted::Here(found) = todos.unsorted() else { panic!("they are remembered") };
-        assert_eq!(found.len(), REMEMBERED_MAX / 2, "one tenant has half of the room");
+        assert_eq!(found.len(), HELD_MAX / 2, "one tenant has half of the room");
         assert!(is_in_tables(&todos), "more came");
         todos.is_cut(TenantId(3));
         let Unsorted::InTables(shares) = todos.unsorted() else { panic!("there are more rows") };
@@ -202,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_mass_change_of_one_tenant_delays_another_by_a_turn() {
-        let todos = DirectoryTodos::default();
+        let todos = DirectoryTodos::new(HELD_MAX);
         assert!(is_in_tables(&todos));
         let shard = ShardNo(0);
         let flood: Vec<Offer> = (0..20_000).map(|no| Offer::Directory(todo(no))).collect();

@@ -236,11 +236,13 @@ impl<M: Machine> Leader<M> {
         let clock = &self.ports.clock;
         let pending: Vec<&Changes> = flights.iter().map(|flight| &flight.commit.changes).collect();
         let (machine, entropy, meter) = (&self.machine, &self.ports.entropy, &self.meter);
+        let knobs = &self.knobs;
         let mut answered = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
         self.ports.store.read(partition, &mut |state| {
             let mut view = View::new(state.tables(), &pending, changes).with_lists(state.lists());
             let mut decide = |ask, batch: &mut Batch| {
-                let moment = Moment { now, random: entropy.random_u128(), quiet_before: false };
+                let random = entropy.random_u128();
+                let moment = Moment { now, random, knobs, quiet_before: false };
                 machine.decide(&mut view, ask, moment, batch)
             };
             let mut decided = Vec::with_capacity(begun.len());

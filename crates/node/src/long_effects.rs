@@ -23,12 +23,6 @@ use fantail_rules::fair_queue::has_room;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId, UserNo};
 use std::sync::Arc;
 
-/// Re-evaluations that are asked for together: one batch of the leader does a step of each.
-const REPLANS_MAX: usize = 64;
-/// Each step looks at some ledgers with a thousand members.
-const HALTS_MAX: usize = 16;
-/// Half of them are the share of a tenant alone; more of them at a time end no earlier.
-const ERASURES_MAX: usize = 8;
 /// What an ask takes in a queue.
 const ASK_BYTES: usize = 1_024;
 const NAME: &str = "long effects";
@@ -146,23 +140,23 @@ impl LongEffectWorker {
 
     /// Begins what there is room for, in turns of the tenants.
     fn begin(&mut self) -> Result<(), Refusal> {
-        let core = self.core.clone();
+        let (core, knobs) = (self.core.clone(), self.core.knobs);
         let LongTodos { replans, halts, erasures } = &core.shard(self.shard).long_todos;
-        while let Some(todo) = next(&core, self.shard, replans, REPLANS_MAX, &self.under_way(replans))? {
+        while let Some(todo) = next(&core, self.shard, replans, knobs.replans_at_once, &self.under_way(replans))? {
             let Todo::Replan { tenant, user } = todo else { continue };
             if !self.replans.iter().any(|one| (one.tenant, one.user) == (tenant, user)) {
                 let retry = Retry::default();
                 self.replans.push(Replanning { tenant, user, from: None, is_done: false, retry });
             }
         }
-        while let Some(todo) = next(&core, self.shard, halts, HALTS_MAX, &self.under_way(halts))? {
+        while let Some(todo) = next(&core, self.shard, halts, knobs.halts_at_once, &self.under_way(halts))? {
             let Todo::Halt { tenant, arrival } = todo else { continue };
             if !self.halts.iter().any(|one| (one.tenant, one.arrival) == (tenant, arrival)) {
                 let retry = Retry::default();
                 self.halts.push(Halting { tenant, arrival, behind: None, is_done: false, retry });
             }
         }
-        while let Some(todo) = next(&core, self.shard, erasures, ERASURES_MAX, &self.under_way(erasures))? {
+        while let Some(todo) = next(&core, self.shard, erasures, knobs.erasures_at_once, &self.under_way(erasures))? {
             let Todo::Erase { tenant, erasure } = todo else { continue };
             if !self.erasures.iter().any(|(one, _)| one.is_of(tenant, erasure)) {
                 self.erasures.push((Erasing::new(tenant, erasure), Retry::default()));

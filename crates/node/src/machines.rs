@@ -39,7 +39,7 @@ pub trait Machine: Send + Sync + 'static {
         &self,
         view: &mut View<'_>,
         ask: Self::Ask,
-        moment: Moment,
+        moment: Moment<'_>,
         batch: &mut Batch,
     ) -> Result<Self::Answer, Undecided>;
 
@@ -85,7 +85,7 @@ impl Machine for Root {
         &self,
         view: &mut View<'_>,
         ask: RootAsk,
-        moment: Moment,
+        moment: Moment<'_>,
         batch: &mut Batch,
     ) -> Result<RootAnswer, Undecided> {
         let Planned { records, answer } = root::plan(view, ask, moment.now)?;
@@ -151,7 +151,7 @@ impl Machine for Front {
         &self,
         view: &mut View<'_>,
         ask: FrontAsk,
-        moment: Moment,
+        moment: Moment<'_>,
         batch: &mut Batch,
     ) -> Result<FrontAnswer, Undecided> {
         let quiet_before = match &ask {
@@ -206,7 +206,7 @@ impl Machine for Directory {
         &self,
         view: &mut View<'_>,
         ask: DirectoryAsk,
-        moment: Moment,
+        moment: Moment<'_>,
         batch: &mut Batch,
     ) -> Result<DirectoryAnswer, Undecided> {
         let Planned { records, answer } = directory::plan(view, ask)?;
@@ -251,7 +251,7 @@ impl Machine for Shard {
         &self,
         view: &mut View<'_>,
         ask: ShardAsk,
-        moment: Moment,
+        moment: Moment<'_>,
         batch: &mut Batch,
     ) -> Result<ShardAnswer, Undecided> {
         let facts = match &ask {

@@ -14,12 +14,11 @@ use fantail_ports::journal::{Journal, JournalError, ReadLimit, Record};
 use fantail_ports::store::{Commit, StoreError};
 use fantail_ports::tables::Changes;
 use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position};
+use fantail_rules::knobs::Knobs;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use thiserror::Error;
 
-const REPLAY_RECORDS: usize = 512;
-const REPLAY_BYTES: usize = 8 << 20;
 /// Facts of a front that are read at once.
 const FACTS_AHEAD: usize = 1_024;
 
@@ -54,6 +53,7 @@ pub async fn recover<M: Machine>(
     machine: &M,
     ports: &Ports,
     tails: &BTreeMap<FrontNo, Arc<Tail>>,
+    knobs: &Knobs,
 ) -> Result<Recovered, RecoverError> {
     let partition = machine.partition();
     let journal = |source| RecoverError::Journal { partition, source };
@@ -63,11 +63,12 @@ pub async fn recover<M: Machine>(
     if mark > last {
         return Err(RecoverError::StoreAhead { partition, mark, last });
     }
+    let limit = ReadLimit { records: knobs.replay_records, bytes: knobs.replay_bytes };
     let mut at = mark;
     let mut time = Millis(0);
     let mut facts_of = FrontFacts { tails, ahead: BTreeMap::new() };
     while at < last {
-        let records = next_records(&*ports.journal, partition, at.next(), last).await?;
+        let records = next_records((&*ports.journal, limit), partition, at.next(), last).await?;
         if let Some(newest) = records.last() {
             time = time.max(time_of(newest, partition)?);
             at = newest.position;
@@ -85,12 +86,11 @@ pub async fn recover<M: Machine>(
 
 /// Reads the next records of a partition that reaches `last`: at least one.
 async fn next_records(
-    journal: &dyn Journal,
+    (journal, limit): (&dyn Journal, ReadLimit),
     partition: PartitionId,
     from: Position,
     last: Position,
 ) -> Result<Vec<Record>, RecoverError> {
-    let limit = ReadLimit { records: REPLAY_RECORDS, bytes: REPLAY_BYTES };
     let records = journal.read(partition, from, limit).await;
     let records = records.map_err(|source| RecoverError::Journal { partition, source })?;
     if records.is_empty() { Err(RecoverError::Hole { partition, from, last }) } else { Ok(records) }
@@ -196,7 +196,6 @@ mod tests {
     use fantail_ports::journal::{Append, AppendError, Bounds};
     use fantail_rules::actor::Actor;
     use fantail_rules::ids::{Epoch, ShardNo};
-    use fantail_rules::knobs::Knobs;
     use std::pin::pin;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::task::{Context, Poll, Waker};
@@ -276,7 +275,14 @@ mod tests {
     #[test]
     fn a_journal_that_answers_nothing_is_not_at_its_end() {
         let counting = journal(10);
-        let next = |from| now(next_records(&*counting, PartitionId::Front(FRONT), from, Position(12)));
+        let next = |from| {
+            now(next_records(
+                (&*counting, ReadLimit { records: 512, bytes: 8 << 20 }),
+                PartitionId::Front(FRONT),
+                from,
+                Position(12),
+            ))
+        };
         assert_eq!(next(Position(1)).expect("they are there").len(), 10);
         let hole = next(Position(11));
         assert!(matches!(hole, Err(RecoverError::Hole { from: Position(11), last: Position(12), .. })));

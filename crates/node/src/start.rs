@@ -299,7 +299,7 @@ impl Starter {
         let mut directories = BTreeMap::new();
         for no in (0..layout.directories).map(DirectoryNo) {
             let bells = bells.clone();
-            let todos: Arc<DirectoryTodos> = Arc::default();
+            let todos = Arc::new(DirectoryTodos::new(self.knobs.todos_held));
             let remembered = todos.clone();
             let settled: Settled = Box::new(move |_, found| {
                 remembered.offer(found);
@@ -382,7 +382,7 @@ impl Starter {
         settled: Settled,
     ) -> Result<(Arc<MachineQueue<M>>, watch::Receiver<Position>), StartError> {
         let epoch = self.ports.journal.fence(machine.partition()).await?;
-        let Recovered { last, time, replayed } = recover(&machine, &self.ports, tails).await?;
+        let Recovered { last, time, replayed } = recover(&machine, &self.ports, tails, &self.knobs).await?;
         self.replayed += replayed;
         self.newest = self.newest.max(time);
         self.usage.read(&*self.ports.store, machine.partition())?;

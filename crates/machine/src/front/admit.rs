@@ -55,7 +55,7 @@ pub(super) fn recall(
     tenant: TenantId,
     key: &[u8; 16],
     body: [u8; 16],
-    moment: &Moment,
+    moment: &Moment<'_>,
 ) -> Result<Option<FrontAnswer>, TablesError> {
     let known = idempotency::find(view, tenant, key, &moment.searched())?;
     Ok(match admit::decide(known, body) {
@@ -65,7 +65,12 @@ pub(super) fn recall(
     })
 }
 
-pub(super) fn plan(view: &View<'_>, ask: Ask, front: FrontNo, moment: Moment) -> Result<Plan, TablesError> {
+pub(super) fn plan(
+    view: &View<'_>,
+    ask: Ask,
+    front: FrontNo,
+    moment: Moment<'_>,
+) -> Result<Plan, TablesError> {
     if let Some(known) = recall(view, ask.tenant, &ask.key, ask.body, &moment)? {
         return Ok(Planned::nothing(known));
     }

@@ -13,28 +13,27 @@ use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::Bucket;
 use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::knobs::StepSizes;
 use fantail_rules::ulid::Ulid;
 
-const ROWS_MAX: usize = 500;
-/// Events that live longer than the retention are looked at again and again until they have ended.
-const ROWS_LOOKED_AT_MAX: usize = 4_000;
 const DAY_MS: u64 = 86_400_000;
 /// Shards expire their entries first; events stay a little longer than anything that points at them.
 const GRACE_DAYS: u64 = 2;
 
 pub(super) fn plan(
     view: &View<'_>,
-    tenant: TenantId,
-    retention_days: u32,
+    (tenant, retention_days): (TenantId, u32),
     now: Millis,
+    steps: &StepSizes,
 ) -> Result<Plan, TablesError> {
-    let outdated = idempotency::outdated(view, tenant, Bucket::oldest_kept(now), ROWS_MAX)?;
+    let outdated = idempotency::outdated(view, tenant, Bucket::oldest_kept(now), steps.forgotten_rows)?;
     let (bucket, keys) = outdated.unwrap_or((Bucket(0), Vec::new()));
     let age_ms = (u64::from(retention_days) + GRACE_DAYS) * DAY_MS;
     let ago = |ms: u64| Millis(now.0.saturating_sub(ms));
-    let limit = event::Limit { rows: ROWS_LOOKED_AT_MAX, events: ROWS_MAX };
+    // Events that live longer than the retention are looked at again and again until they have ended.
+    let limit = event::Limit { rows: steps.forgotten_looked_at, events: steps.forgotten_rows };
     let outdated = event::outdated(view, tenant, ago(age_ms), ago(GRACE_DAYS * DAY_MS), limit)?;
-    let events = bounded(outdated);
+    let events = bounded(outdated, steps.forgotten_rows);
     if keys.is_empty() && events.is_empty() {
         return Ok(Planned::nothing(FrontAnswer::Forgot { more: false }));
     }
@@ -44,12 +43,12 @@ pub(super) fn plan(
 }
 
 /// The first events whose rows, with the content of single recipients, one record can delete.
-fn bounded(outdated: Vec<(Ulid, u64)>) -> Vec<Ulid> {
+fn bounded(outdated: Vec<(Ulid, u64)>, rows_max: usize) -> Vec<Ulid> {
     let mut rows = 0;
     let mut fits = |personal: u64| {
         let is_first = rows == 0;
         rows += 1 + personal;
-        is_first || rows <= 2 * ROWS_MAX as u64
+        is_first || rows <= 2 * rows_max as u64
     };
     outdated.into_iter().take_while(|(_, personal)| fits(*personal)).map(|(event, _)| event).collect()
 }

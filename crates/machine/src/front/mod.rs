@@ -19,6 +19,7 @@ use crate::view::View;
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::Bucket;
 use fantail_rules::ids::{FrontNo, Millis, ShardNo, TenantId, UserNo};
+use fantail_rules::knobs::Knobs;
 use fantail_rules::ulid::Ulid;
 
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ pub enum FrontAsk {
         shard: ShardNo,
         sizes: Vec<Size>,
     },
-    /// Let go of what is due: [`release::RELEASED_MAX`] at most.
+    /// Let go of what is due: `StepSizes::released_events` of them at most.
     Release {
         due: Vec<HeldId>,
     },
@@ -100,15 +101,17 @@ pub enum FrontAnswer {
 
 /// What planning may use of the world.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct Moment<'a> {
     pub now: Millis,
     /// Fresh for every ask.
     pub random: u128,
+    /// How much is looked at and changed, and how large a record may be.
+    pub knobs: &'a Knobs,
     /// It is known that the tenant accepted nothing in the bucket before this one.
     pub quiet_before: bool,
 }
 
-impl Moment {
+impl Moment<'_> {
     /// The buckets in which a repeat may be.
     fn searched(&self) -> Vec<Bucket> {
         let [current, before] = Bucket::searched(self.now);
@@ -118,7 +121,7 @@ impl Moment {
 
 pub type Plan = Planned<FrontRecord, FrontAnswer>;
 
-pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> Result<Plan, TablesError> {
+pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment<'_>) -> Result<Plan, TablesError> {
     match ask {
         FrontAsk::Admit(ask) => admit::plan(view, *ask, front, moment),
         FrontAsk::Recall { tenant, key, body } => {
@@ -147,9 +150,15 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment) -> R
         FrontAsk::Counted { shard, sizes } => {
             Ok(Planned::one(FrontRecord::Counted { shard, sizes }, FrontAnswer::Counted))
         }
-        FrontAsk::Release { due } => release::plan(view, &due, moment.now),
-        FrontAsk::Forget { tenant, retention_days } => forget::plan(view, tenant, retention_days, moment.now),
-        FrontAsk::Unsay { tenant, shard, user, behind } => unsay::plan(view, tenant, (shard, user), behind),
+        FrontAsk::Release { due } => {
+            release::plan(view, &due, moment.now, moment.knobs.steps.released_events)
+        }
+        FrontAsk::Forget { tenant, retention_days } => {
+            forget::plan(view, (tenant, retention_days), moment.now, &moment.knobs.steps)
+        }
+        FrontAsk::Unsay { tenant, shard, user, behind } => {
+            unsay::plan(view, tenant, (shard, user), behind, moment.knobs.steps.unsaid_rows)
+        }
     }
 }
 

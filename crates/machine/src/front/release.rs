@@ -17,13 +17,15 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::ulid::Ulid;
 
-/// At once: an audience of named users can take tens of kilobytes.
-pub const RELEASED_MAX: usize = 16;
-
-/// Those that were called off meanwhile are left out, and those behind the first `RELEASED_MAX`.
-pub(super) fn plan(view: &View<'_>, due: &[HeldId], now: Millis) -> Result<Plan, TablesError> {
+/// Those that were called off meanwhile are left out, and those behind the first `events_max`.
+pub(super) fn plan(
+    view: &View<'_>,
+    due: &[HeldId],
+    now: Millis,
+    events_max: usize,
+) -> Result<Plan, TablesError> {
     let mut records = Vec::with_capacity(due.len());
-    for id in due.iter().filter(|id| id.due <= now).take(RELEASED_MAX) {
+    for id in due.iter().filter(|id| id.due <= now).take(events_max) {
         let Some(held) = scheduled::find(view, *id)? else { continue };
         let row = event::find(view, held.tenant, held.event)?;
         // What was said about its pace since it was asked for holds.

@@ -13,17 +13,16 @@ use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
-/// Rows of all recipients that one plan looks at.
-const ROWS_LOOKED_AT_MAX: usize = 1_000;
-
+/// Looks at so many rows of all recipients.
 pub(super) fn plan(
     view: &View<'_>,
     tenant: TenantId,
     of: (ShardNo, UserNo),
     behind: Option<PersonalPlace>,
+    rows_max: usize,
 ) -> Result<Plan, TablesError> {
-    let rows = event::personal_behind(view, tenant, behind, ROWS_LOOKED_AT_MAX)?;
-    let next = rows.last().copied().filter(|_| rows.len() == ROWS_LOOKED_AT_MAX);
+    let rows = event::personal_behind(view, tenant, behind, rows_max)?;
+    let next = rows.last().copied().filter(|_| rows.len() == rows_max);
     let own = rows.iter().filter(|place| (place.shard, place.user) == of);
     let events: Vec<Ulid> = own.map(|place| place.event).collect();
     let answer = FrontAnswer::Unsaid { removed: events.len() as u64, next };

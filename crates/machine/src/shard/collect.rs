@@ -64,7 +64,7 @@ impl<'a, 'v> Collecting<'a, 'v> {
         view: &'a View<'v>,
         parcel: ParcelId,
         (event, terms, named): (Ulid, work::Terms, usize),
-        Known { policies, now }: Known<'a>,
+        Known { policies, now, .. }: Known<'a>,
     ) -> Self {
         Self {
             view,

@@ -30,8 +30,6 @@ use fantail_rules::limits::{
 };
 use std::collections::BTreeMap;
 
-/// Pages that one look at old devices reads.
-const AGED_PAGES_MAX: usize = 64;
 /// The channels whose addresses are part of a user's profile.
 const PROFILE: [ChannelKind; 2] = [ChannelKind::Email, ChannelKind::Sms];
 
@@ -159,12 +157,12 @@ pub fn state_records(tenant: TenantId, states: &[EndpointState]) -> Vec<ShardRec
 
 pub(super) fn plan_age(
     view: &View<'_>,
-    tenant: TenantId,
-    page: u64,
+    (tenant, page): (TenantId, u64),
     now: Millis,
+    pages_max: usize,
 ) -> Result<Plan, TablesError> {
-    let pages = endpoint::pages_from(view, tenant, page, AGED_PAGES_MAX)?;
-    let next = pages.last().filter(|_| pages.len() == AGED_PAGES_MAX).map(|(page, _)| page + 1);
+    let pages = endpoint::pages_from(view, tenant, page, pages_max)?;
+    let next = pages.last().filter(|_| pages.len() == pages_max).map(|(page, _)| page + 1);
     let mut states = Vec::new();
     for (no, page) in &pages {
         for (user, state) in page.users(*no) {

@@ -27,8 +27,6 @@ use fantail_rules::attempt::{self, State, next};
 use fantail_rules::ids::{Arrival, Lookup, Millis, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
-/// Works (events and channels) that one plan looks at: each has one ledger that could hold the user.
-const WORKS_MAX: usize = 64;
 /// Events after which the to-do row hears how far the erasure is, if nothing was found: a restart looks at so many again.
 const PLACE_EVERY_EVENTS: u64 = 4_096;
 
@@ -74,17 +72,18 @@ fn counted(
     ])
 }
 
-/// Some events behind an arrival: whatever of their deliveries is the user's.
+/// Some events behind an arrival: whatever of their deliveries is the user's. Looks at so many works (events and channels), each
+/// of which has one ledger that could hold the user.
 pub(super) fn plan_purge(
     view: &View<'_>,
-    tenant: TenantId,
-    erasure: Ulid,
+    (tenant, erasure): (TenantId, Ulid),
     behind: Arrival,
+    works_max: usize,
 ) -> Result<Plan, TablesError> {
     let Some(ErasureRow { user, ended: None, .. }) = erasure::find(view, tenant, erasure)? else {
         return Ok(Planned::nothing(ShardAnswer::Purged { next: None }));
     };
-    let (works, next) = works_behind(view, tenant, behind)?;
+    let (works, next) = works_behind(view, tenant, behind, works_max)?;
     let (mut records, mut attempts) = (Vec::new(), Vec::new());
     let (mut pending, mut dead) = (0, 0);
     for work in works {
@@ -126,9 +125,10 @@ fn works_behind(
     view: &View<'_>,
     tenant: TenantId,
     behind: Arrival,
+    works_max: usize,
 ) -> Result<(Vec<WorkId>, Option<Arrival>), TablesError> {
-    let mut works = tally::works_behind(view, tenant, behind, WORKS_MAX)?;
-    let Some(last) = works.last().map(|work| work.arrival).filter(|_| works.len() == WORKS_MAX) else {
+    let mut works = tally::works_behind(view, tenant, behind, works_max)?;
+    let Some(last) = works.last().map(|work| work.arrival).filter(|_| works.len() == works_max) else {
         return Ok((works, None));
     };
     // More works of the last event may follow. An event has fewer than one plan looks at, so others are left.

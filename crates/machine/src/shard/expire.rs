@@ -13,12 +13,10 @@ use crate::view::View;
 use fantail_ports::inbox::{ArrivalRange, Forget};
 use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Arrival, ListId, Millis, TenantId, UserNo};
+use fantail_rules::knobs::StepSizes;
 use fantail_rules::limits::{EDGES_PER_RECORD_MAX, MARK_ROWS_PER_RECORD_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pages in one record: each holds up to `TAKE_EVENTS_MAX` events.
-const PAGES_MAX: usize = 4;
-const SWEEP_ROWS_MAX: usize = 512;
 const DAY_MS: u64 = 86_400_000;
 
 /// How far the housekeeping of one tenant got.
@@ -39,14 +37,14 @@ pub enum Place {
 
 pub(super) fn plan(
     view: &View<'_>,
-    tenant: TenantId,
-    retention_days: u32,
+    (tenant, retention_days): (TenantId, u32),
     swept: Option<Place>,
     now: Millis,
+    steps: &StepSizes,
 ) -> Result<Plan, TablesError> {
     let oldest_kept = Millis(now.0.saturating_sub(u64::from(retention_days) * DAY_MS));
     let mut records = Vec::new();
-    let pages = taken::oldest(view, tenant, PAGES_MAX)?;
+    let pages = taken::oldest(view, tenant, steps.expired_pages)?;
     let mut past = Vec::new();
     for (first, page) in pages.iter().take_while(|(_, page)| page.at < oldest_kept) {
         let after = Arrival(first.0.saturating_sub(1));
@@ -62,27 +60,28 @@ pub(super) fn plan(
         horizon = Arrival(first.0 + page.events.len() as u64 - 1);
         records.push(ShardRecord::Expired { tenant, through: horizon });
     }
-    let outdated = past.len() == PAGES_MAX;
+    let outdated = past.len() == steps.expired_pages;
+    let (sweep, rows) = ((tenant, horizon), steps.expired_rows);
     let swept = match swept {
         _ if horizon == Arrival::START => None,
-        Some(Place::Stays(behind)) => sweep_stays(view, tenant, horizon, behind, &mut records)?,
+        Some(Place::Stays(behind)) => sweep_stays(view, sweep, behind, rows, &mut records)?,
         Some(Place::Flags(user, arrival)) => {
-            sweep_flags(view, tenant, horizon, Some((user, arrival)), &mut records)?
+            sweep_flags(view, sweep, Some((user, arrival)), rows, &mut records)?
         }
-        None => sweep_flags(view, tenant, horizon, None, &mut records)?,
+        None => sweep_flags(view, sweep, None, rows, &mut records)?,
     };
     Ok(Planned { records, answer: ShardAnswer::Expired(Progress { outdated, swept }) })
 }
 
 fn sweep_flags(
     view: &View<'_>,
-    tenant: TenantId,
-    horizon: Arrival,
+    (tenant, horizon): (TenantId, Arrival),
     behind: Option<(UserNo, Arrival)>,
+    rows_max: usize,
     records: &mut Vec<ShardRecord>,
 ) -> Result<Option<Place>, TablesError> {
-    let rows = mark::flagged_behind(view, tenant, behind, SWEEP_ROWS_MAX)?;
-    let last = rows.last().copied().filter(|_| rows.len() == SWEEP_ROWS_MAX);
+    let rows = mark::flagged_behind(view, tenant, behind, rows_max)?;
+    let last = rows.last().copied().filter(|_| rows.len() == rows_max);
     let mut cleared: BTreeMap<UserNo, Vec<Arrival>> = BTreeMap::new();
     for (user, arrival) in rows.into_iter().filter(|(_, arrival)| *arrival <= horizon) {
         cleared.entry(user).or_default().push(arrival);
@@ -98,14 +97,14 @@ fn sweep_flags(
 /// Stays that ended so long ago that nothing of them can be read.
 fn sweep_stays(
     view: &View<'_>,
-    tenant: TenantId,
-    horizon: Arrival,
+    (tenant, horizon): (TenantId, Arrival),
     behind: Option<(UserNo, ListId)>,
+    rows_max: usize,
     records: &mut Vec<ShardRecord>,
 ) -> Result<Option<Place>, TablesError> {
-    let rows = follow::behind(view, tenant, behind, SWEEP_ROWS_MAX)?;
+    let rows = follow::behind(view, tenant, behind, rows_max)?;
     let last = rows.last().map(|(user, followed)| (*user, followed.list));
-    let last = last.filter(|_| rows.len() == SWEEP_ROWS_MAX);
+    let last = last.filter(|_| rows.len() == rows_max);
     let mut unlisted: BTreeMap<UserNo, Vec<ListId>> = BTreeMap::new();
     for (user, mut followed) in rows {
         followed.intervals.forget_through(horizon);
@@ -129,10 +128,7 @@ pub(super) fn apply(
 ) -> Result<(), TablesError> {
     let mut state = progress::find(view, tenant)?;
     let mut walks = BTreeSet::new();
-    for (first, page) in taken::oldest(view, tenant, PAGES_MAX)? {
-        if first > through {
-            break;
-        }
+    for (first, page) in taken::through(view, tenant, through)? {
         view.delete(taken::key(tenant, first));
         if let Some(earliest) = page.events.first() {
             view.delete(taken::index_key(tenant, earliest.event));

@@ -106,7 +106,7 @@ impl<'a, 'v> Gate<'a, 'v> {
         (event, terms): (Ulid, Terms),
         known: Known<'a>,
     ) -> Result<Self, TablesError> {
-        let Known { policies, now } = known;
+        let Known { policies, now, .. } = known;
         let walk = walk::find(view, work.tenant, work.arrival)?;
         let ignores_quiet_hours = walk.is_some_and(|row| row.walk.ignores_quiet_hours);
         let is_marketing = terms.category == CategoryId::of(MARKETING);

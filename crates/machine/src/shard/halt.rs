@@ -25,10 +25,7 @@ use fantail_ports::tables::{Changes, TablesError};
 use fantail_rules::attempt::{State, Step, next};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, DeviceNo, Millis, TenantId, UserNo};
-use fantail_rules::limits::{PARCEL_MEMBERS_MAX, PARCEL_USERS_SCANNED_MAX};
-
-/// Ledgers that one plan reads: a few milliseconds if all of their members wait.
-const LEDGERS_MAX: usize = 8;
+use fantail_rules::limits::PARCEL_MEMBERS_MAX;
 
 /// Ends what waits of an event, of ledgers behind one.
 pub(super) fn plan(
@@ -53,7 +50,7 @@ pub(super) fn plan(
     }
     let start = ParcelId { tenant, arrival, channel: ChannelKind::InApp, first: UserNo(0) };
     let from = behind.map_or(start, |behind| ParcelId { first: UserNo(behind.first.0 + 1), ..behind });
-    let found = ledger::of_event(view, from, LEDGERS_MAX)?;
+    let found = ledger::of_event(view, from, known.steps.halt_ledgers)?;
     let (mut records, mut changed) = (Vec::new(), Vec::new());
     for (parcel, row) in &found {
         if let Some(wake) = cancelled(*parcel, row, halt, known.now) {
@@ -62,7 +59,7 @@ pub(super) fn plan(
         }
     }
     let mut records = followed(view, records, &changed, known.now)?;
-    match found.last().filter(|_| found.len() == LEDGERS_MAX) {
+    match found.last().filter(|_| found.len() == known.steps.halt_ledgers) {
         Some((last, _)) => Ok(Planned { records, answer: ShardAnswer::HaltGoesOn { behind: Some(*last) } }),
         None => Ok(ended(tenant, arrival, std::mem::take(&mut records))),
     }
@@ -85,7 +82,7 @@ fn plan_work(
     let (mut records, mut looked_at) = (Vec::new(), 0);
     for work in works(view, tenant, arrival)? {
         while work::find(&seen, work)?.is_some() {
-            if looked_at >= PARCEL_USERS_SCANNED_MAX {
+            if looked_at >= known.steps.parcel_users_scanned {
                 return Ok((records, false));
             }
             let decided = intend::plan(&seen, work, PARCEL_MEMBERS_MAX, known)?;

@@ -25,11 +25,7 @@ use fantail_ports::lists::ListKey;
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, next};
 use fantail_rules::ids::{DeviceNo, Millis, UserNo};
-use fantail_rules::limits::PARCEL_USERS_SCANNED_MAX;
 use fantail_rules::ulid::Ulid;
-
-/// Users looked at together.
-const CHUNK: usize = 256;
 
 /// Words for why a member stands where it does, as they are told to producers.
 pub const NO_ENDPOINT: &str = "no_endpoint";
@@ -199,8 +195,8 @@ fn gather(
     let mut gate = Gate::new(view, work, (row.event, row.terms), known)?;
     let mut fallback = Fallback::new(view, work, row.terms, known.now);
     let bound = fallback::bound(view, work, row.terms)?;
-    'chunks: while let Some(from) = next.filter(|_| scanned < PARCEL_USERS_SCANNED_MAX) {
-        let chunk = Chunk { view, work, given: &given };
+    'chunks: while let Some(from) = next.filter(|_| scanned < known.steps.parcel_users_scanned) {
+        let chunk = Chunk { view, work, given: &given, users_max: known.steps.parcel_users_read };
         let (mut users, after) = chunk.users(row.to, from)?;
         scanned += users.len().max(1);
         has_caught_up = is_walking && after.is_none();
@@ -248,6 +244,7 @@ struct Chunk<'a, 'v> {
     view: &'a View<'v>,
     work: WorkId,
     given: &'a [UserNo],
+    users_max: usize,
 }
 
 impl Chunk<'_, '_> {
@@ -257,18 +254,22 @@ impl Chunk<'_, '_> {
             To::Given => {
                 let first = self.given.partition_point(|user| *user < from);
                 let users = &self.given[first..];
-                return Ok((users.iter().copied().take(CHUNK).collect(), users.get(CHUNK).copied()));
+                return Ok((
+                    users.iter().copied().take(self.users_max).collect(),
+                    users.get(self.users_max).copied(),
+                ));
             }
             To::List(list) => ListKey { tenant: self.work.tenant, list },
             To::Walked => {
-                let (users, more) = walk::members_from(self.view, self.work, from, CHUNK)?;
+                let (users, more) = walk::members_from(self.view, self.work, from, self.users_max)?;
                 let next = users.last().filter(|_| more).map(|last| UserNo(last.0 + 1));
                 return Ok((users, next));
             }
         };
         let after = from.0.checked_sub(1).map(UserNo);
-        let members = self.view.lists()?.members(list, after, CHUNK)?;
-        let next = members.last().filter(|_| members.len() == CHUNK).map(|last| UserNo(last.user.0 + 1));
+        let members = self.view.lists()?.members(list, after, self.users_max)?;
+        let next =
+            members.last().filter(|_| members.len() == self.users_max).map(|last| UserNo(last.user.0 + 1));
         let is_on = members.iter().filter(|member| member.intervals.contains(self.work.arrival));
         Ok((is_on.map(|member| member.user).collect(), next))
     }

@@ -68,37 +68,38 @@ pub fn plan(
     view: &mut View<'_>,
     ask: ShardAsk,
     shard: ShardNo,
-    moment: Moment,
+    moment: Moment<'_>,
     policies: &Policies,
 ) -> Result<Plan, TablesError> {
-    let now = moment.now;
+    let (now, steps) = (moment.now, &moment.knobs.steps);
+    let known = serve::Known { policies, now, steps };
     match ask {
         ShardAsk::PutUsers { tenant, users } => users::plan_put(view, tenant, users),
         ShardAsk::DeleteUser { tenant, lookup } => users::plan_delete(view, tenant, lookup),
         ShardAsk::Erase { tenant, lookup, erasure, entries } => {
             erase::plan_begin(view, tenant, lookup, erasure, entries)
         }
-        ShardAsk::Purge { tenant, erasure, behind } => erase::plan_purge(view, tenant, erasure, behind),
+        ShardAsk::Purge { tenant, erasure, behind } => {
+            erase::plan_purge(view, (tenant, erasure), behind, steps.purge_works)
+        }
         ShardAsk::Reached { tenant, erasure, place } => erase::plan_reached(view, tenant, erasure, place),
         ShardAsk::Removed { tenant, erasure, removed, is_done } => {
             erase::plan_note(view, tenant, erasure, removed, is_done)
         }
         ShardAsk::Edit { tenant, edit } => edges::plan(view, tenant, edit),
-        ShardAsk::Take { front, facts } => {
-            take::plan(view, front, &facts, shard, serve::Known { policies, now })
-        }
+        ShardAsk::Take { front, facts } => take::plan(view, front, &facts, shard, known),
         ShardAsk::Mark { tenant, user, mark } => mark::plan(view, tenant, user, mark, now),
         ShardAsk::Reported { sizes } => Ok(Planned::one(ShardRecord::Reported { sizes }, ShardAnswer::Noted)),
         ShardAsk::Shredded { keys } => Ok(Planned::one(ShardRecord::Shredded { keys }, ShardAnswer::Noted)),
-        ShardAsk::Walk(ask) => walk::plan(view, ask, serve::Known { policies, now }),
+        ShardAsk::Walk(ask) => walk::plan(view, ask, known),
         ShardAsk::Told { told, from } => told::plan(view, told, from),
         ShardAsk::Untell { tenant, webhook } => told::plan_untell(view, tenant, webhook),
         ShardAsk::Expire { tenant, retention_days, swept } => {
-            expire::plan(view, tenant, retention_days, swept, now)
+            expire::plan(view, (tenant, retention_days), swept, now, steps)
         }
         ShardAsk::Sweep { tenant, behind, guard_ms } => {
             let oldest_kept = Millis(now.0.saturating_sub(guard_ms));
-            sweep::plan(view, tenant, behind, oldest_kept, now)
+            sweep::plan(view, (tenant, behind), oldest_kept, now, steps)
         }
         ShardAsk::Register { tenant, user, registration } => {
             endpoints::plan_register(view, tenant, user, *registration, now)
@@ -110,22 +111,20 @@ pub fn plan(
         ShardAsk::Consent { tenant, user, channel, consent } => {
             respect::plan_consent(view, tenant, user, channel, consent)
         }
-        ShardAsk::Replan { tenant, user, from } => replan::plan(view, tenant, user, from, now),
-        ShardAsk::EndHalted { tenant, arrival, behind } => {
-            halt::plan(view, (tenant, arrival), behind, serve::Known { policies, now })
+        ShardAsk::Replan { tenant, user, from } => {
+            replan::plan(view, (tenant, user), from, now, steps.replan_ledgers)
         }
-        ShardAsk::CloseWindows { ends } => windows::plan_close(view, &ends, now),
+        ShardAsk::EndHalted { tenant, arrival, behind } => halt::plan(view, (tenant, arrival), behind, known),
+        ShardAsk::CloseWindows { ends } => windows::plan_close(view, &ends, now, steps.closed_windows),
         ShardAsk::Fold { tenant, window } => windows::plan_fold(view, tenant, window, moment),
         ShardAsk::Digested { tenant, window, content } => {
             windows::plan_digested(view, tenant, window, content, now)
         }
         ShardAsk::Hear { tenant, heard } => endpoints::plan_hear(view, tenant, &heard),
-        ShardAsk::Age { tenant, page } => endpoints::plan_age(view, tenant, page, now),
-        ShardAsk::Serve { jobs, deliveries_max } => {
-            serve::plan(view, &jobs, deliveries_max, serve::Known { policies, now })
-        }
-        ShardAsk::Outcome { parcel, told } => outcome::plan(view, parcel, &told, now, moment.random),
-        ShardAsk::Orphans { parcel } => outcome::plan_orphans(view, parcel, now),
+        ShardAsk::Age { tenant, page } => endpoints::plan_age(view, (tenant, page), now, steps.aged_pages),
+        ShardAsk::Serve { jobs, deliveries_max } => serve::plan(view, &jobs, deliveries_max, known),
+        ShardAsk::Outcome { parcel, told } => outcome::plan(view, parcel, &told, moment),
+        ShardAsk::Orphans { parcel } => outcome::plan_orphans(view, parcel, moment),
         ShardAsk::Redrive { parcel, wish, users } => redrive::plan(view, parcel, wish, users.as_deref(), now),
         ShardAsk::Receipt { parcel, heard } => redrive::plan_receipt(view, parcel, &heard, now),
     }

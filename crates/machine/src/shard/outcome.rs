@@ -10,6 +10,7 @@ use super::endpoints::{self, Heard};
 use super::fallback::{Changed, followed};
 use super::{Derived, Plan, ShardAnswer, ledgers};
 use crate::Planned;
+use crate::front::Moment;
 use crate::parcel::Words;
 use crate::records::delivery::Outcome;
 use crate::records::shard::ShardRecord;
@@ -22,7 +23,6 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, evidence_wait_ms, next};
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{ClaimNo, Millis};
-use fantail_rules::limits::RECORD_BYTES_MAX;
 use fantail_rules::retry::{self, Cause, Retry};
 use std::collections::BTreeMap;
 
@@ -64,8 +64,8 @@ pub enum Said {
 /// Words and messages of providers are kept up to here.
 const CODE_BYTES_MAX: usize = 64;
 const MESSAGE_BYTES_MAX: usize = 256;
-/// Members of one `Outcome` record together, as [`member_bytes`] counts them; the rest is left for the parcel and the stamp.
-const OUTCOME_BYTES_MAX: usize = RECORD_BYTES_MAX - 1_024;
+/// What is left of a record for the parcel and the stamp; the rest is for its members, as [`member_bytes`] counts them.
+const OUTCOME_HEAD_BYTES: usize = 1_024;
 /// What a member costs besides its texts: a position, the numbers of a standing and of a note, the lengths of texts.
 const MEMBER_OVERHEAD_BYTES: usize = 64;
 
@@ -140,9 +140,9 @@ pub(super) fn plan(
     view: &View<'_>,
     parcel: ParcelId,
     told: &[Told],
-    now: Millis,
-    random: u128,
+    moment: Moment<'_>,
 ) -> Result<Plan, TablesError> {
+    let Moment { now, random, knobs, .. } = moment;
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Planned::nothing(ShardAnswer::Noted)) };
     let (mut positions, mut notes) = (Vec::new(), Vec::new());
     let mut standings = Words::empty();
@@ -176,13 +176,14 @@ pub(super) fn plan(
     let mut records = dead_endpoints(view, parcel, &ledger, told)?;
     let changed = Changed::at(parcel, &ledger, &positions);
     let outcome = Outcome { parcel, round: ledger.round, positions, standings, notes };
-    records.extend(cut_by_bytes(outcome).into_iter().map(ShardRecord::Outcome));
+    let members_bytes_max = knobs.record_bytes.saturating_sub(OUTCOME_HEAD_BYTES);
+    records.extend(cut_by_bytes(outcome, members_bytes_max).into_iter().map(ShardRecord::Outcome));
     let records = followed(view, records, &[changed], now)?;
     Ok(Planned { records, answer: ShardAnswer::Noted })
 }
 
 /// The same outcome in as many records as its bytes need; one, unless providers answer with long texts.
-fn cut_by_bytes(outcome: Outcome) -> Vec<Outcome> {
+fn cut_by_bytes(outcome: Outcome, bytes_max: usize) -> Vec<Outcome> {
     let Outcome { parcel, round, positions, standings, notes } = outcome;
     let empty =
         || Outcome { parcel, round, positions: Vec::new(), standings: Words::empty(), notes: Vec::new() };
@@ -191,7 +192,7 @@ fn cut_by_bytes(outcome: Outcome) -> Vec<Outcome> {
     for (position, standing) in positions.into_iter().zip(standings.iter()) {
         let note = notes.next();
         let more = member_bytes(standing, note.as_ref());
-        if bytes + more > OUTCOME_BYTES_MAX && !piece.positions.is_empty() {
+        if bytes + more > bytes_max && !piece.positions.is_empty() {
             pieces.push(std::mem::replace(&mut piece, empty()));
             bytes = 0;
         }
@@ -231,7 +232,11 @@ fn dead_endpoints(
 }
 
 /// Everything of a parcel that an earlier leader may have sent.
-pub(super) fn plan_orphans(view: &View<'_>, parcel: ParcelId, now: Millis) -> Result<Plan, TablesError> {
+pub(super) fn plan_orphans(
+    view: &View<'_>,
+    parcel: ParcelId,
+    moment: Moment<'_>,
+) -> Result<Plan, TablesError> {
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Planned::nothing(ShardAnswer::Noted)) };
     let intents = ledger.standings.iter().zip(0u16..).filter(|(one, _)| one.state == State::Intent);
     let orphan = |(_, position)| Told {
@@ -243,7 +248,7 @@ pub(super) fn plan_orphans(view: &View<'_>, parcel: ParcelId, now: Millis) -> Re
         provider_id: String::new(),
     };
     let told: Vec<Told> = intents.map(orphan).collect();
-    plan(view, parcel, &told, now, 0)
+    plan(view, parcel, &told, Moment { random: 0, ..moment })
 }
 
 fn follow(

@@ -26,9 +26,6 @@ use fantail_rules::attempt::State;
 use fantail_rules::gates::Reason;
 use fantail_rules::ids::{Millis, TenantId, UserNo};
 
-/// Ledgers that one plan reads: about a millisecond.
-const LEDGERS_MAX: usize = 64;
-
 /// Where a re-evaluation goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplanPlace {
@@ -45,20 +42,24 @@ enum Behind {
 
 pub(super) fn plan(
     view: &View<'_>,
-    tenant: TenantId,
-    user: UserNo,
+    (tenant, user): (TenantId, UserNo),
     from: Option<ReplanPlace>,
     now: Millis,
+    ledgers_max: usize,
 ) -> Result<Plan, TablesError> {
     let Some(asked) = todo::replanning(view, tenant, user)? else {
         return Ok(Planned::nothing(ShardAnswer::Replanned { next: None }));
     };
     let behind = from.filter(|from| from.change == asked.change).map(|from| from.behind);
     let (mut records, behind) = match (asked.is_unindexed, behind) {
-        (false, Some(Behind::Index(behind))) => by_index(view, (tenant, user), Some(behind), now)?,
-        (false, None | Some(Behind::Timer(_))) => by_index(view, (tenant, user), None, now)?,
-        (true, Some(Behind::Timer(behind))) => by_timers(view, (tenant, user), Some(behind), now)?,
-        (true, None | Some(Behind::Index(_))) => by_timers(view, (tenant, user), None, now)?,
+        (false, Some(Behind::Index(behind))) => {
+            by_index(view, (tenant, user), Some(behind), now, ledgers_max)?
+        }
+        (false, None | Some(Behind::Timer(_))) => by_index(view, (tenant, user), None, now, ledgers_max)?,
+        (true, Some(Behind::Timer(behind))) => {
+            by_timers(view, (tenant, user), Some(behind), now, ledgers_max)?
+        }
+        (true, None | Some(Behind::Index(_))) => by_timers(view, (tenant, user), None, now, ledgers_max)?,
     };
     let next = behind.map(|behind| ReplanPlace { change: asked.change, behind });
     if next.is_none() {
@@ -75,8 +76,9 @@ fn by_index(
     (tenant, user): (TenantId, UserNo),
     behind: Option<Waiting>,
     now: Millis,
+    ledgers_max: usize,
 ) -> Result<Found, TablesError> {
-    let rows = waiting::of_user(view, (tenant, user), behind, LEDGERS_MAX)?;
+    let rows = waiting::of_user(view, (tenant, user), behind, ledgers_max)?;
     let mut records = Vec::new();
     for Waiting { arrival, channel } in rows.iter().copied() {
         let of_user = ParcelId { tenant, arrival, channel, first: user };
@@ -85,7 +87,7 @@ fn by_index(
             records.extend(wake.map(ShardRecord::Wake));
         }
     }
-    let last = rows.last().filter(|_| rows.len() == LEDGERS_MAX);
+    let last = rows.last().filter(|_| rows.len() == ledgers_max);
     Ok((records, last.copied().map(Behind::Index)))
 }
 
@@ -94,9 +96,10 @@ fn by_timers(
     (tenant, user): (TenantId, UserNo),
     behind: Option<Timer>,
     now: Millis,
+    ledgers_max: usize,
 ) -> Result<Found, TablesError> {
     let from = behind.map_or(TimersFrom::Due(now.plus(1)), TimersFrom::Behind);
-    let timers = ledger::timers_due(view, from, Millis(u64::MAX - 1), LEDGERS_MAX)?;
+    let timers = ledger::timers_due(view, from, Millis(u64::MAX - 1), ledgers_max)?;
     let mut records = Vec::new();
     for timer in timers.iter().filter(|timer| timer.parcel.tenant == tenant) {
         if let Some(row) = ledger::find(view, timer.parcel)? {
@@ -104,7 +107,7 @@ fn by_timers(
             records.extend(wake.map(ShardRecord::Wake));
         }
     }
-    let last = timers.last().filter(|_| timers.len() == LEDGERS_MAX);
+    let last = timers.last().filter(|_| timers.len() == ledgers_max);
     Ok((records, last.copied().map(Behind::Timer)))
 }
 

@@ -15,7 +15,7 @@ use crate::tables::work::WorkId;
 use crate::view::View;
 use fantail_ports::tables::{Changes, TablesError};
 use fantail_rules::ids::Millis;
-use fantail_rules::limits::PARCEL_USERS_SCANNED_MAX;
+use fantail_rules::knobs::StepSizes;
 use fantail_rules::policy::Policies;
 
 /// Something that can be planned.
@@ -32,6 +32,7 @@ pub enum Job {
 pub(super) struct Known<'a> {
     pub policies: &'a Policies,
     pub now: Millis,
+    pub steps: &'a StepSizes,
 }
 
 /// What came of a job.
@@ -78,7 +79,7 @@ pub(super) fn plan(
         left = left.saturating_sub(served.allowed.as_ref().map_or(0, |allowed| allowed.sends.len()));
         looked_at += users;
         // All of them together cost no more than one full parcel may.
-        let is_over = served.more || left == 0 || looked_at >= PARCEL_USERS_SCANNED_MAX;
+        let is_over = served.more || left == 0 || looked_at >= known.steps.parcel_users_scanned;
         answers.push(served);
         let is_last = is_over || answers.len() == jobs.len();
         for record in decided {

@@ -20,14 +20,11 @@ use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
+use fantail_rules::knobs::StepSizes;
 use fantail_rules::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows of each family that say of which events anything is kept, and ledgers of all these events, that one ask reads.
-const ROWS_MAX: usize = 256;
-const LEDGERS_MAX: usize = 128;
-/// What one record may cost: a deleted row counts one, a ledger that is read counts some more.
-const COST_MAX: usize = 1_000;
+/// A deleted row costs one, a ledger that is read some more.
 const LEDGER_COST: usize = 8;
 
 /// Where a sweep goes on.
@@ -42,13 +39,14 @@ pub struct SweepNext {
 /// What is past the guard, of events above an arrival.
 pub(super) fn plan(
     view: &View<'_>,
-    tenant: TenantId,
-    behind: Arrival,
+    (tenant, behind): (TenantId, Arrival),
     oldest_kept: Millis,
     now: Millis,
+    steps: &StepSizes,
 ) -> Result<Plan, TablesError> {
-    let (swept, next) = select(view, tenant, behind, oldest_kept)?;
-    let mut records: Vec<ShardRecord> = throttle::plan_lapsed(view, tenant, now)?.into_iter().collect();
+    let (swept, next) = select(view, tenant, behind, oldest_kept, steps)?;
+    let mut records: Vec<ShardRecord> =
+        throttle::plan_lapsed(view, tenant, now, steps.lapsed_pages)?.into_iter().collect();
     if !swept.parcels.is_empty() || !swept.arrivals.is_empty() {
         records.push(ShardRecord::Swept(swept));
     }
@@ -60,18 +58,20 @@ fn select(
     tenant: TenantId,
     behind: Arrival,
     oldest_kept: Millis,
+    steps: &StepSizes,
 ) -> Result<(Swept, SweepNext), TablesError> {
     let mut swept = Swept { tenant, parcels: Vec::new(), arrivals: Vec::new() };
     let (mut at, mut cost, mut is_over, mut gone_through) = (behind, 0, false, None);
-    let arrivals = guard::guarded(view, tenant, behind, ROWS_MAX)?;
+    let arrivals = guard::guarded(view, tenant, behind, steps.sweep_rows)?;
     let Some(last) = arrivals.last().copied() else {
         return Ok((swept, SweepNext { behind: None, gone_through: behind }));
     };
     let range = ArrivalRange { after: behind, before: last.next() };
     // One scan of each family for all of them.
     let open = guard::open_in(view, tenant, range)?;
-    let ledgers = ledger::of_events(view, tenant, range, LEDGERS_MAX)?;
-    let unread = ledgers.last().filter(|_| ledgers.len() == LEDGERS_MAX).map(|(parcel, _)| parcel.arrival);
+    let ledgers = ledger::of_events(view, tenant, range, steps.sweep_ledgers)?;
+    let unread =
+        ledgers.last().filter(|_| ledgers.len() == steps.sweep_ledgers).map(|(parcel, _)| parcel.arrival);
     for arrival in arrivals {
         if unread.is_some_and(|unread| arrival > unread) {
             break;
@@ -89,7 +89,7 @@ fn select(
             let fitting = own.iter().take_while(|(_, row)| {
                 let is_first = cost == 0;
                 cost += cost_of(row);
-                is_first || cost <= COST_MAX
+                is_first || cost <= steps.sweep_cost
             });
             let fitting: Vec<ParcelId> = fitting.map(|(parcel, _)| *parcel).collect();
             let is_whole = fitting.len() == own.len() && unread != Some(arrival);

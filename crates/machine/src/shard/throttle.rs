@@ -14,9 +14,6 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Millis, TenantId, UserNo};
 use fantail_rules::throttle::Latest;
 
-/// Pages that one record drops: two rows each.
-const PAGES_MAX: usize = 256;
-
 /// What of a work is of one kind, and what a delivery of it leaves behind; `None` if its category is not throttled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Throttling {
@@ -51,13 +48,14 @@ impl Throttling {
     }
 }
 
-/// What of a tenant's throttles is over.
+/// What of a tenant's throttles is over, on so many pages of two rows each.
 pub(super) fn plan_lapsed(
     view: &View<'_>,
     tenant: TenantId,
     now: Millis,
+    pages_max: usize,
 ) -> Result<Option<ShardRecord>, TablesError> {
-    let pages = throttle::lapsed(view, tenant, now, PAGES_MAX)?;
+    let pages = throttle::lapsed(view, tenant, now, pages_max)?;
     let is_any = !pages.is_empty();
     Ok(is_any.then_some(ShardRecord::Throttle(ThrottleRecord::Lapsed(Lapsed { tenant, pages }))))
 }

@@ -28,9 +28,6 @@ pub const UNCONFIRMED: &str = "unconfirmed";
 /// Nothing was heard of it, and another copy is under way.
 pub const RESENT: &str = "resent";
 
-/// Members that wait for other channels and are looked at in one plan: for each it is asked what its user has seen.
-const STEPS_MAX: usize = 256;
-
 pub(super) fn plan(
     view: &View<'_>,
     parcel: ParcelId,
@@ -52,7 +49,8 @@ pub(super) fn plan(
     let asked = Gate::new(view, parcel.work(), (ledger.event, ledger.terms), known)?.ask(&users)?;
     let counted_before = authorised_users(&ledger);
     let mut round = Round::new(view, parcel, &ledger, known)?;
-    let steps_max = if round.fallback.is_some() { STEPS_MAX } else { usize::MAX };
+    // For each member that waits for other channels it is asked what its user has seen.
+    let steps_max = if round.fallback.is_some() { known.steps.wake_members } else { usize::MAX };
     for ((member, standing), position) in due_now {
         // The devices of a user stay together, so that they count as one.
         let is_full = sends.len() >= deliveries_max as usize || positions.len() >= steps_max;

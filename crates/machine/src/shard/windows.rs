@@ -37,16 +37,18 @@ use fantail_rules::ulid::Ulid;
 /// Was read before its digest was written.
 pub const READ: &str = "read_meanwhile";
 
-/// Windows that one plan closes, and items that one folds: about a millisecond of apply.
-pub const CLOSED_MAX: usize = 32;
-const ITEMS_MAX: usize = 100;
 /// How long a digest may be tried.
 const DIGEST_TTL_MS: u64 = 24 * 3_600_000;
 
-/// Closes those that are over by the leader's time, which windows are opened by too.
-pub(super) fn plan_close(view: &View<'_>, ends: &[WindowEnd], now: Millis) -> Result<Plan, TablesError> {
+/// Closes those that are over by the leader's time, which windows are opened by too: the first `windows_max`.
+pub(super) fn plan_close(
+    view: &View<'_>,
+    ends: &[WindowEnd],
+    now: Millis,
+    windows_max: usize,
+) -> Result<Plan, TablesError> {
     let mut records = Vec::new();
-    for end in ends.iter().filter(|end| end.closes_at <= now).take(CLOSED_MAX) {
+    for end in ends.iter().filter(|end| end.closes_at <= now).take(windows_max) {
         if let Some(row) = window::find(view, end.tenant, end.no)?.filter(|row| row.ending == Ending::Open) {
             records.push(closed(view, end.tenant, end.no, &row, now)?);
         }
@@ -144,15 +146,16 @@ pub(super) fn plan_fold(
     view: &View<'_>,
     tenant: TenantId,
     no: WindowNo,
-    moment: Moment,
+    moment: Moment<'_>,
 ) -> Result<Plan, TablesError> {
+    let items_max = moment.knobs.steps.window_items;
     let found = window::find(view, tenant, no)?.filter(|row| row.ending != Ending::Open);
     let Some(row) = found else { return Ok(Planned::nothing(ShardAnswer::Folded { more: false })) };
     let fresh = || Ulid::new(moment.now, NO_FRONT, moment.random);
     let digest = (row.ending == Ending::Digest).then(|| row.digest.unwrap_or_else(fresh));
-    let mut found = window::items(view, tenant, no, ITEMS_MAX + 1)?;
-    let is_last = found.len() <= ITEMS_MAX;
-    found.truncate(ITEMS_MAX);
+    let mut found = window::items(view, tenant, no, items_max + 1)?;
+    let is_last = found.len() <= items_max;
+    found.truncate(items_max);
     let (mut items, mut changed) = (Vec::with_capacity(found.len()), Vec::new());
     let WindowKey { user, channel, .. } = row.of;
     for (arrival, item) in found {

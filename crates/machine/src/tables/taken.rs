@@ -158,6 +158,17 @@ pub fn oldest(
     collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, decode)
 }
 
+/// The pages that begin at or before an arrival, oldest first.
+pub fn through(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    last: Arrival,
+) -> Result<Vec<(Arrival, Page)>, TablesError> {
+    let from = Key::new(Family::Taken, tenant).finish();
+    let to = key(tenant, last.next());
+    collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, usize::MAX, decode)
+}
+
 fn decode(key: &[u8], value: &[u8]) -> Result<(Arrival, Page), TablesError> {
     Ok((Arrival(tail_u64(key, Page::NAME)?), Page::decode(value)?))
 }

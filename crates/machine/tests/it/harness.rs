@@ -34,6 +34,7 @@ use fantail_rules::ids::{
     Arrival, DirectoryNo, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId,
     UserNo,
 };
+use fantail_rules::knobs::Knobs;
 use fantail_rules::limits::GUARD_MS;
 use fantail_rules::marks::{Mark, State as Filter};
 use fantail_rules::merge::Direction;
@@ -102,11 +103,11 @@ impl Node {
         }
     }
 
-    fn moment(&mut self) -> Moment {
+    fn moment(&mut self) -> Moment<'static> {
         // Multiples of a large odd number: different for every ask, the same in every run.
         self.draws += 1;
         let random = u128::from(self.draws).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        Moment { now: self.now, random, quiet_before: false }
+        Moment { now: self.now, random, knobs: &Knobs::DEFAULT, quiet_before: false }
     }
 
     pub fn root(&mut self, ask: RootAsk) -> RootAnswer {

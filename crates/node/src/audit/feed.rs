@@ -37,10 +37,6 @@ const BEHIND_MS_MAX: u64 = 60_000;
 const REST_MS: u64 = 1_000;
 /// Records of one partition in one turn.
 const READ: ReadLimit = ReadLimit { records: 1_024, bytes: 2 << 20 };
-/// A turn ends behind the record that brings it over one of these: a quarter of what an append takes, so that any
-/// record fits on top.
-const DRAFTS_MAX: usize = 4_096;
-const DRAFT_BYTES_MAX: usize = 2 << 20;
 /// Members that are told of in one turn: some twenty milliseconds.
 const LEAVES_MAX: usize = 8_192;
 
@@ -133,8 +129,8 @@ enum Turn {
 async fn turn(core: &Core, recent: &Recent, notary: &mut Notary) -> Result<Turn, Refusal> {
     let derived = core.ports.audit.log.derived();
     let mut batches = Vec::new();
-    let mut budget =
-        Budget { drafts: DRAFTS_MAX, bytes: DRAFT_BYTES_MAX, leaves: LEAVES_MAX, oldest: Millis(u64::MAX) };
+    let (drafts, bytes) = (core.knobs.audit_drafts, core.knobs.audit_draft_bytes);
+    let mut budget = Budget { drafts, bytes, leaves: LEAVES_MAX, oldest: Millis(u64::MAX) };
     let (mut is_all, mut failure) = (true, None);
     let began = core.ports.clock.micros();
     for (partition, applied) in &core.applied {

@@ -20,7 +20,7 @@ use fantail_rules::actor::Actor;
 use fantail_rules::bulk_pace;
 use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
-use fantail_rules::limits::{WALK_LOOKED_AT_MAX, WALK_MEMBERS_MAX};
+use fantail_rules::knobs::StepSizes;
 use fantail_rules::priority::Priority;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,7 +129,7 @@ async fn step(
         }
     };
     let shards = shards_at_work(core, tenant, row, now)?;
-    let chosen = chooser.look(core, shard, stretch_of(row, shards), now)?;
+    let chosen = chooser.look(core, shard, stretch_of(row, shards, &core.knobs.steps), now)?;
     let bytes = chosen.members.len() * 8 + 128;
     let pass = Pass { tenant, arrival, from: row.next, next: chosen.next, members: chosen.members, shards };
     match ask(core, shard, pass, bytes).await? {
@@ -187,8 +187,8 @@ fn again_ms(held: Held, now: Millis) -> u64 {
 }
 
 /// How far a step goes: about what a second allows.
-fn stretch_of(row: &WalkRow, shards: u16) -> Stretch {
-    let (mut looked_at_max, mut members_max) = (WALK_LOOKED_AT_MAX as u64, WALK_MEMBERS_MAX);
+fn stretch_of(row: &WalkRow, shards: u16, steps: &StepSizes) -> Stretch {
+    let (mut looked_at_max, mut members_max) = (steps.scan_users as u64, steps.scan_members);
     match row.walk.pace {
         Pace::Free => {}
         Pace::PerSecond(rate) => members_max = members_max.min(bulk_pace::members_of_step(rate, shards)),

@@ -41,7 +41,13 @@ impl Machine for Sizes {
         SHARD
     }
 
-    fn decide(&self, _: &mut View<'_>, keys: u64, at: Moment, batch: &mut Batch) -> Result<u64, Undecided> {
+    fn decide(
+        &self,
+        _: &mut View<'_>,
+        keys: u64,
+        at: Moment<'_>,
+        batch: &mut Batch,
+    ) -> Result<u64, Undecided> {
         let keys_of = (0..keys).map(|key| (TenantId(1), KeyNo(key))).collect();
         batch.add(at.now, vec![ShardRecord::Shredded { keys: keys_of }])?;
         Ok(keys)

@@ -13,9 +13,6 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::ids::{Lookup, Millis, TenantId, UserNo};
 use fantail_rules::limits::ENLISTED_PER_RECORD_MAX;
 
-/// Pages that one record drops: a row each.
-const PAGES_MAX: usize = 256;
-
 pub(super) fn plan(
     view: &View<'_>,
     tenant: TenantId,
@@ -38,10 +35,15 @@ pub(super) fn plan(
     Ok(planned(records, Answer::Enlisted { known }))
 }
 
-/// Some pages at a time; says whether there are more.
-pub(super) fn plan_drop(view: &View<'_>, tenant: TenantId, list: UploadId) -> Result<Plan, TablesError> {
-    let pages = segment::pages(view, tenant, list, PAGES_MAX)?;
-    let is_last = pages.len() < PAGES_MAX;
+/// Some pages at a time, a row each; says whether there are more.
+pub(super) fn plan_drop(
+    view: &View<'_>,
+    tenant: TenantId,
+    list: UploadId,
+    pages_max: usize,
+) -> Result<Plan, TablesError> {
+    let pages = segment::pages(view, tenant, list, pages_max)?;
+    let is_last = pages.len() < pages_max;
     let record = WalkRecord::Delisted(Delisted { tenant, list, pages, is_last });
     Ok(planned([record].into_iter(), Answer::Delisted { more: !is_last }))
 }

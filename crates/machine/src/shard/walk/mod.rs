@@ -61,7 +61,7 @@ pub(super) fn plan(view: &View<'_>, ask: Ask, known: Known<'_>) -> Result<Plan, 
     match ask {
         Ask::Pass(pass) => pass::plan(view, &pass, known),
         Ask::Enlist { tenant, list, users } => enlist::plan(view, tenant, list, &users),
-        Ask::Delist { tenant, list } => enlist::plan_drop(view, tenant, list),
+        Ask::Delist { tenant, list } => enlist::plan_drop(view, tenant, list, known.steps.delisted_pages),
     }
 }
 

@@ -23,6 +23,7 @@ use fantail_rules::attempt::Step;
 use fantail_rules::bulk_pace;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
+use fantail_rules::knobs::StepSizes;
 use fantail_rules::limits::WALK_PARTS_AHEAD_MAX;
 use fantail_rules::policy::Policies;
 use fantail_rules::ulid::Ulid;
@@ -174,7 +175,7 @@ pub fn survey(
     policies: &Policies,
     now: Millis,
 ) -> Result<Vec<Surveyed>, TablesError> {
-    let (mut found, known) = (Vec::new(), Known { policies, now });
+    let (mut found, known) = (Vec::new(), Known { policies, now, steps: &StepSizes::DEFAULT });
     let nowhere = Arrival(u64::MAX - 1);
     if row.is_shown() {
         let (mut told, mut reasons) = (0, BTreeMap::new());
