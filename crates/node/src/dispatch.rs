@@ -5,9 +5,12 @@
 //! parcel. Goes to: `deliver`, and back with what was used.
 //!
 //! What must never happen: a parcel without permits; work or a timer that is forgotten because a queue in memory was
-//! full, or because it was looked at too early. What was not begun is found again in the tables, page by page, so that
-//! a provider that takes nothing hides nobody else's.
+//! full, or because it was looked at too early; work that overtakes older work of the same tenant. What was not begun is found
+//! again in the tables, page by page (`scan`) and place by place (`overflow`), so that a provider that takes nothing hides
+//! nobody else's.
 
+mod overflow;
+mod scan;
 mod state;
 mod way;
 
@@ -15,25 +18,20 @@ use crate::ask::Refusal;
 use crate::backlog::ChannelBacklog;
 use crate::backoff::Backoff;
 use crate::bell::Bell;
-use crate::clock::Hold;
 use crate::core::Core;
 use crate::deliver;
 use fantail_machine::shard::Offer;
 use fantail_machine::shard::serve::Job;
-use fantail_machine::tables::ledger::Timer;
-use fantail_machine::tables::work::{Terms, WorkId, WorkRow};
-use fantail_machine::tables::{ledger, work};
-use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
+use fantail_rules::ids::{Arrival, Millis, ShardNo, TenantId};
 use fantail_rules::knobs::Knobs;
 use fantail_rules::lanes::Turn;
 use fantail_rules::outlook::Outlook;
 use fantail_rules::pacing::{Call, News};
 use fantail_rules::priority::Priority;
-use fantail_rules::ulid::Ulid;
+use overflow::{Place, Refill};
+use scan::TableScan;
 use state::{Look, State, Waiting, earlier};
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
@@ -89,8 +87,11 @@ impl Start {
 impl Dispatch {
     pub fn new(shards: impl Iterator<Item = ShardNo>, now: Millis, knobs: Knobs) -> Self {
         let kinds = ChannelKind::ALL.into_iter().filter(|kind| *kind != ChannelKind::InApp);
-        let at_once = Some(Millis(0));
-        let waiting = || Waiting { look_at: at_once, due: at_once, ..Waiting::default() };
+        let waiting = || {
+            let mut waiting = Waiting::default();
+            waiting.begin_anew();
+            waiting
+        };
         let state = State {
             channels: kinds.map(|kind| (kind, Way::new(now, knobs))).collect(),
             shards: shards.map(|shard| (shard, waiting())).collect(),
@@ -209,11 +210,7 @@ impl Dispatch {
     /// Everything that waits in the tables is looked at from the beginning: what was kept back may go on.
     pub fn look_anew(&self) {
         let mut state = self.state();
-        for waiting in state.shards.values_mut() {
-            let at_once = Some(Millis(0));
-            (waiting.look_at, waiting.work) = (at_once, None);
-            (waiting.due, waiting.timer, waiting.floor) = (at_once, None, Millis(0));
-        }
+        state.shards.values_mut().for_each(Waiting::begin_anew);
         drop(state);
         self.bell.ring();
     }
@@ -242,7 +239,7 @@ impl Dispatch {
             again = earlier(again, room_at);
         }
         for waiting in state.shards.values() {
-            let at = earlier(waiting.due, waiting.look_at);
+            let at = earlier(earlier(waiting.due, waiting.look_at), waiting.overflows.look_at());
             again = earlier(again, at.map(|at| now.plus(at.since(wall).max(1))));
         }
         (starts, again)
@@ -251,15 +248,22 @@ impl Dispatch {
     /// Shards whose tables should be looked at, for what and from where on.
     fn due(&self, wall: Millis) -> Vec<(ShardNo, Look)> {
         let mut state = self.state();
+        let State { channels, shards, .. } = &mut *state;
+        let has_room = |(channel, lane, tenant): Place| {
+            channels.get(&channel).is_some_and(|way| way.lanes.has_room(lane, tenant))
+        };
         let mut found = Vec::new();
         // What is offered while the tables are read is not forgotten: it says again when to look.
         let is_now = |at: &mut Option<Millis>| at.take_if(|at| *at <= wall).is_some();
-        for (shard, waiting) in &mut state.shards {
+        for (shard, waiting) in shards {
             let look = Look {
                 work: is_now(&mut waiting.look_at).then_some(waiting.work),
                 timers: is_now(&mut waiting.due).then(|| waiting.timers_from()),
+                refill: waiting.overflows.next(wall, has_room),
+                beginning: waiting.beginnings,
             };
-            if look.work.is_some() || look.timers.is_some() {
+            waiting.is_offered_ahead &= look.work.is_none();
+            if look.work.is_some() || look.timers.is_some() || look.refill.is_some() {
                 found.push((*shard, look));
             }
         }
@@ -271,10 +275,17 @@ impl Dispatch {
         for (shard, look) in self.due(wall) {
             let found = read(shard, look);
             let mut state = self.state();
+            let is_current =
+                state.shards.get(&shard).is_some_and(|waiting| waiting.beginnings == look.beginning);
             match found {
-                Ok(TableScan { works, due, later, kept }) => {
+                // Everything was begun anew meanwhile.
+                Ok(_) if !is_current => {}
+                Ok(TableScan { works, due, refilled, later, kept }) => {
                     if let Some(works) = works {
                         state.found_work(shard, &works, &kept.works, wall);
+                    }
+                    if let (Some(Refill { place, .. }), Some(works)) = (look.refill, refilled) {
+                        state.found_refill(shard, place, &works, &kept.works, wall);
                     }
                     if let Some(due) = due {
                         state.found_timers(shard, (&due, later), &kept.timers, wall);
@@ -325,7 +336,7 @@ pub async fn run(core: Arc<Core>) {
         if was_held && !is_held {
             core.dispatch.look_anew();
         }
-        look(&core);
+        scan::look(&core);
         // Before the wall is asked: time that passes in between is not slept over.
         let looked_at = core.ports.clock.monotonic();
         let places = |channel: ChannelKind, tenant: TenantId| {
@@ -342,58 +353,6 @@ pub async fn run(core: Arc<Core>) {
         let until = earlier(again, held_until).map(|at| core.ports.tasks.sleep_until(at));
         core.dispatch.bell.wait(until).await;
     }
-}
-
-/// Brings what is due, and work that was not offered, out of the tables.
-fn look(core: &Core) {
-    let (wall, page) = (core.ports.clock.wall(), core.knobs.dispatch_page);
-    let hold = core.clock.hold();
-    core.dispatch.look(wall, |shard, Look { work, timers }| {
-        let found = core.read(PartitionId::Shard(shard), |view| {
-            let tables = view.tables();
-            let works = work.map(|behind| work::all(tables, behind, page)).transpose()?;
-            let due = timers.map(|from| ledger::timers_due(tables, from, wall, page)).transpose()?;
-            let later = ledger::timers(tables, wall, Millis(u64::MAX - 1), 1)?;
-            let kept = match hold {
-                Some(hold) => kept(tables, hold, works.as_deref(), due.as_deref())?,
-                None => Kept::default(),
-            };
-            Ok(TableScan { works, due, later: later.first().copied(), kept })
-        });
-        found.inspect_err(|_| core.meter.loop_failed("dispatch"))
-    });
-}
-
-/// What waits while the clock at the start is not believed: see [`Hold`].
-#[derive(Default)]
-struct Kept {
-    works: BTreeSet<WorkId>,
-    timers: BTreeSet<Timer>,
-}
-
-fn kept(
-    tables: &dyn Tables,
-    hold: Hold,
-    works: Option<&[(WorkId, WorkRow)]>,
-    due: Option<&[Timer]>,
-) -> Result<Kept, TablesError> {
-    let keeps = |event: Ulid, terms: &Terms| hold.keeps(event.millis(), terms.expires_at);
-    let works = works.unwrap_or_default().iter().filter(|(_, row)| keeps(row.event, &row.terms));
-    let mut kept = Kept { works: works.map(|(work, _)| *work).collect(), ..Kept::default() };
-    for timer in due.unwrap_or_default() {
-        if ledger::find(tables, timer.parcel)?.is_some_and(|row| keeps(row.event, &row.terms)) {
-            kept.timers.insert(*timer);
-        }
-    }
-    Ok(kept)
-}
-
-/// What the tables of a shard have of what was wanted, and its next timer.
-struct TableScan {
-    works: Option<Vec<(WorkId, WorkRow)>>,
-    due: Option<Vec<Timer>>,
-    later: Option<Timer>,
-    kept: Kept,
 }
 
 #[cfg(test)]

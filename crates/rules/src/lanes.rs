@@ -206,15 +206,13 @@ impl<K: Ord> Lanes<K> {
 
     /// Work that can be served. Work whose turn is out may be offered again; it will then be served again.
     pub fn offer(&mut self, lane: Priority, tenant: TenantId, stream: Stream, key: K) -> Offered {
-        let held = self.held(lane, tenant);
-        let (all, index) = (self.len(), lane as usize);
+        let (has_room, index) = (self.has_room(lane, tenant), lane as usize);
         let lane = &mut self.lanes[index];
         let waiting = lane.tenants.get(&tenant).and_then(|queue| queue.streams.get(&stream));
         if waiting.is_some_and(|waiting| waiting.work.contains(&key)) {
             return Offered::Known;
         }
-        // Whoever has nothing waiting gets a place, however much others have.
-        if held >= self.per_tenant_max || (held > 0 && all >= self.works_max) {
+        if !has_room {
             return Offered::Full;
         }
         if lane.tenants.is_empty() {
@@ -232,6 +230,14 @@ impl<K: Ord> Lanes<K> {
         self.held[index] += 1;
         lane.line_up(tenant, self.quantum);
         Offered::Taken
+    }
+
+    /// Whether one more key of a tenant may wait in a lane.
+    #[must_use]
+    pub fn has_room(&self, lane: Priority, tenant: TenantId) -> bool {
+        let held = self.held(lane, tenant);
+        // Whoever has nothing waiting gets a place, however much others have.
+        held < self.per_tenant_max && (held == 0 || self.len() < self.works_max)
     }
 
     /// The next turn, if anything may be started. `room` is how many deliveries of a tenant may be started now, of all lanes.

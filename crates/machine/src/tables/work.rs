@@ -110,17 +110,48 @@ pub fn find(tables: &dyn Tables, work: WorkId) -> Result<Option<WorkRow>, Tables
     get(tables, &work.key())
 }
 
+/// Where to begin to read work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorksFrom {
+    At(WorkId),
+    Behind(WorkId),
+}
+
+impl WorksFrom {
+    /// Whether a work is at or behind it.
+    #[must_use]
+    pub fn has(self, work: WorkId) -> bool {
+        match self {
+            Self::At(first) => work >= first,
+            Self::Behind(last) => work > last,
+        }
+    }
+
+    fn key(self) -> Vec<u8> {
+        match self {
+            Self::At(first) => first.key(),
+            Self::Behind(last) => [last.key(), vec![0]].concat(),
+        }
+    }
+}
+
 /// Work of all tenants above one, in order.
 pub fn all(
     tables: &dyn Tables,
     after: Option<WorkId>,
     limit: usize,
 ) -> Result<Vec<(WorkId, WorkRow)>, TablesError> {
+    all_from(tables, after.map(WorksFrom::Behind), limit)
+}
+
+/// Work of all tenants from one on, in order.
+pub fn all_from(
+    tables: &dyn Tables,
+    from: Option<WorksFrom>,
+    limit: usize,
+) -> Result<Vec<(WorkId, WorkRow)>, TablesError> {
     let prefix = Key::of_partition(Family::Work);
-    let from = match after {
-        None => prefix.clone().finish(),
-        Some(after) => [after.key(), vec![0]].concat(),
-    };
+    let from = from.map_or_else(|| prefix.clone().finish(), WorksFrom::key);
     collect(tables, KeyRange { from: &from, to: &prefix.end() }, Order::Ascending, limit, |key, value| {
         let work = WorkId::parse(key).ok_or_else(|| Malformed::Value("work key").in_row(WorkRow::NAME))?;
         Ok((work, WorkRow::decode(value)?))

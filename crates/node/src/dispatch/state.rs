@@ -1,12 +1,13 @@
 //! What dispatch knows: the lanes and the pace of each channel, and what may wait in each shard's tables.
 
+use super::overflow::{Overflows, Place, Refill};
 use super::way::Way;
 use super::{Came, Task};
 use fantail_machine::shard::serve::Job;
 use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom};
 use fantail_machine::tables::work::{WorkId, WorkRow};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Millis, ShardNo, TenantId};
+use fantail_rules::ids::{Millis, ShardNo};
 use fantail_rules::lanes::Offered;
 use fantail_rules::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +30,15 @@ pub struct Waiting {
     /// When to look for work that was not offered, and behind which.
     pub look_at: Option<Millis>,
     pub work: Option<WorkId>,
-    /// Work did not fit since the scan began: when it has reached the last page, it begins anew.
-    pub has_missed_work: bool,
+    /// The scan over all work has not reached its end. What is offered above its cursor is not taken: it comes to it, and
+    /// nothing overtakes what lies between.
+    pub is_scanning: bool,
+    /// Such work was offered since the tables were read: the page may not have it.
+    pub is_offered_ahead: bool,
+    /// Work for which there was no room.
+    pub overflows: Overflows,
+    /// How often everything was begun from the beginning. A page that was read before that is not looked at.
+    pub beginnings: u32,
     /// The earliest timer that nobody was woken by, or when to look again; and behind which to go on.
     pub due: Option<Millis>,
     pub timer: Option<Timer>,
@@ -59,9 +67,20 @@ impl Waiting {
         self.timer.map_or(TimersFrom::Due(self.floor), TimersFrom::Behind)
     }
 
-    pub fn is_missed(&mut self, at: Millis) {
-        self.look_at = earlier(self.look_at, Some(at));
-        self.has_missed_work = true;
+    /// Everything that waits in the tables is looked at from the beginning.
+    pub fn begin_anew(&mut self) {
+        let at_once = Some(Millis(0));
+        (self.look_at, self.work, self.is_scanning) = (at_once, None, true);
+        (self.due, self.timer, self.missed_due, self.floor) = (at_once, None, None, Millis(0));
+        self.overflows.clear();
+        self.beginnings += 1;
+    }
+
+    /// Whether the scan comes to this work by itself.
+    fn comes_to(&mut self, work: WorkId) -> bool {
+        let is_ahead = self.is_scanning && self.work.is_none_or(|cursor| work > cursor);
+        self.is_offered_ahead |= is_ahead;
+        is_ahead
     }
 
     /// The tables could not be read: what was wanted of them is wanted again, from the same cursors.
@@ -73,6 +92,9 @@ impl Waiting {
         if look.timers.is_some() {
             self.due = earlier(self.due, again);
         }
+        if let Some(Refill { place, .. }) = look.refill {
+            self.overflows.not_read(place, wall);
+        }
     }
 }
 
@@ -81,6 +103,9 @@ impl Waiting {
 pub struct Look {
     pub work: Option<Option<WorkId>>,
     pub timers: Option<TimersFrom>,
+    pub refill: Option<Refill>,
+    /// See [`Waiting::beginnings`].
+    pub beginning: u32,
 }
 
 pub fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
@@ -92,14 +117,21 @@ pub fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
 
 impl State {
     pub fn offer_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) {
-        if self.put_work(shard, work, lane) == Offered::Full {
-            self.shards.entry(shard).or_default().is_missed(Millis(0));
+        if !self.shards.entry(shard).or_default().comes_to(work) {
+            self.put_work(shard, work, lane, Millis(0));
         }
     }
 
-    pub fn put_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) -> Offered {
-        let task = Task { arrival: work.arrival, job: Job::Work(work) };
-        self.put(shard, (work.channel, lane, work.tenant), task)
+    /// Work gets its place in a lane, unless older work of the same place waits in the tables or there is no room. Then it is
+    /// looked for at this time.
+    fn put_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority, look_at: Millis) {
+        let place = (work.channel, lane, work.tenant);
+        if self.shards.entry(shard).or_default().overflows.holds_back(place, work) {
+            return;
+        }
+        if self.put(shard, place, task_of(work)) == Offered::Full {
+            self.shards.entry(shard).or_default().overflows.put(place, work, look_at);
+        }
     }
 
     /// A timer whose time has come.
@@ -118,7 +150,8 @@ impl State {
         offered
     }
 
-    /// What was found of work, but for what is kept back: a whole page means that there is more.
+    /// What was found of work, but for what is kept back: a whole page means that there is more. What does not fit is the
+    /// business of `overflow`, so the scan goes on at once and hides nobody else's.
     pub fn found_work(
         &mut self,
         shard: ShardNo,
@@ -126,21 +159,43 @@ impl State {
         kept: &BTreeSet<WorkId>,
         wall: Millis,
     ) {
-        let mut is_full = false;
         for (work, row) in works.iter().filter(|(work, _)| !kept.contains(work)) {
-            is_full |= self.put_work(shard, *work, row.terms.lane) == Offered::Full;
+            self.put_work(shard, *work, row.terms.lane, wall.plus(LOOK_AGAIN_MS));
         }
-        let last = works.last().filter(|_| works.len() == self.page).map(|(work, _)| *work);
+        let is_page = works.len() == self.page;
         let waiting = self.shards.entry(shard).or_default();
-        waiting.work = last;
-        waiting.has_missed_work |= is_full;
-        let again = match last {
-            Some(_) if is_full => Some(wall.plus(LOOK_AGAIN_MS)),
-            Some(_) => Some(wall),
-            // Pages before the last one may have had rows that did not fit.
-            None => std::mem::take(&mut waiting.has_missed_work).then(|| wall.plus(LOOK_AGAIN_MS)),
+        waiting.is_scanning = is_page || std::mem::take(&mut waiting.is_offered_ahead);
+        if waiting.is_scanning {
+            waiting.work = works.last().map(|(work, _)| *work).or(waiting.work);
+            waiting.look_at = earlier(waiting.look_at, Some(wall));
+        } else {
+            waiting.work = None;
+        }
+    }
+
+    /// What was found for a place that has room again, but for what is kept back.
+    pub fn found_refill(
+        &mut self,
+        shard: ShardNo,
+        place: Place,
+        works: &[(WorkId, WorkRow)],
+        kept: &BTreeSet<WorkId>,
+        wall: Millis,
+    ) {
+        let (_, _, tenant) = place;
+        let is_there = |(work, row): &&(WorkId, WorkRow)| {
+            (work.channel, row.terms.lane, work.tenant) == place && !kept.contains(work)
         };
-        waiting.look_at = earlier(waiting.look_at, again);
+        for (work, _) in works.iter().filter(is_there) {
+            if self.put(shard, place, task_of(*work)) == Offered::Full {
+                let overflows = &mut self.shards.entry(shard).or_default().overflows;
+                return overflows.filled_before(place, *work, wall);
+            }
+        }
+        let last = works.last().map(|(work, _)| *work);
+        let is_end = works.len() < self.page || last.is_some_and(|last| last.tenant > tenant);
+        let last = last.filter(|last| last.tenant == tenant);
+        self.shards.entry(shard).or_default().overflows.filled(place, last, is_end, wall);
     }
 
     /// What was found of timers that are due, and the next one that is not.
@@ -192,11 +247,15 @@ impl State {
         }
     }
 
-    fn put(&mut self, shard: ShardNo, place: (ChannelKind, Priority, TenantId), task: Task) -> Offered {
+    fn put(&mut self, shard: ShardNo, place: Place, task: Task) -> Offered {
         let (channel, lane, tenant) = place;
         match self.channels.get_mut(&channel) {
             Some(way) => way.lanes.offer(lane, tenant, shard.0, task),
             None => Offered::Known,
         }
     }
+}
+
+fn task_of(work: WorkId) -> Task {
+    Task { arrival: work.arrival, job: Job::Work(work) }
 }

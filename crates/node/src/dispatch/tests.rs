@@ -1,8 +1,10 @@
 //! Nothing that waits in the tables is forgotten, whatever happens in memory; nobody's flood is in the way of others.
 
+use super::scan::Kept;
 use super::state::{LOOK_AGAIN_MS, READ_AGAIN_MS};
 use super::*;
-use fantail_machine::tables::ledger::{ParcelId, TimersFrom};
+use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom};
+use fantail_machine::tables::work::{self, WorkId, WorkRow, WorksFrom};
 use fantail_rules::ids::{TenantId, UserNo};
 use fantail_rules::knobs::Knobs;
 use fantail_rules::limits::{BREAKER_PROBES, PARCEL_MEMBERS_MAX, WORK_PER_TENANT_MAX};
@@ -15,10 +17,21 @@ const NOW: Millis = Millis(1_000);
 
 const NO_BOUND: fn(ChannelKind, TenantId) -> u32 = |_, _| u32::MAX;
 
-fn dispatch() -> Dispatch {
-    let dispatch = Dispatch::new([SHARD].into_iter(), NOW, Knobs::default());
-    dispatch.due(NOW);
+/// A dispatcher that has looked at everything, and found nothing.
+fn started(shards: impl Iterator<Item = ShardNo>) -> Dispatch {
+    let dispatch = Dispatch::new(shards, NOW, Knobs::default());
+    for (shard, _) in dispatch.due(NOW) {
+        found_work(&dispatch, shard, &[]);
+    }
     dispatch
+}
+
+fn dispatch() -> Dispatch {
+    started([SHARD].into_iter())
+}
+
+fn found_work(dispatch: &Dispatch, shard: ShardNo, works: &[(WorkId, WorkRow)]) {
+    dispatch.state().found_work(shard, works, &BTreeSet::new(), NOW);
 }
 
 fn work(arrival: u64) -> WorkId {
@@ -53,7 +66,7 @@ fn a_new_dispatcher_looks_at_everything() {
     let looks = dispatch.due(NOW);
     assert!(matches!(
         looks[..],
-        [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))) })]
+        [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))), .. })]
     ));
     assert!(dispatch.due(NOW).is_empty(), "and does not look twice");
 }
@@ -80,14 +93,45 @@ fn row() -> WorkRow {
 fn what_does_not_fit_is_looked_for_again() {
     let dispatch = dispatch();
     (0..=WORK_PER_TENANT_MAX as u64).for_each(|arrival| offer_work(&dispatch, arrival));
-    let looks = dispatch.due(NOW);
-    assert!(matches!(looks[..], [(_, Look { work: Some(None), timers: None })]));
-    dispatch.state().found_work(SHARD, &[(work(WORK_PER_TENANT_MAX as u64), row())], &BTreeSet::new(), NOW);
-    assert!(dispatch.due(NOW).is_empty(), "not at once: nothing has left meanwhile");
-    let again = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
-    assert!(matches!(again[..], [(_, Look { work: Some(None), .. })]));
+    assert!(dispatch.due(NOW).is_empty(), "nothing has left meanwhile");
+    let (_, again) = dispatch.next(NOW, NOW, &|_, _| 0);
+    assert!(again.is_some_and(|again| again <= NOW.plus(LOOK_AGAIN_MS)), "somebody wakes up for it");
+    serve_one(&dispatch);
+    let missed = work(WORK_PER_TENANT_MAX as u64);
+    let wanted = refill(&dispatch).expect("there is room");
+    assert_eq!(wanted.from, WorksFrom::At(missed));
+    found_refill(&dispatch, wanted, &[(missed, row())]);
+    assert_eq!(refill(&dispatch), None, "that was all");
+    fill_lane(&dispatch);
     found(&dispatch, &[timer(900, 1)], None);
     assert!(!wants_timers(&dispatch, 1_000) && wants_timers(&dispatch, 1_050), "timers likewise");
+}
+
+/// What is to be read now for a place that has room again.
+fn refill(dispatch: &Dispatch) -> Option<Refill> {
+    let looks = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
+    looks.into_iter().find_map(|(_, look)| look.refill)
+}
+
+fn found_refill(dispatch: &Dispatch, Refill { place, .. }: Refill, works: &[(WorkId, WorkRow)]) {
+    dispatch.state().found_refill(SHARD, place, works, &BTreeSet::new(), NOW);
+}
+
+/// The next turn of tenant 1 is done; returns its works. Others wait.
+fn serve_one(dispatch: &Dispatch) -> Vec<u64> {
+    let (mut starts, _) = dispatch.next(NOW, NOW, &|_, tenant| if tenant == LOUD { u32::MAX } else { 0 });
+    assert_eq!(starts.len(), 1, "a tenant has one turn at a time");
+    let start = starts.remove(0);
+    let arrivals = start.jobs().into_iter().map(|job| match job {
+        Job::Work(work) => work.arrival.0,
+        Job::Wake { parcel, .. } => parcel.arrival.0,
+    });
+    let arrivals: Vec<u64> = arrivals.collect();
+    let (channel, tenant) = (start.channel, start.turn.tenant);
+    let used = dispatch.planned(start, &vec![Came { sends: 1, more: false, is_idle: false }; arrivals.len()]);
+    let call = Call { began: NOW, signal: Signal::Works };
+    dispatch.ended(channel, tenant, NOW, &vec![call; used as usize]);
+    arrivals
 }
 
 #[test]
@@ -198,7 +242,7 @@ const SHARDS: u16 = 4;
 
 /// A tenant with endless work in every shard, that has been served for a while.
 fn flooded() -> Dispatch {
-    let dispatch = Dispatch::new((0..SHARDS).map(ShardNo), NOW, Knobs::default());
+    let dispatch = started((0..SHARDS).map(ShardNo));
     for shard in (0..SHARDS).map(ShardNo) {
         dispatch.offer(shard, &[Offer::Work { work: work(1), lane: Priority::Normal }]);
     }
@@ -437,15 +481,19 @@ fn work_that_did_not_fit_is_found_again_when_a_later_page_fits() {
     let dispatch = dispatch();
     fill_lane(&dispatch);
     let page: Vec<_> = (10_000..).take(PAGE).map(|arrival| (work(arrival), row())).collect();
-    dispatch.state().found_work(SHARD, &page, &BTreeSet::new(), NOW);
-    let behind = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
+    dispatch.look_anew();
+    assert!(matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(None), .. })]));
+    found_work(&dispatch, SHARD, &page);
+    let behind = dispatch.due(NOW);
     let last = page.last().map(|(work, _)| *work);
     assert!(matches!(behind[..], [(_, Look { work: Some(cursor), .. })] if cursor == last));
-    dispatch.state().found_work(SHARD, &[(of_other_tenant(work(1)), row())], &BTreeSet::new(), NOW);
-    let anew = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
-    assert!(matches!(anew[..], [(_, Look { work: Some(None), .. })]), "the first page is read again");
-    dispatch.state().found_work(SHARD, &[], &BTreeSet::new(), NOW);
-    assert!(dispatch.due(Millis(u64::MAX)).is_empty(), "everything fitted this time");
+    found_work(&dispatch, SHARD, &[(of_other_tenant(work(1)), row())]);
+    let served: Vec<u64> = std::iter::from_fn(|| Some(serve_one(&dispatch))).take(2).flatten().collect();
+    assert!(!served.contains(&10_000));
+    let wanted = refill(&dispatch).expect("there is room");
+    assert_eq!(wanted.from, WorksFrom::At(work(10_000)), "the first page is read again");
+    found_refill(&dispatch, wanted, &page[..served.len() / 2]);
+    assert_eq!(refill(&dispatch), None, "everything fitted this time");
 }
 
 // fixes: correctness A4
@@ -454,12 +502,109 @@ fn work_that_is_refused_before_the_cursor_is_found_again() {
     let dispatch = dispatch();
     fill_lane(&dispatch);
     let page: Vec<_> = (0..).take(PAGE).map(|arrival| (of_other_tenant(work(arrival)), row())).collect();
-    dispatch.state().found_work(SHARD, &page, &BTreeSet::new(), NOW);
+    found_work(&dispatch, SHARD, &page);
     offer_work(&dispatch, 10_000);
     assert!(matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(Some(_)), .. })]));
-    dispatch.state().found_work(SHARD, &[], &BTreeSet::new(), NOW);
-    let anew = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
-    assert!(matches!(anew[..], [(_, Look { work: Some(None), .. })]));
+    found_work(&dispatch, SHARD, &[]);
+    serve_one(&dispatch);
+    let wanted = refill(&dispatch).expect("there is room");
+    assert_eq!((wanted.place.2, wanted.from), (TenantId(1), WorksFrom::At(work(10_000))));
+}
+
+/// What did not fit is started before what was offered after it, however full the lane was then.
+// proves: PRI-04
+#[test]
+fn nothing_overtakes_work_that_did_not_fit() {
+    let dispatch = dispatch();
+    fill_lane(&dispatch);
+    offer_work(&dispatch, 10_000);
+    serve_one(&dispatch);
+    offer_work(&dispatch, 10_001);
+    let wanted = refill(&dispatch).expect("there is room");
+    offer_work(&dispatch, 10_002);
+    found_refill(&dispatch, wanted, &[(work(10_000), row()), (work(10_001), row())]);
+    offer_work(&dispatch, 10_003);
+    let wanted = refill(&dispatch).expect("more was offered while the tables were read");
+    assert_eq!(wanted.from, WorksFrom::Behind(work(10_001)));
+    found_refill(&dispatch, wanted, &[(work(10_002), row()), (work(10_003), row())]);
+    assert_eq!(refill(&dispatch), None);
+    offer_work(&dispatch, 10_004);
+    let mut served = Vec::new();
+    while served.last() != Some(&10_004) {
+        served.extend(serve_one(&dispatch));
+    }
+    assert!(served.is_sorted() && served.ends_with(&[10_000, 10_001, 10_002, 10_003, 10_004]));
+}
+
+/// A place whose lane stays full is in the way of no other one, and neither is one that is served all the time.
+#[test]
+fn places_that_overflow_take_turns() {
+    let dispatch = dispatch();
+    let tenants = [1, 2, 3].map(TenantId);
+    let row = (work(0), row()).1;
+    for tenant in tenants {
+        for arrival in 0..=WORK_PER_TENANT_MAX as u64 {
+            let work = WorkId { tenant, ..work(arrival) };
+            dispatch.offer(SHARD, &[Offer::Work { work, lane: Priority::Normal }]);
+        }
+    }
+    let mut turns = Vec::new();
+    for _ in 0..4 {
+        // All but the first tenant have room.
+        for start in dispatch.next(NOW, NOW, &|_, tenant| if tenant == tenants[0] { 0 } else { 64 }).0 {
+            let came = vec![Came { sends: 0, more: false, is_idle: true }; start.turn.keys.len()];
+            dispatch.planned(start, &came);
+        }
+        let wanted = refill(&dispatch).expect("there is room");
+        turns.push(wanted.place.2);
+        let missed = WorkId { tenant: wanted.place.2, ..work(WORK_PER_TENANT_MAX as u64) };
+        let page: Vec<_> =
+            (0..PAGE as u64).map(|no| WorkId { arrival: Arrival(missed.arrival.0 + no), ..missed }).collect();
+        let page: Vec<_> = page.into_iter().map(|work| (work, row.clone())).collect();
+        found_refill(&dispatch, wanted, &page);
+    }
+    assert_eq!(turns, [2, 3, 2, 3].map(TenantId));
+}
+
+/// After a start older work waits in the tables. What comes new is not started before it was read.
+// proves: PRI-04
+#[test]
+fn new_work_does_not_overtake_what_a_scan_has_not_come_to() {
+    let dispatch = Dispatch::new([SHARD].into_iter(), NOW, Knobs::default());
+    assert!(matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(None), .. })]));
+    offer_work(&dispatch, 5_000);
+    let page: Vec<_> = (0..).take(PAGE).map(|arrival| (work(arrival), row())).collect();
+    found_work(&dispatch, SHARD, &page);
+    offer_work(&dispatch, 7);
+    let behind = dispatch.due(NOW);
+    assert!(matches!(behind[..], [(_, Look { work: Some(Some(_)), .. })]));
+    offer_work(&dispatch, 5_001);
+    found_work(&dispatch, SHARD, &[(work(4_000), row()), (work(5_000), row())]);
+    assert!(
+        matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(Some(last)), .. })] if last == work(5_000))
+    );
+    found_work(&dispatch, SHARD, &[(work(5_001), row())]);
+    assert!(dispatch.due(NOW).is_empty());
+    offer_work(&dispatch, 5_002);
+    let mut served = Vec::new();
+    while served.last() != Some(&5_002) {
+        served.extend(serve_one(&dispatch));
+    }
+    assert!(served.is_sorted() && served.ends_with(&[4_000, 5_000, 5_001, 5_002]));
+}
+
+/// A page that was read before everything was begun anew says nothing about where the scan is.
+#[test]
+fn a_page_from_before_a_new_beginning_is_not_looked_at() {
+    let dispatch = dispatch();
+    dispatch.look_anew();
+    dispatch.look(NOW, |_, _| {
+        dispatch.look_anew();
+        let works = (0..).take(PAGE).map(|arrival| (work(arrival), row())).collect();
+        Ok(TableScan { works: Some(works), due: None, refilled: None, later: None, kept: Kept::default() })
+    });
+    assert!(dispatch.next(NOW, NOW, &NO_BOUND).0.is_empty());
+    assert!(matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(None), .. })]));
 }
 
 // fixes: correctness A4
@@ -510,6 +655,7 @@ fn a_shard_that_cannot_be_read_is_read_again_and_holds_up_no_other() {
             _ => Ok(TableScan {
                 works: Some(Vec::new()),
                 due: Some(Vec::new()),
+                refilled: None,
                 later: None,
                 kept: Kept::default(),
             }),
@@ -521,7 +667,7 @@ fn a_shard_that_cannot_be_read_is_read_again_and_holds_up_no_other() {
     let looks = dispatch.due(NOW.plus(READ_AGAIN_MS));
     assert!(matches!(
         looks[..],
-        [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))) })]
+        [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))), .. })]
     ));
 }
 
@@ -538,6 +684,6 @@ fn what_is_kept_back_is_not_started_and_found_again_when_the_clock_is_accepted()
     dispatch.look_anew();
     assert!(matches!(
         dispatch.due(NOW)[..],
-        [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))) })]
+        [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))), .. })]
     ));
 }

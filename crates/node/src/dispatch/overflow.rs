@@ -1,0 +1,117 @@
+//! Work that did not fit into its lane, remembered by the place at which it goes on.
+//!
+//! Comes from: `state`, when a lane is full. Decides: which work may not be taken from an offer because older work of the same
+//! tenant waits in the tables, and from where these are read when there is room again. Goes to: `look`, which reads them in
+//! order.
+//!
+//! Invariant: work of a place that has an overflow comes from the tables only, in order, from the first that did not fit on.
+//! So nothing overtakes it, and nothing is forgotten.
+
+use super::state::{LOOK_AGAIN_MS, READ_AGAIN_MS, earlier};
+use fantail_machine::tables::work::{WorkId, WorksFrom};
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::priority::Priority;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// Where work of one tenant waits for its turn.
+pub type Place = (ChannelKind, Priority, TenantId);
+
+/// What is to be read for a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refill {
+    pub place: Place,
+    pub from: WorksFrom,
+}
+
+/// What is left in the tables of one shard, by place.
+#[derive(Default)]
+pub struct Overflows {
+    places: BTreeMap<Place, Overflow>,
+    /// When to look whether there is room, and the place that had its turn last.
+    look_at: Option<Millis>,
+    last: Option<Place>,
+}
+
+struct Overflow {
+    from: WorksFrom,
+    /// More was refused since the tables were read for it.
+    has_more: bool,
+}
+
+impl Overflows {
+    /// Whether work has to wait until it is read from the tables. It will be.
+    pub fn holds_back(&mut self, place: Place, work: WorkId) -> bool {
+        let Some(overflow) = self.places.get_mut(&place).filter(|overflow| overflow.from.has(work)) else {
+            return false;
+        };
+        overflow.has_more = true;
+        true
+    }
+
+    /// There was no room for work: it is read again, and what comes after it, when there is.
+    pub fn put(&mut self, place: Place, work: WorkId, look_at: Millis) {
+        let from = WorksFrom::At(work);
+        let overflow = self.places.entry(place).or_insert(Overflow { from, has_more: true });
+        overflow.has_more = true;
+        if !overflow.from.has(work) {
+            overflow.from = from;
+        }
+        self.look_at = earlier(self.look_at, Some(look_at));
+    }
+
+    #[must_use]
+    pub fn look_at(&self) -> Option<Millis> {
+        self.look_at
+    }
+
+    /// The next place with room, in turn, if it is time to look.
+    pub fn next(&mut self, wall: Millis, has_room: impl Fn(Place) -> bool) -> Option<Refill> {
+        self.look_at.take_if(|at| *at <= wall)?;
+        let behind = self.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = self.places.range((behind, Bound::Unbounded));
+        let found = rest.chain(&self.places).map(|(place, _)| *place).find(|place| has_room(*place));
+        let Some((place, overflow)) = found.and_then(|place| Some((place, self.places.get_mut(&place)?)))
+        else {
+            self.look_at = (!self.places.is_empty()).then(|| wall.plus(LOOK_AGAIN_MS));
+            return None;
+        };
+        overflow.has_more = false;
+        self.last = Some(place);
+        Some(Refill { place, from: overflow.from })
+    }
+
+    /// Everything up to here was read for a place, and there was room for all of it.
+    pub fn filled(&mut self, place: Place, last: Option<WorkId>, is_end: bool, wall: Millis) {
+        let Some(overflow) = self.places.get_mut(&place) else { return };
+        if let Some(last) = last {
+            overflow.from = WorksFrom::Behind(last);
+        }
+        if is_end && !overflow.has_more {
+            self.places.remove(&place);
+        }
+        self.look_at = (!self.places.is_empty()).then_some(wall);
+    }
+
+    /// The same, up to this work.
+    pub fn filled_before(&mut self, place: Place, work: WorkId, wall: Millis) {
+        if let Some(overflow) = self.places.get_mut(&place) {
+            (overflow.from, overflow.has_more) = (WorksFrom::At(work), true);
+        }
+        self.look_at = earlier(self.look_at, Some(wall.plus(LOOK_AGAIN_MS)));
+    }
+
+    /// The tables could not be read.
+    pub fn not_read(&mut self, place: Place, wall: Millis) {
+        if let Some(overflow) = self.places.get_mut(&place) {
+            overflow.has_more = true;
+            self.look_at = earlier(self.look_at, Some(wall.plus(READ_AGAIN_MS)));
+        }
+    }
+
+    /// Everything is read again from the beginning by others.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
