@@ -115,6 +115,9 @@ impl ShardHandle {
     }
 }
 
+/// Whether a full queue has room again is asked after this.
+const ROOM_AGAIN_MS: u64 = 20;
+
 impl Core {
     /// Runs a loop that goes on until the root's queue is closed.
     pub fn spawn_loop(self: &Arc<Self>, name: &'static str, task: BoxFuture<'static, ()>) {
@@ -197,6 +200,22 @@ pub async fn answer<R>(
     pushed: Result<oneshot::Receiver<Result<Vec<R>, Refusal>>, Refusal>,
 ) -> Result<R, Refusal> {
     answers(pushed).await?.pop().ok_or_else(|| stopped("the leader gave no answer"))
+}
+
+/// Asks one thing for the node itself. A queue that is full has room again soon, so it is waited for: what was begun goes on
+/// where it was.
+pub async fn answer_when_there_is_room<R>(
+    ports: &Ports,
+    push: impl Fn() -> Result<oneshot::Receiver<Result<Vec<R>, Refusal>>, Refusal>,
+) -> Result<R, Refusal> {
+    loop {
+        match push() {
+            Err(Refusal::Busy { .. }) => {
+                ports.tasks.sleep_until(ports.clock.monotonic().plus(ROOM_AGAIN_MS)).await;
+            }
+            pushed => return answer(pushed).await,
+        }
+    }
 }
 
 /// The leader is gone. A loop may end on it.

@@ -8,7 +8,7 @@
 
 use crate::ask::Refusal;
 use crate::backoff::Backoff;
-use crate::core::{Core, answer, internal};
+use crate::core::{Core, answer_when_there_is_room, internal};
 use crate::housekeeping::RETENTION_EVERY_MS;
 use crate::take::HOUSE;
 use fantail_machine::shard::{ShardAnswer, ShardAsk, SweepNext};
@@ -92,8 +92,9 @@ impl Turn {
     /// Drops some more; says whether there may be more past the guard.
     async fn step(&mut self, core: &Core, shard: ShardNo) -> Result<bool, Refusal> {
         let (tenant, behind, guard_ms) = (self.tenant, self.behind, core.guard_ms);
-        let ask = ShardAsk::Sweep { tenant, behind, guard_ms };
-        match answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], ASK_BYTES)).await? {
+        let ask = || ShardAsk::Sweep { tenant, behind, guard_ms };
+        let push = || core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask()], ASK_BYTES);
+        match answer_when_there_is_room(&core.ports, push).await? {
             ShardAnswer::Swept(SweepNext { behind: next, gone_through }) => {
                 // What is still open stays behind: the next round looks at it again.
                 if next.is_some_and(|next| gone_through < next) {

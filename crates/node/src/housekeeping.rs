@@ -6,7 +6,7 @@
 use crate::ask::{Refusal, TenantView};
 use crate::audit::feed::derived;
 use crate::backoff::Backoff;
-use crate::core::{Core, answer, broken, internal};
+use crate::core::{Core, answer_when_there_is_room, broken, internal};
 use crate::take::{HOUSE, taken};
 use crate::uploads;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
@@ -27,6 +27,8 @@ const SYNC_BYTES: u64 = 64 << 20;
 /// How often the loop looks.
 const LOOK_EVERY_MS: u64 = 250;
 pub const RETENTION_EVERY_MS: u64 = 60_000;
+/// What an ask takes in a queue.
+const ASK_BYTES: usize = 4_096;
 /// Slices of endpoint pages that one round looks at, per tenant and shard.
 const AGED_SLICES: usize = 16;
 /// The journal keeps at least this much, whatever snapshots there are.
@@ -123,8 +125,9 @@ async fn expire(
     mut swept: Option<Place>,
 ) -> Result<Option<Place>, Refusal> {
     loop {
-        let ask = ShardAsk::Expire { tenant, retention_days, swept };
-        match answer(core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
+        let ask = || ShardAsk::Expire { tenant, retention_days, swept };
+        let push = || core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask()], ASK_BYTES);
+        match answer_when_there_is_room(&core.ports, push).await? {
             ShardAnswer::Expired(progress) => {
                 swept = progress.swept;
                 if !progress.outdated {
@@ -141,14 +144,9 @@ async fn expire(
 async fn age(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps) -> Result<(), Refusal> {
     let mut page = sweeps.devices.remove(&(tenant, shard)).unwrap_or_default();
     for _ in 0..AGED_SLICES {
-        match answer(core.shard(shard).queue.push(
-            HOUSE,
-            &Actor::System,
-            vec![ShardAsk::Age { tenant, page }],
-            4_096,
-        ))
-        .await?
-        {
+        let ask = || ShardAsk::Age { tenant, page };
+        let push = || core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask()], ASK_BYTES);
+        match answer_when_there_is_room(&core.ports, push).await? {
             ShardAnswer::Aged { next: Some(next) } => page = next,
             ShardAnswer::Aged { next: None } => return Ok(()),
             _ => return Err(internal("the shard answered something else")),
@@ -161,8 +159,9 @@ async fn age(core: &Core, tenant: TenantId, shard: ShardNo, sweeps: &mut Sweeps)
 async fn forget(core: &Core, tenant: TenantId, front: FrontNo, retention_days: u32) -> Result<(), Refusal> {
     let Some(handle) = core.front(front) else { return Ok(()) };
     loop {
-        let ask = FrontAsk::Forget { tenant, retention_days };
-        match answer(handle.queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
+        let ask = || FrontAsk::Forget { tenant, retention_days };
+        let push = || handle.queue.push(HOUSE, &Actor::System, vec![ask()], ASK_BYTES);
+        match answer_when_there_is_room(&core.ports, push).await? {
             FrontAnswer::Forgot { more: true } => {}
             FrontAnswer::Forgot { more: false } => return Ok(()),
             _ => return Err(internal("the front answered something else")),

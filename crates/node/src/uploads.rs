@@ -6,7 +6,7 @@
 //! What must never happen: a list that goes while a walk will go by it, however far ahead it is scheduled.
 
 use crate::ask::Refusal;
-use crate::core::{Core, answer, internal};
+use crate::core::{Core, answer, answer_when_there_is_room, internal};
 use crate::take::HOUSE;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::segment::UploadId;
@@ -102,8 +102,9 @@ fn is_over(core: &Core, tenant: TenantId, shard: ShardNo, event: Ulid) -> Result
 async fn drop_list(core: &Core, tenant: TenantId, shard: ShardNo, list: UploadId) -> Result<(), Refusal> {
     let queue = &core.shard(shard).queue;
     loop {
-        let ask = ShardAsk::Walk(walk::Ask::Delist { tenant, list });
-        match answer(queue.push(HOUSE, &Actor::System, vec![ask], 4_096)).await? {
+        let ask = || ShardAsk::Walk(walk::Ask::Delist { tenant, list });
+        let push = || queue.push(HOUSE, &Actor::System, vec![ask()], 4_096);
+        match answer_when_there_is_room(&core.ports, push).await? {
             ShardAnswer::Walk(walk::Answer::Delisted { more: true }) => {}
             ShardAnswer::Walk(_) => break,
             _ => return Err(internal("the shard answered something else")),
