@@ -6,11 +6,12 @@ use crate::bulk::{self, Jobs};
 use crate::latency::Waited;
 use crate::meter::Reading;
 use crate::node::Node;
+use crate::queue::{Held, QueueClass};
 use crate::reasons::Stood;
 use crate::{audit, deliveries};
 use fantail_ports::store::Gauges;
 use fantail_rules::believed_time::Jump;
-use fantail_rules::ids::Position;
+use fantail_rules::ids::{FrontNo, PartitionId, Position};
 
 /// How the node is doing, for readiness and metrics.
 #[derive(Clone, Debug)]
@@ -74,6 +75,24 @@ impl Node {
             bulk: bulk::jobs(core),
             waited: core.meter.waited(),
         }
+    }
+
+    /// What waits for each leader in memory, by class.
+    #[must_use]
+    pub fn queued(&self) -> Vec<(PartitionId, Held)> {
+        let core = &self.core;
+        let of = |partition, held: [Held; QueueClass::ALL.len()]| held.map(|held| (partition, held));
+        let fronts =
+            core.fronts.iter().map(|(no, front)| of(PartitionId::Front(*no), front.queue.all_held()));
+        let shards =
+            core.shards.iter().map(|(no, shard)| of(PartitionId::Shard(*no), shard.queue.all_held()));
+        fronts.chain(shards).flatten().collect()
+    }
+
+    /// The facts of each front that are in memory.
+    #[must_use]
+    pub fn tails(&self) -> Vec<(FrontNo, Held)> {
+        self.core.fronts.iter().map(|(no, front)| (*no, front.tail.held())).collect()
     }
 
     fn take_lag(&self) -> u64 {

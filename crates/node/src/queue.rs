@@ -315,6 +315,13 @@ impl<A, R> Queue<A, R> {
         self.len() == 0
     }
 
+    /// What waits in each class, in their order.
+    #[must_use]
+    pub fn all_held(&self) -> [Held; QueueClass::ALL.len()] {
+        let state = self.state();
+        QueueClass::ALL.map(|class| state.held.get(&class).copied().unwrap_or_default())
+    }
+
     /// What waits in one class.
     #[must_use]
     pub fn held(&self, class: QueueClass) -> Held {

@@ -3,6 +3,7 @@
 //! Comes from: the front's leader, after each durable batch. Does: keeps a tail in memory, bounded in facts and in bytes;
 //! what is older is read from the journal. Goes to: `take`, and `recover` for the stretches that replayed takes refer to.
 
+use crate::queue::Held;
 use fantail_machine::codec::Malformed;
 use fantail_machine::front::fact::FrontFact;
 use fantail_ports::journal::{Journal, JournalError, ReadLimit};
@@ -54,6 +55,13 @@ impl Tail {
             let Some(oldest) = facts.newest.pop_front() else { break };
             facts.bytes -= oldest.bytes();
         }
+    }
+
+    /// What is in memory.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        let facts = self.facts();
+        Held { items: facts.newest.len(), bytes: facts.bytes }
     }
 
     /// Facts from a position on, at most `limit` and no more bytes than a take may have, but at least one if there is any;

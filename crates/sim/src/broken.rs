@@ -1,5 +1,6 @@
 //! A broken invariant, by its number in the list of invariants, and how to see it again.
 
+use crate::knobs::Draw;
 use thiserror::Error;
 
 /// What must never happen, with the numbers of the reliability reference.
@@ -57,6 +58,10 @@ pub enum Invariant {
     StartOrder = 104,
     /// A clean stop leaves no delivery unknown.
     CleanStop = 106,
+    /// What is kept about deliveries is gone when its guard is over.
+    Swept = 107,
+    /// What waits in memory is bounded in bytes.
+    Bounded = 108,
     /// A channel that waits for others is tried if they did not reach the user, and not before that is known.
     Chains = 105,
 }
@@ -80,9 +85,13 @@ impl Invariant {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("seed {seed}, step {step}: {broken}\nsee it again: cargo run -p fantail-sim -- --seed {seed}")]
+#[error(
+    "seed {seed}, step {step}: {broken}\nsee it again: cargo run -p fantail-sim -- --seed {seed}{}",
+    draw.argument()
+)]
 pub struct Violation {
     pub seed: u64,
+    pub draw: Draw,
     pub step: u64,
     pub broken: Broken,
 }

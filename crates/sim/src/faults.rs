@@ -141,6 +141,11 @@ impl PortFaults {
         is_blind
     }
 
+    /// The dispatcher reads, and forgets what of a whole page it cannot hold: a planted bug.
+    fn forgets_pages(&self) -> bool {
+        self.bug == Some(Bug::ForgetsOverflow) && self.executor.current() == "dispatch"
+    }
+
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
         self.executor.sleep_until(self.clock.monotonic().plus(ms))
     }

@@ -21,7 +21,7 @@ impl Sim {
             self.oracle.hear(news)?;
         }
         for reference in self.world.provider.take_starts() {
-            self.deliveries.started(&reference, &*self.world.keyring)?;
+            self.deliveries.started(&reference, &*self.world.keyring, self.world.held_through())?;
         }
         for sent in self.world.provider.take_calls() {
             self.trace.note("sent", &sent);
@@ -54,7 +54,7 @@ impl Sim {
             (Call::CancelKey { tenant, key }, Answer::CalledOff(Ok(called)))
                 if !called.is_pending && called.too_late == 0 =>
             {
-                let mut events = self.oracle.events_under(*tenant, *key).into_iter();
+                let mut events = self.oracle.events_under(*tenant, *key, id).into_iter();
                 events.try_for_each(|event| obeyed(*tenant, event, Withdrawal::Cancelled))
             }
             (Call::DeleteUser { who, .. }, Answer::Deleted(Ok(()))) => {

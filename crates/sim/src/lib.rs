@@ -1,7 +1,7 @@
 //! The simulator: the production node on the memory engines, in one thread, with an order, a clock and faults that
 //! a seed chooses, judged by an oracle that hears only what clients hear. Same seed, same bytes.
 //!
-//! Reading order: what runs (`executor`, `world`, `faults`, `provider`), who asks (`swarm`, `workload`, `call`, `template`, `perform`), who
+//! Reading order: what runs (`executor`, `world`, `faults`, `provider`), who asks (`swarm`, `knobs`, `workload`, `call`, `template`, `perform`), who
 //! judges (`oracle`, `owners`, `deliveries`, `broken`), how a run goes (`run`, `judge`, `phases`, `trace`), and whether the judge
 //! is any good (`planted`).
 
@@ -10,6 +10,8 @@ pub mod executor;
 mod faults;
 pub mod provider;
 mod world;
+
+pub mod knobs;
 
 mod call;
 mod perform;

@@ -20,8 +20,8 @@ use fantail_ports::keyring::Keyring;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
-use fantail_rules::ids::{PartitionId, TenantId};
-use fantail_rules::limits::TIER_UP_MIN;
+use fantail_rules::ids::{Millis, PartitionId, TenantId};
+use fantail_rules::limits::{GUARD_MS, TIER_UP_MIN};
 use fantail_rules::policy::{CategoryPolicy, Condition, Step};
 use fantail_rules::tier::Tier;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -322,7 +322,9 @@ impl Sim {
     fn let_days_pass(&mut self, days: u64) -> Result<(), Broken> {
         self.trace.note("days", &days);
         self.world.pass(days * DAY_MS);
-        self.drain()
+        self.drain()?;
+        let oldest_kept = Millis(self.world.wall().0.saturating_sub(GUARD_MS));
+        self.deliveries.check_swept(&*self.world.store, oldest_kept)
     }
 
     fn everything_is_gone(&mut self) -> Result<(), Broken> {

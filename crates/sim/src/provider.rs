@@ -21,6 +21,8 @@ pub const KINDS: [ChannelKind; 2] = [ChannelKind::Push, ChannelKind::Webhook];
 
 pub struct Provider {
     chance: Chance,
+    /// Its answers are as long as they may be.
+    is_wordy: bool,
     tasks: Executor,
     clock: Arc<ManualClock>,
     state: Mutex<State>,
@@ -80,8 +82,14 @@ enum Step {
 
 impl Provider {
     #[must_use]
-    pub fn new(seed: u64, tasks: Executor, clock: Arc<ManualClock>) -> Arc<Self> {
-        Arc::new(Self { chance: Chance::of(seed, "provider"), tasks, clock, state: Mutex::default() })
+    pub fn new((seed, is_wordy): (u64, bool), tasks: Executor, clock: Arc<ManualClock>) -> Arc<Self> {
+        Arc::new(Self {
+            chance: Chance::of(seed, "provider"),
+            is_wordy,
+            tasks,
+            clock,
+            state: Mutex::default(),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -157,7 +165,8 @@ impl Provider {
 
     /// Whether it takes the message in, and what it says.
     fn decide(&self, state: &mut State, endpoint: &[u8]) -> (bool, Answer) {
-        let said = |code: &str| (code.to_owned(), String::new());
+        let text = if self.is_wordy { "long words of a provider, ".repeat(20) } else { String::new() };
+        let said = |code: &str| (code.to_owned(), text.clone());
         let reject = |refusal, (code, message)| (false, Answer::Rejected { refusal, code, message });
         let later =
             |scope, after_ms, (code, message)| (false, Answer::Later { after_ms, scope, code, message });
@@ -188,7 +197,7 @@ impl Provider {
             7 => not_sent(Proof::Unprocessed),
             8 => lost(false, said("reset")),
             9 => lost(true, said("timeout")),
-            _ => (true, Answer::Accepted { provider_id: None }),
+            _ => (true, Answer::Accepted { provider_id: self.is_wordy.then(|| text.clone()) }),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::call::{Answer, Call};
 use crate::chance::Chance;
 use crate::deliveries::Deliveries;
 use crate::executor::at_once;
+use crate::knobs::Draw;
 use crate::oracle::{CallId, Doubt, Now, Oracle, Seen};
 use crate::owners;
 use crate::perform::perform;
@@ -22,6 +23,7 @@ use fantail_ports::clock::Clock;
 use fantail_ports::keyring::Keyring;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::TenantId;
+use fantail_rules::knobs::Knobs;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +47,8 @@ pub struct Report {
     pub clean_stops: u64,
     pub pauses: u64,
     pub far_clocks: u64,
+    /// Whether the node had tiny limits.
+    pub tiny_limits: u64,
     /// Calls of ports that failed or took their time.
     pub port_faults: u64,
     /// Deliveries, and how some of them ended; and copies that were sent because nobody knew of the first.
@@ -85,6 +89,7 @@ pub struct Options {
     pub bug: Option<Bug>,
     /// Ask also what production is known not to hold yet.
     pub strict: bool,
+    pub draw: Draw,
     pub trace: Trace,
 }
 
@@ -95,6 +100,7 @@ pub fn run(seed: u64) -> Result<Report, Violation> {
 
 /// The same with a planted bug, or a trace that is shown.
 pub fn run_with(seed: u64, options: Options) -> Result<Report, Violation> {
+    let draw = options.draw;
     let mut sim = Sim::new(seed, options);
     let done = catch_unwind(AssertUnwindSafe(|| sim.whole_run()));
     let done = done.unwrap_or_else(|panic| {
@@ -106,13 +112,14 @@ pub fn run_with(seed: u64, options: Options) -> Result<Report, Violation> {
     sim.report.steps = sim.trace.step;
     sim.report.seen = sim.oracle.seen;
     sim.report.port_faults = sim.world.faults.hits();
+    sim.report.tiny_limits = u64::from(sim.swarm.knobs != Knobs::DEFAULT);
     sim.count_deliveries();
-    done.map(|()| sim.report).map_err(|broken| Violation { seed, step: sim.trace.step, broken })
+    done.map(|()| sim.report).map_err(|broken| Violation { seed, draw, step: sim.trace.step, broken })
 }
 
 impl Sim {
-    fn new(seed: u64, Options { bug, strict, trace }: Options) -> Self {
-        let swarm = Swarm::of(seed, strict);
+    fn new(seed: u64, Options { bug, strict, draw, trace }: Options) -> Self {
+        let swarm = Swarm::of(seed, strict, draw);
         Self {
             world: World::new(seed, &swarm, bug),
             oracle: Oracle::default(),
@@ -237,8 +244,12 @@ impl Sim {
             owners::check(&self.world, &self.workload.tenants)?;
         }
         if self.trace.step.is_multiple_of(8) {
+            self.world.check_bounded()?;
             let panics = self.world.node.as_ref().map(Node::panics).unwrap_or_default();
             Invariant::Serves.holds(panics.is_empty(), || format!("panics: {panics:?}"))?;
+        }
+        if self.trace.step.is_multiple_of(64) {
+            self.world.tidy_orphans()?;
         }
         if self.trace.step.is_multiple_of(64) && !self.world.failing {
             let stopped = self.world.node.as_ref().and_then(|node| node.health().stopped);
@@ -339,7 +350,7 @@ impl Sim {
         for _ in 0..100_000 {
             if self.world.started()? {
                 self.trace.note("started", &());
-                return Ok(());
+                return self.world.note_orphans();
             }
             self.trace.step += 1;
             if self.order.percent(20) {

@@ -83,9 +83,9 @@ impl Sim {
         let left = self.stop(node)?;
         Invariant::CleanStop
             .holds(left == 0, || format!("{left} deliveries were under way after a clean stop"))?;
-        let under_way = self.world.under_way()?;
-        Invariant::CleanStop.holds(under_way.is_empty(), || {
-            format!("a clean stop leaves {under_way:?} under way, so unknown to the next node")
+        let unknown = self.world.would_be_unknown()?;
+        Invariant::CleanStop.holds(unknown.is_empty(), || {
+            format!("a clean stop leaves {unknown:?} under way, so unknown to the next node")
         })?;
         self.crash_and_restart()
     }

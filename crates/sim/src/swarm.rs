@@ -1,9 +1,13 @@
 //! What one seed is about: sizes, faults and habits, each on or off, so that quiet runs exist beside wild ones.
 
 use crate::chance::Chance;
+use crate::knobs::Draw;
+use fantail_rules::knobs::Knobs;
 
 #[derive(Clone, Debug)]
 pub struct Swarm {
+    /// Limits of the node.
+    pub knobs: Knobs,
     pub shards: u16,
     pub fronts: u16,
     pub directories: u16,
@@ -54,16 +58,20 @@ pub struct Swarm {
     pub pauses: bool,
     /// A start finds the clock years ahead.
     pub far_clocks: bool,
+    /// The provider answers at length, and events are for more named users.
+    pub long_answers: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
     pub flush_weight: u64,
 }
 
 impl Swarm {
     #[must_use]
-    pub fn of(seed: u64, strict: bool) -> Self {
+    pub fn of(seed: u64, strict: bool, draw: Draw) -> Self {
         let chance = Chance::of(seed, "swarm");
+        let knobs = draw.knobs(seed);
         let one_of = |from: &[u16]| chance.pick(from).copied().unwrap_or(1);
         Self {
+            knobs,
             shards: one_of(&[1, 2, 2, 4]),
             fronts: one_of(&[1, 1, 2]),
             calls: u32::try_from(chance.between(150, 400)).unwrap_or(150),
@@ -98,6 +106,7 @@ impl Swarm {
             clean_stops: chance.percent(40),
             pauses: chance.percent(30),
             far_clocks: chance.percent(25),
+            long_answers: knobs != Knobs::DEFAULT && chance.percent(60),
         }
     }
 }

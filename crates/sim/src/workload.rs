@@ -3,12 +3,12 @@
 //! Comes from: the driver, whenever there is room for another call. Decides: what somebody asks next, knowing only
 //! what clients know (their own requests and what they were told). Goes to: `call`, through the driver.
 
+mod devices;
 mod later;
 
-use crate::call::{Address, Audience, Call, List, Post, PostId, Target, Who};
+use crate::call::{Audience, Call, List, Post, PostId, Target, Who};
 use crate::chance::Chance;
 use crate::oracle::Oracle;
-use crate::provider::KINDS;
 use crate::swarm::Swarm;
 use fantail_node::ask::{ChannelKind, ChannelSet, EdgeChange, Priority};
 use fantail_rules::ids::{Millis, TenantId};
@@ -87,21 +87,6 @@ impl Workload {
         }
         if self.swarm.deliveries {
             calls.extend(self.first_devices());
-        }
-        calls
-    }
-
-    fn first_devices(&self) -> Vec<Call> {
-        let mut calls = Vec::new();
-        let active = self.tenants.iter().flat_map(|tenant| (0..ACTIVE).map(|user| (*tenant, user)));
-        let crowd = self.crowd().map(|user| (self.tenants[0], user));
-        for (tenant, user) in active.chain(crowd) {
-            for kind in KINDS {
-                if self.chance.percent(if user < CROWD_FIRST { 50 } else { 8 }) {
-                    let who = Who { tenant, user };
-                    calls.push(Call::Enrol { who, address: Address { kind, generation: 0 } });
-                }
-            }
         }
         calls
     }
@@ -244,14 +229,6 @@ impl Workload {
         (channels, Priority::from_stored(self.chance.index(4) as u8))
     }
 
-    /// A device comes, or has another address.
-    fn enrol(&mut self) -> Call {
-        self.generation += 1;
-        let kind = *self.chance.pick(&KINDS).unwrap_or(&ChannelKind::Push);
-        let generation = if self.chance.percent(50) { self.generation } else { 0 };
-        Call::Enrol { who: self.anybody(), address: Address { kind, generation } }
-    }
-
     fn cancel(&mut self, oracle: &mut Oracle) -> Call {
         match self.retract(oracle) {
             Call::Retract { tenant, post, event } => Call::Cancel { tenant, post, event },
@@ -267,8 +244,9 @@ impl Workload {
             1 => (Some(actor), Audience::List(List::Actor(actor))),
             2 => (said, Audience::List(List::Topic(self.chance.index(TOPICS.into()) as u16))),
             _ => {
-                let mut users: Vec<u16> =
-                    (0..self.chance.between(1, 4)).map(|_| self.chance.index(ACTIVE.into()) as u16).collect();
+                let most = if self.swarm.long_answers { 16 } else { 4 };
+                let somebody = |_| self.chance.index(ACTIVE.into()) as u16;
+                let mut users: Vec<u16> = (0..self.chance.between(1, most)).map(somebody).collect();
                 if self.chance.percent(4) {
                     users.push(NOBODY);
                 }

@@ -9,6 +9,7 @@ use crate::chance::{Chance, stream};
 use crate::executor::{Executor, at_once};
 use crate::faults::{FaultyAudit, FaultyJournal, FaultyKeyring, FaultyStore, PortFaults};
 use crate::planted::Bug;
+use crate::planted::pages::PagesSeen;
 use crate::provider::Provider;
 use crate::swarm::Swarm;
 use fantail_audit::key::Signer;
@@ -31,7 +32,9 @@ use fantail_ports::journal::{Journal, ReadLimit};
 use fantail_ports::store::Store;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
-use fantail_rules::limits::CLOCK_JUMP_MS_MAX;
+use fantail_rules::knobs::Knobs;
+use fantail_rules::limits::{CLOCK_JUMP_MS_MAX, CLOCK_SETTLE_MS};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Some day in 2024.
@@ -47,6 +50,8 @@ pub struct World {
     seed: u64,
     bug: Option<Bug>,
     options: Options,
+    /// What the node has to keep to, whatever it takes for its limits.
+    knobs: Knobs,
     pub executor: Executor,
     pub clock: Arc<ManualClock>,
     pub journal: MemoryJournal,
@@ -65,6 +70,10 @@ pub struct World {
     /// The latest time that a node went by. A jump of the wall clock is not in it until a node starts under it.
     latest: Millis,
     pub faults: PortFaults,
+    /// Parcels that were under way when this node was started.
+    orphans: BTreeSet<(ShardNo, ParcelId)>,
+    /// What was accepted until then may have been kept back by a node that was started with a clock years ahead.
+    held_through: Millis,
     /// The machine's clock is years ahead; what the last node went by.
     far_ahead: Option<Millis>,
 }
@@ -82,10 +91,14 @@ impl World {
                 fronts: swarm.fronts,
                 directories: swarm.directories,
                 may_have_fronts: true,
+                knobs: Bug::knobs(bug, swarm.knobs),
                 ..Options::default()
             },
-            provider: Provider::new(seed, executor.clone(), clock.clone()),
+            knobs: swarm.knobs,
+            provider: Provider::new((seed, swarm.long_answers), executor.clone(), clock.clone()),
             faults: PortFaults::new(bug, executor.clone(), clock.clone()),
+            orphans: BTreeSet::new(),
+            held_through: Millis(0),
             far_ahead: None,
             executor,
             clock,
@@ -110,22 +123,65 @@ impl World {
         self.bug != Some(Bug::StopsAtOnce)
     }
 
+    /// What a node that crashed left under way is unknown already, until the next one comes to it.
+    pub fn note_orphans(&mut self) -> Result<(), Broken> {
+        self.orphans = self.under_way()?;
+        Ok(())
+    }
+
+    /// Parcels that a node which stops now would leave unknown.
+    pub fn would_be_unknown(&self) -> Result<BTreeSet<(ShardNo, ParcelId)>, Broken> {
+        Ok(self.under_way()?.difference(&self.orphans).copied().collect())
+    }
+
+    /// Forgets what is not under way any more of what earlier nodes left.
+    pub fn tidy_orphans(&mut self) -> Result<(), Broken> {
+        if !self.orphans.is_empty() {
+            let under_way = self.under_way()?;
+            self.orphans.retain(|one| under_way.contains(one));
+        }
+        Ok(())
+    }
+
     /// Parcels that are under way, by the tables.
-    pub fn under_way(&self) -> Result<Vec<ParcelId>, Broken> {
-        let mut all = Vec::new();
+    fn under_way(&self) -> Result<BTreeSet<(ShardNo, ParcelId)>, Broken> {
+        let mut all = BTreeSet::new();
         for no in 0..self.options.shards {
             let mut found = Ok(Vec::new());
             let read = self.store.read(PartitionId::Shard(ShardNo(no)), &mut |view| {
                 found = ledger::under_way(view.tables(), None, usize::MAX);
             });
             match (read, found) {
-                (Ok(()), Ok(found)) => all.extend(found.into_iter().map(|(parcel, _)| parcel)),
+                (Ok(()), Ok(found)) => {
+                    all.extend(found.into_iter().map(|(parcel, _)| (ShardNo(no), parcel)));
+                }
                 (read, found) => {
                     return Invariant::Serves.broken(format!("cannot read: {read:?} {found:?}"));
                 }
             }
         }
         Ok(all)
+    }
+
+    /// Nothing that waits in memory holds more bytes than it may.
+    pub fn check_bounded(&self) -> Result<(), Broken> {
+        let Some(node) = &self.node else { return Ok(()) };
+        let Knobs { queue_bytes, tail_bytes, .. } = self.knobs;
+        for (partition, held) in node.queued() {
+            // One item gets through, whatever its size.
+            let fits = held.bytes <= queue_bytes || held.items <= 1;
+            Invariant::Bounded.holds(fits, || format!("{partition} has {held:?} in its queue"))?;
+        }
+        for (front, held) in node.tails() {
+            let fits = held.bytes <= tail_bytes;
+            Invariant::Bounded.holds(fits, || format!("{front} has {held:?} in its tail"))?;
+        }
+        Ok(())
+    }
+
+    #[must_use]
+    pub fn held_through(&self) -> Millis {
+        self.held_through
     }
 
     #[must_use]
@@ -142,16 +198,21 @@ impl World {
     pub fn boot(&mut self) {
         self.starts += 1;
         self.latest = self.latest.max(self.wall());
+        if self.far_ahead.is_some() {
+            self.held_through = self.latest;
+        }
         let entropy = SeededEntropy::new(stream(self.seed, &format!("node {}", self.starts)));
         let (stop, faults) = (Arc::<Stop>::default(), self.faults.clone());
+        let tasks = Bug::tasks(self.bug, Arc::new(self.executor.clone()), self.clock.clone());
         let ports = Ports {
             journal: Arc::new(FaultyJournal {
                 faults,
-                journal: Bug::journal(self.bug, self.journal.clone()),
+                journal: Bug::journal(self.bug, self.journal.clone(), self.knobs),
             }),
             store: Arc::new(FaultyStore {
                 faults: self.faults.clone(),
                 store: Bug::store(self.bug, self.store.clone()),
+                pages_seen: PagesSeen::default(),
             }),
             blobs: self.blobs.clone(),
             keyring: Arc::new(FaultyKeyring {
@@ -160,7 +221,7 @@ impl World {
             }),
             clock: self.clock.clone(),
             entropy: Arc::new(entropy),
-            tasks: Supervisor::new(Arc::new(self.executor.clone()), stop.clone()),
+            tasks: Supervisor::new(tasks, stop.clone()),
             channels: Bug::channels(self.bug, &self.provider),
             audit: Audit {
                 log: Arc::new(FaultyAudit {
@@ -239,13 +300,16 @@ impl World {
         })
     }
 
-    /// The machine is suspended: its clocks go on, and nothing runs. A node goes by the right time again at once.
+    /// The machine is suspended: its clocks go on, and nothing runs. A node goes by the right time again at once. If the wall
+    /// clock had jumped ahead before, it may have stayed there for long enough to be adopted.
     pub fn suspend(&mut self, span_ms: u64) -> Result<(), Broken> {
         let before = self.wall();
+        let was_ahead = self.clock.wall().since(before) > CLOCK_JUMP_MS_MAX;
         self.clock.suspend(span_ms);
         self.pass(0);
         let now = self.wall();
-        Invariant::Time.holds(now == before.plus(span_ms), || {
+        let is_adopted = was_ahead && span_ms >= CLOCK_SETTLE_MS && now == self.clock.wall();
+        Invariant::Time.holds(now == before.plus(span_ms) || is_adopted, || {
             format!("suspended for {span_ms} ms, and the node went from {before} to {now}")
         })
     }
@@ -337,6 +401,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::knobs::Draw;
 
     // fixes: correctness C7
     /// One idempotency key under two actors would be accepted by both fronts: only the simulator may have several.
@@ -344,7 +409,7 @@ mod tests {
     fn a_node_with_two_fronts_does_not_start() {
         for (fronts, starts) in [(1, true), (2, false)] {
             let order = Chance::of(7, "order");
-            let mut world = World::new(7, &Swarm { fronts, ..Swarm::of(7, false) }, None);
+            let mut world = World::new(7, &Swarm { fronts, ..Swarm::of(7, false, Draw::Today) }, None);
             world.options.may_have_fronts = false;
             world.boot();
             let started = loop {

@@ -54,7 +54,13 @@ impl Deliveries {
     }
 
     /// A message was handed over. Retries may be overtaken, and so may what was allowed before a crash and not sent.
-    pub fn started(&mut self, reference: &str, keyring: &dyn Keyring) -> Result<(), Broken> {
+    /// What was accepted up to `held_through` may have been kept back by a node that did not believe its clock.
+    pub fn started(
+        &mut self,
+        reference: &str,
+        keyring: &dyn Keyring,
+        held_through: Millis,
+    ) -> Result<(), Broken> {
         // One that is nobody's is found when it is called.
         let Some(reference) = Reference::read(reference, |tenant| key_of(keyring, tenant)) else {
             return Ok(());
@@ -70,9 +76,16 @@ impl Deliveries {
         };
         let line = (key.shard, key.tenant, key.channel, key.user, key.device, delivery.terms.lane as u8);
         let before = self.started.insert(line, key.arrival);
-        Invariant::StartOrder.holds(before.is_none_or(|before| before < key.arrival), || {
+        let is_in_order = before.is_none_or(|before| before < key.arrival);
+        Invariant::StartOrder.holds(is_in_order || self.was_held(key, held_through), || {
             format!("{key:?} starts after {before:?}")
         })
+    }
+
+    fn was_held(&self, key: Key, held_through: Millis) -> bool {
+        let arrivals = self.shards.get(&key.shard).map(|shard| &shard.arrivals);
+        let mut events = arrivals.into_iter().flatten().filter(|(_, arrival)| **arrival == key.arrival);
+        events.any(|((tenant, event), _)| *tenant == key.tenant && event.millis() <= held_through)
     }
 
     /// Everything has ended, as it must, and the tables say so too.
@@ -108,6 +121,29 @@ impl Deliveries {
                 (Ok(()), Ok(checked)) => checked?,
                 (Err(failed), _) => return Invariant::Serves.broken(failed.to_string()),
                 (_, Err(failed)) => return Invariant::Serves.broken(failed.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is kept of events that are past the guard. Everything has ended before.
+    pub fn check_swept(&self, store: &dyn Store, oldest_kept: Millis) -> Result<(), Broken> {
+        for shard in self.shards.keys() {
+            let mut kept = Ok(Vec::new());
+            let read = store.read(PartitionId::Shard(*shard), &mut |view| {
+                kept = ledger::all(view.tables(), None, usize::MAX);
+            });
+            match (read, kept) {
+                (Ok(()), Ok(kept)) => {
+                    let old = kept.iter().filter(|(_, row)| row.event.millis() < oldest_kept);
+                    let old: Vec<ParcelId> = old.map(|(parcel, _)| *parcel).collect();
+                    Invariant::Swept.holds(old.is_empty(), || {
+                        format!("{shard} keeps {} old ledgers: {old:?}", old.len())
+                    })?;
+                }
+                (read, kept) => {
+                    return Invariant::Serves.broken(format!("cannot read: {read:?} {:?}", kept.err()));
+                }
             }
         }
         Ok(())

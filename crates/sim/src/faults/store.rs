@@ -1,6 +1,7 @@
 //! A store whose next read by a loop may fail.
 
 use super::{PortCall, PortFaults, REASON};
+use crate::planted::pages::{PagesSeen, SeenOnce};
 use fantail_machine::tables::Family;
 use fantail_ports::BoxFuture;
 use fantail_ports::blobs::Blobs;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 pub struct FaultyStore {
     pub faults: PortFaults,
     pub store: Arc<dyn Store>,
+    pub pages_seen: PagesSeen,
 }
 
 impl Store for FaultyStore {
@@ -30,10 +32,16 @@ impl Store for FaultyStore {
         if self.faults.fails(PortCall::StoreRead) {
             return Err(StoreError::Io { reason: REASON.to_owned() });
         }
-        match self.faults.is_blind() {
-            true => self.store.read(partition, &mut |view| with(&Blind(view))),
-            false => self.store.read(partition, with),
+        if self.faults.is_blind() {
+            return self.store.read(partition, &mut |view| with(&Blind(view)));
         }
+        if self.faults.forgets_pages() {
+            let seen = self.pages_seen.clone();
+            return self.store.read(partition, &mut |view| {
+                with(&SeenOnce { view, partition, seen: seen.clone() });
+            });
+        }
+        self.store.read(partition, with)
     }
 
     fn sync(&self) -> BoxFuture<'_, Result<Synced, StoreError>> {

@@ -3,7 +3,7 @@
 //! When something is released nobody is told, so that is heard from the journal (`deliveries::schedule`): before it nobody
 //! may see the event, and after it everybody must who should.
 
-use super::{Fate, Heard, Oracle, Record, Step};
+use super::{CallId, Fate, Heard, Oracle, Record, Step};
 use crate::broken::{Broken, Invariant};
 use crate::call::{CancellationNo, Who};
 use crate::deliveries::News;
@@ -203,9 +203,11 @@ pub(super) fn heard_consent(heard: Heard<u32>) -> Result<(), Broken> {
 }
 
 impl Oracle {
-    /// Events that are known to be under a key.
-    pub fn events_under(&self, tenant: TenantId, key: CancellationNo) -> Vec<Ulid> {
-        let under = self.records.iter().filter(|record| is_under(record, tenant, key));
+    /// Events that were known to be under a key when a call began: what comes later is the business of later calls.
+    pub fn events_under(&self, tenant: TenantId, key: CancellationNo, call: CallId) -> Vec<Ulid> {
+        let invoked = self.calls.get(&call).map_or(0, |open| open.invoked);
+        let is_before = |record: &&Record| record.fate == Fate::Happened && record.acked < invoked;
+        let under = self.records.iter().filter(|record| is_under(record, tenant, key)).filter(is_before);
         under.filter_map(|record| record.event).collect()
     }
 }

@@ -5,7 +5,10 @@ mod answers;
 mod channel;
 mod journal;
 mod keyring;
+pub(crate) mod pages;
+mod sizes;
 mod store;
+mod tasks;
 
 pub(crate) use answers::cancel_early;
 
@@ -14,10 +17,13 @@ use fantail_memory::journal::MemoryJournal;
 use fantail_memory::keyring::MemoryKeyring;
 use fantail_memory::store::MemoryStore;
 use fantail_ports::channel::Channel;
+use fantail_ports::clock::Clock;
 use fantail_ports::journal::Journal;
 use fantail_ports::keyring::Keyring;
 use fantail_ports::store::Store;
+use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::knobs::Knobs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -73,10 +79,18 @@ pub enum Bug {
     ForgetsLooks,
     /// A clean stop does not wait for deliveries under way (correctness A5).
     StopsAtOnce,
+    /// Outcomes are not cut, and no leader asks how large they are: the journal takes none above a limit (correctness A3).
+    OutgrowsRecords,
+    /// The dispatcher forgets work and timers of a whole page that did not fit (correctness A4).
+    ForgetsOverflow,
+    /// The guard sweep gets a few turns a minute, however much there is to sweep (correctness A8).
+    SweepsSlowly,
+    /// Queues, tails and batches are bounded in things, not in bytes (correctness A15).
+    CountsThings,
 }
 
 impl Bug {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 29] = [
         Self::AcksBeforeDurable,
         Self::TearsBatches,
         Self::LosesListEdits,
@@ -102,10 +116,40 @@ impl Bug {
         Self::QuitsLoops,
         Self::ForgetsLooks,
         Self::StopsAtOnce,
+        Self::OutgrowsRecords,
+        Self::ForgetsOverflow,
+        Self::SweepsSlowly,
+        Self::CountsThings,
     ];
 
-    pub(crate) fn journal(bug: Option<Self>, journal: MemoryJournal) -> Arc<dyn Journal> {
+    /// What the node takes for its limits.
+    pub(crate) fn knobs(bug: Option<Self>, knobs: Knobs) -> Knobs {
         match bug {
+            Some(Self::OutgrowsRecords) => Knobs { record_bytes: usize::MAX, ..knobs },
+            Some(Self::CountsThings) => Knobs {
+                batch_bytes: usize::MAX,
+                queue_bytes: usize::MAX,
+                tail_bytes: usize::MAX,
+                take_bytes: usize::MAX,
+                ..knobs
+            },
+            _ => knobs,
+        }
+    }
+
+    pub(crate) fn tasks(bug: Option<Self>, tasks: Arc<dyn Tasks>, clock: Arc<dyn Clock>) -> Arc<dyn Tasks> {
+        if bug == Some(Self::SweepsSlowly) { Arc::new(tasks::SlowSweep { tasks, clock }) } else { tasks }
+    }
+
+    pub(crate) fn journal(
+        bug: Option<Self>,
+        journal: MemoryJournal,
+        Knobs { record_bytes, .. }: Knobs,
+    ) -> Arc<dyn Journal> {
+        match bug {
+            Some(Self::OutgrowsRecords) => {
+                Arc::new(sizes::Asserting { journal: Arc::new(journal), record_bytes })
+            }
             Some(bug @ (Self::AcksBeforeDurable | Self::TearsBatches | Self::SendsBeforeDurable)) => {
                 Arc::new(journal::Lying { bug, journal })
             }
@@ -124,7 +168,11 @@ impl Bug {
                 | Self::AnswersEarly
                 | Self::QuitsLoops
                 | Self::ForgetsLooks
-                | Self::StopsAtOnce,
+                | Self::StopsAtOnce
+                | Self::OutgrowsRecords
+                | Self::ForgetsOverflow
+                | Self::SweepsSlowly
+                | Self::CountsThings,
             ) => store,
             Some(bug) => Arc::new(store::Forgetful::new(bug, store)),
         }

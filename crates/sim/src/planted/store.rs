@@ -64,7 +64,11 @@ impl Forgetful {
             | Bug::RepeatsWork
             | Bug::QuitsLoops
             | Bug::ForgetsLooks
-            | Bug::StopsAtOnce => &[],
+            | Bug::StopsAtOnce
+            | Bug::OutgrowsRecords
+            | Bug::ForgetsOverflow
+            | Bug::SweepsSlowly
+            | Bug::CountsThings => &[],
         };
         families.iter().any(|family| key.first() == Some(&(*family as u8)))
     }

@@ -4,7 +4,8 @@
     reason = "what the seeds saw and what caught each bug is shown with --nocapture"
 )]
 
-use fantail_sim::broken::Invariant;
+use fantail_sim::broken::{Broken, Invariant};
+use fantail_sim::knobs::Draw;
 use fantail_sim::planted::Bug;
 use fantail_sim::{Options, Report, run, run_with};
 
@@ -43,6 +44,7 @@ fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
         ("clean stops", sum(&reports, |report| report.clean_stops)),
         ("pauses", sum(&reports, |report| report.pauses)),
         ("starts under a clock years ahead", sum(&reports, |report| report.far_clocks)),
+        ("runs with tiny limits", sum(&reports, |report| report.tiny_limits)),
         ("calls of ports that failed", sum(&reports, |report| report.port_faults)),
         ("outages of the provider", sum(&reports, |report| report.outages)),
         ("enrolments", sum(&reports, |report| report.seen.enrolments)),
@@ -119,6 +121,29 @@ fn a_bug_of_stops_and_loops_is_caught_by_its_invariant() {
             run.err().filter(|violation| violation.broken.invariant == invariant)
         });
         println!("{bug:?}: {}", caught.unwrap_or_else(|| panic!("{bug:?} hides for {SEEDS_PER_BUG} seeds")));
+    }
+}
+
+/// Limits of today hide them from short runs; with tiny ones each is the first thing that is seen, by its invariant.
+// fixes: correctness A3, correctness A4, correctness A8, correctness A15
+#[test]
+fn a_bug_of_limits_is_caught_by_its_invariant_under_tiny_ones() {
+    for (bug, invariant, words) in [
+        (Bug::OutgrowsRecords, Invariant::Serves, "panics: [(\"leader\""),
+        (Bug::ForgetsOverflow, Invariant::Drains, "deliveries do not end"),
+        (Bug::SweepsSlowly, Invariant::Swept, "old ledgers"),
+        (Bug::CountsThings, Invariant::Bounded, "bytes"),
+    ] {
+        let caught = (0..SEEDS_PER_BUG).find_map(|seed| {
+            run_with(seed, Options { bug: Some(bug), draw: Draw::Tiny, ..Options::default() }).err()
+        });
+        let violation = caught.unwrap_or_else(|| panic!("{bug:?} hides for {SEEDS_PER_BUG} seeds"));
+        println!("{bug:?}: {violation}");
+        let Broken { invariant: broken, what } = &violation.broken;
+        assert!(
+            *broken == invariant && what.contains(words),
+            "{bug:?} is not seen as {invariant:?}: {violation}"
+        );
     }
 }
 
