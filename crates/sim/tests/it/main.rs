@@ -124,16 +124,18 @@ fn a_bug_of_stops_and_loops_is_caught_by_its_invariant() {
     }
 }
 
-/// Limits of today hide them from short runs; with tiny ones each is the first thing that is seen, by its invariant.
+/// Bugs that the limits of today hide from short runs, and what sees each of them first under tiny ones.
+const OF_LIMITS: [(Bug, Invariant, &str); 4] = [
+    (Bug::OutgrowsRecords, Invariant::Serves, "panics: [(\"leader\""),
+    (Bug::ForgetsOverflow, Invariant::Drains, "deliveries do not end"),
+    (Bug::SweepsSlowly, Invariant::Swept, "old ledgers"),
+    (Bug::CountsThings, Invariant::Bounded, "bytes"),
+];
+
 // fixes: correctness A3, correctness A4, correctness A8, correctness A15
 #[test]
 fn a_bug_of_limits_is_caught_by_its_invariant_under_tiny_ones() {
-    for (bug, invariant, words) in [
-        (Bug::OutgrowsRecords, Invariant::Serves, "panics: [(\"leader\""),
-        (Bug::ForgetsOverflow, Invariant::Drains, "deliveries do not end"),
-        (Bug::SweepsSlowly, Invariant::Swept, "old ledgers"),
-        (Bug::CountsThings, Invariant::Bounded, "bytes"),
-    ] {
+    for (bug, invariant, words) in OF_LIMITS {
         let caught = (0..SEEDS_PER_BUG).find_map(|seed| {
             run_with(seed, Options { bug: Some(bug), draw: Draw::Tiny, ..Options::default() }).err()
         });
@@ -149,7 +151,7 @@ fn a_bug_of_limits_is_caught_by_its_invariant_under_tiny_ones() {
 
 #[test]
 fn every_planted_bug_is_caught() {
-    for bug in Bug::ALL {
+    for bug in Bug::ALL.into_iter().filter(|bug| OF_LIMITS.iter().all(|(of_limits, ..)| of_limits != bug)) {
         let caught = (0..SEEDS_PER_BUG).find_map(|seed| {
             let run = run_with(seed, Options { bug: Some(bug), ..Options::default() });
             run.err()
