@@ -19,7 +19,6 @@ use crate::inbox;
 use crate::notify::recipient;
 use crate::queue::QueueLine;
 use crate::take::HOUSE;
-use fantail_machine::shard::windows::CLOSED_MAX;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::digest;
 use fantail_machine::tables::todo::Todo;
@@ -110,7 +109,7 @@ impl WindowCloser {
                 },
             )?;
             seen_through = by;
-            let ends = turns.take(CLOSED_MAX);
+            let ends = turns.take(core.knobs.steps.closed_windows);
             if ends.is_empty() {
                 continue;
             }

@@ -11,7 +11,6 @@ use crate::backoff::Backoff;
 use crate::core::{Core, answer, internal};
 use crate::due::{DueTurns, LOOKED_AT_MAX};
 use crate::take::HOUSE;
-use fantail_machine::front::release::RELEASED_MAX;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::tables::scheduled::{self, HeldId};
 use fantail_rules::actor::Actor;
@@ -75,7 +74,7 @@ async fn release(core: &Core, front: FrontNo) -> Result<(), Refusal> {
                 })
             },
         )?;
-        let due = turns.take(RELEASED_MAX);
+        let due = turns.take(core.knobs.steps.released_events);
         if due.is_empty() {
             continue;
         }

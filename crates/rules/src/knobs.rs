@@ -142,8 +142,8 @@ impl Knobs {
         replans_at_once: 64,
         // Each step looks at some ledgers with a thousand members.
         halts_at_once: 16,
-        // Each looks at everything that is kept: more of them at a time end no earlier.
-        erasures_at_once: 4,
+        // Half of them are the share of a tenant alone; more of them at a time end no earlier.
+        erasures_at_once: 8,
         orphans_page: 256,
         replay_records: 512,
         replay_bytes: 8 << 20,

@@ -127,7 +127,7 @@ pub enum ShardAsk {
         arrival: Arrival,
         behind: Option<ParcelId>,
     },
-    /// Close those of these windows that are over: [`super::windows::CLOSED_MAX`] at most.
+    /// Close those of these windows that are over: `StepSizes::closed_windows` at most.
     CloseWindows {
         ends: Vec<WindowEnd>,
     },

@@ -7,7 +7,6 @@
 use fantail_machine::directory::{self, DirectoryAnswer, DirectoryAsk};
 use fantail_machine::front::admit::{self, AskAudience};
 use fantail_machine::front::fact::FrontFact;
-use fantail_machine::front::release::RELEASED_MAX;
 use fantail_machine::front::{self, FrontAnswer, FrontAsk, Moment};
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::front::{Delivery, FrontRecord, Options, Personal};
@@ -34,7 +33,7 @@ use fantail_rules::ids::{
     Arrival, DirectoryNo, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId,
     UserNo,
 };
-use fantail_rules::knobs::Knobs;
+use fantail_rules::knobs::{Knobs, StepSizes};
 use fantail_rules::limits::GUARD_MS;
 use fantail_rules::marks::{Mark, State as Filter};
 use fantail_rules::merge::Direction;
@@ -307,7 +306,7 @@ impl Node {
     pub fn release(&mut self) -> usize {
         let mut due = Vec::new();
         self.read(PartitionId::Front(FRONT), |state| {
-            scheduled::look_for_due(state.tables(), None, self.now, RELEASED_MAX, &mut |id| {
+            scheduled::look_for_due(state.tables(), None, self.now, StepSizes::DEFAULT.released_events, &mut |id| {
                 due.push(id);
                 true
             })
@@ -322,7 +321,7 @@ impl Node {
     /// Closes windows that are over, as many as go at once, and returns how many that were.
     pub fn close_windows(&mut self) -> usize {
         let ends = self.read_shard(|state| {
-            window::ends(state.tables(), Millis(0), self.now, windows::CLOSED_MAX).unwrap()
+            window::ends(state.tables(), Millis(0), self.now, StepSizes::DEFAULT.closed_windows).unwrap()
         });
         match self.shard(ShardAsk::CloseWindows { ends }) {
             ShardAnswer::Closed { count, .. } => count,

@@ -3,7 +3,6 @@
 use crate::deliveries::by;
 use crate::harness::{DAY_MS, FRONT, Node, Post, START, TENANT, admitted, list};
 use fantail_machine::front::admit::AskAudience;
-use fantail_machine::front::release::RELEASED_MAX;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::front::Options;
 use fantail_machine::shard::Offer;
@@ -13,6 +12,7 @@ use fantail_ports::store::{Commit, Store};
 use fantail_ports::tables::{Changes, KeyRange, Order};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, PartitionId, Position};
+use fantail_rules::knobs::StepSizes;
 use fantail_rules::limits::SCHEDULED_PER_TENANT_MAX;
 use fantail_rules::ulid::Ulid;
 
@@ -137,7 +137,7 @@ fn many_are_released_in_portions_in_the_order_of_their_time() {
         .collect();
     node.now = DUE;
     let mut portions = 0;
-    while release(&mut node) == RELEASED_MAX {
+    while release(&mut node) == StepSizes::DEFAULT.released_events {
         portions += 1;
     }
     assert_eq!(portions, 2);
