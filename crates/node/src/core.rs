@@ -31,7 +31,6 @@ use fantail_rules::ids::{
 };
 use fantail_rules::knobs::Knobs;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock, Weak};
 use tokio::sync::{oneshot, watch};
 
@@ -60,8 +59,6 @@ pub struct Core {
     pub disk: Arc<DiskShare>,
     /// What each tenant may still have accepted while fan-out is behind.
     pub fanout: FanoutShare,
-    /// Fan-out has so much before it that bulk sends wait; told by the sync loop.
-    pub is_crowded: AtomicBool,
     /// Held while somebody reads which list a segment has and puts what goes by it into a front's queue. Whoever drops lists
     /// takes it once, and knows that nobody is in between; never held across an await.
     pub naming: RwLock<()>,

@@ -10,21 +10,32 @@
 use crate::disk_share::DiskShare;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::BACKLOG_EVENTS_MAX;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[derive(Default)]
-pub struct FanoutShare(DiskShare);
+pub struct FanoutShare {
+    share: DiskShare,
+    is_full: AtomicBool,
+}
 
 impl FanoutShare {
     /// How many events fan-out has before it.
     pub fn set_backlog(&self, events: u64) {
         let is_behind = events > BACKLOG_EVENTS_MAX / 2;
-        self.0.set(is_behind.then(|| BACKLOG_EVENTS_MAX.saturating_sub(events)));
+        self.share.set(is_behind.then(|| BACKLOG_EVENTS_MAX.saturating_sub(events)));
+        self.is_full.store(events > BACKLOG_EVENTS_MAX, Relaxed);
+    }
+
+    /// Whether there is no room at all: bulk sends wait.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Relaxed)
     }
 
     /// Counts events that a tenant wants accepted. `false` if it has had its share.
     #[must_use]
     pub fn claim(&self, tenant: TenantId, events: usize) -> bool {
-        self.0.claim(tenant, events)
+        self.share.claim(tenant, events)
     }
 }
 

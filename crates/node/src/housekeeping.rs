@@ -15,10 +15,8 @@ use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_ports::store::{Gauges, Synced};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{FrontNo, Millis, PartitionId, Position, ShardNo, TenantId};
-use fantail_rules::limits::BACKLOG_EVENTS_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tracing::{error, info};
 
 /// A sync point is due after this long, or this much.
@@ -41,7 +39,6 @@ pub async fn sync_loop(core: Arc<Core>) {
         let now = core.ports.clock.monotonic();
         let Gauges { unsynced_bytes: unsynced, backlog_events, .. } = core.ports.store.gauges();
         core.fanout.set_backlog(backlog_events);
-        core.is_crowded.store(backlog_events > BACKLOG_EVENTS_MAX, Ordering::Relaxed);
         if unsynced >= SYNC_BYTES || (unsynced > 0 && now >= due) {
             if let Err(failed) = core.ports.store.sync().await {
                 error!(%failed, "sync point failed");

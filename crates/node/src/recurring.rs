@@ -26,7 +26,6 @@ use fantail_machine::tables::schedule::{self, Waiting};
 use fantail_machine::tables::usage;
 use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::actor::Actor;
-use fantail_rules::fair_queue::FairQueue;
 use fantail_rules::ids::{KeyNo, Millis, PartitionId, TenantId};
 use fantail_rules::limits::SCHEDULES_PER_TENANT_MAX;
 use fantail_rules::quota::Resource;
@@ -231,7 +230,7 @@ impl Node {
             .filter(|one| !put_off.rests(one, steady))
             .collect();
         let has_more = due.len() > DUE_MAX;
-        for one in in_turns(due, DUE_MAX) {
+        for one in put_off::in_turns(due, DUE_MAX) {
             core.ports.points.reach("schedule.due");
             match self.due_run(&one, now).await {
                 Ok(Some(run)) => runs.push(run),
@@ -347,16 +346,6 @@ impl ScheduleRun {
     }
 }
 
-/// The first runs if tenants take turns: a run may take long to issue, and those of one tenant do not hold up all others.
-fn in_turns(due: Vec<Waiting>, limit: usize) -> Vec<Waiting> {
-    let mut queue = FairQueue::new(usize::MAX);
-    for one in due {
-        let has_room = queue.push(one.tenant, one);
-        debug_assert!(has_room, "the queue is as large as can be");
-    }
-    std::iter::from_fn(|| queue.pop()).take(limit).map(|(_, one)| one).collect()
-}
-
 enum Looked {
     Due(Vec<DueRun>),
     /// Nothing for so many milliseconds.
@@ -401,20 +390,5 @@ fn refused(answer: &Answer, id: &str) -> Refusal {
         Answer::Schedule { .. } | Answer::Ran | Answer::Replanned { .. } | Answer::Gone => {
             internal("the root answered something else")
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A hundred runs of one tenant are due before the single one of another.
-    #[test]
-    fn runs_of_tenants_take_turns() {
-        let waiting =
-            |tenant, no: u64| Waiting { due: Millis(no), tenant: TenantId(tenant), id: no.to_string() };
-        let due: Vec<Waiting> = (0..100).map(|no| waiting(1, no)).chain([waiting(2, 500)]).collect();
-        let first = in_turns(due, 4);
-        assert_eq!(first, [waiting(1, 0), waiting(2, 500), waiting(1, 1), waiting(1, 2)]);
     }
 }

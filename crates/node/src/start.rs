@@ -48,7 +48,6 @@ use fantail_rules::knobs::Knobs;
 use fantail_rules::limits::{GUARD_MS, LANE_EVENTS_MAX};
 use fantail_rules::quota::Amounts;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 use thiserror::Error;
 use tokio::sync::watch;
@@ -204,7 +203,6 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         knobs,
         disk,
         fanout: FanoutShare::default(),
-        is_crowded: AtomicBool::new(false),
         naming: RwLock::default(),
         control: plane,
         layout,
@@ -321,13 +319,8 @@ impl Starter {
         let mut shards = BTreeMap::new();
         for (shard, bell) in bells {
             let (heard, ringer, offers) = (bell.0.subscribe(), Arc::downgrade(&bell.0), dispatch.clone());
-            let todos_of = |worker| Arc::new(Todos::of(worker, self.knobs.todos_held));
-            let todos = todos_of(TodoWorker::Errands);
-            let long_todos = LongTodos {
-                replans: todos_of(TodoWorker::Replans),
-                halts: todos_of(TodoWorker::Halts),
-                erasures: todos_of(TodoWorker::Erasures),
-            };
+            let todos = Arc::new(Todos::of(TodoWorker::Errands, self.knobs.todos_held));
+            let long_todos = LongTodos::new(self.knobs.todos_held);
             let LongTodos { replans, halts, erasures } = long_todos.clone();
             let remembered = [todos.clone(), replans, halts, erasures];
             let windows: Arc<bell::Bell> = Arc::default();

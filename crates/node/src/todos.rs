@@ -43,6 +43,16 @@ pub struct LongTodos {
     pub erasures: Arc<Todos>,
 }
 
+impl LongTodos {
+    #[must_use]
+    pub fn new(held_max: usize) -> Self {
+        let of = |worker| Arc::new(Todos::of(worker, held_max));
+        let [replans, halts, erasures] =
+            [TodoWorker::Replans, TodoWorker::Halts, TodoWorker::Erasures].map(of);
+        Self { replans, halts, erasures }
+    }
+}
+
 /// Where to find what is to be done next.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Found {

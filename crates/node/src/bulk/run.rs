@@ -25,7 +25,6 @@ use fantail_rules::priority::Priority;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tracing::info;
 
 /// What holds a walk back is looked at again after this at the latest.
@@ -217,7 +216,7 @@ fn shards_at_work(core: &Core, tenant: TenantId, row: &WalkRow, now: Millis) -> 
 
 /// Others have much before them on one of these channels.
 fn is_contended(core: &Core, channels: ChannelSet) -> bool {
-    if core.is_crowded.load(Ordering::Relaxed) {
+    if core.fanout.is_full() {
         return true;
     }
     // Lanes are in the order of their numbers, and the last one is bulk's own.

@@ -1,6 +1,7 @@
-//! Runs that cannot be issued for now. In memory only: a start tries each at once.
+//! Which runs are next, and those that cannot be issued for now. In memory only: a start tries each at once.
 
 use fantail_machine::tables::schedule::Waiting;
+use fantail_rules::fair_queue::FairQueue;
 use fantail_rules::ids::{Millis, TenantId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,6 +71,16 @@ fn key(one: &Waiting) -> (Millis, TenantId, String) {
     (one.due, one.tenant, one.id.clone())
 }
 
+/// The first runs if tenants take turns: a run may take long to issue, and those of one tenant do not hold up all others.
+pub(super) fn in_turns(due: Vec<Waiting>, limit: usize) -> Vec<Waiting> {
+    let mut queue = FairQueue::new(usize::MAX);
+    for one in due {
+        let has_room = queue.push(one.tenant, one);
+        debug_assert!(has_room, "the queue is as large as can be");
+    }
+    std::iter::from_fn(|| queue.pop()).take(limit).map(|(_, one)| one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +109,15 @@ mod tests {
         let mut put_off = PutOff::default();
         (0..2 * PUT_OFF_MAX as u64).for_each(|due| put_off.add(&waiting(due, "one"), Millis(0)));
         assert_eq!((put_off.len(), put_off.pause_ms()), (PUT_OFF_MAX, Some(PAUSE_MS)));
+    }
+
+    /// A hundred runs of one tenant are due before the single one of another.
+    #[test]
+    fn runs_of_tenants_take_turns() {
+        let waiting =
+            |tenant, no: u64| Waiting { due: Millis(no), tenant: TenantId(tenant), id: no.to_string() };
+        let due: Vec<Waiting> = (0..100).map(|no| waiting(1, no)).chain([waiting(2, 500)]).collect();
+        let first = in_turns(due, 4);
+        assert_eq!(first, [waiting(1, 0), waiting(2, 500), waiting(1, 1), waiting(1, 2)]);
     }
 }

@@ -116,7 +116,7 @@ const MATRIX: &[(&str, &str, &str)] = &[
         "crates/node/src/due.rs",
         "what_is_due_behind_ten_thousand_of_another_tenant_waits_for_few_steps",
     ),
-    ("runs of recurring schedules", "crates/node/src/recurring.rs", "runs_of_tenants_take_turns"),
+    ("runs of recurring schedules", "crates/node/src/recurring/put_off.rs", "runs_of_tenants_take_turns"),
     ("bulk scans", "crates/node/src/bulk/run.rs", "walks_of_a_tenant_take_turns_for_its_steps"),
     (
         "fan-out that is behind",
