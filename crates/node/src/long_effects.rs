@@ -142,7 +142,9 @@ impl LongEffectWorker {
     fn begin(&mut self) -> Result<(), Refusal> {
         let (core, knobs) = (self.core.clone(), self.core.knobs);
         let LongTodos { replans, halts, erasures } = &core.shard(self.shard).long_todos;
-        while let Some(todo) = next(&core, self.shard, replans, knobs.replans_at_once, &self.under_way(replans))? {
+        while let Some(todo) =
+            next(&core, self.shard, replans, knobs.replans_at_once, &self.under_way(replans))?
+        {
             let Todo::Replan { tenant, user } = todo else { continue };
             if !self.replans.iter().any(|one| (one.tenant, one.user) == (tenant, user)) {
                 let retry = Retry::default();
@@ -156,7 +158,9 @@ impl LongEffectWorker {
                 self.halts.push(Halting { tenant, arrival, behind: None, is_done: false, retry });
             }
         }
-        while let Some(todo) = next(&core, self.shard, erasures, knobs.erasures_at_once, &self.under_way(erasures))? {
+        while let Some(todo) =
+            next(&core, self.shard, erasures, knobs.erasures_at_once, &self.under_way(erasures))?
+        {
             let Todo::Erase { tenant, erasure } = todo else { continue };
             if !self.erasures.iter().any(|(one, _)| one.is_of(tenant, erasure)) {
                 self.erasures.push((Erasing::new(tenant, erasure), Retry::default()));

@@ -2,6 +2,7 @@
 
 use crate::call::{attributes, user_name};
 use crate::chance::Chance;
+use crate::knobs::Draw;
 use crate::swarm::Swarm;
 use crate::world::World;
 use fantail_node::Node;
@@ -37,7 +38,7 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let swarm = Swarm { shards: SHARDS, fronts: 1, directories: 1, ..Swarm::of(7, false) };
+        let swarm = Swarm { shards: SHARDS, fronts: 1, directories: 1, ..Swarm::of(7, false, Draw::Today) };
         let world = World::new(7, &swarm, None);
         let mut desk = Self {
             world,

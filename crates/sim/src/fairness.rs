@@ -3,6 +3,7 @@
 
 use crate::call::{Audience, Later, Post};
 use crate::chance::Chance;
+use crate::knobs::Draw;
 use crate::swarm::Swarm;
 use crate::world::World;
 use fantail_machine::tables::window;
@@ -52,7 +53,7 @@ fn taken<T>(slot: &Slot<T>) -> Option<T> {
 
 impl Turns {
     pub(crate) fn new() -> Self {
-        let swarm = Swarm { shards: 1, fronts: 1, directories: 1, ..Swarm::of(7, false) };
+        let swarm = Swarm { shards: 1, fronts: 1, directories: 1, ..Swarm::of(7, false, Draw::Today) };
         let mut turns = Self { world: World::new(7, &swarm, None), order: Chance::of(7, "order"), fsyncs: 0 };
         turns.world.boot();
         turns.until(|turns| turns.world.started().expect("it starts"));

@@ -83,6 +83,7 @@ fn root_operations(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
                 tier_up: None,
                 retention_days: None,
                 rate: None,
+                quota: None,
             },
         ),
     ]

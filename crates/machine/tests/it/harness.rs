@@ -17,7 +17,6 @@ use fantail_machine::root::{self, RootAnswer, RootAsk};
 use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
 use fantail_machine::shard::inbox::{Counts, Entry, FromTables, UserInbox};
 use fantail_machine::shard::users::Put;
-use fantail_machine::shard::windows;
 use fantail_machine::shard::{self, Derived, Offer, ShardAnswer, ShardAsk, SweepNext, expire, mark, report};
 use fantail_machine::tables::policy;
 use fantail_machine::tables::progress::{self, Progress};
@@ -306,10 +305,16 @@ impl Node {
     pub fn release(&mut self) -> usize {
         let mut due = Vec::new();
         self.read(PartitionId::Front(FRONT), |state| {
-            scheduled::look_for_due(state.tables(), None, self.now, StepSizes::DEFAULT.released_events, &mut |id| {
-                due.push(id);
-                true
-            })
+            scheduled::look_for_due(
+                state.tables(),
+                None,
+                self.now,
+                StepSizes::DEFAULT.released_events,
+                &mut |id| {
+                    due.push(id);
+                    true
+                },
+            )
             .unwrap();
         });
         match self.front(FrontAsk::Release { due }) {
