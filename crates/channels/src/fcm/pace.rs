@@ -158,7 +158,8 @@ mod tests {
     fn a_minute_gets_its_quota_and_no_more() {
         for quota in [1, 2, 7, 59, 60, 100, 120, 1_000, 1_199, 10_000, 600_000, 750_000] {
             let mut pace = pace(quota);
-            let least = if quota < 10 { 1 } else { u64::from(quota) * 990 / 1_000 };
+            // With a burst of one, what a call is late by is lost: up to a millisecond of fifty.
+            let least = if quota < 10 { 1 } else { u64::from(quota) * 980 / 1_000 };
             for minute in 0..5 {
                 let calls = granted(&mut pace, BEGAN.plus(minute * 60_000), 60_000);
                 assert!((least..=u64::from(quota)).contains(&calls), "{calls} of {quota} in minute {minute}");

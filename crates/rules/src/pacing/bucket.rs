@@ -1,12 +1,13 @@
 //! A rate: tokens that come back with time, up to a burst.
 //!
-//! What must never happen: more than burst + rate × time in any stretch of time. Tokens are counted in millionths, so a
-//! millisecond of any whole rate per second, or of any thousandth of it, is a whole number and nothing is lost by rounding;
-//! of a rate per minute, less than one token in sixteen minutes is lost.
+//! What must never happen: more than burst + rate × time in any stretch of time. Tokens are counted in sixty-millionths, so
+//! a millisecond of any whole rate per minute, or of any thousandth of it, is a whole number and nothing is lost by rounding,
+//! however often the bucket is looked at.
 
 use crate::ids::Millis;
 
-const TOKEN: u64 = 1_000_000;
+/// Milliseconds of a minute, times thousandths of a rate.
+const TOKEN: u64 = 60_000 * 1_000;
 /// The whole rate, in thousandths.
 pub const WHOLE: u32 = 1_000;
 
@@ -23,7 +24,7 @@ pub struct Bucket {
     burst: u32,
     /// Thousandths of the rate and of the burst that are in force.
     share: u32,
-    /// In millionths of a token, at `at`.
+    /// In parts of a token (`TOKEN`), at `at`.
     level: u64,
     at: Millis,
 }
@@ -98,9 +99,9 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// Millionths that come back in a millisecond.
+    /// Parts of a token that come back in a millisecond.
     fn per_ms(&self) -> u64 {
-        (self.per_minute * u64::from(self.share) / 60).max(1)
+        self.per_minute * u64::from(self.share)
     }
 
     /// A token at least: a smaller burst could never be taken.
