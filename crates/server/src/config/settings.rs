@@ -73,11 +73,11 @@ pub const SETTINGS: &[Setting] = &[
     number("producer.key_burst", "0", "The same for each key."),
     number(
         "quota.users",
-        "50000000",
+        "200000000",
         "Users that a tenant may have. 0: as many as there is room for. Tenants can have quotas of their own, here and below: \
          PATCH /api/v1/tenants/{slug}.",
     ),
-    number("quota.devices", "100000000", "Devices and webhooks of a tenant's users, together."),
+    number("quota.devices", "400000000", "Devices and webhooks of a tenant's users, together."),
     number("quota.schedules", "100", "Recurring schedules of a tenant. More than 100 there never are."),
     number(
         "quota.waiting",
@@ -86,7 +86,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     number(
         "quota.stored_mib",
-        "65536",
+        "262144",
         "What a tenant may have stored: users, addresses, events as long as they are kept, schedules and templates. What is \
          derived from it (inboxes, deliveries, indexes) and the journal come on top, up to a few times as much.",
     ),

@@ -99,7 +99,7 @@ fn each_quota_is_refused_at_its_limit_and_deleting_makes_room() {
     refused(acme.json("PATCH", PATH, &json!({"quota": {}})), "FORBIDDEN");
     refused(admin.json("PATCH", PATH, &json!({"quota": {"people": 1}})), "INVALID_REQUEST");
     limit(&mut admin, &json!({}));
-    assert_eq!(expect(admin.get(PATH), 200)["quota"]["users"], 50_000_000, "as the server says");
+    assert_eq!(expect(admin.get(PATH), 200)["quota"]["users"], 200_000_000, "as the server says");
 }
 
 // fixes: security M8
