@@ -6,6 +6,7 @@
 
 mod door;
 pub mod house;
+pub mod import;
 mod peers;
 pub mod sweep;
 mod work;
@@ -21,7 +22,8 @@ use anyhow::{Result, anyhow, ensure};
 use door::Door;
 use fantail_node::ask::{Priority, Refusal};
 use fantail_rules::ids::TenantId;
-use house::{House, Import};
+use house::House;
+use import::Import;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;

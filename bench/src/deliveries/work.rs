@@ -1,7 +1,7 @@
 //! What is asked of the node while it is measured, and when it is done.
 
 use super::door::Door;
-use super::house::user_name;
+use super::import::user_name;
 use super::{DEVICES, LIMIT, LOOK, refused};
 use crate::quantiles::{Samples, Summary};
 use anyhow::{Result, ensure};

@@ -8,7 +8,8 @@
 mod judge;
 
 use crate::Bench;
-use crate::deliveries::house::{House, Import};
+use crate::deliveries::house::House;
+use crate::deliveries::import::Import;
 use crate::process;
 use crate::report::Row;
 use crate::scrape::Reading;

@@ -2,7 +2,7 @@
 //! that the stub keeps of its own.
 
 use super::Crowd;
-use crate::deliveries::house::user_name;
+use crate::deliveries::import::user_name;
 use crate::http::{Connection, Target};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
