@@ -73,7 +73,7 @@ fn each_quota_is_refused_at_its_limit_and_deleting_makes_room() {
     }
     assert_eq!(
         (&shown["quota"]["users"], &shown["quota"]["storedBytes"]),
-        (&json!(2), &json!(68_719_476_736_u64))
+        (&json!(2), &json!(274_877_906_944_u64))
     );
     let metrics = server.anonymous().get("/metrics").expect("an answer").text();
     for line in [
