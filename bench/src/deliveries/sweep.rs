@@ -17,7 +17,6 @@ use fantail_machine::tables::guard;
 use fantail_node::Node;
 use fantail_node::ask::{ChannelKind, ChannelSet, NotifyAsk, OptionsAsk, Priority, Who};
 use fantail_ports::store::Store;
-use fantail_ports::tables::Tables;
 use fantail_rules::ids::{Arrival, ShardNo, TenantId};
 use fantail_rules::limits::BACKLOG_EVENTS_MAX;
 use serde::{Deserialize, Serialize};
@@ -144,11 +143,12 @@ impl Sweep {
         // Tenants are numbered in the order in which they came.
         let mut load =
             Load { node: node.clone(), tenant: TenantId(tenant.0 + 1), run: house.clock.wall().0, sent: 0 };
-        let (meter, kept) = (Meter::begin()?, first_kept(&house, tenant)?);
-        load.send_until(|| Ok(first_kept(&house, tenant)? != kept), BEGIN_LIMIT).await?;
+        let mut oldest = Oldest::new(&house, tenant);
+        let (meter, kept) = (Meter::begin()?, oldest.find()?);
+        load.send_until(|| Ok(oldest.find()? != kept), BEGIN_LIMIT).await?;
         let (load_alone, load_alone_sends) = (meter.spent()?, load.sent);
         let meter = Meter::begin()?;
-        load.send_until(|| Ok(first_kept(&house, tenant)?.iter().all(Option::is_none)), LIMIT).await?;
+        load.send_until(|| Ok(oldest.find()?.iter().all(Option::is_none)), LIMIT).await?;
         let (spent, load) = (meter.spent()?, load.sent - load_alone_sends);
         answer(&Swept { spent, load, load_alone, load_alone_sends, left: count_kept(&house, tenant)? });
         node.stop().await.map_err(refused)?;
@@ -165,7 +165,7 @@ struct Load {
 }
 
 impl Load {
-    async fn send_until(&mut self, is_over: impl Fn() -> Result<bool>, limit: Duration) -> Result<()> {
+    async fn send_until(&mut self, mut is_over: impl FnMut() -> Result<bool>, limit: Duration) -> Result<()> {
         let (began, before) = (Instant::now(), self.sent);
         while !is_over()? {
             ensure!(began.elapsed() < limit, "the sweep does not get on");
@@ -199,10 +199,30 @@ impl Load {
     }
 }
 
-/// The oldest event of each shard about which something is kept.
-fn first_kept(house: &House, tenant: TenantId) -> Result<Vec<Option<Arrival>>> {
-    let first = |tables: &dyn Tables| Ok(guard::guarded(tables, tenant, Arrival::START, 1)?.first().copied());
-    (0..SHARDS).map(|no| house.read(ShardNo(no), first)).collect()
+/// The oldest event of each shard about which something is kept. Looks behind the place where it found one before: rows that
+/// are gone lie about until they are compacted, and a search from the beginning would pass all of them.
+struct Oldest<'a> {
+    house: &'a House,
+    tenant: TenantId,
+    behind: Vec<Arrival>,
+}
+
+impl<'a> Oldest<'a> {
+    fn new(house: &'a House, tenant: TenantId) -> Self {
+        Self { house, tenant, behind: vec![Arrival::START; usize::from(SHARDS)] }
+    }
+
+    fn find(&mut self) -> Result<Vec<Option<Arrival>>> {
+        let mut all = Vec::new();
+        for (no, behind) in (0..SHARDS).zip(&mut self.behind) {
+            let found =
+                self.house.read(ShardNo(no), |tables| guard::guarded(tables, self.tenant, *behind, 1))?;
+            let oldest = found.first().copied();
+            *behind = oldest.map_or(*behind, |oldest| Arrival(oldest.0 - 1));
+            all.push(oldest);
+        }
+        Ok(all)
+    }
 }
 
 fn count_kept(house: &House, tenant: TenantId) -> Result<u64> {
