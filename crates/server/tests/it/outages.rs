@@ -167,7 +167,8 @@ fn a_provider_that_fails_every_fifth_and_recovers_has_everything_in_the_end() {
 #[test]
 fn a_flood_is_not_before_the_next_one_of_other_tenants_and_not_before_what_is_critical() {
     const CROWD: usize = 1_000;
-    const FLOOD: usize = 16;
+    /// More than a tenant that is alone gets through in twice the time of an answer, so that most of it waits on a slow machine too.
+    const FLOOD: usize = 24;
     const OTHERS: usize = 4;
     let post = Post::new();
     let server = post.start(&[]);
@@ -213,7 +214,7 @@ fn a_flood_is_not_before_the_next_one_of_other_tenants_and_not_before_what_is_cr
 #[test]
 fn many_singles_of_one_user_are_not_behind_another_tenants_flood() {
     const CROWD: usize = 1_000;
-    const FLOOD: usize = 20;
+    const FLOOD: usize = 28;
     const SINGLES: usize = 30;
     /// What a channel may have in flight to begin with. Whoever waits gets the first places that become free; in the
     /// round in which that turn is made durable the flood starts what fits into the others.
