@@ -81,7 +81,7 @@ impl Server {
             command.env_remove(name);
         }
         command.env("FANTAIL_TESTING", "1");
-        // What is measured is the server, not a limit of it.
+        // Measures the server, not one of its limits.
         command.env("FANTAIL_PRODUCER_TENANT_PER_SECOND", "0");
         command.envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

@@ -136,7 +136,7 @@ impl<'a> Import<'a> {
                 source: "bench".into(),
             },
         };
-        // Whoever can be told has agreed to it.
+        // Users with devices have granted consent.
         let mut told: Vec<UserNo> = endpoints.iter().map(|put| put.user).collect();
         told.dedup();
         let consents = told.into_iter().map(agreed).collect();

@@ -159,7 +159,7 @@ impl From<Refusal> for Problem {
     }
 }
 
-/// What waits goes by itself; everything else is there until it is deleted.
+/// Scheduled notifications end by themselves; everything else stays until it is deleted.
 fn over_quota(resource: Resource, detail: String) -> Problem {
     let problem = Problem::new(Code::QuotaExceeded, detail);
     match resource {

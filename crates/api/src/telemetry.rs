@@ -188,7 +188,7 @@ fn write_tenants(text: &mut Text, name: &str, counters: &[Counter], node: Option
     }
 }
 
-/// What the first tenants have, and how often they had too much.
+/// Usage and refused requests of the first tenants.
 fn write_quotas(text: &mut Text, node: Option<&Node>) {
     let tenants = node.map(Node::tenants).unwrap_or_default();
     let shown = || {

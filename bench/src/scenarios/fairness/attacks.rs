@@ -1,4 +1,4 @@
-//! What a loud tenant does at its worst, one attack for each resource that tenants share.
+//! The attacks of a loud tenant, one for each resource that tenants share.
 
 use super::{TOGETHER, post};
 use crate::http::{Connection, Target};
@@ -126,7 +126,7 @@ impl HangingReceiver {
     }
 }
 
-/// What an attack needs before the quiet tenant is measured alone.
+/// Prepares an attack before the quiet tenant is measured alone.
 pub async fn prepare(attack: Attack, loud: &Target, receiver: &HangingReceiver) -> Result<()> {
     match attack {
         Attack::Disk => {

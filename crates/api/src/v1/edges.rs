@@ -44,7 +44,7 @@ pub async fn change_many(
     Ok(Reply::json(200, &answer))
 }
 
-/// What makes room is free.
+/// Commands that make room are free.
 fn charge(call: &Call, tenant: TenantId, change: EdgeChange, edges: usize) -> Result<(), Problem> {
     match change {
         EdgeChange::Join => Ok(call.spend_import(tenant, edges)?),

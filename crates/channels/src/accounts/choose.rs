@@ -49,7 +49,7 @@ pub fn begin_where_room_is(chain: &mut [usize], ways: &[Arc<AccountSender>], ahe
     let equals = chain.iter().take_while(|at| ways[**at].account.order == ways[own].account.order).count();
     if equals > 1 {
         let waits = chain[..equals].iter().map(|at| ways[*at].wait_us(ahead[*at]));
-        // Of those that are equal the first one: whoever has room keeps its users.
+        // Of equal accounts the first one: an account with room keeps its users.
         let soonest = waits.enumerate().min_by_key(|(_, wait_us)| *wait_us).map_or(0, |(place, _)| place);
         chain[..=soonest].rotate_right(1);
     }

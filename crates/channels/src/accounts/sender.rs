@@ -202,7 +202,7 @@ impl AccountSender {
     }
 }
 
-/// What happens to a message for which there is no room.
+/// The fate of a message for which there is no room.
 #[derive(Clone, Copy)]
 pub enum NoRoom {
     /// Another account is asked: it takes no slot here.

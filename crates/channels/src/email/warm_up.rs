@@ -42,7 +42,7 @@ impl Days {
         Ok(())
     }
 
-    /// What was taken at this time and then not sent. What was taken yesterday gives today nothing.
+    /// Puts back mails that were taken at this time and not sent. Mails of yesterday give today nothing.
     pub fn put_back(&self, taken_at: Millis) {
         let mut today = self.today.lock().unwrap_or_else(PoisonError::into_inner);
         if today.day == taken_at.0 / DAY_MS {

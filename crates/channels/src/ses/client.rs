@@ -215,7 +215,7 @@ impl Ses {
         })
     }
 
-    /// What was not taken is not counted. It was to be sent at this wall time.
+    /// Does not count a mail that was not taken. It was to be sent at this wall time.
     pub(super) fn settle(&self, answer: &Answer, wall: Millis) {
         match answer {
             Answer::Accepted { .. } | Answer::Unknown { .. } => {}
