@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName};
 use fantail_node::Node;
 use fantail_node::ask::Refusal;
+use fantail_node::named::Named;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::LIST_PAGE_MAX;
 use fantail_rules::trace;
@@ -29,6 +30,8 @@ pub struct Call {
     pub params: Vec<(String, String)>,
     pub query: Query,
     pub body: Bytes,
+    /// Whether the server itself asks, for a run of a schedule.
+    pub is_run: bool,
     /// For routes that read it themselves.
     pub stream: Mutex<Option<Body>>,
 }
@@ -87,13 +90,24 @@ impl Call {
         }
     }
 
-    /// A path parameter that names something which may be made by this.
-    pub fn new_name(&self, name: &str) -> Result<&str, Problem> {
+    /// A path parameter that names something which this creates, unless it exists.
+    pub fn new_name<'a>(
+        &'a self,
+        tenant: TenantId,
+        name: &str,
+        kind: fn(&'a str) -> Named<'a>,
+    ) -> Result<&'a str, Problem> {
         let value = self.param(name);
-        match check::new_name_fault(value) {
+        match check::new_name_fault(value, || self.is_taken(tenant, kind(value))) {
             None => Ok(value),
             Some(fault) => Err(Problem::field(format!("/{name}"), fault)),
         }
+    }
+
+    /// Whether a name is no new one. The names that the server gives to runs follow from those of their schedules.
+    pub fn is_taken(&self, tenant: TenantId, named: Named<'_>) -> bool {
+        // A lookup that fails is no fault of the name: what follows meets the same failure, and answers with it.
+        self.is_run || self.node.is_taken(tenant, named).unwrap_or(true)
     }
 
     /// A path parameter that is an id of ours; `None` if it cannot be one.

@@ -33,9 +33,12 @@ impl Faults {
         self.add_some(at, name_fault(value));
     }
 
-    /// As `name`, of something that may be made by this.
-    pub fn new_name(&mut self, at: Pointer<'_>, value: &str) {
-        self.add_some(at, new_name_fault(value));
+    /// As `name`, of something that this creates unless it `is_taken`: what exists keeps its name.
+    pub fn new_name(&mut self, at: Pointer<'_>, value: &str, is_taken: impl FnOnce() -> bool) {
+        // Lookups end with the faults that are shown.
+        if self.0.len() < FIELD_ERRORS_MAX {
+            self.add_some(at, new_name_fault(value, is_taken));
+        }
     }
 
     pub fn text(&mut self, at: Pointer<'_>, value: &str, bytes_max: usize) {
@@ -67,18 +70,31 @@ pub fn name_fault(value: &str) -> Option<String> {
     (!printable).then(|| "must not contain control characters".to_owned())
 }
 
-/// A name for something that is made now: people can see all of it, see `rules::name`. What has another one is still found.
-pub fn new_name_fault(value: &str) -> Option<String> {
-    name_fault(value).or_else(|| match name::fault(value)? {
-        NameFault::Control => Some("must not contain control characters".to_owned()),
-        NameFault::Dots => Some("must not be . or .., which are steps in a path".to_owned()),
-        NameFault::Blank => Some("must not begin or end with white space".to_owned()),
+/// A name for something that is created now: people can see all of it, see `rules::name`. What exists may have another one, and
+/// only then it is asked whether there is such a thing.
+pub fn new_name_fault(value: &str, is_taken: impl FnOnce() -> bool) -> Option<String> {
+    if let Some(fault) = name_fault(value) {
+        return Some(fault);
+    }
+    let fault = name::fault(value)?;
+    (!is_taken()).then(|| match fault {
+        NameFault::Control => "must not contain control characters".to_owned(),
+        NameFault::Dots => "must not be . or .., which are steps in a path".to_owned(),
+        NameFault::Blank => "must not begin or end with white space".to_owned(),
         NameFault::Invisible(letter) => {
             let code = u32::from(letter);
-            Some(format!(
-                "must not contain U+{code:04X}, which is invisible or changes how the rest is shown"
-            ))
+            format!("must not contain U+{code:04X}, which is invisible or changes how the rest is shown")
         }
+    })
+}
+
+/// What something is called beside its id. It is text in any language, so joiners, variation selectors and wide blanks are part of
+/// it; only what turns the text around it is not.
+pub fn display_name_fault(value: &str) -> Option<String> {
+    let turns = |letter: &char| matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    name_fault(value).or_else(|| {
+        let code = u32::from(value.chars().find(turns)?);
+        Some(format!("must not contain U+{code:04X}, which turns the text around it"))
     })
 }
 
@@ -163,12 +179,29 @@ mod tests {
             ("a\u{202e}b", "U+202E"),
             ("a\u{200b}", "U+200B"),
         ] {
-            assert!(new_name_fault(bad).is_some_and(|fault| fault.contains(says)), "{bad:?}");
+            let fault = new_name_fault(bad, || false);
+            assert!(fault.is_some_and(|fault| fault.contains(says)), "{bad:?}");
         }
         for known in ["..", " ", "a\u{202e}b", "a\u{200b}"] {
             assert_eq!(name_fault(known), None, "{known:?} may exist");
+            assert_eq!(new_name_fault(known, || true), None, "{known:?} exists");
         }
-        assert_eq!(new_name_fault("Ånn & co / 7"), None);
+        for never in ["", "a\nb"] {
+            assert!(new_name_fault(never, || true).is_some(), "{never:?} was always refused");
+        }
+        let good = new_name_fault("Ånn & co / 7", || panic!("nothing is looked up for a good name"));
+        assert_eq!(good, None);
+    }
+
+    #[test]
+    fn display_names_are_in_any_language() {
+        for good in ["Acme", "می\u{200c}خواهم", "🏳\u{fe0f}\u{200d}🌈", "東京\u{3000}支店", "a\u{200f}b", " "]
+        {
+            assert_eq!(display_name_fault(good), None, "{good:?}");
+        }
+        for bad in ["", "a\nb", "a\u{202e}b", "a\u{2066}b", "a\u{202a}"] {
+            assert!(display_name_fault(bad).is_some(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -117,6 +117,7 @@ async fn dispatch(
         params,
         query: Query::default(),
         body: Bytes::new(),
+        is_run: false,
         stream: Mutex::new(None),
     };
     let authorised = authorise(route, &call)?;

@@ -74,6 +74,7 @@ async fn issue(app: &Arc<App>, node: &Node, run: &DueRun) -> Result<Came, Proble
         params: Vec::new(),
         query: Query::default(),
         body: Bytes::new(),
+        is_run: true,
         stream: Mutex::new(None),
     };
     let unread = |_| Problem::new(Code::InvalidRequest, "what the schedule sends cannot be read");
@@ -114,7 +115,7 @@ fn at_its_time(options: &mut SendOptions, run: &DueRun) {
 
 /// Those who are not there any more are left out.
 async fn notify(call: &Call, run: &DueRun, mut request: NotificationSend) -> Result<Came, Problem> {
-    let named = Draft::of(call, request.clone())?;
+    let named = Draft::of(run.tenant, call, request.clone())?;
     if let Err(Refusal::UnknownRecipients { users }) = call.node.recipients(run.tenant, &named.who).await {
         let is_gone = |user: &Option<String>| user.as_ref().is_some_and(|user| users.contains(user));
         request.recipients.retain(|recipient| !is_gone(&recipient.user_id));
@@ -122,7 +123,7 @@ async fn notify(call: &Call, run: &DueRun, mut request: NotificationSend) -> Res
     if request.recipients.is_empty() {
         return Ok(Came::Refused(NOBODY.to_owned()));
     }
-    let mut draft = Draft::of(call, request)?;
+    let mut draft = Draft::of(run.tenant, call, request)?;
     let template = draft.choose_template(run.tenant, call)?;
     let accepted = notifications::issue(run.tenant, call, &mut draft, template).await?;
     Ok(Came::Issued(accepted.event))

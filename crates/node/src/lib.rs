@@ -60,6 +60,7 @@ mod devices;
 mod inbox;
 mod known;
 pub mod links;
+pub mod named;
 mod people;
 pub mod policies;
 pub mod respect;

@@ -19,6 +19,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use axum::http::{HeaderName, HeaderValue};
 use fantail_node::ask::Refusal;
 use fantail_node::bulk::{BulkAsk, BulkPhase, BulkView, Pace, Steer, WaitsFor};
+use fantail_node::named::Named;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{SPREAD_MINUTES_MAX, TTL_S_DEFAULT, TTL_S_MAX, WALK_RATE_MAX};
 use fantail_rules::quiet::{Days, Times, Window};
@@ -170,7 +171,10 @@ pub async fn read(tenant: TenantId, call: &Call, request: BulkSend) -> Result<Bu
     };
     let left_out = LeftOut::of(&event);
     let mut faults = Faults::default();
-    let event = ask_of(event, Pointer::ROOT, call.node.wall(), &mut faults);
+    let id = event.id.clone();
+    // A bulk send is named as a notification is, and has no actor.
+    let is_taken = |_: Named<'_>| call.is_taken(tenant, Named::Notification(&id));
+    let event = ask_of(event, Pointer::ROOT, call.node.wall(), &is_taken, &mut faults);
     faults.into_result().map_err(placed)?;
     let mut event = filled(tenant, call, event, left_out).await.map_err(placed)?;
     if event.channels.is_empty() {

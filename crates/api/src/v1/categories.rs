@@ -12,6 +12,7 @@ use crate::reply::Reply;
 use crate::time;
 use crate::v1::event_ask::{channel_of, priority_of};
 use crate::v1::{inbox, notifications};
+use fantail_node::named::Named;
 use fantail_node::policies::CategoryRow;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::digest::{Calendar, StormTerms, Terms, TermsFault};
@@ -43,7 +44,7 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let (name, expect) = (call.new_name("category")?, expect_of(&call.headers)?);
+    let (name, expect) = (call.new_name(tenant, "category", Named::Category)?, expect_of(&call.headers)?);
     let wanted: CategoryPolicy = call.json()?;
     let mut faults = Faults::default();
     faults.text(Pointer::ROOT.key("category"), name, CATEGORY_BYTES_MAX);

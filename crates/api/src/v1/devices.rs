@@ -9,6 +9,7 @@ use crate::time;
 use crate::v1::consents;
 use crate::v1::push_target::{self, Given};
 use fantail_node::ask::{DeviceAsk, DeviceView};
+use fantail_node::named::Named;
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{self, Status};
@@ -20,7 +21,8 @@ use fantail_wire::device::{
 use serde_json::{Map, Value, json};
 
 pub async fn register(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let ask = ask_of(call.json()?, call.caller.actor().name(), call.app.clock.wall())?;
+    let is_taken = |named: Named<'_>| call.is_taken(tenant, named);
+    let ask = ask_of(call.json()?, call.caller.actor().name(), call.app.clock.wall(), &is_taken)?;
     call.spend_import(tenant, 1)?;
     let device_id = ask.device.clone();
     let registered = call.node.register_device(tenant, ask).await?;
@@ -42,11 +44,17 @@ pub async fn unregister(tenant: TenantId, call: Call) -> Result<Reply, Problem> 
     Ok(Reply::no_content())
 }
 
-fn ask_of(request: DeviceRegister, caller: &str, now: Millis) -> Result<DeviceAsk, Problem> {
+fn ask_of(
+    request: DeviceRegister,
+    caller: &str,
+    now: Millis,
+    is_taken: &dyn Fn(Named<'_>) -> bool,
+) -> Result<DeviceAsk, Problem> {
     let root = Pointer::ROOT;
     let mut faults = Faults::default();
     faults.name(root.key("userId"), &request.user_id);
-    faults.new_name(root.key("deviceId"), &request.device_id);
+    let named = Named::Device { user: &request.user_id, device: &request.device_id };
+    faults.new_name(root.key("deviceId"), &request.device_id, || is_taken(named));
     if let Some(version) = &request.app_version {
         faults.text(root.key("appVersion"), version, APP_VERSION_BYTES_MAX);
     }
@@ -217,7 +225,7 @@ mod tests {
 
     fn check(body: Value, faults: &[&str]) {
         let request: DeviceRegister = serde_json::from_value(body.clone()).expect("the shape fits");
-        let found = match ask_of(request, "key", Millis(5)) {
+        let found = match ask_of(request, "key", Millis(5), &|_| false) {
             Ok(_) => Vec::new(),
             Err(problem) => problem.errors.into_iter().map(|error| error.pointer).collect(),
         };

@@ -8,6 +8,7 @@ use crate::pointer::Pointer;
 use crate::v1::option_ask::{check_channels, options_of, ttl_of};
 use aws_lc_rs::digest::{Context, SHA256};
 use fantail_node::ask::{AudienceAsk, ChannelKind, EventAsk, OptionsAsk, Priority};
+use fantail_node::named::Named;
 use fantail_rules::ids::Millis;
 use fantail_rules::limits::{
     ACTIONS_MAX, BODY_TEXT_BYTES_MAX, CATEGORY_BYTES_MAX, CONTENT_BYTES_MAX, EXPLICIT_USERS_MAX,
@@ -21,16 +22,25 @@ use serde_json::json;
 
 const CATEGORY_DEFAULT: &str = "general";
 
-/// Checks one event; `at` is where it stands in the request. Faults go to `faults`, and then the result is not used.
-pub fn ask_of(event: CloudEvent, at: Pointer<'_>, now: Millis, faults: &mut Faults) -> EventAsk {
+/// Checks one event; `at` is where it stands in the request. Faults go to `faults`, and then the result is not used. A new event
+/// and a new actor need a name that people can see; what an event only mentions, as its type, may be called anything.
+pub fn ask_of(
+    event: CloudEvent,
+    at: Pointer<'_>,
+    now: Millis,
+    is_taken: &dyn Fn(Named<'_>) -> bool,
+    faults: &mut Faults,
+) -> EventAsk {
     if event.specversion != "1.0" {
         faults.add(at.key("specversion"), "must be 1.0");
     }
-    faults.new_name(at.key("id"), &event.id);
-    faults.new_name(at.key("source"), &event.source);
-    faults.new_name(at.key("type"), &event.kind);
+    let itself = Named::Event { source: &event.source, id: &event.id };
+    faults.new_name(at.key("id"), &event.id, || is_taken(itself));
+    faults.name(at.key("source"), &event.source);
+    faults.name(at.key("type"), &event.kind);
     if let Some(actor) = &event.actor {
-        faults.new_name(at.key("actor"), actor);
+        let is_known = || is_taken(Named::Actor(actor)) || is_taken(itself);
+        faults.new_name(at.key("actor"), actor, is_known);
     }
     if event.time.is_some_and(|time| time.parse::<jiff::Timestamp>().is_err()) {
         faults.add(at.key("time"), "must be a time like 2026-01-31T12:00:00Z");
@@ -41,7 +51,7 @@ pub fn ask_of(event: CloudEvent, at: Pointer<'_>, now: Millis, faults: &mut Faul
         audience_of(event.data.audience, event.actor, data.key("audience"), at.key("actor"), faults);
     let category = event.data.category.unwrap_or_else(|| CATEGORY_DEFAULT.to_owned());
     faults.text(data.key("category"), &category, CATEGORY_BYTES_MAX);
-    faults.new_name(data.key("category"), &category);
+    faults.name(data.key("category"), &category);
     let priority = event.data.priority.map_or_else(|| Priority::of_category(&category), priority_of);
     let channels = event.data.channels.iter().copied().map(channel_of).collect();
     let wishes = data.key("options");
@@ -250,7 +260,7 @@ mod tests {
     fn ask(event: &Value) -> Result<EventAsk, Vec<String>> {
         let event = serde_json::from_value(event.clone()).map_err(|error| vec![error.to_string()])?;
         let mut faults = Faults::default();
-        let ask = ask_of(event, Pointer::ROOT, Millis(1_769_860_800_000), &mut faults);
+        let ask = ask_of(event, Pointer::ROOT, Millis(1_769_860_800_000), &|_| false, &mut faults);
         match faults.into_result() {
             Ok(()) => Ok(ask),
             Err(problem) => Err(problem.errors.into_iter().map(|error| error.pointer).collect()),

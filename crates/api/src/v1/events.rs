@@ -17,6 +17,7 @@ use crate::v1::option_ask::out_of_inbox;
 use crate::v1::rendering::{self, Scene};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use fantail_node::ask::{Accepted, AudienceAsk, ChannelKind, ChannelSet, EventAsk, Refusal};
+use fantail_node::named::Named;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::EVENTS_PER_REQUEST_MAX;
 use fantail_wire::code::Code;
@@ -116,7 +117,8 @@ fn attribute(headers: &HeaderMap, name: &str) -> Result<Option<String>, &'static
 async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, Problem> {
     let mut faults = Faults::default();
     let left_out = LeftOut::of(&event);
-    let ask = ask_of(event, Pointer::ROOT, call.node.wall(), &mut faults);
+    let is_taken = |named: Named<'_>| call.is_taken(tenant, named);
+    let ask = ask_of(event, Pointer::ROOT, call.node.wall(), &is_taken, &mut faults);
     faults.into_result()?;
     let ask = filled(tenant, call, ask, left_out).await?;
     auth::require_priority(&call.caller, ask.priority)?;
@@ -142,8 +144,8 @@ async fn one(tenant: TenantId, call: &Call, event: CloudEvent) -> Result<Reply, 
 async fn many(tenant: TenantId, call: &Call, events: Vec<CloudEvent>) -> Result<Reply, Problem> {
     let left_out: Vec<LeftOut> = events.iter().map(LeftOut::of).collect();
     let mut asks = Vec::with_capacity(events.len());
-    for (index, (ask, left_out)) in check_all(events, call.node.wall())?.into_iter().zip(left_out).enumerate()
-    {
+    let checked = check_all(events, call.node.wall(), &|named| call.is_taken(tenant, named))?;
+    for (index, (ask, left_out)) in checked.into_iter().zip(left_out).enumerate() {
         let filled = filled(tenant, call, ask, left_out).await;
         asks.push(filled.map_err(|problem| problem.below(&format!("/{index}")))?);
     }
@@ -256,7 +258,11 @@ fn cost_of(ask: &EventAsk) -> usize {
     }
 }
 
-fn check_all(events: Vec<CloudEvent>, now: Millis) -> Result<Vec<EventAsk>, Problem> {
+fn check_all(
+    events: Vec<CloudEvent>,
+    now: Millis,
+    is_taken: &dyn Fn(Named<'_>) -> bool,
+) -> Result<Vec<EventAsk>, Problem> {
     if events.is_empty() || events.len() > EVENTS_PER_REQUEST_MAX {
         return Err(Problem::field("", format!("a batch has 1 to {EVENTS_PER_REQUEST_MAX} events")));
     }
@@ -265,7 +271,7 @@ fn check_all(events: Vec<CloudEvent>, now: Millis) -> Result<Vec<EventAsk>, Prob
     let asks = events
         .into_iter()
         .enumerate()
-        .map(|(index, event)| ask_of(event, root.index(index), now, &mut faults))
+        .map(|(index, event)| ask_of(event, root.index(index), now, is_taken, &mut faults))
         .collect();
     faults.into_result()?;
     Ok(asks)
@@ -371,7 +377,7 @@ mod tests {
                 "data":{{"audience":{{"topic":"t"}},"content":{{"title":"x"}}}}}}"#
             );
             let event: CloudEvent = serde_json::from_str(&text).expect("an event");
-            let found = check_all(vec![event], NOW).map(|asks| asks.len());
+            let found = check_all(vec![event], NOW, &|_| false).map(|asks| asks.len());
             let found = found.map_err(|problem| problem.errors[0].pointer.clone());
             assert_eq!(found, if is_taken { Ok(1) } else { Err("/0/time".to_owned()) }, "{time}");
         }
@@ -386,10 +392,10 @@ mod tests {
             );
             serde_json::from_str(&text).expect("an event")
         };
-        let problem = check_all(vec![event("1"), event("")], NOW).expect_err("no id");
+        let problem = check_all(vec![event("1"), event("")], NOW, &|_| false).expect_err("no id");
         assert_eq!(problem.errors[0].pointer, "/1/id");
-        assert_eq!(check_all(vec![event("1"), event("2")], NOW).expect("valid").len(), 2);
-        assert!(check_all(Vec::new(), NOW).is_err());
-        assert!(check_all(vec![event("1"); EVENTS_PER_REQUEST_MAX + 1], NOW).is_err());
+        assert_eq!(check_all(vec![event("1"), event("2")], NOW, &|_| false).expect("valid").len(), 2);
+        assert!(check_all(Vec::new(), NOW, &|_| false).is_err());
+        assert!(check_all(vec![event("1"); EVENTS_PER_REQUEST_MAX + 1], NOW, &|_| false).is_err());
     }
 }

@@ -8,13 +8,14 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::v1::edges;
 use fantail_node::ask::{EdgeAsk, EdgeChange, ListAsk};
+use fantail_node::named::Named;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::BATCH_ITEMS_MAX;
 use fantail_wire::list::{FollowState, Followers, Follows, FollowsBatch};
 
 pub async fn change(tenant: TenantId, call: Call, change: EdgeChange) -> Result<Reply, Problem> {
     if change == EdgeChange::Join {
-        call.new_name("actor")?;
+        call.new_name(tenant, "actor", Named::Actor)?;
     }
     let edge = edge_of(&call)?;
     edges::change_one(tenant, &call, change, edge).await
@@ -26,7 +27,7 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn change_many(tenant: TenantId, call: Call, change: EdgeChange) -> Result<Reply, Problem> {
-    let edges = edges_of(call.json()?, change)?;
+    let edges = edges_of(call.json()?, change, |actor| call.is_taken(tenant, Named::Actor(actor)))?;
     edges::change_many(tenant, &call, change, edges).await
 }
 
@@ -60,7 +61,11 @@ fn edge_of(call: &Call) -> Result<EdgeAsk, Problem> {
     Ok(EdgeAsk { user, list })
 }
 
-fn edges_of(request: FollowsBatch, change: EdgeChange) -> Result<Vec<EdgeAsk>, Problem> {
+fn edges_of(
+    request: FollowsBatch,
+    change: EdgeChange,
+    is_taken: impl Fn(&str) -> bool,
+) -> Result<Vec<EdgeAsk>, Problem> {
     let root = Pointer::ROOT;
     let list = root.key("follows");
     let mut faults = Faults::default();
@@ -71,7 +76,9 @@ fn edges_of(request: FollowsBatch, change: EdgeChange) -> Result<Vec<EdgeAsk>, P
         let at = list.index(index);
         faults.name(at.key("user"), &follow.user);
         match change {
-            EdgeChange::Join => faults.new_name(at.key("actor"), &follow.actor),
+            EdgeChange::Join => {
+                faults.new_name(at.key("actor"), &follow.actor, || is_taken(&follow.actor));
+            }
             EdgeChange::Leave => faults.name(at.key("actor"), &follow.actor),
         }
     }

@@ -18,6 +18,7 @@ use crate::v1::push_target::{self, Given};
 use crate::v1::rendering::{self, Reader, Scene};
 use aws_lc_rs::digest::{Context, SHA256};
 use fantail_node::ask::{ChannelKind, ChannelSet, NotifyAsk, OptionsAsk, Priority, Recipient, Refusal, Who};
+use fantail_node::named::Named;
 use fantail_rules::address::{self, Address};
 use fantail_rules::endpoint::Platform;
 use fantail_rules::ids::{Millis, TenantId};
@@ -48,14 +49,14 @@ pub struct Draft {
 }
 
 impl Draft {
-    pub fn of(call: &Call, request: NotificationSend) -> Result<Self, Problem> {
+    pub fn of(tenant: TenantId, call: &Call, request: NotificationSend) -> Result<Self, Problem> {
         let (mut faults, root) = (Faults::default(), Pointer::ROOT);
         let id = idempotency::name_of(&call.headers, request.notification_id)?;
         let id = id.unwrap_or_else(|| call.request_id.clone());
-        check_id(&id, &mut faults);
+        check_id(&id, || call.is_taken(tenant, Named::Notification(&id)), &mut faults);
         if let Some(category) = &request.category {
             faults.text(root.key("category"), category, CATEGORY_BYTES_MAX);
-            faults.new_name(root.key("category"), category);
+            faults.name(root.key("category"), category);
         }
         let ttl_ms = ttl_of(request.options.ttl, root.key("options").key("ttl"), &mut faults);
         let options = options_of(&request.options, root.key("options"), call.node.wall(), &mut faults);
@@ -229,11 +230,11 @@ impl Draft {
     }
 }
 
-/// The producer's name for it.
-fn check_id(id: &str, faults: &mut Faults) {
+/// The producer's name for it. A repeat of what was accepted is answered whatever its name.
+fn check_id(id: &str, is_taken: impl FnOnce() -> bool, faults: &mut Faults) {
     let root = Pointer::ROOT;
     let at = root.key("notificationId");
-    faults.new_name(at, id);
+    faults.new_name(at, id, is_taken);
     if RESERVED_IDS.contains(&id) {
         faults.add(at, "is a path of its own: no notification can have this id");
     }

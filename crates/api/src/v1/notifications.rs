@@ -36,7 +36,7 @@ const DELIVERIES_MAX: usize = 1_000;
 pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let began = call.node.wall();
     let request: NotificationSend = call.json()?;
-    let mut draft = Draft::of(&call, request)?;
+    let mut draft = Draft::of(tenant, &call, request)?;
     check_name(tenant, &call, &draft.ask.id)?;
     let template = draft.choose_template(tenant, &call)?;
     auth::require_priority(&call.caller, draft.ask.priority)?;

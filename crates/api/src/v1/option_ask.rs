@@ -28,7 +28,7 @@ pub fn options_of(options: &SendOptions, at: Pointer<'_>, now: Millis, faults: &
     });
     let appointment = appointment_of(options, at, now, faults);
     if let Some(key) = &options.cancellation_key {
-        faults.new_name(at.key("cancellationKey"), key);
+        faults.name(at.key("cancellationKey"), key);
     }
     if let Some(key) = &options.collapse_key {
         let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic());

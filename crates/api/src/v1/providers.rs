@@ -40,7 +40,7 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let (id, expect) = (call.new_name("provider")?, expect_of(&call.headers)?);
+    let (id, expect) = (call.name("provider")?, expect_of(&call.headers)?);
     let request: ProviderPut = call.json()?;
     let mut ask = ask_of(id, request)?;
     let is_new = call.node.provider(tenant, id).is_err();

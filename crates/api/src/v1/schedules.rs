@@ -19,6 +19,7 @@ use crate::v1::notifications::unknown_users;
 use crate::v1::preferences::merge;
 use fantail_node::ask::Refusal;
 use fantail_node::ask::templates::Expect;
+use fantail_node::named::Named;
 use fantail_node::recurring::{Came, Run, ScheduleAsk, ScheduleRow, ScheduleView, Sends, Standing};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{
@@ -56,7 +57,8 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let (id, expect) = (call.new_name("schedule")?.to_owned(), expect_of(&call.headers)?);
+    let (id, expect) =
+        (call.new_name(tenant, "schedule", Named::Schedule)?.to_owned(), expect_of(&call.headers)?);
     if id.len() > SCHEDULE_ID_BYTES_MAX {
         let rule = format!("must have at most {SCHEDULE_ID_BYTES_MAX} bytes");
         return Err(Problem::field("/schedule", rule));
@@ -210,7 +212,7 @@ async fn check_message(
 }
 
 async fn check_notification(tenant: TenantId, call: &Call, request: NotificationSend) -> Result<(), Problem> {
-    let mut draft = Draft::of(call, request)?;
+    let mut draft = Draft::of(tenant, call, request)?;
     let template = draft.choose_template(tenant, call)?;
     auth::require_priority(&call.caller, draft.ask.priority)?;
     let recipients = match call.node.recipients(tenant, &draft.who).await {

@@ -9,6 +9,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
 use fantail_node::ask::Refusal;
+use fantail_node::named::Named;
 use fantail_node::segments::{SegmentPut as Put, SegmentRow, Size};
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::SEGMENT_NOTE_BYTES_MAX;
@@ -18,7 +19,7 @@ use fantail_wire::problem::FieldError;
 use fantail_wire::segment::{Segment, SegmentCount, SegmentList, SegmentPut, Segments};
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let name = call.new_name("segment")?.to_owned();
+    let name = call.new_name(tenant, "segment", Named::Segment)?.to_owned();
     let SegmentPut { filter, description } = call.json_or_default()?;
     if description.len() > SEGMENT_NOTE_BYTES_MAX {
         let rule = format!("must have at most {SEGMENT_NOTE_BYTES_MAX} bytes");

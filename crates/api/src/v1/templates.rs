@@ -13,6 +13,7 @@ use crate::reply::Reply;
 use crate::time;
 use crate::v1::edges;
 use fantail_node::ask::templates::{PreparedTemplate, TemplateAsk, TemplatePatch, TemplateView, VersionView};
+use fantail_node::named::Named;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::TEMPLATE_NOTE_BYTES_MAX;
 use fantail_templates::limits::DEFINITION_BYTES_MAX;
@@ -32,7 +33,7 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     call.spend_import(tenant, 1)?;
     let (expect, note) = (expect_of(&call.headers)?, note_of(&call)?);
     let definition: Definition = body_of(&call)?;
-    if definition.id != call.new_name("template")? {
+    if definition.id != call.new_name(tenant, "template", Named::Template)? {
         return Err(Problem::field("/id", "must be the name in the path"));
     }
     let prepared =

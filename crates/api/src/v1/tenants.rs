@@ -2,7 +2,7 @@
 
 use crate::auth;
 use crate::call::Call;
-use crate::check::{Faults, slug_fault};
+use crate::check::{Faults, display_name_fault, slug_fault};
 use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -21,7 +21,7 @@ pub async fn create(call: Call) -> Result<Reply, Problem> {
     let name = request.name.unwrap_or_else(|| request.slug.clone());
     let mut faults = Faults::default();
     faults.add_some(Pointer::ROOT.key("slug"), slug_fault(&request.slug));
-    faults.new_name(Pointer::ROOT.key("name"), &name);
+    faults.add_some(Pointer::ROOT.key("name"), display_name_fault(&name));
     faults.into_result()?;
     let tenant = call.node.create_tenant(TenantAsk { slug: request.slug, name }).await?;
     Ok(Reply::json(201, &shown(&call.node, tenant)))
@@ -51,7 +51,7 @@ pub async fn change(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 fn patch_of(request: TenantChange) -> Result<TenantPatch, Problem> {
     let mut faults = Faults::default();
     if let Some(name) = &request.name {
-        faults.new_name(Pointer::ROOT.key("name"), name);
+        faults.add_some(Pointer::ROOT.key("name"), display_name_fault(name));
     }
     if request.celebrity_threshold.is_some_and(|threshold| threshold < TIER_UP_MIN) {
         faults.add(Pointer::ROOT.key("celebrityThreshold"), format!("must be at least {TIER_UP_MIN}"));

@@ -8,25 +8,26 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::v1::edges;
 use fantail_node::ask::{EdgeAsk, EdgeChange, ListAsk};
+use fantail_node::named::Named;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::BATCH_ITEMS_MAX;
 use fantail_wire::list::{Subscribers, SubscribersBatch};
 
 pub async fn change(tenant: TenantId, call: Call, change: EdgeChange) -> Result<Reply, Problem> {
-    let list = ListAsk::Topic(topic_of(&call, change)?.to_owned());
+    let list = ListAsk::Topic(topic_of(tenant, &call, change)?.to_owned());
     let user = call.name("user")?.to_owned();
     edges::change_one(tenant, &call, change, EdgeAsk { user, list }).await
 }
 
 pub async fn change_many(tenant: TenantId, call: Call, change: EdgeChange) -> Result<Reply, Problem> {
-    let edges = edges_of(topic_of(&call, change)?, call.json()?)?;
+    let edges = edges_of(topic_of(tenant, &call, change)?, call.json()?)?;
     edges::change_many(tenant, &call, change, edges).await
 }
 
 /// A topic begins with its first subscriber.
-fn topic_of(call: &Call, change: EdgeChange) -> Result<&str, Problem> {
+fn topic_of(tenant: TenantId, call: &Call, change: EdgeChange) -> Result<&str, Problem> {
     match change {
-        EdgeChange::Join => call.new_name("topic"),
+        EdgeChange::Join => call.new_name(tenant, "topic", Named::Topic),
         EdgeChange::Leave => call.name("topic"),
     }
 }

@@ -8,6 +8,7 @@ use crate::reply::Reply;
 use crate::time;
 use crate::v1::{batch, devices};
 use fantail_node::ask::{Channel, ContactAsk, ProfileAsk, Refusal, Upserted, UserAsk, UserView};
+use fantail_node::named::Named;
 use fantail_rules::address::{self, Address};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
@@ -19,7 +20,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let user = call.new_name("user")?.to_owned();
+    let user = call.new_name(tenant, "user", Named::User)?.to_owned();
     let put: UserPut = call.json_or_default()?;
     let mut faults = Faults::default();
     let root = Pointer::ROOT;
@@ -66,7 +67,7 @@ pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn put_many(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let asks = asks_of(call.json()?)?;
+    let asks = asks_of(call.json()?, |user| call.is_taken(tenant, Named::User(user)))?;
     call.spend_import(tenant, asks.len())?;
     let results = call.node.put_users(tenant, asks).await;
     if let Some(problem) = batch::refused_as_one(&results) {
@@ -83,7 +84,7 @@ pub async fn put_many(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(200, &answer))
 }
 
-fn asks_of(request: UsersBatch) -> Result<Vec<UserAsk>, Problem> {
+fn asks_of(request: UsersBatch, is_taken: impl Fn(&str) -> bool) -> Result<Vec<UserAsk>, Problem> {
     let root = Pointer::ROOT;
     let list = root.key("users");
     let mut faults = Faults::default();
@@ -95,7 +96,7 @@ fn asks_of(request: UsersBatch) -> Result<Vec<UserAsk>, Problem> {
     let mut asks = Vec::with_capacity(request.users.len());
     for (index, item) in request.users.into_iter().enumerate() {
         let at = list.index(index);
-        faults.new_name(at.key("userId"), &item.user_id);
+        faults.new_name(at.key("userId"), &item.user_id, || is_taken(&item.user_id));
         let attributes = attributes_of(&item.attributes, at.key("attributes"), &mut faults);
         let UserItem { user_id, email, phone, locale, timezone, .. } = item;
         let profile = profile_of(Given { email, phone, locale, timezone }, at, &mut faults);
