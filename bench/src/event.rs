@@ -138,7 +138,7 @@ fn push_event(body: &mut Vec<u8>, source: &str, audience: Audience) -> Slot {
     slot
 }
 
-fn put_digits(place: &mut [u8], mut number: u64) {
+pub fn put_digits(place: &mut [u8], mut number: u64) {
     for digit in place.iter_mut().rev() {
         *digit = b'0' + u8::try_from(number % 10).expect("a digit is below 10");
         number /= 10;

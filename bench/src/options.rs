@@ -5,7 +5,8 @@ use crate::index::{IndexOptions, Sizes};
 use crate::instructions::Micro;
 use crate::scenarios::Scenario;
 use crate::scenarios::bulk::Crowd;
-use clap::{Parser, Subcommand};
+use crate::scenarios::fairness::Attack;
+use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,6 +58,12 @@ pub struct Options {
     /// How often the second bulk send is killed; 0 leaves it out
     #[arg(long, value_name = "N")]
     pub bulk_kills: Option<u64>,
+    /// Sends that the sweep removes; may be repeated, from the smallest size to the largest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub swept_sends: Vec<u64>,
+    /// Only this attack of the fairness scenario; may be repeated
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub attack: Vec<Attack>,
     #[command(flatten)]
     pub index: IndexOptions,
     #[command(subcommand)]
@@ -118,7 +125,9 @@ pub struct Scale {
     pub index_limit: Duration,
     pub delivery_users: u64,
     /// Sends that are kept before the guard sweep, of each size.
-    pub swept_sends: [u64; 2],
+    pub swept_sends: Vec<u64>,
+    /// Of the fairness scenario.
+    pub attacks: Vec<Attack>,
     pub bulk: Crowd,
     pub index: Sizes,
 }
@@ -149,6 +158,12 @@ impl Options {
         scale.bulk.users = self.bulk_users.unwrap_or(scale.bulk.users);
         scale.bulk.told_every = self.bulk_told_every.unwrap_or(scale.bulk.told_every);
         scale.bulk.kills = self.bulk_kills.unwrap_or(scale.bulk.kills);
+        if !self.swept_sends.is_empty() {
+            scale.swept_sends.clone_from(&self.swept_sends);
+        }
+        if !self.attack.is_empty() {
+            scale.attacks.clone_from(&self.attack);
+        }
         if let Some(seconds) = self.seconds {
             scale.accept_loop = Duration::from_secs(seconds.max(1));
             scale.read_loop = scale.accept_loop;
@@ -193,7 +208,8 @@ fn full() -> Scale {
         scenario_limit: Duration::from_secs(900),
         index_limit: Duration::from_secs(3 * 3_600),
         delivery_users: 10_000_000,
-        swept_sends: [5_000_000, 20_000_000],
+        swept_sends: vec![5_000_000, 20_000_000],
+        attacks: Attack::value_variants().to_vec(),
         bulk: Crowd { users: 5_000_000, told_every: 1, kills: 10 },
         index: Sizes::full(),
     }
@@ -225,7 +241,8 @@ fn quick() -> Scale {
         scenario_limit: Duration::from_secs(60),
         index_limit: Duration::from_secs(600),
         delivery_users: 100_000,
-        swept_sends: [50_000, 200_000],
+        swept_sends: vec![50_000, 200_000],
+        attacks: Attack::value_variants().to_vec(),
         bulk: Crowd { users: 50_000, told_every: 1, kills: 10 },
         index: Sizes::quick(),
     }
@@ -246,5 +263,16 @@ mod tests {
         let options = Options::parse_from(["bench", "--quick", "--only", "reads"]);
         assert_eq!(options.scenarios(), [Scenario::Fsync, Scenario::Reads]);
         assert_eq!(Options::parse_from(["bench"]).scenarios(), Scenario::ALL);
+    }
+
+    #[test]
+    fn sizes_and_attacks_can_be_named_one_by_one() {
+        let words = ["bench", "--swept-sends", "1000", "--swept-sends", "4000", "--attack", "flood"];
+        let scale = Options::parse_from(words).scale();
+        assert_eq!(scale.swept_sends, [1_000, 4_000]);
+        assert_eq!(scale.attacks, [Attack::Flood]);
+        let scale = Options::parse_from(["bench"]).scale();
+        assert_eq!(scale.swept_sends, [5_000_000, 20_000_000]);
+        assert_eq!(scale.attacks, Attack::value_variants());
     }
 }

@@ -19,7 +19,7 @@ use fantail_node::supervise::Supervisor;
 use fantail_ports::accounts::NoAccounts;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
-use fantail_ports::store::Store;
+use fantail_ports::store::{Store, StoreError, Tended};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId};
@@ -28,8 +28,13 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 pub const SHARDS: u16 = 4;
+/// How long the store's background work rests when there is none.
+const TEND_REST: Duration = Duration::from_millis(50);
 
 /// The machine's clock, later by a fixed time.
 struct LaterClock {
@@ -52,6 +57,21 @@ impl Clock for LaterClock {
 
     fn micros(&self) -> u64 {
         self.clock.micros()
+    }
+}
+
+/// The thread of a store's background work.
+pub struct Tending {
+    stop: Sender<()>,
+    thread: JoinHandle<Result<(), StoreError>>,
+}
+
+impl Tending {
+    /// Waits until what is under way is done.
+    pub fn stop(self) -> Result<()> {
+        drop(self.stop);
+        let ended = self.thread.join().map_err(|_| anyhow!("the store's background work panicked"))?;
+        ended.context("the store's background work failed")
     }
 }
 
@@ -127,6 +147,20 @@ impl House {
         };
         let (node, _) = Node::start(ports, Options { shards: SHARDS, ..Options::default() }).await?;
         Ok(node)
+    }
+
+    /// Begins with the store's background work, as a server has it, on a thread of its own.
+    pub fn tend(&self) -> Result<Tending> {
+        let (stop, stopped) = channel();
+        let store = self.store.clone();
+        let work = move || {
+            let mut rest = TEND_REST;
+            while stopped.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
+                rest = if store.tend()? == Tended::MoreWaiting { Duration::ZERO } else { TEND_REST };
+            }
+            Ok(())
+        };
+        Ok(Tending { stop, thread: Builder::new().name("store-tend".to_owned()).spawn(work)? })
     }
 
     /// Reads the tables of a shard.

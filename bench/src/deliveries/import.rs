@@ -1,6 +1,7 @@
 //! Many users with their devices and follows, and sends of theirs, imported as facts: through the journal and
 //! `machine::shard::apply`, as a leader would, without HTTP.
 
+use super::LOOK;
 use super::house::{House, SHARDS};
 use anyhow::{Context, Result};
 use fantail_machine::parcel::{Collector, Words};
@@ -30,6 +31,7 @@ use fantail_rules::ids::{
     AddressHash, ClaimNo, DeviceHash, DeviceNo, Epoch, FrontNo, Millis, PartitionId, Position, ShardNo,
     TenantId, UserNo,
 };
+use fantail_rules::limits::BACKLOG_EVENTS_MAX;
 use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
@@ -172,7 +174,8 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Single pushes, to one user after the other, that the provider has accepted.
+    /// Single pushes, to one user after the other, that the provider has accepted. The store has to be tended meanwhile: what
+    /// it has not written into the inbox index is in memory.
     pub async fn single_sends(&mut self, count: u64) -> Result<()> {
         let now = self.house.clock.wall();
         let mut places = Vec::new();
@@ -192,6 +195,9 @@ impl<'a> Import<'a> {
             self.shards[home].waiting.extend(single_send(work, event, UserNo(user.into()), *taken, now));
             if self.shards[home].waiting.len() >= SEND_RECORDS_PER_APPEND {
                 self.land(home).await?;
+                while self.house.store.gauges().backlog_events > BACKLOG_EVENTS_MAX / 2 {
+                    tokio::time::sleep(LOOK).await;
+                }
             }
         }
         self.flush().await

@@ -5,7 +5,7 @@ mod accept;
 mod batches;
 pub mod bulk;
 mod celebrity;
-mod fairness;
+pub mod fairness;
 mod fanout;
 mod fsync;
 pub mod gates;

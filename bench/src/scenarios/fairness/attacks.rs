@@ -1,150 +1,190 @@
-//! The attacks of a loud tenant, one for each resource that tenants share.
+//! The attacks of a loud tenant, one for each resource that tenants share, and what is there before each begins.
 
-use super::{TOGETHER, post};
-use crate::http::{Connection, Target};
-use crate::server::Server;
+use super::receiver::Receiver;
+use super::{Reached, post};
+use crate::http::Target;
 use anyhow::{Context, Result};
+use clap::ValueEnum;
+use fantail_rules::limits::WEBHOOKS_PER_TENANT_MAX;
 use serde_json::{Value, json};
-use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
 
 pub const LOUD_USERS: u64 = 2_000;
-const ATTACKERS: u64 = 8;
-/// Connections of an attacker that say nothing, and requests that it sends without reading an answer.
-const IDLE_CONNECTIONS: usize = 32;
-const PIPELINED: usize = 2_000;
-/// How long an attacker keeps what it does not read.
-const UNREAD_FOR: Duration = Duration::from_secs(2);
+/// Recipients, users or events of one request.
+pub const TOGETHER: u64 = 1_000;
+pub const EXPORTED_USERS: u64 = 8;
 /// Notifications that each export has.
 const KEPT_NOTIFICATIONS: u64 = 2_000;
-const EXPORTED_USERS: u64 = 8;
+/// Digits that are another number in every request.
+pub const NUMBER: &str = "##########";
+/// Events of one request, and the bytes of each: nearly the largest request and the largest content that are taken.
+const LARGE_EVENTS: usize = 100;
+const LARGE_BYTES: usize = 31 << 10;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Attack {
-    /// Thousands of pushes that its provider answers after a while.
+    /// Thousands of pushes that its provider answers after a while
     Flood,
-    /// Thousands of pushes that its provider does not answer.
+    /// Thousands of pushes that its provider does not answer
     Hanging,
-    /// Templates that are as dear to render as a template may be.
+    /// Thousands of mails through its account, whose relay does not answer
+    Relay,
+    /// Thousands of webhooks to a host that hangs for it, and answers the quiet tenant
+    Host,
+    /// Bulk sends to all of its users, as many as there may be
+    Bulk,
+    /// Templates that are as dear to render as a template may be
     Rendering,
-    /// Single sends as fast as they are answered.
+    /// Single sends as fast as they are answered
     Requests,
-    /// Imports of users, a thousand in each request: they fill the queues.
+    /// Imports of users, a thousand in each request: they fill the queues
     Import,
-    /// Connections that are idle, and some that send requests and read no answer.
+    /// Events with the largest content that is taken: they fill the disk
+    Writing,
+    /// Connections that are idle, and some that send requests and read no answer
     Connections,
-    /// Users who are made and erased: each erasure looks at all that is kept.
+    /// Users who are made and erased: each erasure looks at all that is kept
     Erasures,
-    /// Registrations of devices: each asks the directory for its address.
+    /// Registrations of devices: each asks the directory for its address
     Registrations,
-    /// Large exports, and backups beside them.
-    Disk,
-    /// A receiver of webhooks that never answers.
+    /// Large exports, and backups beside them
+    Exports,
+    /// Sends that are reported to receivers of webhooks that never answer
     HangingWebhook,
 }
 
 impl Attack {
-    pub const ALL: [Self; 10] = [
-        Self::Flood,
-        Self::Hanging,
-        Self::Rendering,
-        Self::Requests,
-        Self::Import,
-        Self::Connections,
-        Self::Erasures,
-        Self::Registrations,
-        Self::Disk,
-        Self::HangingWebhook,
-    ];
-
     pub fn name(self) -> &'static str {
         match self {
             Self::Flood => "a flood of pushes",
             Self::Hanging => "a provider that hangs",
+            Self::Relay => "a mail relay that hangs",
+            Self::Host => "a webhook host that hangs",
+            Self::Bulk => "bulk sends",
             Self::Rendering => "rendering",
             Self::Requests => "single requests",
             Self::Import => "imports of users",
+            Self::Writing => "large events",
             Self::Connections => "idle and pipelining connections",
             Self::Erasures => "erasures",
             Self::Registrations => "registrations of devices",
-            Self::Disk => "exports and backups",
-            Self::HangingWebhook => "a webhook receiver that hangs",
+            Self::Exports => "exports and backups",
+            Self::HangingWebhook => "receivers of reports that hang",
         }
     }
 
-    /// The wish in the addresses of the loud tenant's devices.
-    pub fn token(self) -> &'static str {
+    /// By what the loud tenant's users are reached.
+    pub fn loud(self) -> Reached {
         match self {
-            Self::Flood => "stub:slow=100",
-            Self::Hanging => "stub:slow=3600000",
-            Self::Rendering
+            Self::Flood => Reached::Push("stub:slow=100"),
+            Self::Hanging => Reached::Push("stub:slow=3600000"),
+            Self::Relay => Reached::Mail,
+            Self::Host => Reached::Webhook { is_answered: false },
+            Self::Bulk
+            | Self::Rendering
             | Self::Requests
             | Self::Import
+            | Self::Writing
             | Self::Connections
             | Self::Erasures
             | Self::Registrations
-            | Self::Disk
-            | Self::HangingWebhook => "stub:ok",
+            | Self::Exports
+            | Self::HangingWebhook => Reached::Push("stub:ok"),
         }
     }
-}
 
-/// A receiver of webhooks that takes connections and answers nothing.
-pub struct HangingReceiver {
-    port: u16,
-    tasks: JoinSet<()>,
-}
+    /// By what the quiet tenant's users are reached: by the channel that is attacked, and there by what answers.
+    pub fn quiet(self) -> Reached {
+        match self.loud() {
+            Reached::Push(_) => Reached::Push("stub:ok"),
+            // A tenant without an account sends to the server's own sandbox.
+            Reached::Mail => Reached::Mail,
+            Reached::Webhook { .. } => Reached::Webhook { is_answered: true },
+        }
+    }
 
-impl HangingReceiver {
-    pub async fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("no port for a receiver")?;
-        let port = listener.local_addr()?.port();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
-            let mut held = Vec::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                held.push(stream);
+    /// Whether it does nothing unless the receiver is called.
+    pub fn needs_receiver(self) -> bool {
+        matches!(self, Self::Relay | Self::Host | Self::HangingWebhook)
+    }
+
+    /// The requests that it repeats, one after the other. Those of the other attacks are no simple requests.
+    pub fn requests(self, target: &Target) -> Vec<Vec<u8>> {
+        let channel = self.loud().channel();
+        match self {
+            Self::Flood | Self::Hanging | Self::Relay | Self::Host => {
+                let halves = [0, TOGETHER];
+                halves
+                    .map(|first| {
+                        post(target, "/api/v1/notifications", &notification(channel, first, TOGETHER))
+                    })
+                    .to_vec()
             }
-        });
-        Ok(Self { port, tasks })
-    }
-
-    /// Settings of a server that may reach it.
-    pub fn settings(&self) -> [(&'static str, String); 3] {
-        [
-            ("FANTAIL_WEBHOOK_PRIVATE_NETWORKS", "127.0.0.0/8".to_owned()),
-            ("FANTAIL_WEBHOOK_HTTP_ALLOWED", "true".to_owned()),
-            ("FANTAIL_WEBHOOK_PORTS", self.port.to_string()),
-        ]
-    }
-
-    pub fn stop(mut self) {
-        self.tasks.abort_all();
+            Self::Requests | Self::HangingWebhook => {
+                vec![post(target, "/api/v1/notifications", &notification(channel, 0, 1))]
+            }
+            Self::Bulk => {
+                let body = json!({"recipientQuery": {"segment": "everybody"}, "channels": [channel],
+                    "content": {"title": "Loud"}, "priority": "normal"});
+                vec![post(target, "/api/v1/notifications/bulk", &body)]
+            }
+            Self::Rendering => vec![post(target, "/api/v1/templates/preview", &dear_template())],
+            Self::Import => {
+                let users: Vec<Value> =
+                    (0..TOGETHER).map(|_| json!({"userId": format!("import{NUMBER}")})).collect();
+                vec![post(target, "/api/v1/users/batch", &json!({"users": users}))]
+            }
+            Self::Writing => vec![post(target, "/api/v1/events", &large_events())],
+            Self::Erasures => vec![
+                target.send("PUT", &format!("/api/v1/users/gone{NUMBER}"), b""),
+                post(target, "/api/v1/erasures", &json!({"userId": format!("gone{NUMBER}")})),
+            ],
+            Self::Registrations => {
+                let device = json!({"userId": "loud0", "deviceId": "tablet", "platform": "android",
+                    "token": format!("stub:ok/tablet{NUMBER}")});
+                vec![post(target, "/api/v1/devices", &device)]
+            }
+            Self::Connections | Self::Exports => Vec::new(),
+        }
     }
 }
 
 /// Prepares an attack before the quiet tenant is measured alone.
-pub async fn prepare(attack: Attack, loud: &Target, receiver: &HangingReceiver) -> Result<()> {
+pub async fn prepare(attack: Attack, loud: &Target, receiver: &Receiver) -> Result<()> {
     match attack {
-        Attack::Disk => {
+        Attack::Exports => {
+            let request = post(loud, "/api/v1/notifications", &notification("push", 0, EXPORTED_USERS));
             for no in 0..KEPT_NOTIFICATIONS {
-                loud.ask(&post(loud, "/api/v1/notifications", &notification(0, EXPORTED_USERS)), 202)
-                    .await
-                    .with_context(|| format!("notification {no}"))?;
+                loud.ask(&request, 202).await.with_context(|| format!("notification {no}"))?;
             }
         }
         Attack::HangingWebhook => {
-            let hook = json!({"url": format!("http://127.0.0.1:{}/hooks", receiver.port)});
-            loud.ask(&post(loud, "/api/v1/webhooks", &hook), 201).await?;
+            for no in 0..WEBHOOKS_PER_TENANT_MAX {
+                let hook = json!({"url": receiver.url(false, &no.to_string())});
+                loud.ask(&post(loud, "/api/v1/webhooks", &hook), 201).await?;
+            }
+        }
+        Attack::Relay => {
+            let account = json!({
+                "kind": "smtp",
+                "settings": {"fromAddress": "news@example.com", "host": "localhost", "security": "none",
+                             "connectTo": format!("127.0.0.1:{}", receiver.port)},
+                "credentials": {},
+            });
+            let put = loud.send("PUT", "/api/v1/providers/relay", account.to_string().as_bytes());
+            loud.ask(&put, 201).await?;
+        }
+        Attack::Bulk => {
+            let segment = json!({"filter": "everyone"}).to_string();
+            let put = loud.send("PUT", "/api/v1/segments/everybody", segment.as_bytes());
+            loud.ask(&put, 201).await?;
         }
         Attack::Flood
         | Attack::Hanging
+        | Attack::Host
         | Attack::Rendering
         | Attack::Requests
         | Attack::Import
+        | Attack::Writing
         | Attack::Connections
         | Attack::Erasures
         | Attack::Registrations => {}
@@ -152,118 +192,28 @@ pub async fn prepare(attack: Attack, loud: &Target, receiver: &HangingReceiver) 
     Ok(())
 }
 
-/// Begins an attack, which goes on until it is aborted. It takes no for an answer.
-pub fn begin(attack: Attack, server: &Server, loud: &Target) -> JoinSet<Result<()>> {
-    let mut attackers = JoinSet::new();
-    for no in 0..ATTACKERS {
-        let (loud, admin) = (loud.clone(), server.admin.clone());
-        attackers.spawn(async move {
-            match attack {
-                Attack::Connections => pipeline(&loud).await,
-                Attack::Disk if no == 0 => back_up(&admin).await,
-                Attack::Disk => export(&loud, no).await,
-                Attack::Erasures => erase(&loud, no).await,
-                Attack::Flood
-                | Attack::Hanging
-                | Attack::Rendering
-                | Attack::Requests
-                | Attack::Import
-                | Attack::Registrations
-                | Attack::HangingWebhook => ask(&loud, no, attack).await,
-            }
-        });
-    }
-    attackers
-}
-
-/// Asks as fast as it is answered.
-async fn ask(loud: &Target, first: u64, attack: Attack) -> Result<()> {
-    let mut connection = Connection::open(loud.address).await?;
-    for no in (first * TOGETHER..).step_by((ATTACKERS * TOGETHER) as usize) {
-        connection.exchange(&request(attack, loud, no)).await?;
-    }
-    Ok(())
-}
-
-fn notification(first: u64, count: u64) -> Value {
+fn notification(channel: &str, first: u64, count: u64) -> Value {
     let users: Vec<Value> =
         (0..count).map(|at| json!({"userId": format!("loud{}", (first + at) % LOUD_USERS)})).collect();
-    json!({"content": {"title": "Loud"}, "recipients": users, "channels": ["push"]})
+    json!({"content": {"title": "Loud"}, "recipients": users, "channels": [channel]})
 }
 
-/// One request of the attacks that are nothing but requests.
-fn request(attack: Attack, target: &Target, no: u64) -> Vec<u8> {
-    match attack {
-        Attack::Import => {
-            let users: Vec<Value> =
-                (0..TOGETHER).map(|at| json!({"userId": format!("import{}", no + at)})).collect();
-            post(target, "/api/v1/users/batch", &json!({"users": users}))
-        }
-        Attack::Registrations => {
-            let device = json!({"userId": format!("loud{}", no / TOGETHER % LOUD_USERS), "deviceId": "tablet",
-                "platform": "android", "token": format!("stub:ok/tablet{no}")});
-            post(target, "/api/v1/devices", &device)
-        }
-        Attack::Rendering => {
-            let body = "{% for a in range(900) %}{{ a }} {% endfor %}";
-            let definition = json!({"id": "dear", "name": "Dear", "category": "news", "defaultLocale": "en",
-                "channels": {"email": {"subject": "Dear", "html": body}}});
-            let ask = json!({"definition": definition, "channel": "email", "locale": "en", "variables": {}});
-            post(target, "/api/v1/templates/preview", &ask)
-        }
-        Attack::Flood | Attack::Hanging => post(target, "/api/v1/notifications", &notification(no, TOGETHER)),
-        Attack::Requests | Attack::HangingWebhook | Attack::Connections | Attack::Erasures | Attack::Disk => {
-            post(target, "/api/v1/notifications", &notification(no, 1))
-        }
-    }
+/// Its steps compare whole lists, the most expensive ones there are, and nearly use up what a mail may take.
+fn dear_template() -> Value {
+    let line = |count: u32| {
+        format!("{{% for i in range({count}) %}}{{% if 9 in items %}}{{% endif %}}{{% endfor %}}x")
+    };
+    let definition = json!({"id": "dear", "name": "Dear", "category": "news", "defaultLocale": "en",
+        "schema": {"type": "object", "properties": {"items": {"type": "array"}}},
+        "channels": {"email": {"subject": line(400), "html": line(1_000)}}});
+    json!({"definition": definition, "channel": "email", "locale": "en", "variables": {"items": vec![7; 990]}})
 }
 
-/// Holds connections that say nothing, and one that sends requests without reading an answer.
-async fn pipeline(loud: &Target) -> Result<()> {
-    let requests = loud.get("/api/v1/users/loud0").repeat(PIPELINED);
-    loop {
-        let mut idle = Vec::with_capacity(IDLE_CONNECTIONS);
-        for _ in 0..IDLE_CONNECTIONS {
-            idle.push(TcpStream::connect(loud.address).await?);
-        }
-        let mut stream = TcpStream::connect(loud.address).await?;
-        // The server stops reading, or ends the connection: both are its right.
-        drop(timeout(UNREAD_FOR, stream.write_all(&requests)).await);
-        sleep(UNREAD_FOR).await;
-    }
-}
-
-async fn back_up(admin: &Target) -> Result<()> {
-    let mut connection = Connection::open(admin.address).await?;
-    loop {
-        connection.exchange(&post(admin, "/api/v1/backups", &json!({}))).await?;
-    }
-}
-
-/// Reads exports to their end.
-async fn export(loud: &Target, no: u64) -> Result<()> {
-    let head = format!(
-        "GET /api/v1/users/loud{}/export HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
-        no % EXPORTED_USERS,
-        loud.address,
-        loud.key
-    );
-    let mut buffer = Vec::new();
-    loop {
-        let mut stream = TcpStream::connect(loud.address).await?;
-        stream.write_all(head.as_bytes()).await?;
-        buffer.clear();
-        stream.read_to_end(&mut buffer).await?;
-    }
-}
-
-/// Makes users and erases them.
-async fn erase(loud: &Target, first: u64) -> Result<()> {
-    let mut connection = Connection::open(loud.address).await?;
-    for no in (first..).step_by(ATTACKERS as usize) {
-        let user = format!("gone{no}");
-        connection.exchange(&loud.send("PUT", &format!("/api/v1/users/{user}"), b"")).await?;
-        connection.exchange(&post(loud, "/api/v1/erasures", &json!({"userId": user}))).await?;
-    }
-    Ok(())
+fn large_events() -> Value {
+    let event = |_| {
+        json!({"specversion": "1.0", "id": NUMBER, "source": "/loud", "type": "bench.large",
+            "data": {"audience": {"users": ["loud0"]},
+                     "content": {"title": "Loud", "data": {"bytes": "0".repeat(LARGE_BYTES)}}}})
+    };
+    (0..LARGE_EVENTS).map(event).collect()
 }
