@@ -1,16 +1,20 @@
 //! Backups that are made while a bulk send runs, of a directory with very many users, deliveries and audit entries: each is
 //! restored, starts, finishes the send and answers as the server does that it was made of.
 //!
-//! `FANTAIL_BACKUP_USERS=1000000` for the full size: more than two million audit entries, and five backups.
+//! `FANTAIL_BACKUP_USERS=1000000` for the full size: five backups, and more than two million audit entries that one bulk send
+//! makes. A parcel of a thousand deliveries is one entry; a mail address that turns out to be dead is two: the endpoint and the
+//! suppression. So every mail address is dead.
 
 use crate::bulk::{bulk, message, put_segment};
-use crate::deliveries::{Post, metric};
+use crate::deliveries::{Post, counts_of, metric, notification, send, status};
 use crate::server::{Directory, Server, run};
 use crate::world::{eventually, expect, unread};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 const USERS: usize = 3_000;
 const USERS_OF_A_BATCH: usize = 1_000;
@@ -19,10 +23,31 @@ const BACKUPS_OF_FULL_SIZE: usize = 5;
 /// Users whose inboxes are compared.
 const SAMPLES: usize = 200;
 const RATE_MAX: usize = 1_000_000;
+/// At its rate the second bulk send takes about three hours, or a second per user if that is shorter: it never ends while backups
+/// are made.
+const SLOW_SECONDS: usize = 10_000;
+/// Entries that one dead mail address makes.
+const ENTRIES_OF_A_USER: u64 = 2;
+/// Recipients of one of the sends beside the backups.
+const BESIDE: usize = 50;
 
-/// Makes users with a mail address and a number each: two endpoints, which the audit log tells of.
+fn say(line: &str) {
+    writeln!(std::io::stdout(), "{line}").expect("stdout can be written");
+}
+
+/// Prints the time of each part, since the full size takes long.
+struct Parts(Instant);
+
+impl Parts {
+    fn end(&mut self, name: &str) {
+        let began = std::mem::replace(&mut self.0, Instant::now());
+        say(&format!("{name}: {:.1} s", (self.0 - began).as_secs_f64()));
+    }
+}
+
+/// Makes users with a mail address and a number each.
 fn people(client: &mut Client, count: usize) {
-    let user = |no: usize| json!({"userId": format!("u{no}"), "email": format!("ok/u{no}@stub.test"), "phone": format!("+999{no:09}")});
+    let user = |no: usize| json!({"userId": format!("u{no}"), "email": format!("dead/u{no}@stub.test"), "phone": format!("+999{no:09}")});
     for first in (0..count).step_by(USERS_OF_A_BATCH) {
         let users: Vec<Value> = (first..count.min(first + USERS_OF_A_BATCH)).map(user).collect();
         expect(client.post("/api/v1/users/batch", &json!({"users": users})), 200);
@@ -76,11 +101,13 @@ fn until_done(client: &mut Client, id: &str) -> Value {
 
 /// What must not depend on where a send is finished. What a backup caught on its way to the provider ends as unconfirmed.
 fn summary(done: &Value) -> Value {
-    let mails = done["channels"].as_array().expect("channels").iter().find(|one| one["channel"] == "email");
-    let counts = &mails.expect("mails were asked for")["counts"];
-    let of = |state: &str| counts[state].as_u64().unwrap_or_default();
+    let ended = |channel: &str| {
+        let counts = counts_of(done, channel);
+        let of = |state: &str| counts[state].as_u64().unwrap_or_default();
+        [of("sent") + of("unconfirmed"), of("suppressed")]
+    };
     json!({"users": done["users"], "members": done["members"], "entries": done["entries"], "skipped": done["skipped"],
-           "ended": of("sent") + of("unconfirmed")})
+           "mails": ended("email"), "messages": ended("sms")})
 }
 
 /// What is asked of the first server and of each that was made of a backup.
@@ -100,16 +127,66 @@ fn audit_entries(client: &mut Client) -> u64 {
     })
 }
 
-fn verified(data: &Path) {
+/// Verifies everything, and gives the number of audit entries.
+fn verified(data: &Path) -> u64 {
     let data = data.to_str().expect("a path");
-    for args in [&["journal", "verify"][..], &["check"], &["audit", "verify"]] {
-        run(&[args, &["--data", data]].concat());
-    }
+    run(&["journal", "verify", "--data", data]);
+    run(&["check", "--data", data]);
+    let said = run(&["audit", "verify", "--data", data]);
+    let entries = said.split(' ').next().and_then(|number| number.parse().ok());
+    entries.unwrap_or_else(|| panic!("it begins with the number of entries: {said}"))
 }
 
 fn faster(client: &mut Client, id: &str) {
     let path = format!("/api/v1/notifications/bulk/{id}");
     expect(client.json("PATCH", &path, &json!({"ratePerSecond": RATE_MAX})), 200);
+}
+
+/// Sends to named users, one notification after the other, so that backups are made under load.
+fn send_beside(server: &Server, users: usize, is_over: &AtomicBool) -> usize {
+    let mut client = server.client();
+    let names: Vec<String> = (0..users.min(BESIDE)).map(|no| format!("u{no}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut no = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let body = notification(&format!("beside-{no}"), &names, json!({"channels": ["sms"]}));
+        let id = send(&mut client, &body);
+        eventually("it is sent", || (status(&mut client, &id)["channels"][0]["done"] == true).then_some(()));
+        no += 1;
+    }
+    no
+}
+
+/// Says that it is over, also if a backup fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Makes backups while the second bulk send goes on and other sends come in.
+fn back_up(server: &Server, id: &str, copies: &[PathBuf], users: usize) {
+    let mut client = server.client();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| send_beside(server, users, &is_over));
+        let over = Over(&is_over);
+        for copy in copies {
+            let before = progress(&state(&mut client, id));
+            until_it_is(&mut client, "it goes on", |client| {
+                let now = progress(&state(client, id));
+                (now, (now > before).then_some(()))
+            });
+            let [copy, data] = [copy, &server.data].map(|path| path.to_str().expect("a path"));
+            run(&["backup", copy, "--server", &server.address, "--data", data]);
+        }
+        drop(over);
+        say(&format!("{} sends beside the backups", beside.join().expect("all were sent")));
+    });
+    let found = state(&mut client, id);
+    assert_eq!(found["status"], "running", "it ran as long as backups were made: {found}");
 }
 
 // fixes: torture 1
@@ -120,50 +197,56 @@ fn backups_made_during_a_bulk_send_start_finish_it_and_answer_alike() {
     let (post, elsewhere) = (Post::new(), Directory::new());
     let server = post.start(&[]);
     let (mut client, key) = (server.client(), server.key("default.key"));
+    let mut parts = Parts(Instant::now());
     people(&mut client, users);
     put_segment(&mut client, "all", "everyone");
+    parts.end("import");
     let body = |name: &str, rate: usize| {
-        message("all", json!({"notificationId": name, "channels": ["email", "inApp"], "ratePerSecond": rate}))
+        message(
+            "all",
+            json!({"notificationId": name, "channels": ["email", "sms", "inApp"], "ratePerSecond": rate}),
+        )
     };
+    let before = audit_entries(&mut client);
     let first = bulk(&mut client, &body("first", RATE_MAX));
     until_done(&mut client, &first);
-    // So slow that it runs as long as backups are made.
-    let second = bulk(&mut client, &body("second", (users / 100).max(1)));
+    let after = audit_entries(&mut client);
+    parts.end("first bulk send");
+    say(&format!("{before} audit entries before a bulk send to {users} users, {after} after it"));
+    let of_one_send = ENTRIES_OF_A_USER * users as u64;
+    assert!(after - before >= of_one_send, "{before} audit entries before the bulk send, {after} after it");
+    let second = bulk(&mut client, &body("second", (users / SLOW_SECONDS).max(1)));
     let ids = [first, second];
-    for no in 0..backups {
-        let before = progress(&state(&mut client, &ids[1]));
-        until_it_is(&mut client, "it goes on", |client| {
-            let now = progress(&state(client, &ids[1]));
-            (now, (now > before).then_some(()))
-        });
-        let copy = elsewhere.path(&format!("copy-{no}"));
-        let [copy, data] = [&copy, &server.data].map(|path| path.to_str().expect("a path"));
-        run(&["backup", copy, "--server", &server.address, "--data", data]);
-    }
-    let found = state(&mut client, &ids[1]);
-    assert_eq!(found["status"], "running", "it ran as long as backups were made: {found}");
+    let copies: Vec<PathBuf> = (0..backups).map(|no| elsewhere.path(&format!("copy-{no}"))).collect();
+    back_up(&server, &ids[1], &copies, users);
+    parts.end("backups");
     faster(&mut client, &ids[1]);
     let expected = answers(&mut client, users, &ids);
-    let entries = audit_entries(&mut client);
-    assert!(entries >= 2 * users as u64, "{entries} audit entries for {users} users");
+    audit_entries(&mut client);
+    parts.end("second bulk send");
     server.stop();
     verified(&post.directory.path("data"));
-    for no in 0..backups {
-        let (copy, data) = (elsewhere.path(&format!("copy-{no}")), elsewhere.path(&format!("restored-{no}")));
+    parts.end("verified");
+    let data = elsewhere.path("restored");
+    for (no, copy) in copies.iter().enumerate() {
         run(&["restore", copy.to_str().expect("a path"), "--data", data.to_str().expect("a path")]);
-        verified(&data);
+        let entries = verified(&data);
+        assert!(entries >= of_one_send, "{entries} audit entries of {users} users in backup {no}");
+        parts.end("restored and verified");
         let restored = Server::start_in(&data, &[], &[]);
+        parts.end("started");
         let mut client = restored.with_key(&key);
         faster(&mut client, &ids[1]);
         assert_eq!(answers(&mut client, users, &ids), expected, "backup {no}");
         audit_entries(&mut client);
         restored.stop();
+        parts.end("finished");
         verified(&data);
-        for done in [copy, data] {
+        for done in [copy, &data] {
             std::fs::remove_dir_all(done).expect("it is there");
         }
+        parts.end("verified again");
+        say(&format!("backup {no}: {entries} audit entries, answers equal"));
     }
-    let mut out = std::io::stdout();
-    writeln!(out, "{backups} backups of {users} users and {entries} audit entries, made during a bulk send: answers equal")
-        .expect("stdout can be written");
+    say(&format!("{backups} backups of {users} users, made during a bulk send: answers equal"));
 }
