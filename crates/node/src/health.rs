@@ -23,7 +23,8 @@ pub struct Health {
     /// Nothing is released, expired or deleted before an operator confirms the machine's clock.
     pub clock_held: bool,
     pub counters: Reading,
-    /// Tasks that panicked, and errors of loops that try again, by the name of the task.
+    /// Panics of tasks and errors of loops that try again, by the name of the task. Tasks whose panic stops the node are
+    /// listed from the start on.
     pub panics: Vec<(&'static str, u64)>,
     pub loop_errors: Vec<(&'static str, u64)>,
     pub store: Gauges,

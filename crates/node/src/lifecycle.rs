@@ -54,15 +54,20 @@ impl Node {
         self.core.ports.stop.set(reason);
     }
 
-    /// A thread that the node cannot do without has panicked.
-    pub fn thread_panicked(&self, name: &'static str, panic: &str) {
-        self.core.ports.tasks.fail(name, panic);
+    /// The work of a thread that the node cannot do without: its panic stops the node.
+    pub fn supervised_thread(
+        &self,
+        name: &'static str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> impl FnOnce() + Send + 'static {
+        self.core.ports.tasks.supervised_thread(name, work)
     }
 
-    /// How many tasks of each name panicked.
+    /// The names of tasks that panicked, and how often.
     #[must_use]
     pub fn panics(&self) -> Vec<(&'static str, u64)> {
-        self.core.ports.tasks.panics()
+        let all = self.core.ports.tasks.panics();
+        all.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
     /// Runs a loop that must not end, or panic, before the node stops.

@@ -28,22 +28,32 @@ pub struct Supervisor {
     tasks: Arc<dyn Tasks>,
     stop: Arc<Stop>,
     panics: Arc<Panics>,
+    poll_hook: Option<PollHook>,
 }
+
+/// For tests: called with the name of a loop or required task before each of its polls, and with the name of a thread when
+/// it starts. A panic of the hook is a panic of that task. It answers whether it wants to be called again at once.
+pub type PollHook = Arc<dyn Fn(&'static str) -> bool + Send + Sync>;
 
 /// How many tasks of each name panicked.
 #[derive(Default)]
 struct Panics(Mutex<BTreeMap<&'static str, u64>>);
 
 impl Panics {
-    fn add(&self, name: &'static str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
+    fn add(&self, name: &'static str, count: u64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += count;
     }
 }
 
 impl Supervisor {
     #[must_use]
     pub fn new(tasks: Arc<dyn Tasks>, stop: Arc<Stop>) -> Self {
-        Self { tasks, stop, panics: Arc::default() }
+        Self { tasks, stop, panics: Arc::default(), poll_hook: None }
+    }
+
+    #[must_use]
+    pub fn with_poll_hook(self, hook: Option<PollHook>) -> Self {
+        Self { poll_hook: hook, ..self }
     }
 
     /// Runs a loop. Its panic stops the node, and so does its end, unless `may_end` says that it was to end.
@@ -53,7 +63,7 @@ impl Supervisor {
         may_end: impl Fn() -> bool + Send + 'static,
         task: BoxFuture<'static, ()>,
     ) {
-        let supervisor = self.clone();
+        let (supervisor, task) = (self.clone(), self.required(name, task));
         let supervised = async move {
             match caught(task, |panic| supervisor.fail(name, panic)).await {
                 Err(_) => {}
@@ -69,11 +79,47 @@ impl Supervisor {
 
     /// Runs a task whose panic stops the node.
     pub fn spawn_required(&self, name: &'static str, task: BoxFuture<'static, ()>) {
-        let supervisor = self.clone();
+        let (supervisor, task) = (self.clone(), self.required(name, task));
         let supervised = async move {
             caught(task, |panic| supervisor.fail(name, panic)).await.ok();
         };
         self.tasks.spawn(name, Box::pin(supervised));
+    }
+
+    /// The work of a thread whose panic stops the node.
+    pub fn supervised_thread(
+        &self,
+        name: &'static str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> impl FnOnce() + Send + 'static {
+        self.panics.add(name, 0);
+        let supervisor = self.clone();
+        move || {
+            let hook = supervisor.poll_hook.clone();
+            let hooked = || {
+                if let Some(hook) = hook {
+                    while hook(name) {
+                        std::thread::yield_now();
+                    }
+                }
+                work();
+            };
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(hooked)) {
+                supervisor.fail(name, &message(&*panic));
+            }
+        }
+    }
+
+    /// Counts a task from now on, and has the hook of a test look at its polls.
+    fn required(&self, name: &'static str, mut task: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+        self.panics.add(name, 0);
+        let Some(hook) = self.poll_hook.clone() else { return task };
+        Box::pin(poll_fn(move |context| {
+            if hook(name) {
+                context.waker().wake_by_ref();
+            }
+            task.as_mut().poll(context)
+        }))
     }
 
     /// Runs a contained task: its panic ends nothing else.
@@ -92,17 +138,18 @@ impl Supervisor {
 
     /// Counts and logs a panic that its caller has caught and survives.
     pub fn count_panic(&self, name: &'static str, panic: &str) {
-        self.panics.add(name);
+        self.panics.add(name, 1);
         error!(task = name, panic, "a task panicked");
     }
 
     /// A thread or task that the node cannot do without has panicked.
-    pub fn fail(&self, name: &'static str, panic: &str) {
-        self.count_panic(name, panic);
+    fn fail(&self, name: &'static str, panic: &str) {
+        // In this order: once the log has it, readiness is red.
         self.stop.set(&format!("the task {name} panicked: {panic}"));
+        self.count_panic(name, panic);
     }
 
-    /// How many tasks of each name panicked since the start.
+    /// How many tasks of each name panicked since the start. Those that stop the node are listed with 0 before.
     #[must_use]
     pub fn panics(&self) -> Vec<(&'static str, u64)> {
         let panics = self.panics.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,5 +230,26 @@ mod tests {
         check(&|to| to.spawn_required("leader", ends()), None, 0);
         check(&|to| to.spawn("connection", panics()), None, 1);
         check(&|to| to.spawn("connection", ends()), None, 0);
+        let thread = |work: fn()| move |to: &Supervisor| to.supervised_thread("leader", work)();
+        check(&thread(|| panic!("out of order")), panicked, 1);
+        check(&thread(|| {}), None, 0);
+    }
+
+    // fixes: correctness A2
+    #[test]
+    fn a_test_can_panic_each_task_that_the_node_cannot_do_without() {
+        let ends = || -> BoxFuture<'static, ()> { Box::pin(async {}) };
+        let check = |spawn: &dyn Fn(&Supervisor), counted: &[(&'static str, u64)]| {
+            let hook: PollHook = Arc::new(|name| panic!("a test wants {name} to panic"));
+            let hooked = Supervisor::new(Arc::new(AtOnce), Arc::default()).with_poll_hook(Some(hook));
+            spawn(&hooked);
+            assert_eq!(hooked.panics(), counted);
+            assert_eq!(hooked.stop.reason().is_some(), counted.iter().any(|(_, count)| *count > 0));
+        };
+        check(&|to| to.spawn_loop("leader", || true, ends()), &[("leader", 1)]);
+        check(&|to| to.spawn_required("turn", ends()), &[("turn", 1)]);
+        check(&|to| to.supervised_thread("snapshots", || {})(), &[("snapshots", 1)]);
+        check(&|to| drop(to.supervised_thread("snapshots", || {})), &[("snapshots", 0)]);
+        check(&|to| to.spawn("connection", ends()), &[]);
     }
 }

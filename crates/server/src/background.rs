@@ -5,9 +5,7 @@ use crate::disk_watch;
 use crate::snapshots::Snapshots;
 use anyhow::Result;
 use fantail_node::Node;
-use fantail_node::supervise::message;
 use fantail_ports::store::Tended;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -36,8 +34,7 @@ impl Background {
         let mut start = |name: &'static str, run: Work| -> Result<()> {
             let (stop, stopped) = channel();
             stops.push(stop);
-            let watched = node.clone();
-            let run = move || supervise(&watched, name, || run(&stopped));
+            let run = node.supervised_thread(name, move || run(&stopped));
             threads.push(Builder::new().name(name.to_owned()).spawn(run)?);
             Ok(())
         };
@@ -55,13 +52,6 @@ impl Background {
                 error!("a background thread panicked");
             }
         }
-    }
-}
-
-/// Runs the work of a thread. Its panic stops the node.
-fn supervise(node: &Node, name: &'static str, run: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-        node.thread_panicked(name, &message(&*panic));
     }
 }
 

@@ -8,12 +8,13 @@ use crate::background::Background;
 use crate::backups::{self, Backups};
 use crate::channels;
 use crate::check_command;
-use crate::config::{Config, Delivery};
+use crate::config::Config;
 use crate::host::ServerHost;
 use crate::listen::Connections;
 use crate::otlp::Exporter;
 use crate::sandbox::House;
 use crate::snapshots::Snapshots;
+use crate::test_faults::TestFaults;
 use anyhow::{Context, Result, ensure};
 use fantail_api::Host;
 use fantail_local::audit::{AuditOptions, LocalAudit};
@@ -23,7 +24,7 @@ use fantail_local::journal::{JournalOptions, LocalJournal, RoomOptions, TornTail
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions, TornLog};
 use fantail_node::Node;
-use fantail_node::ports::{Audit, Points, Ports, Stop};
+use fantail_node::ports::{Audit, Ports, Stop};
 use fantail_node::spans::Spans;
 use fantail_node::start::Options;
 use fantail_node::supervise::Supervisor;
@@ -36,7 +37,6 @@ use fantail_ports::tasks::Tasks;
 use fantail_rules::believed_time::StartClock;
 use fantail_rules::ids::{Millis, PartitionId, Position};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tracing::{info, warn};
@@ -124,7 +124,8 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     let audit = open_audit(config)?;
     let started_at = surroundings.clock.wall();
     let exporter = surroundings.exporter;
-    let tasks = Supervisor::new(surroundings.tasks, stop.clone());
+    let test_faults = TestFaults::new(&config.delivery, surroundings.clock.clone());
+    let tasks = Supervisor::new(surroundings.tasks, stop.clone()).with_poll_hook(test_faults.poll_hook());
     let shared: Arc<dyn Tasks> = Arc::new(tasks.clone());
     let channels = channels::open(config, &surroundings.clock, &shared, surroundings.sandbox)?;
     let accounts = channels.accounts;
@@ -142,7 +143,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         audit: audit_of(config, audit.clone(), &*surroundings.entropy)?,
         webhook_patience_ms: config.delivery.webhook_patience_ms,
         stop,
-        points: points(&config.delivery),
+        points: test_faults.points(),
         spans: exporter.map(|exporter| Spans::told_to(exporter.tracer.clone())).unwrap_or_default(),
     };
     let options = node_options(config, snapshots.newest_at());
@@ -272,28 +273,6 @@ fn room(config: &Config) -> RoomOptions {
         free_percent_min: config.room.free_percent_min,
         ..RoomOptions::default()
     }
-}
-
-/// For tests: the process dies, or a task panics, when it comes to a point for the n-th time, as `name:n` says.
-fn points(delivery: &Delivery) -> Points {
-    let wish = |setting: &Option<String>| {
-        let (name, times) = setting.as_deref()?.split_once(':')?;
-        Some((name.to_owned(), AtomicU64::new(times.parse().unwrap_or(1))))
-    };
-    let (die, panic) = (wish(&delivery.die_at), wish(&delivery.panic_at));
-    if die.is_none() && panic.is_none() {
-        return Points::default();
-    }
-    let is_now = |wish: &Option<(String, AtomicU64)>, point: &str| {
-        let wish = wish.as_ref().filter(|(name, _)| name == point);
-        wish.is_some_and(|(_, left)| left.fetch_sub(1, Ordering::Relaxed) == 1)
-    };
-    Points::watched_by(Box::new(move |point| {
-        if is_now(&die, point) {
-            std::process::abort();
-        }
-        assert!(!is_now(&panic, point), "a test wants a panic at {point}");
-    }))
 }
 
 async fn failure(node: Node) -> String {

@@ -24,6 +24,7 @@ mod sandbox;
 mod snapshots;
 pub mod system;
 mod test_clock;
+mod test_faults;
 
 mod banner;
 mod logging;

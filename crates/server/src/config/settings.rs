@@ -226,7 +226,7 @@ pub const SETTINGS: &[Setting] = &[
     testing(
         "delivery.panic_at",
         "",
-        "For tests: a point of the walk and a number, like lead.planned:2; the task that gets there panics.",
+        "For tests: a point of the walk or a loop and a number, like lead.planned:2 or books:later; the task that gets there panics.",
     ),
 ];
 

@@ -6,7 +6,7 @@ use crate::respect::{eventually_stands, patch};
 use crate::server::{Server, fantail, run};
 use crate::world::{eventually, expect, ids, inbox, put_user};
 use serde_json::json;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
 /// The clock of one server.
@@ -21,11 +21,23 @@ impl MovedClock {
         assert_eq!(self.say(time), "ok", "{time}");
     }
 
+    /// The same, of a server that may be gone.
+    pub fn try_move_to(&mut self, time: &str) -> io::Result<()> {
+        match self.ask(time)?.as_str() {
+            "ok" => Ok(()),
+            other => Err(io::Error::other(other.to_owned())),
+        }
+    }
+
     fn say(&mut self, line: &str) -> String {
-        writeln!(self.to, "{line}").expect("the server listens");
+        self.ask(line).expect("the server answers")
+    }
+
+    fn ask(&mut self, line: &str) -> io::Result<String> {
+        writeln!(self.to, "{line}")?;
         let mut answer = String::new();
-        self.answers.read_line(&mut answer).expect("the server answers");
-        answer.trim_end().to_owned()
+        self.answers.read_line(&mut answer)?;
+        Ok(answer.trim_end().to_owned())
     }
 }
 
