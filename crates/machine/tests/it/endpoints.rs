@@ -18,11 +18,19 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 pub fn address(no: u64) -> AddressHash {
-    AddressHash([no as u8 + 1; 16])
+    AddressHash(hash(no, 1))
 }
 
 pub fn device(no: u64) -> DeviceHash {
-    DeviceHash([no as u8 + 101; 16])
+    DeviceHash(hash(no, 101))
+}
+
+/// Another one for each number.
+fn hash(no: u64, first: u8) -> [u8; 16] {
+    let mut hash = [(no as u8).wrapping_add(first); 16];
+    hash[14] ^= (no >> 16) as u8;
+    hash[15] ^= (no >> 8) as u8;
+    hash
 }
 
 /// A push token of a device; users' keys are those of `Node::user`.

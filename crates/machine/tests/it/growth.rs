@@ -1,31 +1,36 @@
 //! What operations cost at two sizes of what others have: rows read, records, and rows that each record changes. Nothing that a
 //! user or a tenant can trigger costs more because others have more.
 //!
-//! Others: users of the same tenant and shard with a device, preferences, lists, inboxes, deliveries that wait and deliveries that
-//! were made. What tenants ask of the other machines, and bulk sends, are in `growth_elsewhere`, reads in the simulator. The exception is `Purge`, a step of an erasure: a step is bounded, and the number of steps grows with the
-//! deliveries of the tenant that are kept.
+//! Others: users of the same tenant and shard with a device, preferences, lists, inboxes, deliveries that wait, deliveries that
+//! were made, dead letters and webhooks. What tenants ask of the other machines, and bulk sends, are in `growth_elsewhere`, reads
+//! in the simulator; which route is covered by which case is in `growth_routes` of the server's tests. The exception is
+//! `Purge`, a step of an erasure: a step is bounded, and the number of steps grows with the deliveries of the tenant that are
+//! kept.
 
 use crate::deliveries::{by, one, told};
-use crate::endpoints::{device, hear, register, registration};
-use crate::harness::{Node, TENANT, list, lookup, put_of, sealed};
+use crate::endpoints::{address, device, hear, register, registration};
+use crate::harness::{DAY_MS, Node, TENANT, list, lookup, put_of};
 use crate::respect::{quiet_at, want};
 use fantail_machine::front::FrontAsk;
 use fantail_machine::records::respect::Consent;
 use fantail_machine::records::shard::Change;
-use fantail_machine::shard::endpoints::Registration;
+use fantail_machine::records::webhook::Told;
+use fantail_machine::shard::endpoints::{Contact, Registration};
 use fantail_machine::shard::outcome::Said;
 use fantail_machine::shard::redrive::{Heard, Wish};
-use fantail_machine::shard::respect::Prefer;
 use fantail_machine::shard::serve::Job;
+use fantail_machine::shard::users::Put;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::ledger::ParcelId;
 use fantail_machine::tables::work::WorkId;
+use fantail_ports::keyring::Sealed;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::News;
-use fantail_rules::ids::{Arrival, DeviceNo, UserNo};
+use fantail_rules::ids::{Arrival, DeviceNo, Position, UserNo};
 use fantail_rules::marks::Mark;
 use fantail_rules::preference::Preferences;
 use fantail_rules::ulid::Ulid;
+use fantail_rules::zone::ZoneNo;
 
 const OWN: UserNo = UserNo(0);
 /// Lists of the user and of the others.
@@ -52,9 +57,30 @@ fn send(node: &mut Node, user: UserNo) -> (Ulid, WorkId) {
 
 fn person(node: &mut Node, name: u64, list_no: u64) {
     node.shard(ShardAsk::PutUsers { tenant: TENANT, users: vec![put_of(name, name + 100)] });
-    register(node, name, Registration { address: sealed(name), ..registration(name, 1, 1) });
+    register(node, name, registration(name, 1, name));
     hear(node, UserNo(name), 1, 1, News::Granted { suppressed: false });
     node.join(name, list(list_no));
+}
+
+/// The user's profile with another attribute, mail address, locale and zone.
+fn profile(no: u64) -> Put {
+    let (address_hash, own) = (address(no + 100), put_of(OWN.0, 100));
+    let contact = Contact { kind: ChannelKind::Email, address_hash, address: own.id.clone() };
+    let attributes = Sealed { bytes: vec![no as u8; 40], ..own.id.clone() };
+    let zone = ZoneNo::find("Asia/Tokyo").expect("a zone of the table");
+    Put { attributes, locale: format!("de-{no}"), zone, profile: vec![contact], ..own }
+}
+
+/// A delivery to the user could not be made.
+fn bury(world: &mut World) -> ParcelId {
+    let parcel = ParcelId::of(world.sent, OWN);
+    world.node.shard(ShardAsk::Outcome { parcel, told: vec![told(0, Said::Malformed, "")].into() });
+    parcel
+}
+
+fn tell(node: &mut Node, webhook: String, through: u64) {
+    let told = Told { tenant: TENANT, webhook, through: Position(through) };
+    node.shard(ShardAsk::Told { told, from: None });
 }
 
 /// A world in which others have so much more.
@@ -71,6 +97,11 @@ fn world(others: u64) -> World {
         want(&mut node, name, quiet_at("Asia/Tokyo"));
         send(&mut node, UserNo(name));
         node.mark(UserNo(name), Mark::Read, &[made.arrival.0]);
+        let (_, dead) = send(&mut node, UserNo(name));
+        let malformed = vec![told(0, Said::Malformed, "")];
+        let parcel = ParcelId::of(dead, UserNo(name));
+        node.shard(ShardAsk::Outcome { parcel, told: malformed.into() });
+        tell(&mut node, format!("hook {name}"), name);
     }
     node.delivery = None;
     for large in [false, true].repeat(others as usize / 4) {
@@ -103,30 +134,25 @@ const OPERATIONS: &[Operation] = &[
     ("user put", |world| {
         world.node.shard(ShardAsk::PutUsers { tenant: TENANT, users: vec![put_of(OWN.0, 100)] });
     }),
+    ("user put: another profile", |world| {
+        world.node.shard(ShardAsk::PutUsers { tenant: TENANT, users: vec![profile(1)] });
+        world.node.shard(ShardAsk::PutUsers { tenant: TENANT, users: vec![profile(2)] });
+    }),
     ("device refresh", |world| {
-        register(&mut world.node, OWN.0, Registration { address: sealed(0), ..registration(0, 1, 1) });
+        register(&mut world.node, OWN.0, Registration { changed: true, ..registration(OWN.0, 1, OWN.0) });
     }),
     ("device registration", |world| {
-        register(
-            &mut world.node,
-            OWN.0,
-            Registration { address: sealed(9_000), ..registration(0, 2, 9_000) },
-        );
+        register(&mut world.node, OWN.0, registration(OWN.0, 2, 200));
     }),
     ("device activation", |world| {
-        register(
-            &mut world.node,
-            OWN.0,
-            Registration { address: sealed(9_000), ..registration(0, 2, 9_000) },
-        );
-        hear(&mut world.node, OWN, 2, 1, News::Granted { suppressed: false });
+        register(&mut world.node, OWN.0, registration(OWN.0, 2, 200));
+        hear(&mut world.node, OWN, 2, 2, News::Granted { suppressed: false });
     }),
     ("device unregistration", |world| {
         world.node.shard(ShardAsk::Unregister { tenant: TENANT, user: lookup(OWN.0), device: device(1) });
     }),
     ("preference change", |world| {
-        let prefer = Prefer { instead_of: 1, source: "test".into(), preferences: Preferences::default() };
-        world.node.shard(ShardAsk::Prefer { tenant: TENANT, user: lookup(OWN.0), prefer: Box::new(prefer) });
+        want(&mut world.node, OWN.0, Preferences::default());
     }),
     ("re-evaluation after it", |world| {
         want(&mut world.node, OWN.0, Preferences::default());
@@ -151,6 +177,18 @@ const OPERATIONS: &[Operation] = &[
     ("mark all", |world| {
         world.node.mark_all(OWN, Mark::Read, u64::MAX - 1);
     }),
+    ("mark: snooze", |world| {
+        let until = world.node.now.plus(DAY_MS);
+        world.node.mark(OWN, Mark::Snooze { until }, &[world.sent.arrival.0]);
+    }),
+    ("mark: unsnooze", |world| {
+        let until = world.node.now.plus(DAY_MS);
+        world.node.mark(OWN, Mark::Snooze { until }, &[world.sent.arrival.0]);
+        world.node.mark(OWN, Mark::Unsnooze, &[world.sent.arrival.0]);
+    }),
+    ("mark: delete", |world| {
+        world.node.mark(OWN, Mark::Delete, &[world.sent.arrival.0]);
+    }),
     ("send: admission", |world| {
         world.node.send(&[OWN]);
     }),
@@ -173,9 +211,21 @@ const OPERATIONS: &[Operation] = &[
         world.node.shard(ShardAsk::Receipt { parcel, heard });
     }),
     ("redrive of a dead letter", |world| {
-        let parcel = ParcelId::of(world.sent, OWN);
-        world.node.shard(ShardAsk::Outcome { parcel, told: vec![told(0, Said::Malformed, "")].into() });
+        let parcel = bury(world);
         world.node.shard(ShardAsk::Redrive { parcel, wish: Wish::Redrive, users: None });
+    }),
+    ("drop of a dead letter", |world| {
+        let parcel = bury(world);
+        world.node.shard(ShardAsk::Redrive { parcel, wish: Wish::Drop, users: None });
+    }),
+    ("webhook: place", |world| tell(&mut world.node, "own".into(), 3)),
+    ("webhook: replay", |world| {
+        tell(&mut world.node, "own".into(), 3);
+        tell(&mut world.node, "own".into(), 1);
+    }),
+    ("webhook: end of its place", |world| {
+        tell(&mut world.node, "own".into(), 3);
+        world.node.shard(ShardAsk::Untell { tenant: TENANT, webhook: "own".into() });
     }),
     ("cancel: admission", |world| {
         world.node.front(FrontAsk::Cancel { tenant: TENANT, event: world.waiting });
@@ -208,7 +258,9 @@ fn no_operation_costs_more_because_others_have_more() {
         let costs = [32, 128].map(|others| {
             let mut world = world(others);
             operation(&mut world);
-            world.node.last_cost()
+            let cost = world.node.last_cost();
+            assert!(!cost.1.is_empty(), "{name} is done");
+            cost
         });
         grown.extend(growth(name, costs));
     }

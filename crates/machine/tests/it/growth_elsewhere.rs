@@ -1,7 +1,11 @@
 //! What operations of root, fronts and directories cost at two sizes of what others have, and those of bulk sends.
 //!
 //! Others: tenants with a key, a template, a category, a segment, a schedule, a webhook and an account each; scheduled
-//! notifications, bulk sends, uploaded lists and addresses of users of the same tenant.
+//! notifications with content for one recipient alone, bulk sends, uploaded lists and addresses of users of the same tenant.
+//!
+//! Exceptions: `CreateTenant` compares the names of all tenants, of which there are [`TENANTS_MAX`] at most, and only the
+//! operator of the server creates them. `Unsay`, a step of an erasure, is bounded, and the number of steps grows with the
+//! content of the tenant that is for one recipient alone.
 
 use crate::deliveries::by;
 use crate::endpoints::address;
@@ -9,9 +13,10 @@ use crate::growth::{Cost, growth};
 use crate::harness::{DAY_MS, Node, SHARD, TENANT, lookup, sealed};
 use crate::{providers, schedules, templates, walks};
 use fantail_machine::directory::{DirectoryAsk, Tell};
-use fantail_machine::front::FrontAsk;
+use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::directory::{Claim, Owner};
-use fantail_machine::records::front::{Options, Steer};
+use fantail_machine::records::front::{Options, Personal, Steer};
+use fantail_machine::records::schedule::Definition;
 use fantail_machine::records::segment::{SegmentPut, UploadId};
 use fantail_machine::records::template::DefinitionBytes;
 use fantail_machine::records::walk::Pace;
@@ -21,12 +26,17 @@ use fantail_machine::root::{RootAsk, policy, provider, schedule, segment, templa
 use fantail_machine::shard::{ShardAsk, walk};
 use fantail_machine::tables::work::WorkId;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{ClaimNo, DeviceNo, TenantId, UserNo};
-use fantail_rules::policy::CategoryPolicy;
+use fantail_rules::ids::{ClaimNo, DeviceNo, Millis, TenantId, UserNo};
+use fantail_rules::knobs::Knobs;
+use fantail_rules::policy::{CategoryPolicy, Defaults};
+use fantail_rules::preference::{Preferences, Switch};
+use fantail_rules::quota::{Quota, Resource};
 use fantail_rules::suppression::Reason;
 use fantail_rules::ulid::Ulid;
 
 const SIZES: [u64; 2] = [8, 64];
+/// When the daily schedule is due first: 2025-06-16T06:00:00Z.
+const RUN: Millis = Millis(1_750_053_600_000);
 
 /// What a tenant makes in the root, changes and deletes.
 fn root_operations(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
@@ -39,41 +49,63 @@ fn root_operations(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
         expires: None,
         rate: None,
     };
-    let template = |change| {
-        RootAsk::Template(Box::new(template::Ask { tenant, id: id(), expect: Expect::Unsaid, change }))
+    let template =
+        |expect, change| RootAsk::Template(Box::new(template::Ask { tenant, id: id(), expect, change }));
+    let version = |text| template::Change::Put {
+        about: templates::about(text),
+        definition: DefinitionBytes(vec![text; 3]),
     };
-    let about = templates::about(1);
     let policy = |change| RootAsk::Policy(Box::new(policy::Ask { tenant, expect: Expect::Unsaid, change }));
     let provider = |change| RootAsk::Provider(Box::new(provider::Ask { expect: Expect::Unsaid, change }));
     let schedule = |ask| RootAsk::Schedule(Box::new(ask));
-    let definition = schedule::Ask::Put {
-        definition: fantail_machine::records::schedule::Definition {
-            tenant,
-            ..schedules::daily("Europe/Vienna")
-        },
+    let put_schedule = |is_paused| schedule::Ask::Put {
+        definition: Definition { tenant, is_paused, ..schedules::daily("Europe/Vienna") },
         expect: Expect::Unsaid,
     };
+    let preferences = Preferences { everything: Switch::Off, ..Preferences::default() };
+    let defaults = Defaults { preferences };
     let segment = SegmentPut { tenant, name: id(), filter: Some("everyone".into()), note: String::new() };
     let hook = WebhookPut { tenant, id: id(), target: sealed(1), url: sealed(2), events: 7 };
     vec![
         ("key: create", key),
-        ("template: put", template(template::Change::Put { about, definition: DefinitionBytes(vec![1; 3]) })),
-        ("template: set", template(template::Change::Set { version: None, active: Some(false) })),
+        ("template: put", template(Expect::Absent, version(1))),
+        ("template: new version", template(Expect::Version(1), version(2))),
+        (
+            "template: activate",
+            template(Expect::Unsaid, template::Change::Set { version: Some(1), active: None }),
+        ),
+        (
+            "template: set",
+            template(Expect::Unsaid, template::Change::Set { version: None, active: Some(false) }),
+        ),
         (
             "category: put",
             policy(policy::Change::PutCategory { name: id(), policy: CategoryPolicy::default() }),
         ),
+        ("preferences: defaults", policy(policy::Change::PutDefaults(defaults))),
         ("segment: put", RootAsk::Segment(segment::Ask::Put(segment))),
         (
             "segment: list",
             RootAsk::Segment(segment::Ask::List { tenant, name: id(), list: UploadId([1; 16]), members: 3 }),
         ),
-        ("schedule: put", schedule(definition)),
+        ("schedule: put", schedule(put_schedule(false))),
+        ("schedule: pause", schedule(put_schedule(true))),
+        ("schedule: resume", schedule(put_schedule(false))),
+        (
+            "schedule: run",
+            schedule(schedule::Ask::Ran { tenant, id: "daily".into(), due: RUN, run: None, through: RUN }),
+        ),
         ("webhook: put", RootAsk::Webhook(webhook::Ask::Put(hook))),
+        (
+            "webhook: rotate",
+            RootAsk::Webhook(webhook::Ask::Retarget { tenant, id: id(), from: sealed(1), to: sealed(3) }),
+        ),
+        ("webhook: failing", RootAsk::Webhook(webhook::Ask::Fail { tenant, id: id(), is_failing: true })),
         (
             "webhook: switch",
             RootAsk::Webhook(webhook::Ask::Switch { tenant, id: id(), off: Some("x".into()) }),
         ),
+        ("webhook: enable", RootAsk::Webhook(webhook::Ask::Switch { tenant, id: id(), off: None })),
         ("account: put", provider(provider::Change::Put(providers::account(tenant, "own")))),
         (
             "tenant: patch",
@@ -83,7 +115,7 @@ fn root_operations(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
                 tier_up: None,
                 retention_days: None,
                 rate: None,
-                quota: None,
+                quota: Some(Quota::default().with(Resource::Users, Some(5))),
             },
         ),
     ]
@@ -162,6 +194,7 @@ fn schedule(node: &mut Node, user: UserNo, in_ms: u64, key: u8) -> Ulid {
     node.delivery = Some(by(&[ChannelKind::InApp]));
     node.options =
         Options { due: Some(node.now.plus(in_ms)), cancellation: Some([key; 16]), ..Options::default() };
+    node.personal = vec![Personal { shard: SHARD, user, content: sealed(4) }];
     node.send(&[user])
 }
 
@@ -191,7 +224,7 @@ fn world(others: u64) -> World {
         schedule(&mut node, user, 2 * DAY_MS + name, 1);
         claims(&mut node, claim(name, name, 1));
         claims(&mut node, claim(name, name + 1, 2));
-        enlist(&mut node, name as u8 + 1);
+        enlist(&mut node, (name as u8).wrapping_add(1));
         if name % 8 == 0 {
             walks::begin(&mut node, walks::plain());
         }
@@ -238,6 +271,16 @@ const OPERATIONS: &[Operation] = &[
         steer(world, Steer::Pause);
         world.node.take_all();
     }),
+    ("bulk: resume", |world| {
+        steer(world, Steer::Pause);
+        steer(world, Steer::Resume);
+    }),
+    ("bulk: resume: take", |world| {
+        steer(world, Steer::Pause);
+        world.node.take_all();
+        steer(world, Steer::Resume);
+        world.node.take_all();
+    }),
     ("bulk: rate", |world| steer(world, Steer::Pace(Pace::PerSecond(3)))),
     ("bulk: rate: take", |world| {
         steer(world, Steer::Pace(Pace::PerSecond(3)));
@@ -256,10 +299,6 @@ const OPERATIONS: &[Operation] = &[
     ("upload", |world| enlist(&mut world.node, 0)),
     ("upload: delete", |world| {
         world.node.shard(ShardAsk::Walk(walk::Ask::Delist { tenant: TENANT, list: list(0) }));
-    }),
-    ("personal content: purge", |world| {
-        let (tenant, shard, user) = (TENANT, SHARD, world.own);
-        world.node.front(FrontAsk::Unsay { tenant, shard, user, behind: None });
     }),
     ("address: claim", |world| claims(&mut world.node, claim(901, 0, 2))),
     ("address: claim of another user's", |world| claims(&mut world.node, claim(1, 0, 3))),
@@ -286,9 +325,34 @@ fn no_operation_of_fronts_directories_and_bulk_sends_costs_more_because_others_h
         let costs = SIZES.map(|others| {
             let mut world = world(others);
             operation(&mut world);
-            world.node.last_cost()
+            let cost = world.node.last_cost();
+            assert!(!cost.1.is_empty(), "{name} is done");
+            cost
         });
         grown.extend(growth(name, costs));
     }
     assert_eq!(grown, Vec::<String>::new());
+}
+
+/// The exception: the steps grow with the content that is for one recipient alone, and each looks at a bounded number of rows.
+#[test]
+fn a_step_of_a_purge_of_personal_content_is_bounded() {
+    let rows = Knobs::DEFAULT.steps.unsaid_rows;
+    for others in [8, rows as u64, 3 * rows as u64] {
+        let mut world = world(others);
+        let (tenant, shard, user) = (TENANT, SHARD, world.own);
+        let (mut behind, mut steps, mut removed_in_all) = (None, 0, 0);
+        loop {
+            let answer = world.node.front(FrontAsk::Unsay { tenant, shard, user, behind });
+            let (read, changed) = world.node.last_cost();
+            // Besides the rows that a step looks at: what is removed, and the tenant's usage.
+            assert!(read <= rows + 4 && changed.len() <= 1, "{read} rows, {changed:?} with {others} others");
+            let FrontAnswer::Unsaid { removed, next } = answer else { panic!("{answer:?}") };
+            (steps, removed_in_all, behind) = (steps + 1, removed_in_all + removed, next);
+            if behind.is_none() {
+                break;
+            }
+        }
+        assert_eq!((removed_in_all, steps), (1, (others + 1) / rows as u64 + 1), "with {others} others");
+    }
 }

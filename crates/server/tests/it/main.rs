@@ -38,6 +38,7 @@ mod exports;
 mod failing_sync;
 mod fairness;
 mod fallbacks;
+mod growth_routes;
 mod hosted;
 mod http;
 mod inbox;
