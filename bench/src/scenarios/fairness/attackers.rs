@@ -218,8 +218,8 @@ struct Numbered {
 impl Numbered {
     fn new(bytes: Vec<u8>, first: u64) -> Self {
         let number = NUMBER.as_bytes();
-        let at = |place: &usize| &bytes[*place..*place + number.len()] == number;
-        let places = (0..=bytes.len().saturating_sub(number.len())).filter(at).collect();
+        let windows = bytes.windows(number.len()).enumerate();
+        let places = windows.filter(|(_, window)| *window == number).map(|(place, _)| place).collect();
         Self { bytes, places, next: first }
     }
 
