@@ -16,6 +16,7 @@ INTERRUPTIONS ?= 50
 BACKUP_USERS ?= 1000000
 HISTORIES ?= 1000
 FUZZ_ROUNDS ?= 1000000
+FUZZ_SEED ?= $(shell date +%Y%m%d)
 APNS_PUSHES ?= 100000
 ARGS ?=
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -81,7 +82,7 @@ bench-instructions:
 
 nightly: test
 	$(CARGO) run --locked --release -p fantail-sim -- --seeds $(SIM_SEEDS)
-	FANTAIL_FUZZ_ROUNDS=$(FUZZ_ROUNDS) $(CARGO) test --locked --release -p fantail-fuzz
+	FANTAIL_FUZZ_ROUNDS=$(FUZZ_ROUNDS) FANTAIL_FUZZ_SEED=$(FUZZ_SEED) $(CARGO) test --locked --release -p fantail-fuzz
 	FANTAIL_HISTORIES=$(HISTORIES) $(CARGO) test --locked -p fantail-local --test it store
 	FANTAIL_APNS_PUSHES=$(APNS_PUSHES) $(CARGO) test --locked -p fantail-channels --test it apns
 	FANTAIL_CRASH_ROUNDS=$(CRASH_ROUNDS) FANTAIL_DELIVERY_CRASH_ROUNDS=$(DELIVERY_CRASH_ROUNDS) \

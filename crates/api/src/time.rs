@@ -10,11 +10,12 @@ pub fn text(at: Millis) -> String {
     utc_text(at)
 }
 
-/// Reads RFC 3339 with any offset. Times before 1970 are refused.
+/// Reads RFC 3339 with any offset. Times before 1970 are refused, and those at the end of the calendar that cannot be written.
 #[must_use]
 pub fn parse(text: &str) -> Option<Millis> {
     let at: Timestamp = text.parse().ok()?;
-    u64::try_from(at.as_millisecond()).ok().map(Millis)
+    let millis = Timestamp::from_millisecond(at.as_millisecond()).ok()?.as_millisecond();
+    u64::try_from(millis).ok().map(Millis)
 }
 
 #[cfg(test)]
@@ -33,7 +34,14 @@ mod tests {
             assert_eq!(parse(expected), Some(Millis(millis)));
         }
         assert_eq!(parse("2026-01-31T13:00:00+01:00"), Some(Millis(1_769_860_800_000)));
-        for bad in ["", "tomorrow", "2026-01-31", "2026-01-31T12:00:00", "1969-12-31T23:59:59Z"] {
+        for bad in [
+            "",
+            "tomorrow",
+            "2026-01-31",
+            "2026-01-31T12:00:00",
+            "1969-12-31T23:59:59Z",
+            "9999-12-30T22:00:00.250Z",
+        ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
         assert!(text(Millis(u64::MAX)).starts_with("9999-"));

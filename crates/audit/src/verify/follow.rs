@@ -58,7 +58,7 @@ impl Followed {
 
     pub fn take(&mut self, entry: &Entry, hash: Digest, place: Place) -> Vec<Finding> {
         let at = At { chain: entry.chain, sequence: entry.sequence, place };
-        let next = self.reached() + 1;
+        let next = self.reached().saturating_add(1);
         if at.sequence.0 < next {
             return vec![self.late(at)];
         }

@@ -4,6 +4,7 @@
 //! before the signature over it was checked.
 
 use super::limits::ENVELOPE_BYTES_MAX;
+use crate::webhook::url::Url;
 use aws_lc_rs::signature::{
     RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256, RsaParameters,
     UnparsedPublicKey,
@@ -159,8 +160,8 @@ pub fn url_of_sns(url: &str) -> Option<(&str, &str)> {
     let region = host.strip_prefix("sns.")?;
     let region = region.strip_suffix(".cn").unwrap_or(region).strip_suffix(".amazonaws.com")?;
     let is_region = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_path = |byte: u8| byte.is_ascii_graphic() && byte != b'\\' && byte != b'#';
-    (region.len() >= 3 && region.bytes().all(is_region) && path.bytes().all(is_path)).then_some((host, path))
+    let is_callable = !path.contains('#') && Url::parse(url).is_ok();
+    (region.len() >= 3 && region.bytes().all(is_region) && is_callable).then_some((host, path))
 }
 
 fn is_of_sns(url: &str) -> bool {
@@ -193,6 +194,8 @@ mod tests {
             "https://sns.EU-WEST-1.amazonaws.com/a.pem",
             "https://sns.eu-west-1.amazonaws.com",
             "https://sns.eu-west-1.amazonaws.com/a b",
+            "https://sns.eu-west-1.amazonaws.com/a<b",
+            "https://sns.--west-1.amazonaws.com/a.pem",
             "https://sns.eu-west-1.amazonaws.com\\@evil.example/",
             "",
         ] {

@@ -1,6 +1,6 @@
 //! Files of the keyring: whatever happened to them, opening one answers, and a key that is read is the one that was made.
 
-use fantail_fuzz::{Corpus, Dice};
+use fantail_fuzz::{Corpus, Dice, Reading, seeds};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_ports::keyring::{Context, Keyring};
 use fantail_rules::ids::{KeyNo, TenantId};
@@ -39,8 +39,6 @@ fn files(path: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn damaged_files_of_the_keyring_open_no_other_key() {
-    let rounds = std::env::var("FANTAIL_FUZZ_ROUNDS").ok().map(|text| text.parse().expect("a whole number"));
-    let rounds = rounds.unwrap_or(3_000u64) / ROUNDS_PER_OPENING;
     let directory = Directory(std::env::temp_dir().join(format!("fantail-fuzz-{}", std::process::id())));
     let good = directory.0.join("good");
     std::fs::create_dir_all(&good).expect("a directory");
@@ -51,19 +49,20 @@ fn damaged_files_of_the_keyring_open_no_other_key() {
     let written: Vec<(PathBuf, Vec<u8>)> =
         files(&good).into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("a file"))).collect();
     let corpus = Corpus::new(written.iter().map(|(_, bytes)| bytes.clone()).collect(), &["\0", "\u{ff}"]);
-    for round in 0..rounds {
-        let damaged = directory.0.join(format!("round-{round}"));
+    for seed in seeds(ROUNDS_PER_OPENING) {
+        let damaged = directory.0.join(format!("seed-{seed}"));
         std::fs::create_dir_all(&damaged).expect("a directory");
-        let mut dice = Dice::new(round);
-        let chosen = dice.below(written.len());
+        let mut dice = Dice::new(seed);
+        let (chosen, input) = (dice.below(written.len()), corpus.mutated(&mut dice));
+        let _printed = Reading { reader: "file of the keyring", seed, input: &input };
         for (place, (path, bytes)) in written.iter().enumerate() {
-            let bytes = if place == chosen { corpus.mutated(&mut dice) } else { bytes.clone() };
+            let bytes = if place == chosen { &input } else { bytes };
             std::fs::write(damaged.join(path.file_name().expect("a name")), bytes).expect("written");
         }
         if let Ok(keyring) = LocalKeyring::open(options(&damaged))
             && let Ok(opened) = keyring.open(TENANT, Context::Content, &sealed)
         {
-            assert_eq!(opened, SECRET, "round {round}: another key opens nothing");
+            assert_eq!(opened, SECRET, "another key opens nothing");
         }
         std::fs::remove_dir_all(&damaged).expect("removed");
     }

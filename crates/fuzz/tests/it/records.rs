@@ -11,13 +11,7 @@ const FIXTURES: &str = include_str!("../../../machine/tests/it/fixtures/records.
 
 fn corpus(machine: &str) -> Corpus {
     let lines = FIXTURES.lines().filter_map(|line| line.split_once(' ')).filter(|(of, _)| *of == machine);
-    let bytes = |hex: &str| -> Vec<u8> {
-        let digits = hex.trim().as_bytes().chunks(2);
-        let byte =
-            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("hex"), 16).expect("hex");
-        digits.map(byte).collect()
-    };
-    Corpus::new(lines.map(|(_, hex)| bytes(hex)).collect(), &["\u{ff}", "\0", "\u{7f}"])
+    Corpus::from_hex(lines.map(|(_, hex)| hex), &["\u{ff}", "\0", "\u{7f}"])
 }
 
 fn check<R: Fact + PartialEq + std::fmt::Debug>(bytes: &[u8]) {

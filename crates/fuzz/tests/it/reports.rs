@@ -1,4 +1,4 @@
-//! What mail servers and Amazon post: reports as MIME mails, events and the envelopes of SNS.
+//! Reports that mail servers send as MIME mails, and the events of Amazon inside their envelopes (`envelopes`).
 
 use fantail_channels::ses::events;
 use fantail_channels::smtp::report;

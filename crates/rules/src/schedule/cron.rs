@@ -74,7 +74,7 @@ impl Cron {
         // All that the clock has shown has come; the first minute that it has not shown is the first that can be due.
         let shown = Stretch::find(zone, now)?.wall(now);
         let from = Wall(shown.0 - shown.0.rem_euclid(MINUTE_MS) + MINUTE_MS);
-        first_instant(zone, self.next_from(from)?)
+        first_instant(zone, self.next_from(from)?).filter(|next| *next > now)
     }
 
     /// The first minute from `from` on that it names.
@@ -244,6 +244,14 @@ mod tests {
         let cron = Cron::parse("0 0 29 2 *").expect("leap days");
         let end = cron.next_after(ZoneNo::NONE, millis("9997-06-10T00:00:00"));
         assert!(end.is_none_or(|end| end > millis("9997-06-10T00:00:00")));
+        let working_days = Cron::parse("0 9 * * 1-5").expect("a schedule");
+        for now in [253_402_207_200_000, u64::MAX] {
+            assert_eq!(
+                working_days.next_after(ZoneNo::NONE, Millis(now)),
+                None,
+                "nothing follows the last day"
+            );
+        }
         assert!(
             cron.next_after(ZoneNo::NONE, millis("2096-02-29T00:00:00"))
                 == Some(millis("2104-02-29T00:00:00"))

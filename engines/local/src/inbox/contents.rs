@@ -61,12 +61,13 @@ impl Contents {
         for _ in 0..numbers::take(bytes)? {
             let tenant = TenantId(u32::try_from(numbers::take(bytes)?).ok()?);
             let after = numbers::take(bytes)?;
-            let through = after.checked_add(numbers::take(bytes)?)?;
+            let width = numbers::take(bytes)?;
+            let through = after.checked_add(width)?;
             let (entries, count) = (numbers::take(bytes)?, numbers::take(bytes)?);
             let (first_block, mut user, mut ordinal) = (contents.blocks.len(), 0u64, 0u64);
             for _ in 0..count {
                 user = user.checked_add(numbers::take(bytes)?)?;
-                let first = numbers::take(bytes)?;
+                let first = numbers::take(bytes).filter(|first| *first <= width)?;
                 contents.blocks.push(BlockEntry { user, first, at: file_at, ordinal });
                 let (block_bytes, block_entries) = (numbers::take(bytes)?, numbers::take(bytes)?);
                 file_at =
