@@ -2,7 +2,9 @@
 //!
 //! A write is either one write-ahead batch or, from a few thousand rows on, one ingestion of sorted tables; both
 //! are atomic. What must never happen: an ingestion (durable at once) that takes back what
-//! an earlier batch (durable later) replaced. So [`Rows::write_durable`] makes the log durable first.
+//! an earlier batch (durable later) replaced. So [`Rows::write_durable`] makes the log durable first. And what is in the log
+//! is synced batch by batch: with two that are not, a power cut may tear the first and keep the second, which is what damage
+//! looks like (`torn_log`).
 
 use super::StoreOptions;
 use super::columns::Columns;
@@ -19,8 +21,8 @@ use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, PersistMode
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Small enough that an idle server stays small, large enough that a flush is worth its fsync.
 const MEMTABLE_BYTES: u64 = 8 << 20;
@@ -51,6 +53,8 @@ pub struct Rows {
     pub kept: KeptLists,
     pub columns: Columns,
     ingest_rows_min: usize,
+    /// Whoever writes a batch to the log has it until the batch is synced.
+    log: Mutex<()>,
     /// Rows since it was opened.
     written: AtomicU64,
 }
@@ -91,6 +95,7 @@ impl Rows {
             kept,
             columns,
             ingest_rows_min: options.ingest_rows_min,
+            log: Mutex::default(),
             written: AtomicU64::new(0),
         })
     }
@@ -100,11 +105,16 @@ impl Rows {
     pub fn write_durable(&self, count: usize, rows: impl Iterator<Item = Row>) -> Result<(), StoreError> {
         self.written.fetch_add(count as u64, Ordering::Relaxed);
         if count < self.ingest_rows_min {
-            self.write_batch(rows).map_err(|cause| io_error(&cause))?;
-            return self.persist();
+            return self.log_durable(|| self.write_batch(rows)).map_err(|cause| io_error(&cause));
         }
-        self.persist()?;
-        ingest(&self.main, rows).map_err(|cause| io_error(&cause))
+        self.log_durable(|| Ok(())).and_then(|()| ingest(&self.main, rows)).map_err(|cause| io_error(&cause))
+    }
+
+    /// The one way to write to the log.
+    fn log_durable(&self, write_batch: impl FnOnce() -> fjall::Result<()>) -> fjall::Result<()> {
+        let _until_synced = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        write_batch()?;
+        self.database.persist(PersistMode::SyncAll)
     }
 
     fn write_batch(&self, rows: impl Iterator<Item = Row>) -> fjall::Result<()> {
@@ -116,10 +126,6 @@ impl Rows {
             }
         }
         batch.commit()
-    }
-
-    fn persist(&self) -> Result<(), StoreError> {
-        self.database.persist(PersistMode::SyncAll).map_err(|cause| io_error(&cause))
     }
 
     pub fn unmerged_tables(&self) -> usize {
@@ -140,7 +146,7 @@ impl Rows {
     pub fn ask_for_merge(&self) -> Result<(), StoreError> {
         let ask = || {
             if self.unmerged_tables() < SLOWED_TABLES {
-                self.main.remove(keys::NOTHING)?;
+                self.log_durable(|| self.main.remove(keys::NOTHING))?;
                 return self.main.rotate_memtable().map(|_| ());
             }
             self.main.start_ingestion()?.finish()
