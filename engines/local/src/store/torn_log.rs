@@ -1,9 +1,12 @@
-//! Cuts a torn write off the end of the database's log, before fjall reads it.
+//! Cuts a torn write off the end of the database's logs, before fjall reads them.
 //!
-//! A sync point is one batch in the log. A power cut before its fsync may leave any sectors of the batch: the end, and not
-//! what is before it. fjall cuts a batch that ends early, but refuses to open if a batch has its end and a wrong checksum or
-//! number of items. A last batch that is not whole was never synced: it is cut here, and the journal brings back what was
-//! in it. Invariant: with a whole batch behind it, it was synced, so it is damage, which is refused.
+//! A sync point is one batch in the newest log; older ones are sealed, and kept until their rows are in tables. A power cut
+//! before its fsync may leave any sectors of the batch: the end, and not what is before it. fjall cuts a batch that ends early,
+//! but refuses to open if a batch has its end and a wrong checksum or number of items. A last batch that is not whole was never
+//! synced: it is cut here, and the journal brings back what was in it.
+//!
+//! Invariant: each batch is synced before the next one is written (`rows`). So one with a whole batch behind it, in its log or
+//! in a newer one, was synced: it is damage, which is refused. fjall would cut it, and all that were synced after it.
 //!
 //! ```text
 //! batch  start item* end        integers little-endian, as fjall 3 writes them
@@ -12,6 +15,7 @@
 //! end    3 checksum:8 "FJL" 3   xxh3 of the items
 //! ```
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -51,31 +55,43 @@ impl From<io::Error> for LogError {
     }
 }
 
-/// Looks at the newest log of a database.
+/// Looks at the logs of a database. Nothing is changed unless all that is not whole lies at their end.
 pub fn cut_torn_batch(database: &Path) -> Result<Option<TornLog>, LogError> {
-    let Some(file) = newest_log(database)? else { return Ok(None) };
-    let log = written(&file)?;
-    let Some(offset) = torn_at(&log) else { return Ok(None) };
-    if has_whole_batch(&log, offset) {
-        return Err(LogError::Damaged { file, offset });
+    let mut torn: Vec<(PathBuf, usize)> = Vec::new();
+    for file in logs(database)? {
+        let log = written(&file)?;
+        if let Some((older, offset)) = torn.first()
+            && has_whole_batch(&log, 0)
+        {
+            return Err(LogError::Damaged { file: older.clone(), offset: *offset });
+        }
+        let Some(offset) = torn_at(&log) else { continue };
+        if has_whole_batch(&log, offset) {
+            return Err(LogError::Damaged { file, offset });
+        }
+        torn.push((file, offset));
     }
-    let opened: File = OpenOptions::new().write(true).open(&file)?;
-    opened.set_len(offset as u64)?;
-    opened.sync_all()?;
-    Ok(Some(TornLog { file, offset: offset as u64 }))
+    // From the last on: whatever is cut, what stays is the logs up to some place.
+    for (file, offset) in torn.iter().rev() {
+        let opened: File = OpenOptions::new().write(true).open(file)?;
+        opened.set_len(*offset as u64)?;
+        opened.sync_all()?;
+    }
+    Ok(torn.into_iter().next().map(|(file, offset)| TornLog { file, offset: offset as u64 }))
 }
 
-fn newest_log(database: &Path) -> io::Result<Option<PathBuf>> {
-    let mut newest = None;
+/// Oldest first.
+fn logs(database: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut logs = BTreeMap::new();
     for entry in fs::read_dir(database)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "jnl")
             && let Some(number) = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok())
         {
-            newest = newest.max(Some((number, path)));
+            logs.insert(number, path);
         }
     }
-    Ok(newest.map(|(_, path)| path))
+    Ok(logs.into_values().collect())
 }
 
 /// A log without the zeros at its end: fjall makes it 64 MiB long at once.
@@ -95,27 +111,18 @@ fn written(file: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Where the first batch begins that is not whole.
+/// Where the first batch begins that is not whole. Any bytes there count as one: a power cut may leave it without its start.
 fn torn_at(log: &[u8]) -> Option<usize> {
     let mut at = 0;
-    while log.get(at) == Some(&START) {
-        match whole_batch(log, at) {
-            Some(end) => at = end,
-            None => return Some(at),
-        }
+    while let Some(end) = whole_batch(log, at) {
+        at = end;
     }
-    None
+    log[at..].iter().any(|byte| *byte != 0).then_some(at)
 }
 
-/// Whether a whole batch begins behind some end.
-fn has_whole_batch(log: &[u8], mut at: usize) -> bool {
-    while let Some(end) = log[at..].windows(END_MARK.len()).position(|bytes| bytes == END_MARK) {
-        at += end + END_MARK.len();
-        if whole_batch(log, at).is_some() {
-            return true;
-        }
-    }
-    false
+/// Whether a whole batch begins here or anywhere behind. Nothing before it is trusted to say where.
+fn has_whole_batch(log: &[u8], from: usize) -> bool {
+    (from..log.len()).any(|at| whole_batch(log, at).is_some())
 }
 
 /// Where the batch at this place ends; `None` if it is not whole.
@@ -126,7 +133,9 @@ fn whole_batch(log: &[u8], begin: usize) -> Option<usize> {
     let expected = number_at::<4>(log, begin + 1)?;
     let first = begin + START_BYTES;
     let (mut at, mut count) = (first, 0);
-    while let Some(end) = item_end(log, at) {
+    while count < expected
+        && let Some(end) = item_end(log, at)
+    {
         (at, count) = (end, count + 1);
     }
     let end = log.get(at..at + END_BYTES).filter(|end| end[0] == END && end.ends_with(END_MARK))?;
@@ -209,13 +218,43 @@ mod tests {
         }
         let early = [&log[..second + 700], &[0; 4_096]].concat();
         assert_eq!(torn_at(&early), Some(second), "it has no end");
+        assert_eq!(torn_at(&with(&[second])), Some(second), "it has no start");
         let both = with(&[5_000, second + 5_000]);
         assert_eq!((torn_at(&both), has_whole_batch(&both, 0)), (Some(0), false), "neither is whole");
-        // In the first one: its value, and its structure.
-        for place in [5_000, 13] {
+        // In the first one: its value, its structure, its start and its end.
+        for place in [5_000, 13, 0, second - 1] {
             fs::write(directory.join("0.jnl"), with(&[place])).expect("room");
             let refused = cut_torn_batch(&directory);
             assert!(matches!(refused, Err(LogError::Damaged { offset: 0, .. })), "at {place}: {refused:?}");
+            assert_eq!(fs::read(directory.join("0.jnl")).expect("a log"), with(&[place]), "nothing is cut");
+        }
+        fs::remove_dir_all(directory).expect("it is there");
+    }
+
+    #[test]
+    fn a_sealed_log_is_cut_only_if_nothing_whole_is_behind_it() {
+        let directory = std::env::temp_dir().join(format!("fantail-sealed-log-{}", std::process::id()));
+        let (log, second) = two_batches(&directory);
+        let (sealed, newest) = (&log[..second], &log[second..]);
+        let check = |place: usize, newest: &[u8]| {
+            let mut damaged = sealed.to_vec();
+            damaged[place] ^= 1;
+            // Of what comes after 9 in order of numbers, not of names.
+            fs::write(directory.join("9.jnl"), damaged).expect("room");
+            fs::write(directory.join("10.jnl"), newest).expect("room");
+            cut_torn_batch(&directory)
+        };
+        fs::remove_file(directory.join("0.jnl")).expect("it is there");
+        for place in [0, 13, 5_000, second - 1] {
+            let refused = check(place, newest);
+            let Err(LogError::Damaged { file, offset: 0 }) = refused else { panic!("{place}: {refused:?}") };
+            assert_eq!(file, directory.join("9.jnl"), "at {place}");
+            // A write that failed, and a new log that was begun before anything else could be written.
+            for empty in [&[][..], &[0; 4_096], &newest[..700]] {
+                let cut = check(place, empty).expect("a healthy disk");
+                assert_eq!(cut, Some(TornLog { file: directory.join("9.jnl"), offset: 0 }), "at {place}");
+                assert!(cut_torn_batch(&directory).expect("a healthy disk").is_none(), "once");
+            }
         }
         fs::remove_dir_all(directory).expect("it is there");
     }
