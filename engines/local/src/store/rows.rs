@@ -18,7 +18,7 @@ use fantail_ports::tables::TablesError;
 use fjall::compaction::Leveled;
 use fjall::config::{PartitioningPolicy, PinningPolicy};
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,6 +76,7 @@ impl Rows {
         if !directory.try_exists().map_err(io)? {
             create(options, &directory)?;
         }
+        let locked = lock(&directory).map_err(io)?;
         let torn = cut_torn_batch(&directory).map_err(|cause| match cause {
             LogError::Io(cause) => io(cause),
             LogError::Damaged { file, offset } => StoreError::Damaged {
@@ -85,6 +86,7 @@ impl Rows {
                 ),
             },
         })?;
+        drop(locked);
         let (database, main) = database_in(options, &directory)?;
         let kept = KeptLists::new(options.kept_list_bytes);
         let columns = Columns::new(options.column_bytes);
@@ -188,6 +190,16 @@ fn database_in(options: &StoreOptions, directory: &Path) -> Result<(Database, Ke
         })
         .map_err(|cause| open_error(&format!("{what}: main"), &cause))?;
     Ok((database, main))
+}
+
+/// The lock of fjall, which it takes after us: the log of a database that is in use ends in what is being written.
+fn lock(directory: &Path) -> io::Result<File> {
+    let file = File::options().read(true).write(true).open(directory.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(cause)) => Err(cause),
+        Err(TryLockError::WouldBlock) => Err(io::Error::other("it is in use")),
+    }
 }
 
 /// Makes the database under another name, and gives it its own once all of it is durable. fjall does not open one that it was

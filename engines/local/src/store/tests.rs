@@ -298,6 +298,23 @@ fn an_interrupted_restore_and_a_newer_format_are_refused() {
     assert!(matches!(refused, Some(StoreError::NewerFormat { found: 2, known: 1, .. })), "{refused:?}");
 }
 
+/// Its last batch may be half written: it is not torn.
+#[test]
+fn a_database_that_is_in_use_is_refused_and_nothing_is_cut_off() {
+    use std::os::unix::fs::FileExt;
+    let bench = Bench::new("in-use");
+    let rows = &bench.store().shared.rows;
+    rows.write_durable(1, std::iter::once((b"key"[..].into(), Some(b"value"[..].into())))).expect("room");
+    let path = bench.options.directory.join("rows/0.jnl");
+    let end = std::fs::read(&path).expect("a log").iter().rposition(|byte| *byte != 0).expect("a batch") + 1;
+    let log = std::fs::OpenOptions::new().write(true).open(&path).expect("a log");
+    log.write_all_at(&[1, 2, 3], end as u64).expect("room");
+    let before = std::fs::read(&path).expect("a log");
+    let refused = LocalStore::open(bench.options.clone()).err();
+    assert!(matches!(refused, Some(StoreError::Io { .. })), "{refused:?}");
+    assert!(std::fs::read(&path).expect("a log") == before, "it is as it was");
+}
+
 #[test]
 fn asking_for_merges_changes_no_row() {
     let mut bench = Bench::new("merges");
