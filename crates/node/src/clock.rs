@@ -128,4 +128,8 @@ impl Clock for BelievedClock {
     fn micros(&self) -> u64 {
         self.machine.micros()
     }
+
+    fn worked_micros(&self) -> u64 {
+        self.machine.worked_micros()
+    }
 }

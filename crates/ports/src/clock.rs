@@ -18,4 +18,10 @@ pub trait Clock: Send + Sync {
     fn micros(&self) -> u64 {
         self.monotonic().0 * 1_000
     }
+
+    /// How long the calling thread has had a processor, for judging work by what it takes: pauses of the process and waits for
+    /// a processor are not in it. Of use only against another one of the same thread.
+    fn worked_micros(&self) -> u64 {
+        self.micros()
+    }
 }

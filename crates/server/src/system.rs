@@ -48,6 +48,13 @@ impl Clock for SystemClock {
     fn micros(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
+
+    #[cfg(target_os = "linux")]
+    fn worked_micros(&self) -> u64 {
+        let worked = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let seconds = u64::try_from(worked.tv_sec).unwrap_or_default();
+        seconds * 1_000_000 + u64::try_from(worked.tv_nsec / 1_000).unwrap_or_default()
+    }
 }
 
 /// The operating system's randomness.

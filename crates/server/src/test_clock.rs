@@ -96,6 +96,10 @@ impl Clock for TestClock {
     fn micros(&self) -> u64 {
         self.machine.micros()
     }
+
+    fn worked_micros(&self) -> u64 {
+        self.machine.worked_micros()
+    }
 }
 
 /// Tokio, with sleeps that end when the clock is moved past them.

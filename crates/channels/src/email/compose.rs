@@ -79,7 +79,7 @@ pub enum MailError {
     Reference,
     #[error("the link to unsubscribe does not fit into a header")]
     Unsubscribe,
-    #[error("it takes longer than {WRITE_MS_MAX} ms to write the mail")]
+    #[error("it takes more than {WRITE_MS_MAX} ms of a processor to write the mail")]
     TooSlow,
 }
 

@@ -11,8 +11,8 @@ pub const TAG_BYTES_MAX: usize = 16 * 1_024;
 /// Bytes that are looked at in vain for the ends of tags; then the rest of the document is text. Without a limit a document of
 /// such beginnings is read once for each of them.
 pub const UNENDED_TAGS_BYTES_MAX: usize = 256 * 1_024;
-/// A mail that takes longer to prepare or to write is given up: the next attempt would take as long, and none would ever begin
-/// in time.
+/// Of a processor. A mail that takes longer to prepare or to write is given up: the next attempt would take as long, and none
+/// would ever begin in time.
 pub const WRITE_MS_MAX: u64 = 1_500;
 /// Smaller contents are prepared where they are sent: that takes less than half a millisecond.
 pub const PREPARED_AT_ONCE_BYTES_MAX: usize = 8 * 1_024;
