@@ -9,8 +9,10 @@
 //! sealed, `next-block` the number of the block behind its last certain one. Replaced whole: written beside, synced,
 //! renamed, the directory synced.
 //!
-//! Invariant: a mark never says more than what is durable. It is written after what it speaks of, or, for trimming, before
-//! a segment is removed. A journal without a mark (older than marks, or copied by hand) is taken as it is.
+//! Invariant: a mark never says more than what is durable. It is written after what it speaks of; if the disk is full then, the
+//! one before says less and is as true. For trimming it is written before a segment is removed, which stays if the disk is
+//! full: the mark before would name what is gone. A journal without a mark (older than marks, or copied by hand) is taken as it
+//! is.
 
 use super::damage::Place;
 use super::format::u64_at;
@@ -91,21 +93,15 @@ impl Mark {
         [&MAGIC[..], &FORMAT.to_le_bytes(), &crc.to_le_bytes(), &body].concat()
     }
 
-    /// Durable on return. A full disk keeps the mark before, which says less and is as true.
+    /// Durable on return. A full disk keeps the mark before.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         let path = mark_path(dir);
-        let written = || {
-            let beside = dir.with_extension(NEW_SUFFIX);
-            let file = disk.open(&beside, How::Create)?;
-            write_all_at(&*file, 0, &self.encode())?;
-            file.sync_data()?;
-            disk.rename(&beside, &path)?;
-            disk.sync_dir(parent(&path))
-        };
-        match written() {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
-            other => other,
-        }
+        let beside = dir.with_extension(NEW_SUFFIX);
+        let file = disk.open(&beside, How::Create)?;
+        write_all_at(&*file, 0, &self.encode())?;
+        file.sync_data()?;
+        disk.rename(&beside, &path)?;
+        disk.sync_dir(parent(&path))
     }
 
     /// Whether all segments that must be there are; a journal without a mark has the default. `numbers` ascend without a gap.
@@ -140,6 +136,15 @@ impl Mark {
             return Err(place.damaged(scan.end, reason));
         }
         Ok(())
+    }
+}
+
+/// `false`: the disk is full, and the mark before stays. For a mark that says more than the one before.
+pub fn unless_full(written: io::Result<()>) -> io::Result<bool> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -59,7 +59,7 @@ use damage::Place;
 use fantail_ports::BoxFuture;
 use fantail_ports::journal::{Append, AppendError, Bounds, Journal, JournalError, ReadLimit, Record};
 use fantail_rules::ids::{Epoch, PartitionId, Position};
-use mark::Mark;
+use mark::{Mark, unless_full};
 use queue::{End, Queue};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -106,8 +106,13 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// Changes the mark, durably.
+    /// Changes the mark after what it is about to say has become durable. On a full disk it stays as it was.
     fn set_mark(&self, change: impl FnOnce(&mut Mark)) -> std::io::Result<()> {
+        unless_full(self.move_mark(change)).map(|_| ())
+    }
+
+    /// Changes the mark, durably, before what it says no longer is removed. After an error it is as it was.
+    fn move_mark(&self, change: impl FnOnce(&mut Mark)) -> std::io::Result<()> {
         let mut mark = held(&self.mark);
         let mut next = *mark;
         change(&mut next);

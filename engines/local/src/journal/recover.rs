@@ -10,7 +10,7 @@
 use super::catalog::SegmentEntry;
 use super::damage::Place;
 use super::format::{Chain, SECTOR};
-use super::mark::{Mark, mark_path};
+use super::mark::{Mark, mark_path, unless_full};
 use super::options::{JournalOptions, OpenReport};
 use super::scan::{Scan, scan};
 use super::segment::{Active, Found, NEW_SUFFIX, segment_numbers};
@@ -155,8 +155,10 @@ impl Recovered {
             None => Mark { first, segment, bytes: 0, next_block: self.expected.number - 1 },
         };
         if mark != self.mark {
-            mark.write(disk, dir).map_err(|error| Place::new(&mark_path(dir)).failed(&error))?;
-            self.mark = mark;
+            let written = unless_full(mark.write(disk, dir));
+            if written.map_err(|error| Place::new(&mark_path(dir)).failed(&error))? {
+                self.mark = mark;
+            }
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Trimming: remembers what nobody needs any more, and removes whole segments from the oldest on.
 //!
 //! What must never happen: a gap between segments. They are removed in order, and each removal is durable before
-//! the next one; a removal that a crash undoes only brings the oldest segment back.
+//! the next one; a removal that a crash undoes only brings the oldest segment back. On a disk without room for the mark
+//! nothing is removed.
 
 use super::damage::Place;
 use super::{Shared, held};
@@ -25,7 +26,7 @@ pub fn trim(shared: &Shared, partition: PartitionId, before: Position) -> Result
         drop(catalog);
         let place = Place::new(&oldest.path);
         // The mark first: it must not name a segment that is gone.
-        let marked = shared.set_mark(|mark| mark.first = mark.first.max(oldest.number + 1));
+        let marked = shared.move_mark(|mark| mark.first = mark.first.max(oldest.number + 1));
         let removed = marked.and_then(|()| shared.disk.sync_dir(&shared.dir));
         let removed = removed.and_then(|()| shared.disk.remove(&oldest.path));
         if let Err(error) = removed {

@@ -1,12 +1,13 @@
 //! A disk that is full, fails, or is too slow for what waits; and what the counters say.
 
-use super::rig::{append, commit_all, fence, open, read_all, small};
+use super::rig::{append, commit_all, disk_of, fence, image, open, read_all, small};
 use fantail_conformance::block_on;
 use fantail_conformance::journal::{FRONT, SHARD};
-use fantail_local::disk::FaultDisk;
+use fantail_local::disk::{FaultDisk, Survival};
 use fantail_local::journal::{Drive, JournalOptions, RoomOptions};
-use fantail_ports::journal::{Append, AppendError, Journal};
+use fantail_ports::journal::{Append, AppendError, Journal, JournalError};
 use fantail_rules::ids::{Epoch, Position};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -84,6 +85,37 @@ fn a_disk_without_room_for_a_segment_refuses_and_recovers() {
     append(&journal, SHARD, epoch, &[b"room again"]).unwrap();
     fence(&journal, FRONT);
     assert_eq!(read_all(&journal, SHARD).unwrap().len() as u64, taken + 1);
+}
+
+/// A mark that could not be written must not be taken for written: the one before names the segment.
+#[test]
+fn trimming_on_a_full_disk_removes_nothing_and_the_journal_opens() {
+    let disk = FaultDisk::new(1);
+    let journal = open(&disk, small(Drive::Manual)).unwrap();
+    let epoch = fence(&journal, SHARD);
+    for number in 0..20u8 {
+        append(&journal, SHARD, epoch, &[&[number; 1000]]).unwrap();
+    }
+    let segments = |disk: &FaultDisk| -> Vec<_> {
+        let is_segment = |path: &PathBuf| path.extension().is_some_and(|end| end == "segment");
+        disk.paths().into_iter().filter(is_segment).collect()
+    };
+    let all = segments(&disk);
+    disk.set_capacity(disk.used_bytes());
+    // Up to the first position that makes the oldest segment superfluous.
+    let trimmed = (2..20).map(|position| (position, block_on(journal.trim(SHARD, Position(position)))));
+    let mut trimmed = trimmed.filter(|(_, result)| result.is_err() || segments(&disk) != all);
+    let (position, result) = trimmed.next().expect("the first segment is full");
+    let full = disk_of(&image(&disk));
+    assert!(open(&full, small(Drive::Manual)).is_ok(), "after {result:?}");
+    assert!(matches!(result, Err(JournalError::Io { .. })), "{result:?}");
+    assert_eq!(segments(&disk), all);
+    disk.set_capacity(1 << 40);
+    block_on(journal.trim(SHARD, Position(position))).unwrap();
+    assert_eq!(segments(&disk), all[1..]);
+    drop(journal);
+    disk.power_cut(Survival::Everything);
+    assert!(open(&disk, small(Drive::Manual)).is_ok(), "it is gone and not missing");
 }
 
 #[test]
