@@ -121,6 +121,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     let blobs = Arc::new(LocalBlobs::open(blobs_directory(data)).context("cannot open the blobs")?);
     let snapshots = Arc::new(Snapshots::open(blobs.clone())?);
     let store = open_store(config, &snapshots)?;
+    snapshots.remove_unfinished().context("cannot remove a snapshot that was not finished")?;
     let audit = open_audit(config)?;
     let started_at = surroundings.clock.wall();
     let exporter = surroundings.exporter;

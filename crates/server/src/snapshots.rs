@@ -5,7 +5,7 @@
 //! snapshots/<milliseconds>.marks    a line per partition: code position, and of a front through where all shards had taken it
 //! ```
 //! What must never happen: a journal trimmed behind a copy that does not verify. A copy counts once its marks are
-//! written, and the marks are written after the copy was read back.
+//! written, and the marks are written after the copy was read back. A copy without marks is removed.
 
 use anyhow::{Context, Result, anyhow, bail};
 use fantail_node::Node;
@@ -45,6 +45,12 @@ impl Snapshots {
         Ok(Self { blobs, taken: Mutex::new(taken) })
     }
 
+    /// Deletes copies without marks: whoever wrote or deleted them was killed, or failed, and each is as large as the tables.
+    pub fn remove_unfinished(&self) -> Result<()> {
+        let _none_is_taken = self.all();
+        remove_unmarked(&*self.blobs)
+    }
+
     #[must_use]
     pub fn newest_at(&self) -> Option<Millis> {
         self.all().last().map(|taken| taken.at)
@@ -66,6 +72,7 @@ impl Snapshots {
     /// Takes a snapshot, drops old ones and trims the journal behind them. Blocks while it copies.
     pub fn take(&self, node: &Node) -> Result<Taken> {
         let mut all = self.all();
+        remove_unmarked(&*self.blobs)?;
         let stem = format!("{PREFIX}{:014}", node.wall().0);
         // In this order: the sync point holds what was taken before it, and the snapshot holds the sync point.
         let taken_by_all = node.taken_by_all().map_err(|refusal| anyhow!(refusal))?;
@@ -96,6 +103,17 @@ impl Snapshots {
     fn all(&self) -> MutexGuard<'_, Vec<Taken>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn remove_unmarked(blobs: &dyn Blobs) -> Result<()> {
+    let names = blobs.list(PREFIX)?;
+    let is_marked = |stem: &str| names.binary_search(&format!("{stem}.marks")).is_ok();
+    for stem in names.iter().filter_map(|name| name.strip_suffix(".store")) {
+        if !is_marked(stem) {
+            blobs.delete(&format!("{stem}.store"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Which snapshot goes, if there are too many. The journal is kept for all that stay, and trimmed once the oldest is a day
@@ -227,6 +245,28 @@ mod tests {
         let older = Marks::from([(PartitionId::Root, Position(5))]);
         assert_eq!(parse("0 5\n"), Some((older, Marks::new())));
         assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn a_copy_whose_marks_were_never_written_is_removed() {
+        let directory = std::env::temp_dir().join(format!("fantail-unmarked-{}", std::process::id()));
+        let blobs = Arc::new(LocalBlobs::open(&directory).expect("a directory"));
+        let put = |name: &str, text: &str| blobs.put(name, &mut text.as_bytes()).expect("written");
+        for (name, text) in [
+            ("snapshots/00000000000001.store", "killed while it was read back"),
+            ("snapshots/00000000000002.marks", "0 5\n"),
+            ("snapshots/00000000000002.store", "whole"),
+            ("snapshots/00000000000003.store", "killed between its deletions"),
+            ("other/4.store", "not a snapshot"),
+        ] {
+            put(name, text);
+        }
+        let snapshots = Snapshots::open(blobs.clone()).expect("marks");
+        snapshots.remove_unfinished().expect("a healthy disk");
+        let kept = ["other/4.store", "snapshots/00000000000002.marks", "snapshots/00000000000002.store"];
+        assert_eq!(blobs.list("").expect("names"), kept);
+        assert_eq!(snapshots.newest_at(), Some(Millis(2)));
+        std::fs::remove_dir_all(&directory).expect("the directory is there");
     }
 
     #[test]
