@@ -7,8 +7,9 @@
 //! block    sealed(key:32 × 64)           key number n lies in slot n − 1; zeros: destroyed
 //! sealed   nonce:12 ciphertext tag:16    bound to tenant, part and place
 //! ```
-//! A batch without its last part was never handed out and is cut off, unless the manifest names it: then the file was cut by
-//! something else, and the start is refused. A part that is rewritten (destroying a key)
+//! A batch without its last part, or with a part that does not open (it is written again in place if the manifest had no
+//! room), was never handed out and is cut off, unless the manifest names it: then the file was cut by something else, and the
+//! start is refused. A part that is rewritten (destroying a key)
 //! goes into `….redo` first, so that a torn write is repaired. What must never happen: a key that was handed out
 //! and is gone, or a destroyed key that comes back.
 
@@ -34,7 +35,7 @@ pub const BATCH_KEYS: usize = BLOCK_KEYS * BLOCKS_PER_BATCH;
 const BLOCK_BYTES: usize = SEAL_BYTES + BLOCK_KEYS * KEY_BYTES;
 /// Batches that are copied at once: about a megabyte, while nobody writes.
 const COPY_BATCHES: usize = 32;
-const BATCH_BYTES: usize = BLOCKS_PER_BATCH * BLOCK_BYTES + SEAL_BYTES;
+pub const BATCH_BYTES: usize = BLOCKS_PER_BATCH * BLOCK_BYTES + SEAL_BYTES;
 
 /// Sixty-four keys, unsealed.
 pub type Block = [u8; BLOCK_KEYS * KEY_BYTES];
@@ -170,7 +171,16 @@ impl KeyFile {
         if batches > 0 {
             self.unsealed(server, file, Part::BatchEnd(batches - 1))?;
         }
-        while length >= end_of(batches + 1) && self.unsealed(server, file, Part::BatchEnd(batches)).is_ok() {
+        let is_open = |part| self.unsealed(server, file, part).is_ok();
+        let all_open = |batch: u64| {
+            let first = batch * BLOCKS_PER_BATCH as u64;
+            (first..first + BLOCKS_PER_BATCH as u64).all(|no| is_open(Part::Block(no)))
+        };
+        // Without a manifest the end alone says that keys were handed out.
+        while length >= end_of(batches + 1)
+            && is_open(Part::BatchEnd(batches))
+            && (certain.is_none() || all_open(batches))
+        {
             batches += 1;
         }
         let whole = end_of(batches);
@@ -178,9 +188,7 @@ impl KeyFile {
             return Err(self.damaged("has a batch that does not open before its end"));
         }
         if whole < length {
-            let first = batches * BLOCKS_PER_BATCH as u64;
-            let is_open = |no| self.unsealed(server, file, Part::Block(no)).is_ok();
-            if certain.is_none() && (first..first + BLOCKS_PER_BATCH as u64).all(is_open) {
+            if certain.is_none() && all_open(batches) {
                 // From before the manifest: its keys may have been handed out, so they stay.
                 let end = Part::BatchEnd(batches);
                 let finished = write_all_at(file, end.at(), &self.sealed(server, end, &[]));

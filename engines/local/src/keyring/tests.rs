@@ -204,6 +204,37 @@ fn no_power_cut_takes_a_key_that_was_handed_out_or_brings_one_back() {
     assert!(cut > 30, "the script has many steps: {cut}");
 }
 
+/// The manifest found no room, so the next batch is written over the first try at it, whose end opens.
+#[test]
+fn a_batch_that_was_never_named_and_is_torn_is_cut_and_saved() {
+    let mut torn = 0;
+    for seed in 0..20 {
+        let (disk, keyring, mut keys) = made();
+        keys.extend((1..BATCH_KEYS).map(|_| keyring.mint(TENANT).expect("a healthy disk")));
+        let before = secrets(&keyring, &keys);
+        drop(keyring);
+        let disk = disk_with_seed(&disk, seed);
+        let keyring = open(&disk).expect("it is whole");
+        disk.set_capacity(disk.used_bytes() + super::file::BATCH_BYTES as u64);
+        assert!(matches!(keyring.mint(TENANT), Err(KeyringError::Io { .. })), "no room for the manifest");
+        disk.set_capacity(1 << 40);
+        disk.cut_after(0);
+        assert!(keyring.mint(TENANT).is_err(), "the power is gone");
+        drop(keyring);
+        disk.power_cut(Survival::Chance);
+        let keyring = open(&disk).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(secrets(&keyring, &keys), before, "seed {seed}");
+        let next = keyring.mint(TENANT).expect("room");
+        assert!(secrets(&keyring, &[next])[0].is_some(), "seed {seed}");
+        if disk.paths().contains(&path("tenant-3.cut")) {
+            assert_eq!(next, KeyNo(3 * BATCH_KEYS as u64 + 1), "seed {seed}");
+            assert_eq!(disk.contents(&path("tenant-3.cut")).len(), super::file::BATCH_BYTES, "seed {seed}");
+            torn += 1;
+        }
+    }
+    assert!(torn > 0, "no seed tore it");
+}
+
 // fixes: correctness B2
 #[test]
 fn a_copy_made_while_keys_are_written_opens_and_has_all_that_were_there() {
