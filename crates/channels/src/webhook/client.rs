@@ -20,7 +20,7 @@ use fantail_ports::channel::{Answer, Channel, Message, Proof, Refusal, Report, S
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::Millis;
-use fantail_rules::pacing::{Call, News};
+use fantail_rules::pacing::News;
 use futures_util::stream::{self, StreamExt};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
@@ -86,15 +86,16 @@ impl Webhook {
             return report(index, no_room(gate.book(clock.monotonic())));
         };
         drop(queued);
-        let began = clock.monotonic();
-        if let Err(after_ms) = gate.enter(began) {
-            return report(index, not_sent(Proof::Resting { after_ms }, "its host is left alone".into()));
-        }
+        let entered = match gate.enter(clock.monotonic()) {
+            Ok(entered) => entered,
+            Err(after_ms) => {
+                return report(index, not_sent(Proof::Resting { after_ms }, "its host is left alone".into()));
+            }
+        };
         let attempt = Attempt { endpoint: &endpoint, shipment, message, content };
         // Boxed, because most of a shipment waits for permits and should be small meanwhile.
         let (answer, used) = Box::pin(self.attempt(&attempt)).await;
-        let news = gate.ended(clock.monotonic(), Call { began, signal: answer.signal() });
-        if let Some(News::Opened { until }) = news {
+        if let Some(News::Opened { until }) = entered.ended(clock.monotonic(), answer.signal()) {
             let host = &endpoint.url().origin.host;
             info!(%host, %until, "webhook host does not answer and is left alone");
         }

@@ -99,15 +99,15 @@ impl HostGate {
         health.call_time.micros(now) / self.places
     }
 
-    /// Before an attempt. `Err`: how long it rests. Each attempt that gets through ends by [`ended`](Self::ended).
-    pub fn enter(&self, now: Millis) -> Result<(), u64> {
+    /// Before an attempt. `Err`: how long it rests.
+    pub fn enter(self: &Arc<Self>, now: Millis) -> Result<HostAttempt, u64> {
         let mut health = self.health();
         if let Some(until) = health.pause.until(now) {
             return Err(until.since(now));
         }
         if health.breaker.take(now, 1) == 1 {
             health.call_time.began(now, 1);
-            return Ok(());
+            return Ok(HostAttempt { gate: Some(Arc::clone(self)), began: now });
         }
         // Probes are under way: their answers are known in a while.
         let ready_at = health.breaker.ready_at().unwrap_or(now).max(now.plus(PAUSE_MS_DEFAULT));
@@ -120,7 +120,7 @@ impl HostGate {
     }
 
     /// An attempt is over; returns what is worth a line in the log.
-    pub fn ended(&self, now: Millis, call: Call) -> Option<News> {
+    fn ended(&self, now: Millis, call: Call) -> Option<News> {
         let mut health = self.health();
         match call.signal {
             Signal::Works => health.is_failing = false,
@@ -129,13 +129,37 @@ impl HostGate {
                 health.is_failing = true;
                 health.pause.rest(now, after_ms.unwrap_or(PAUSE_MS_DEFAULT));
             }
-            Signal::Nothing => health.breaker.put_back(1),
+            // The breaker takes its probe back below.
+            Signal::Nothing => {}
         }
         match call.signal {
             Signal::Nothing => health.call_time.put_back(1),
             Signal::Works | Signal::Rest { .. } | Signal::Fails => health.call_time.ended(now, call.began),
         }
         health.breaker.ended(now, call)
+    }
+}
+
+/// An attempt that has begun. One that is dropped, as by a panic of its client, says nothing about its host: its probe is
+/// left to others.
+pub struct HostAttempt {
+    /// Until it has ended.
+    gate: Option<Arc<HostGate>>,
+    began: Millis,
+}
+
+impl HostAttempt {
+    /// Returns what is worth a line in the log.
+    pub fn ended(mut self, now: Millis, signal: Signal) -> Option<News> {
+        self.gate.take()?.ended(now, Call { began: self.began, signal })
+    }
+}
+
+impl Drop for HostAttempt {
+    fn drop(&mut self) {
+        if let Some(gate) = self.gate.take() {
+            gate.ended(self.began, Call { began: self.began, signal: Signal::Nothing });
+        }
     }
 }
 
@@ -184,7 +208,7 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fantail_rules::limits::BREAKER_CALLS_MIN;
+    use fantail_rules::limits::{BREAKER_CALLS_MIN, BREAKER_OPEN_MS_MIN, BREAKER_PROBES};
 
     const NOW: Millis = Millis(1_000_000);
     const TENANT: TenantId = TenantId(1);
@@ -207,7 +231,7 @@ mod tests {
             drop(hosts.gate(&host(number), TENANT, NOW));
         }
         assert!(Arc::ptr_eq(&held, &hosts.gate(&host(0), TENANT, NOW)));
-        assert_eq!(hosts.gate(&host(1), TENANT, NOW).enter(NOW), Err(5_000), "its rest is remembered");
+        assert_eq!(hosts.gate(&host(1), TENANT, NOW).enter(NOW).err(), Some(5_000), "its rest is remembered");
         assert!(hosts.known.lock().expect("no test panics here").gates.len() <= FORGET_AT);
     }
 
@@ -217,12 +241,32 @@ mod tests {
         let (dead, alive) = (hosts.gate(&host(0), TENANT, NOW), hosts.gate(&host(1), TENANT, NOW));
         let mut news = None;
         for _ in 0..BREAKER_CALLS_MIN {
-            assert_eq!(dead.enter(NOW), Ok(()));
-            news = call(&dead, Signal::Fails);
+            news = dead.enter(NOW).expect("it is not known yet").ended(NOW, Signal::Fails);
         }
         assert!(matches!(news, Some(News::Opened { .. })), "{news:?}");
         assert!(dead.enter(NOW).is_err());
-        assert_eq!(alive.enter(NOW), Ok(()));
+        assert!(alive.enter(NOW).is_ok());
+    }
+
+    /// As when a client panics: nothing ends the attempts that it had begun.
+    #[test]
+    fn probes_that_are_dropped_are_left_to_others() {
+        let gate = Hosts::new(2).gate(&host(0), TENANT, NOW);
+        for _ in 0..BREAKER_CALLS_MIN {
+            call(&gate, Signal::Fails);
+        }
+        assert!(gate.enter(NOW).is_err());
+        let later = NOW.plus(BREAKER_OPEN_MS_MIN);
+        for probe in 0..2 * BREAKER_PROBES {
+            let entered = gate.enter(later);
+            assert!(entered.is_ok(), "probe {probe}");
+            drop(entered);
+        }
+        let mut probes: Vec<_> = (0..BREAKER_PROBES).map(|_| gate.enter(later).expect("a probe")).collect();
+        assert!(gate.enter(later).is_err());
+        drop(probes.pop());
+        probes.push(gate.enter(later).expect("the one that was dropped"));
+        assert!(gate.enter(later).is_err(), "and no other");
     }
 
     // fixes: security L3
@@ -231,13 +275,13 @@ mod tests {
         let hosts = Hosts::new(2);
         let (loud, quiet) = (hosts.gate(&host(0), TENANT, NOW), hosts.gate(&host(0), OTHER, NOW));
         call(&loud, Signal::Rest { after_ms: Some(3_600_000) });
-        assert_eq!(loud.enter(NOW), Err(3_600_000));
-        assert_eq!(quiet.enter(NOW), Ok(()));
+        assert_eq!(loud.enter(NOW).err(), Some(3_600_000));
+        assert!(quiet.enter(NOW).is_ok());
         for _ in 0..BREAKER_CALLS_MIN {
             call(&hosts.gate(&host(1), TENANT, NOW), Signal::Fails);
         }
         assert!(hosts.gate(&host(1), TENANT, NOW).enter(NOW).is_err());
-        assert_eq!(hosts.gate(&host(1), OTHER, NOW).enter(NOW), Ok(()), "the breaker is the tenant's own");
+        assert!(hosts.gate(&host(1), OTHER, NOW).enter(NOW).is_ok(), "the breaker is the tenant's own");
         assert_eq!(call(&hosts.gate(&host(1), OTHER, NOW), Signal::Works), None);
     }
 
@@ -258,9 +302,9 @@ mod tests {
         let gate = Arc::new(HostGate::new(8, Millis(0)));
         let mut now = Millis(0);
         for _ in 0..50 {
-            gate.enter(now).expect("it works");
+            let attempt = gate.enter(now).expect("it works");
             now = now.plus(400);
-            gate.ended(now, Call { began: Millis(now.0 - 400), signal: Signal::Works });
+            attempt.ended(now, Signal::Works);
         }
         let until = now.plus(2_000);
         let queued: Vec<_> = (0..160).map(|_| gate.line_up(now, until)).collect();

@@ -18,6 +18,7 @@ use crate::dead_guard::{DeadGuard, Doubts, is_said_by_provider};
 use crate::fields::SettingsError;
 use crate::probe::Hop;
 use crate::push_content::PushContent;
+use crate::webhook::hosts::HostAttempt;
 use crate::webhook::policy::{Forbidden, Policy};
 use crate::webhook::resolve::{Resolve, SystemResolver};
 use crate::webhook::url::{Origin, Scheme};
@@ -27,7 +28,7 @@ use fantail_outbound::tls;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Message, Proof, Refusal, Report, Shipment};
 use fantail_rules::ids::Millis;
-use fantail_rules::pacing::{Call, News, Signal};
+use fantail_rules::pacing::{News, Signal};
 use fantail_rules::priority::Priority;
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -80,7 +81,7 @@ struct Sealed {
     index: usize,
     path: PathAndQuery,
     service: Arc<Service>,
-    began: Millis,
+    entered: HostAttempt,
     body: Bytes,
 }
 
@@ -182,18 +183,20 @@ impl WebPush {
         let began = self.connector.ports.clock.monotonic();
         let service = self.origins.service(&target.url.origin, began);
         let plaintext = self.plaintext(message, run)?;
-        if let Err(after_ms) = service.gate.enter(began) {
-            return Err(not_sent(Proof::Resting { after_ms }, "its push service is left alone".to_owned()));
-        }
+        let entered = service.gate.enter(began).map_err(|after_ms| {
+            not_sent(Proof::Resting { after_ms }, "its push service is left alone".to_owned())
+        })?;
         match self.reservoir.take().encrypt(&target.browser, &plaintext, self.pad_to) {
-            Ok(body) => Ok(Sealed { index, path: target.url.path, service, began, body: Bytes::from(body) }),
+            Ok(body) => {
+                Ok(Sealed { index, path: target.url.path, service, entered, body: Bytes::from(body) })
+            }
             Err(error) => {
                 let code = match error {
                     EncryptError::BadPublic => "endpoint",
                     EncryptError::TooLarge => "too-large",
                 };
                 let answer = rejected(Refusal::Malformed, code, &error.to_string());
-                self.ended(&service, began, answer.signal());
+                self.ended(&service, entered, answer.signal());
                 Err(answer)
             }
         }
@@ -206,14 +209,14 @@ impl WebPush {
             Note::KeyRefused => Signal::Works,
             Note::Nothing | Note::Alert => read.answer.signal(),
         };
-        let Sealed { index, service, began, .. } = sealed;
-        self.ended(&service, began, signal);
+        let Sealed { index, service, entered, .. } = sealed;
+        self.ended(&service, entered, signal);
         self.told(index, service, read, run);
     }
 
-    fn ended(&self, service: &Service, began: Millis, signal: Signal) {
+    fn ended(&self, service: &Service, entered: HostAttempt, signal: Signal) {
         let now = self.connector.ports.clock.monotonic();
-        if let Some(News::Opened { until }) = service.gate.ended(now, Call { began, signal }) {
+        if let Some(News::Opened { until }) = entered.ended(now, signal) {
             let host = &service.origin.host;
             info!(%host, %until, "a push service does not answer and is left alone");
         }

@@ -44,7 +44,7 @@ pub struct Origins {
 /// One push service.
 pub struct Service {
     pub origin: Origin,
-    pub gate: HostGate,
+    pub gate: Arc<HostGate>,
     used_at: AtomicU64,
     /// When the key was last taken here, on the monotonic clock; 0 is never.
     taken_at: AtomicU64,
@@ -91,7 +91,7 @@ impl Service {
     fn new(origin: Origin, now: Millis) -> Self {
         Self {
             origin,
-            gate: HostGate::new(1, now),
+            gate: Arc::new(HostGate::new(1, now)),
             used_at: AtomicU64::new(now.0),
             taken_at: AtomicU64::new(0),
             token: Mutex::default(),
