@@ -110,14 +110,15 @@ fn cost_of(row: &LedgerRow) -> usize {
     LEDGER_COST + if row.is_tracked { track::blocks(row.members.count()) } else { 0 }
 }
 
-/// When an event was accepted, or was due. One that left no ledger and whose page is gone guards nothing.
+/// When an event was accepted, or was due, or was called off before. One that left no ledger and whose page is gone guards
+/// nothing.
 fn time_of(
     view: &View<'_>,
     (tenant, arrival): (TenantId, Arrival),
     first: Option<&(ParcelId, LedgerRow)>,
 ) -> Result<Millis, TablesError> {
     if let Some((_, row)) = first {
-        return Ok(row.event.millis());
+        return Ok(row.event.millis().min(row.begun));
     }
     let page = taken::page_of(view, tenant, arrival)?;
     let page = page.filter(|(first, page)| arrival.0 < first.0 + page.events.len() as u64);

@@ -12,10 +12,11 @@ use fantail_machine::records::halt::{CalledOff, CalledOffSchedule, HaltRecord};
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::shard::outcome::Said;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
-use fantail_machine::tables::ledger::ParcelId;
+use fantail_machine::tables::ledger::{self, ParcelId};
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::work::Halt;
 use fantail_machine::tables::{taken, work as works};
+use fantail_ports::inbox::ArrivalRange;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::News;
@@ -281,4 +282,36 @@ fn what_is_called_off_before_its_time_has_cancelled_deliveries_and_no_entry() {
         assert_eq!(node.events(users[0]), []);
         assert_eq!(node.offers.len(), 0, "nothing is to be sent");
     }
+}
+
+/// It is of the time at which it was due, but what is kept about it is of the time at which it was called off.
+#[test]
+fn a_cancelled_schedule_holds_up_no_sweep() {
+    let mut node = Node::new();
+    let user = user_with(&mut node, 0, 1);
+    node.delivery = Some(by(&[PUSH]));
+    let due = Some(Millis(START.0 + 300 * DAY_MS));
+    node.options = Options { due, ..Options::default() };
+    let event = node.send(&[user]);
+    cancel(&mut node, event);
+    end_halted(&mut node);
+    node.options = Options::default();
+    for _ in 0..20 {
+        node.send(&[user]);
+        node.take_all();
+        let work = work(&node);
+        let parcel = intend(&mut node, work, 10).0.unwrap().parcel;
+        settle(&mut node, parcel, vec![told(0, Said::Accepted, "")]);
+    }
+    node.now = Millis(START.0 + 29 * DAY_MS);
+    node.sweep();
+    assert_eq!(ledgers(&node), 21, "the guard is not over");
+    node.now = Millis(START.0 + 31 * DAY_MS);
+    node.sweep();
+    assert_eq!(ledgers(&node), 0);
+}
+
+fn ledgers(node: &Node) -> usize {
+    let all = ArrivalRange { after: Arrival::START, before: Arrival(u64::MAX) };
+    node.read_shard(|state| ledger::of_events(state.tables(), TENANT, all, 1_000).unwrap().len())
 }
