@@ -5,7 +5,7 @@
 //! Goes to: the queue of the actor's front, and back with the answers once they are durable.
 
 use crate::ask::{Accepted, AudienceAsk, EventAsk, ListAsk, Refusal};
-use crate::bulk;
+use crate::bulk::{self, WalkClaim};
 use crate::core::{Core, answers, internal, locked};
 use crate::crowds::require_room;
 use crate::groups::{self, Facts, Ties};
@@ -49,7 +49,7 @@ pub async fn post(
         return events.iter().map(|_| Err(Refusal::Busy { retry_after_ms: 1_000 })).collect();
     }
     let began = core.ports.clock.wall();
-    let Pushes { mut results, pending, claims } = push(core, by, tenant, events);
+    let Pushes { mut results, pending, claims, walks } = push(core, by, tenant, events);
     for (places, pushed) in pending {
         match answers(pushed).await {
             Ok(answers) => {
@@ -60,7 +60,7 @@ pub async fn post(
             Err(refusal) => places.into_iter().for_each(|(place, _)| results[place] = Err(refusal.clone())),
         }
     }
-    drop(claims);
+    drop((claims, walks));
     count(core, &results);
     for fresh in results.iter().flatten().filter(|accepted| !accepted.replayed) {
         spans::admitted(core, tenant, fresh.event, began);
@@ -73,6 +73,7 @@ struct Pushes {
     results: Vec<Result<Accepted, Refusal>>,
     pending: Vec<Pending>,
     claims: Vec<Claim>,
+    walks: Vec<WalkClaim>,
 }
 
 /// What a front was asked: the places in the request, and where its answers come.
@@ -86,15 +87,20 @@ fn push(core: &Core, by: &Actor, tenant: TenantId, events: Vec<EventAsk>) -> Pus
     let _naming = is_walked.then(|| core.naming.read().unwrap_or_else(PoisonError::into_inner));
     let mut results: Vec<Result<Accepted, Refusal>> = Vec::with_capacity(events.len());
     let mut by_front: BTreeMap<FrontNo, Group> = BTreeMap::new();
-    let mut claims = Vec::new();
+    let (mut claims, mut walks) = (Vec::new(), Vec::new());
     let policy = core.control.now().tenants.get(&tenant).map(|found| found.tier_up);
     for (index, event) in events.into_iter().enumerate() {
         let bytes = event.content.len() + 512;
         let prepared = policy.ok_or(Refusal::UnknownTenant).and_then(|up| prepare(core, tenant, event, up));
-        let claimed = prepared.and_then(|prepared| within_quota(core, by, tenant, prepared));
+        let claimed = prepared.and_then(|prepared| {
+            let walk = walk_claim(core, tenant, &prepared)?;
+            let (prepared, claim) = within_quota(core, by, tenant, prepared)?;
+            Ok((prepared, claim, walk))
+        });
         match claimed {
-            Ok((Prepared { front, ask, otherwise }, claim)) => {
+            Ok((Prepared { front, ask, otherwise }, claim, walk)) => {
                 claims.extend(claim);
+                walks.extend(walk);
                 let bytes = bytes + members_bytes(&ask);
                 let group = by_front.entry(front).or_default();
                 group.places.push((index, otherwise));
@@ -110,7 +116,13 @@ fn push(core: &Core, by: &Actor, tenant: TenantId, events: Vec<EventAsk>) -> Pus
         let handle = core.front(front).ok_or_else(|| internal("no such front"));
         pending.push((places, handle.and_then(|handle| handle.queue.push(tenant, by, asks, bytes))));
     }
-    Pushes { results, pending, claims }
+    Pushes { results, pending, claims, walks }
+}
+
+/// Holds the place of a walk, if an event is one.
+fn walk_claim(core: &Core, tenant: TenantId, prepared: &Prepared) -> Result<Option<WalkClaim>, Refusal> {
+    let FrontAsk::Admit(ask) = &prepared.ask else { return Ok(None) };
+    matches!(ask.audience, AskAudience::Walk(_)).then(|| bulk::claim(core, tenant)).transpose()
 }
 
 /// Holds room for what an event adds. One that does not fit can still be a repeat, which adds nothing.
@@ -271,10 +283,7 @@ fn audience_of(
 /// A walk over those whom a segment chooses; a segment that is gone may have been there when it was first asked for.
 fn walked(core: &Core, tenant: TenantId, segment: &str) -> Result<Result<AskAudience, Refusal>, Refusal> {
     match bulk::plain_walk(core, tenant, segment) {
-        Ok(walk) => {
-            bulk::require_few(core, tenant)?;
-            Ok(Ok(AskAudience::Walk(Box::new(walk))))
-        }
+        Ok(walk) => Ok(Ok(AskAudience::Walk(Box::new(walk)))),
         Err(unknown @ Refusal::UnknownSegment { .. }) => Ok(Err(unknown)),
         Err(other) => Err(other),
     }

@@ -7,10 +7,12 @@
 //! What must never happen: a bulk send that other deliveries wait for; a walk that depends on this process: where it is, and how
 //! fast it may go on, is in the shard's own rows.
 
+mod asked;
 mod estimate;
 mod run;
 mod watch;
 
+pub use asked::{WalkClaim, WalksAsked};
 pub use run::run;
 pub use watch::{BulkPage, BulkPhase, BulkView, Jobs, WaitsFor, jobs};
 
@@ -31,7 +33,6 @@ use fantail_machine::tables::{usage, walk as rows};
 use fantail_ports::keyring::Context;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{FrontNo, KeyNo, Millis, PartitionId, ShardNo, TenantId, spread};
-use fantail_rules::limits::WALKS_PER_TENANT_MAX;
 use fantail_rules::quiet::Window;
 use fantail_rules::quota::Resource;
 use fantail_rules::schedule::off_peak_from;
@@ -133,13 +134,12 @@ pub fn plain_walk(core: &Core, tenant: TenantId, segment: &str) -> Result<Walk, 
     })
 }
 
-/// Refuses while many walks of the tenant are under way.
-pub fn require_few(core: &Core, tenant: TenantId) -> Result<(), Refusal> {
-    if under_way(core, tenant)? < WALKS_PER_TENANT_MAX {
-        return Ok(());
-    }
-    core.meter.busy();
-    Err(Refusal::Busy { retry_after_ms: 5_000 })
+/// Holds the place of one more walk until its front has answered. Refuses while many of the tenant are under way.
+pub fn claim(core: &Core, tenant: TenantId) -> Result<WalkClaim, Refusal> {
+    core.walks_asked.claim(tenant, under_way(core, tenant)?).ok_or_else(|| {
+        core.meter.busy();
+        Refusal::Busy { retry_after_ms: 5_000 }
+    })
 }
 
 /// Every shard has every walk; the first one tells.
@@ -154,7 +154,7 @@ async fn create(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Resu
         core.meter.busy();
         return Err(Refusal::Busy { retry_after_ms: 5_000 });
     }
-    require_few(core, tenant)?;
+    let _walk = claim(core, tenant)?;
     require_room(core, tenant, ask.event.priority)?;
     let resource = ask.event.options.held_until(core.ports.clock.wall()).map(|_| Resource::Waiting);
     let adds = quotas::adds(resource, usage::ROW_BYTES + ask.event.content.len() as u64);

@@ -2,6 +2,7 @@
 
 use crate::ask::{ListAsk, Refusal};
 use crate::bell::Bell;
+use crate::bulk::WalksAsked;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::crowds::Crowds;
@@ -59,6 +60,7 @@ pub struct Core {
     pub disk: Arc<DiskShare>,
     /// What each tenant may still have accepted while fan-out is behind.
     pub fanout: FanoutShare,
+    pub walks_asked: Arc<WalksAsked>,
     /// Held while somebody reads which list a segment has and puts what goes by it into a front's queue. Whoever drops lists
     /// takes it once, and knows that nobody is in between; never held across an await.
     pub naming: RwLock<()>,

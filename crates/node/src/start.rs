@@ -10,7 +10,6 @@ use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle};
 use crate::crowds::Crowds;
-use crate::digests;
 use crate::directory_todos::DirectoryTodos;
 use crate::disk_share::DiskShare;
 use crate::dispatch::{self, Dispatch};
@@ -30,7 +29,7 @@ use crate::recover::{RecoverError, Recovered, recover};
 use crate::tail::Tail;
 use crate::take::TakeLoop;
 use crate::todos::{LongTodos, Todos};
-use crate::{guard_sweep, layout, providers, schedule, webhooks};
+use crate::{digests, guard_sweep, layout, providers, schedule, webhooks};
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::control;
@@ -201,6 +200,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         knobs,
         disk,
         fanout: FanoutShare::default(),
+        walks_asked: Arc::default(),
         naming: RwLock::default(),
         control: plane,
         layout,

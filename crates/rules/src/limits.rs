@@ -280,7 +280,8 @@ pub const WALK_LOOKED_AT_MAX: usize = 5_000;
 pub const WALK_MEMBERS_MAX: usize = 1_000;
 /// Parts of a walk that may wait for their deliveries: enough to keep every channel busy, and no more to call off.
 pub const WALK_PARTS_AHEAD_MAX: u32 = 8;
-/// Bulk sends of a tenant that are under way, and the longest time over which one is spread.
+/// Bulk sends of a tenant that are under way, as many that wait for their time (they may begin together), and the longest time
+/// over which one is spread.
 pub const WALKS_PER_TENANT_MAX: usize = 100;
 pub const SPREAD_MINUTES_MAX: u32 = 30 * 24 * 60;
 /// Faster than this is no limit.

@@ -17,7 +17,7 @@ use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::{self, Bucket, Known, Verdict};
 use fantail_rules::ids::{FrontNo, ListId, Millis, ShardNo, TenantId, UserNo};
-use fantail_rules::limits::{RECORD_BYTES_MAX, SCHEDULED_PER_TENANT_MAX};
+use fantail_rules::limits::{RECORD_BYTES_MAX, SCHEDULED_PER_TENANT_MAX, WALKS_PER_TENANT_MAX};
 use fantail_rules::tier;
 use fantail_rules::ulid::{Mint, Ulid};
 
@@ -76,6 +76,11 @@ pub(super) fn plan(
     }
     if ask.options.due.is_some() && scheduled::count(view, ask.tenant)? >= SCHEDULED_PER_TENANT_MAX {
         return Ok(Planned::nothing(FrontAnswer::TooManyScheduled { limit: SCHEDULED_PER_TENANT_MAX }));
+    }
+    let is_held_walk = ask.options.due.is_some() && matches!(ask.audience, AskAudience::Walk(_));
+    let walks_max = WALKS_PER_TENANT_MAX as u64;
+    if is_held_walk && scheduled::walks(view, ask.tenant)? >= walks_max {
+        return Ok(Planned::nothing(FrontAnswer::TooManyScheduled { limit: walks_max }));
     }
     let audience = match ask.audience {
         AskAudience::Members(shards) => Audience::Addressed(shards),

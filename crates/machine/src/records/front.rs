@@ -160,6 +160,9 @@ pub enum Audience {
     Walked(Box<Walk>),
 }
 
+/// The tag of a walk.
+const WALKED: u8 = 2;
+
 impl Audience {
     pub(crate) fn write(&self, w: &mut Writer) {
         match self {
@@ -171,13 +174,18 @@ impl Audience {
                     w.varint(shard.0.into()).ascending(members.iter().map(|member| member.0));
                 });
             }
-            Self::Walked(walk) => walk.write(w.u8(2)),
+            Self::Walked(walk) => walk.write(w.u8(WALKED)),
         }
+    }
+
+    /// Whether these are the bytes of a walk.
+    pub(crate) fn is_walk(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&WALKED)
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(match r.u8()? {
-            2 => Self::Walked(Box::new(Walk::read(r)?)),
+            WALKED => Self::Walked(Box::new(Walk::read(r)?)),
             0 => Self::Listed { list: r.list_id()?, tier: read_tier(r)?, turned: r.flag()? },
             1 => Self::Addressed(
                 r.list(|r| Ok((r.shard()?, r.ascending()?.into_iter().map(UserNo).collect())))?,

@@ -86,6 +86,7 @@ pub enum Family {
     BulkByList = 25,
     ScheduleStanding = 27,
     ScheduleTimer = 28,
+    ScheduledWalks = 29,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,

@@ -4,6 +4,7 @@
 //! 21 due: u64 tenant: u32 event: ulid -> audience     released by the record that deletes it
 //! 22 tenant key: 16 event: ulid       -> nothing      accepted under this cancellation key; goes with its event
 //! 23 tenant                            -> varint       how many of the tenant are held
+//! 29 tenant                            -> varint       how many of these are walks
 //! ```
 //! The first one is ordered by time for all tenants of the front: the clock asks for it, never a caller.
 
@@ -69,6 +70,11 @@ pub fn count(tables: &dyn Tables, tenant: TenantId) -> Result<u64, TablesError> 
     Ok(get::<Count>(tables, &count_key(tenant))?.map_or(0, |count| count.0))
 }
 
+/// How many walks of a tenant are held back.
+pub fn walks(tables: &dyn Tables, tenant: TenantId) -> Result<u64, TablesError> {
+    Ok(get::<Count>(tables, &walks_key(tenant))?.map_or(0, |count| count.0))
+}
+
 /// Holds an event back.
 pub(crate) fn hold(view: &mut View<'_>, held: &Held, balance: &mut Balance) -> Result<(), TablesError> {
     let Held { due, tenant, event, audience } = held;
@@ -77,6 +83,10 @@ pub(crate) fn hold(view: &mut View<'_>, held: &Held, balance: &mut Balance) -> R
     balance.add(None, usage::weight_of_row(&row));
     view.put(key(*due, *tenant, *event), row);
     put(view, count_key(*tenant), &Count(count + 1));
+    if matches!(audience, Audience::Walked(_)) {
+        let walks = walks(view, *tenant)?;
+        put(view, walks_key(*tenant), &Count(walks + 1));
+    }
     Ok(())
 }
 
@@ -98,12 +108,25 @@ pub(crate) fn let_go(
         0 => view.delete(count_key(tenant)),
         left => put(view, count_key(tenant), &Count(left)),
     }
+    if !Audience::is_walk(&row) {
+        return Ok(());
+    }
+    match walks(view, tenant)? {
+        0 => {}
+        1 => view.delete(walks_key(tenant)),
+        more => put(view, walks_key(tenant), &Count(more - 1)),
+    }
     Ok(())
 }
 
 #[must_use]
 pub fn count_key(tenant: TenantId) -> Vec<u8> {
     Key::new(Family::ScheduledCount, tenant).finish()
+}
+
+#[must_use]
+pub fn walks_key(tenant: TenantId) -> Vec<u8> {
+    Key::new(Family::ScheduledWalks, tenant).finish()
 }
 
 /// When the next one is due.

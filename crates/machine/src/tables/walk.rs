@@ -173,16 +173,11 @@ pub fn find(tables: &dyn Tables, tenant: TenantId, arrival: Arrival) -> Result<O
     get(tables, &key(tenant, arrival))
 }
 
-/// Walks of all tenants that are not over, in order.
-pub fn open(tables: &dyn Tables) -> Result<Vec<(TenantId, Arrival, WalkRow)>, TablesError> {
+/// Walks of all tenants that are not over, in order. Their rows are large: whoever wants one reads it by itself.
+pub fn open(tables: &dyn Tables) -> Result<Vec<(TenantId, Arrival)>, TablesError> {
     let prefix = Key::of_partition(Family::WalkOpen);
     let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
-    let open = collect(tables, range, Order::Ascending, usize::MAX, |key, _| open_at(key))?;
-    let mut rows = Vec::with_capacity(open.len());
-    for (tenant, arrival) in open {
-        rows.extend(find(tables, tenant, arrival)?.map(|row| (tenant, arrival, row)));
-    }
-    Ok(rows)
+    collect(tables, range, Order::Ascending, usize::MAX, |key, _| open_at(key))
 }
 
 /// How many walks of a tenant are not over.

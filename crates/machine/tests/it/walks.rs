@@ -17,7 +17,7 @@ use fantail_machine::tables::walk::{self as tables, WalkRow, WalkState};
 use fantail_machine::tables::work::{self, WorkId};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, FrontNo, Millis, PartitionId, Position, TenantId, UserNo};
-use fantail_rules::limits::WALK_PARTS_AHEAD_MAX;
+use fantail_rules::limits::{WALK_PARTS_AHEAD_MAX, WALKS_PER_TENANT_MAX};
 use fantail_rules::quiet::{Days, Times, Window};
 use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
@@ -332,4 +332,37 @@ fn what_is_said_about_a_scheduled_walk_holds_when_it_begins() {
     node.take_all();
     assert_eq!(passed(&pass(&mut node, work, 3)), Some(false));
     assert_eq!(pass(&mut node, work, 3), Answer::Held(Held::Until(due.plus(1_000))), "and has its pace");
+}
+
+fn admit_walk(node: &mut Node, due: Millis, key: u64) -> FrontAnswer {
+    node.options = Options { due: Some(due), ..Options::default() };
+    let audience = AskAudience::Walk(Box::new(plain()));
+    node.admit(Post { key: 10_000 + key, audience, tier_up: u32::MAX })
+}
+
+/// They would all begin at once.
+#[test]
+fn only_so_many_walks_of_a_tenant_wait_for_their_time() {
+    let mut node = Node::new();
+    user_with(&mut node, 0, 1);
+    node.delivery = Some(by(&[PUSH]));
+    let due = node.now.plus(DAY_MS / 2);
+    let limit = WALKS_PER_TENANT_MAX as u64;
+    let events: Vec<Ulid> = (0..limit).map(|key| admitted(admit_walk(&mut node, due, key))).collect();
+    let refused = FrontAnswer::TooManyScheduled { limit };
+    assert_eq!(admit_walk(&mut node, due, limit), refused);
+    assert_eq!(admit_walk(&mut node, due, 0), FrontAnswer::Repeat(events[0]), "a repeat is no other walk");
+    node.options = Options { due: Some(due), ..Options::default() };
+    let send = node.send(&[UserNo(0)]);
+    for event in [events[0], send] {
+        node.front(FrontAsk::Cancel { tenant: TENANT, event });
+    }
+    admitted(admit_walk(&mut node, due, limit + 1));
+    assert_eq!(admit_walk(&mut node, due, limit + 2), refused, "one place was free");
+    node.now = due;
+    while node.release() > 0 {}
+    node.take_all();
+    admitted(admit_walk(&mut node, due.plus(1), limit + 3));
+    let open = node.read_shard(|state| tables::open(state.tables())).unwrap();
+    assert_eq!(open.len() as u64, limit, "what was called off does not begin");
 }

@@ -50,15 +50,15 @@ pub async fn run(core: Arc<Core>, shard: ShardNo) {
             }
         };
         let mut has_failed = false;
-        choosers.retain(|key, _| open.iter().any(|(tenant, arrival, _)| (*tenant, *arrival) == *key));
+        choosers.retain(|key, _| open.binary_search(key).is_ok());
         let mut wait_ms: Option<u64> = if open.is_empty() { None } else { Some(LOOK_AGAIN_MS) };
-        last.retain(|tenant, _| open.iter().any(|(of, ..)| of == tenant));
+        last.retain(|tenant, _| open.iter().any(|(of, _)| of == tenant));
         let mut stepped = BTreeSet::new();
-        for (tenant, arrival, row) in in_turns(open, &last) {
+        for (tenant, arrival) in in_turns(open, &last) {
             if stepped.contains(&tenant) {
                 continue;
             }
-            let again = match step(&core, shard, (tenant, arrival), &row, &mut choosers, now).await {
+            let again = match step(&core, shard, (tenant, arrival), &mut choosers, now).await {
                 Ok(again) => again,
                 Err(Refusal::Stopped { .. }) => return,
                 // The others go on; all are looked at again after a while.
@@ -85,26 +85,27 @@ pub async fn run(core: Arc<Core>, shard: ShardNo) {
 }
 
 /// Walks in the order of their tenants; of each tenant first those behind the one that went on last.
-fn in_turns<T>(
-    mut open: Vec<(TenantId, Arrival, T)>,
+fn in_turns(
+    mut open: Vec<(TenantId, Arrival)>,
     last: &BTreeMap<TenantId, Arrival>,
-) -> Vec<(TenantId, Arrival, T)> {
-    open.sort_by_key(|(tenant, arrival, _)| {
+) -> Vec<(TenantId, Arrival)> {
+    open.sort_by_key(|(tenant, arrival)| {
         let is_before = last.get(tenant).is_some_and(|last| arrival <= last);
         (*tenant, is_before, *arrival)
     });
     open
 }
 
-/// One step of a walk; says after how many milliseconds to look again.
+/// One step of a walk; says after how many milliseconds to look again. Only the walk whose turn it is is read: there may be many.
 async fn step(
     core: &Core,
     shard: ShardNo,
     (tenant, arrival): (TenantId, Arrival),
-    row: &WalkRow,
     choosers: &mut BTreeMap<(TenantId, Arrival), Chooser>,
     now: Millis,
 ) -> Result<u64, Refusal> {
+    let found = core.read(PartitionId::Shard(shard), |state| rows::find(state.tables(), tenant, arrival))?;
+    let Some(row) = found.as_ref() else { return Ok(LOOK_AGAIN_MS) };
     if core.clock.hold().is_some_and(|hold| row.event.millis() <= hold.started_at) {
         return Ok(LOOK_AGAIN_MS);
     }
@@ -232,15 +233,13 @@ mod tests {
     /// One tenant has a hundred walks, another one a single one: the hundred take turns for the steps of their tenant.
     #[test]
     fn walks_of_a_tenant_take_turns_for_its_steps() {
-        let open: Vec<(TenantId, Arrival, ())> = (1..=100)
-            .map(|no| (TenantId(1), Arrival(no), ()))
-            .chain([(TenantId(2), Arrival(1), ())])
-            .collect();
+        let open: Vec<(TenantId, Arrival)> =
+            (1..=100).map(|no| (TenantId(1), Arrival(no))).chain([(TenantId(2), Arrival(1))]).collect();
         let mut last = BTreeMap::new();
         let (mut of_first, mut of_second) = (Vec::new(), 0);
         for _ in 0..100 {
             let mut stepped = BTreeSet::new();
-            for (tenant, arrival, ()) in in_turns(open.clone(), &last) {
+            for (tenant, arrival) in in_turns(open.clone(), &last) {
                 if stepped.insert(tenant) {
                     last.insert(tenant, arrival);
                     if tenant == TenantId(1) { of_first.push(arrival.0) } else { of_second += 1 }

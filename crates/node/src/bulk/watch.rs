@@ -110,9 +110,15 @@ pub fn page(
 pub fn jobs(core: &Core) -> Jobs {
     let mut open: BTreeMap<(TenantId, Ulid), WalkState> = BTreeMap::new();
     for shard in core.shards.keys() {
-        let found = core.read(PartitionId::Shard(*shard), |state| rows::open(state.tables()));
-        let walks = found.unwrap_or_default().into_iter();
-        open.extend(walks.map(|(tenant, _, row)| ((tenant, row.event), row.state)));
+        let found = core.read(PartitionId::Shard(*shard), |state| {
+            let mut walks = Vec::new();
+            for (tenant, arrival) in rows::open(state.tables())? {
+                let row = rows::find(state.tables(), tenant, arrival)?;
+                walks.extend(row.map(|row| ((tenant, row.event), row.state)));
+            }
+            Ok(walks)
+        });
+        open.extend(found.unwrap_or_default());
     }
     let paused = open.values().filter(|state| **state == WalkState::Paused).count() as u64;
     Jobs { running: open.len() as u64 - paused, paused }
