@@ -22,7 +22,7 @@ use crate::core::Core;
 use crate::deliver;
 use fantail_machine::shard::Offer;
 use fantail_machine::shard::serve::Job;
-use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{Arrival, Millis, ShardNo, TenantId};
 use fantail_rules::knobs::Knobs;
 use fantail_rules::lanes::Turn;
@@ -192,6 +192,13 @@ impl Dispatch {
         self.state().channels.iter().map(|(kind, way)| way.backlog(*kind, now)).collect()
     }
 
+    /// Whether bulk sends should wait, as others have much before them on one of these channels.
+    fn is_contended(&self, channels: ChannelSet, places: &PlacesOf<'_>) -> bool {
+        let state = self.state();
+        let mut channels = state.channels.iter().filter(|(channel, _)| channels.contains(**channel));
+        channels.any(|(channel, way)| way.is_contended(&|tenant| places(*channel, tenant)))
+    }
+
     /// Something is on its way.
     pub fn is_busy(&self) -> bool {
         self.state().channels.values().any(|way| way.in_flight > 0)
@@ -310,6 +317,15 @@ pub struct Came {
     pub is_idle: bool,
 }
 
+fn places_of(core: &Core, channel: ChannelKind, tenant: TenantId) -> u32 {
+    core.ports.channels.get(&channel).map_or(u32::MAX, |channel| channel.places(tenant))
+}
+
+/// Whether bulk sends should wait, as others have much before them on one of these channels.
+pub fn is_contended(core: &Core, channels: ChannelSet) -> bool {
+    core.dispatch.is_contended(channels, &|channel, tenant| places_of(core, channel, tenant))
+}
+
 /// Starts parcels until the node stops. First of all, what an earlier leader may have sent becomes unknown.
 pub async fn run(core: Arc<Core>) {
     // What is allowed and not answered when a process dies is unknown to the next one.
@@ -339,9 +355,7 @@ pub async fn run(core: Arc<Core>) {
         scan::look(&core);
         // Before the wall is asked: time that passes in between is not slept over.
         let looked_at = core.ports.clock.monotonic();
-        let places = |channel: ChannelKind, tenant: TenantId| {
-            core.ports.channels.get(&channel).map_or(u32::MAX, |channel| channel.places(tenant))
-        };
+        let places = |channel, tenant| places_of(&core, channel, tenant);
         let (starts, again) = core.dispatch.next(core.ports.clock.wall(), looked_at, &places);
         for start in starts {
             core.ports.points.reach("dispatch.started");

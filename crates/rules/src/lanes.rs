@@ -354,6 +354,20 @@ impl<K: Ord> Lanes<K> {
         self.held[..=lane as usize].iter().sum()
     }
 
+    /// How many keys of tenants that count wait in the lanes that go before this one. Stops when there are enough.
+    #[must_use]
+    pub fn before(&self, lane: Priority, enough: usize, counts: &dyn Fn(TenantId) -> bool) -> usize {
+        let mut found = 0;
+        let tenants = self.lanes[..lane as usize].iter().flat_map(|lane| &lane.tenants);
+        for (tenant, queue) in tenants.filter(|(_, queue)| queue.held > 0) {
+            if found >= enough {
+                break;
+            }
+            found += if counts(*tenant) { queue.held } else { 0 };
+        }
+        found
+    }
+
     /// How many keys of a tenant wait in a lane.
     #[must_use]
     pub fn held(&self, lane: Priority, tenant: TenantId) -> usize {

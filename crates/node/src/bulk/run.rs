@@ -9,6 +9,7 @@ use crate::ask::Refusal;
 use crate::backoff::Backoff;
 use crate::chosen::{Chooser, Stretch};
 use crate::core::{Core, answer, internal};
+use crate::dispatch;
 use crate::segments::understood;
 use crate::take::HOUSE;
 use fantail_machine::records::walk::Pace;
@@ -18,10 +19,8 @@ use fantail_machine::tables::taken;
 use fantail_machine::tables::walk::{self as rows, WalkRow};
 use fantail_rules::actor::Actor;
 use fantail_rules::bulk_pace;
-use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::knobs::StepSizes;
-use fantail_rules::priority::Priority;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,8 +28,7 @@ use tracing::info;
 
 /// What holds a walk back is looked at again after this at the latest.
 const LOOK_AGAIN_MS: u64 = 1_000;
-/// While others have so many works before them, bulk waits.
-const CONTENDED_WORKS: u64 = 64;
+/// While others have much before them, bulk waits.
 const CONTENDED_MS: u64 = 50;
 
 /// Goes on with the walks of one shard until the node stops.
@@ -118,7 +116,7 @@ async fn step(
     if let Some(opens) = window_of(&row.walk, now) {
         return Ok(opens.since(now).min(LOOK_AGAIN_MS));
     }
-    if is_contended(core, row.delivery.channels) {
+    if core.fanout.is_full() || dispatch::is_contended(core, row.delivery.channels) {
         return Ok(CONTENDED_MS);
     }
     let chooser = match choosers.entry((tenant, arrival)) {
@@ -213,17 +211,6 @@ fn shards_at_work(core: &Core, tenant: TenantId, row: &WalkRow, now: Millis) -> 
         count += u16::from(is_at_work);
     }
     Ok(count.max(1))
-}
-
-/// Others have much before them on one of these channels.
-fn is_contended(core: &Core, channels: ChannelSet) -> bool {
-    if core.fanout.is_full() {
-        return true;
-    }
-    // Lanes are in the order of their numbers, and the last one is bulk's own.
-    let before = |works: &[u64; Priority::ALL.len()]| -> u64 { works[..Priority::Low as usize].iter().sum() };
-    let waiting = core.dispatch.backlog(core.ports.clock.monotonic()).into_iter();
-    waiting.filter(|one| channels.contains(one.channel)).any(|one| before(&one.works) >= CONTENDED_WORKS)
 }
 
 #[cfg(test)]

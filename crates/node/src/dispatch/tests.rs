@@ -687,3 +687,29 @@ fn what_is_kept_back_is_not_started_and_found_again_when_the_clock_is_accepted()
         [(SHARD, Look { work: Some(None), timers: Some(TimersFrom::Due(Millis(0))), .. })]
     ));
 }
+
+/// A tenant that may not have more under way keeps others waiting for nothing.
+#[test]
+fn works_that_wait_for_limits_of_their_own_tenant_hold_up_no_bulk_send() {
+    let dispatch = dispatch();
+    let push = ChannelSet::EMPTY.with(ChannelKind::Push);
+    let is_contended = |places: u32| dispatch.is_contended(push, &|_, _| places);
+    (0..63).for_each(|arrival| offer_work(&dispatch, arrival));
+    assert!(!is_contended(u32::MAX));
+    (63..200).for_each(|arrival| offer_work(&dispatch, arrival));
+    assert!(is_contended(u32::MAX), "they could go on");
+    assert!(!dispatch.is_contended(ChannelSet::EMPTY.with(ChannelKind::Email), &NO_BOUND));
+    assert!(!is_contended(0));
+    // Its one place is in use.
+    let one = |_, _| 1;
+    assert_eq!(dispatch.next(NOW, NOW, &one).0.len(), 1);
+    assert!(!is_contended(1));
+    let waiting = dispatch.backlog(NOW).into_iter().find(|one| one.channel == ChannelKind::Push);
+    assert!(waiting.is_some_and(|one| one.works[Priority::Normal as usize] > 64), "as many as before");
+    // Those of another tenant have room.
+    for arrival in 0..64 {
+        let work = of_other_tenant(work(arrival));
+        dispatch.offer(SHARD, &[Offer::Work { work, lane: Priority::High }]);
+    }
+    assert!(dispatch.is_contended(push, &|_, tenant| u32::from(tenant != TenantId(1))));
+}

@@ -12,6 +12,7 @@ use fantail_rules::lanes::{Lanes, Permits, Turn};
 use fantail_rules::limits::PARCEL_MEMBERS_MAX;
 use fantail_rules::outlook::Speed;
 use fantail_rules::pacing::{Concurrency, Pace, Rate};
+use fantail_rules::priority::Priority;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -30,6 +31,9 @@ pub const SPARE_SHARE: u32 = 32;
 /// A tenant waits until so many of its places are free, or one in so many of them: a parcel has its price.
 const STEP_MAX: u32 = 64;
 const STEP_SHARE: u32 = 16;
+
+/// While others have so many works before them, bulk sends wait.
+const CONTENDED_WORKS: usize = 64;
 
 /// One channel.
 pub struct Way {
@@ -106,6 +110,22 @@ impl Way {
         self.in_flight += turn.deliveries_max;
         *self.held.entry(turn.tenant).or_default() += turn.deliveries_max;
         Some(turn)
+    }
+
+    /// Whether so much waits in the lanes before that of bulk that bulk sends should wait. What waits for limits of its own
+    /// tenant does not count: bulk sends of others are not in its way.
+    pub fn is_contended(&self, places: &dyn Fn(TenantId) -> u32) -> bool {
+        if self.lanes.ahead(Priority::Normal) < CONTENDED_WORKS {
+            return false;
+        }
+        let all = self.pace.concurrency();
+        let (unreserved, tenants) = (all.saturating_sub(all / RESERVED_SHARE), self.lanes.tenants_waiting());
+        let has_room = |tenant: TenantId| {
+            let held = self.held.get(&tenant).copied().unwrap_or(0);
+            let has_share = !tenants.is_beside(tenant) || held < share_of_tenant(unreserved, true);
+            has_share && room_in(places(tenant), held) > 0
+        };
+        self.lanes.before(Priority::Low, CONTENDED_WORKS, &has_room) >= CONTENDED_WORKS
     }
 
     /// Calls of a tenant have ended, or never began.
