@@ -94,7 +94,7 @@ fn push(core: &Core, by: &Actor, tenant: TenantId, events: Vec<EventAsk>) -> Pus
         let prepared = policy.ok_or(Refusal::UnknownTenant).and_then(|up| prepare(core, tenant, event, up));
         let claimed = prepared.and_then(|prepared| {
             let walk = walk_claim(core, tenant, &prepared)?;
-            let (prepared, claim) = within_quota(core, by, tenant, prepared)?;
+            let (prepared, claim) = within_quota(core, tenant, prepared)?;
             Ok((prepared, claim, walk))
         });
         match claimed {
@@ -128,12 +128,11 @@ fn walk_claim(core: &Core, tenant: TenantId, prepared: &Prepared) -> Result<Opti
 /// Holds room for what an event adds. One that does not fit can still be a repeat, which adds nothing.
 fn within_quota(
     core: &Core,
-    by: &Actor,
     tenant: TenantId,
     prepared: Prepared,
 ) -> Result<(Prepared, Option<Claim>), Refusal> {
     let FrontAsk::Admit(ask) = &prepared.ask else { return Ok((prepared, None)) };
-    match quotas::claim(core, by, tenant, added_by(ask)) {
+    match quotas::claim(core, tenant, added_by(ask)) {
         Ok(claim) => Ok((prepared, claim)),
         Err(over @ Refusal::OverQuota { .. }) => {
             let ask = FrontAsk::Recall { tenant, key: ask.key, body: ask.body };

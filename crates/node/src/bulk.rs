@@ -158,7 +158,7 @@ async fn create(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Resu
     require_room(core, tenant, ask.event.priority)?;
     let resource = ask.event.options.held_until(core.ports.clock.wall()).map(|_| Resource::Waiting);
     let adds = quotas::adds(resource, usage::ROW_BYTES + ask.event.content.len() as u64);
-    let _claim = match quotas::claim(core, by, tenant, adds) {
+    let _claim = match quotas::claim(core, tenant, adds) {
         Ok(claim) => claim,
         // A repeat adds nothing.
         Err(refusal) => {

@@ -83,7 +83,7 @@ pub async fn register(
             Err(KeyringError::NoKey { .. }) => return Err(unknown()),
             Err(failed) => return Err(locked(failed)),
         };
-        let _claim = quotas::claim(core, by, tenant, added_by(&registration, known.as_ref()))?;
+        let _claim = quotas::claim(core, tenant, added_by(&registration, known.as_ref()))?;
         let bytes = registration.address.bytes.len() + 512;
         let registration = Box::new(registration);
         let ask_shard = ShardAsk::Register { tenant, user: lookup, registration };

@@ -89,7 +89,7 @@ pub async fn notify(core: &Core, by: &Actor, tenant: TenantId, ask: NotifyAsk) -
     let bytes = bytes + ask.content.len() + 512;
     let (id, body) = (ask.id.clone(), ask.body_hash);
     let prepared = prepare(core, tenant, key, ask)?;
-    let _claim = match quotas::claim(core, by, tenant, added_by(&prepared)) {
+    let _claim = match quotas::claim(core, tenant, added_by(&prepared)) {
         Ok(claim) => claim,
         // A repeat adds nothing.
         Err(refusal) => return recall(core, tenant, &id, body).await?.ok_or(refusal),

@@ -8,14 +8,13 @@
 //! once; only a caller that goes away while its request waits gives up the claim early. While a batch is being answered it
 //! is in both: near a limit a request may be refused that would fit a moment later.
 //!
-//! Not here: deletes, outcomes and everything the node does for itself. They claim nothing.
+//! Not here: deletes, outcomes and everything the node does for itself. They claim nothing. Runs of schedules are requests.
 
 use crate::ask::Refusal;
 use crate::core::Core;
 use fantail_machine::tables::usage::{self, UsageNow};
 use fantail_ports::store::{Store, StoreError};
 use fantail_ports::tables::TablesError;
-use fantail_rules::actor::Actor;
 use fantail_rules::ids::{PartitionId, TenantId};
 use fantail_rules::quota::{self, Amounts, OverQuota, Quota, Resource};
 use std::collections::BTreeMap;
@@ -128,9 +127,9 @@ impl TenantUsage {
     }
 }
 
-/// Holds room for what a request adds. The node itself is never refused.
-pub fn claim(core: &Core, by: &Actor, tenant: TenantId, adds: Amounts) -> Result<Option<Claim>, Refusal> {
-    if *by == Actor::System || adds == Amounts::default() {
+/// Holds room for what a request adds, or the run of a schedule: whoever it is asked for by.
+pub fn claim(core: &Core, tenant: TenantId, adds: Amounts) -> Result<Option<Claim>, Refusal> {
+    if adds == Amounts::default() {
         return Ok(None);
     }
     let control = core.control.now();

@@ -105,7 +105,7 @@ impl Node {
             Some(row) => quotas::adds(None, grown.saturating_sub(bytes(row.definition.body.bytes.len()))),
             None => quotas::adds(Some(Resource::Schedules), grown),
         };
-        let _claim = quotas::claim(core, &self.by, tenant, adds)?;
+        let _claim = quotas::claim(core, tenant, adds)?;
         match ask_root(core, &self.by, Ask::Put { definition, expect }).await? {
             Answer::Schedule { row, is_new } => {
                 core.schedules.ring();

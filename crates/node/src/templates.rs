@@ -38,7 +38,7 @@ impl Node {
         let (id, category) = (compiled.id().to_owned(), compiled.category().to_owned());
         let (hash, bytes) = (canonical.hash, canonical.bytes.len());
         let about = About { author, category, name, note, hash };
-        let _claim = quotas::claim(&self.core, &self.by, tenant, quotas::adds(None, bytes as u64))?;
+        let _claim = quotas::claim(&self.core, tenant, quotas::adds(None, bytes as u64))?;
         let change = Change::Put { about: about.clone(), definition: DefinitionBytes(canonical.bytes) };
         let done = self.ask_root(tenant, &id, expect, change, bytes).await?;
         self.core.known.keep_template(tenant, hash, compiled, bytes);

@@ -38,7 +38,7 @@ pub async fn put_users(
         for (index, key) in std::mem::take(&mut todo) {
             let sealed = seal_user(core, tenant, &users[index], key).and_then(|(shard, put, adds)| {
                 if let Entry::Vacant(claim) = claims.entry(index) {
-                    claim.insert(quotas::claim(core, by, tenant, adds)?);
+                    claim.insert(quotas::claim(core, tenant, adds)?);
                 }
                 Ok((shard, put))
             });

@@ -1,7 +1,9 @@
 //! How much a tenant may have: refused at the limit, shown, given back, never asked of what makes room.
 
+use crate::deliveries::Post;
+use crate::moved_clock::start_at;
 use crate::server::Server;
-use crate::world::{ALL_SCOPES, bare, event, expect, in_ms, put_user, refused, tenant_with_key};
+use crate::world::{ALL_SCOPES, bare, event, eventually, expect, in_ms, put_user, refused, tenant_with_key};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 
@@ -137,6 +139,36 @@ fn stored_bytes_are_refused_and_what_makes_room_is_not() {
     expect(bare(&mut acme, "DELETE", "/api/v1/devices/ann/one"), 204);
     expect(acme.json("PUT", "/api/v1/suppressions/email/ann@example.com", &json!({})), 200);
     expect(bare(&mut acme, "DELETE", "/api/v1/users/ann"), 204);
+}
+
+/// A schedule that was accepted while there was room.
+#[test]
+fn runs_of_schedules_come_to_the_limit_too() {
+    let post = Post::new();
+    let (server, mut clock) = start_at(&post, "2026-06-10T07:58:00Z", &[]);
+    let mut admin = server.admin();
+    let mut acme = server.with_key(&tenant_with_key(&mut admin, "acme", ALL_SCOPES));
+    put_user(&mut acme, "ann");
+    let mut to_stranger = schedule();
+    to_stranger["notification"]["recipients"] = json!([{"email": "ok/dan@stub.test"}]);
+    to_stranger["notification"]["channels"] = json!(["email"]);
+    expect(acme.json("PUT", "/api/v1/schedules/daily", &to_stranger), 201);
+    limit(&mut admin, &json!({"users": 1}));
+    clock.move_to("2026-06-10T08:00:00Z");
+    let last = eventually("it ran", || {
+        let last = expect(acme.get("/api/v1/schedules/daily"), 200)["lastRun"].clone();
+        (!last.is_null()).then_some(last)
+    });
+    assert_eq!(last["refused"], "QUOTA_EXCEEDED", "{last}");
+    assert_eq!(usage(&mut admin, "users"), 1);
+    limit(&mut admin, &json!({"users": 2}));
+    clock.move_to("2026-06-11T08:00:00Z");
+    eventually("the next one is issued", || {
+        let last = expect(acme.get("/api/v1/schedules/daily"), 200)["lastRun"].clone();
+        last["eventId"].is_string().then_some(())
+    });
+    assert_eq!(usage(&mut admin, "users"), 2);
+    server.stop();
 }
 
 // fixes: security M8
