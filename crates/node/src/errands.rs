@@ -83,8 +83,8 @@ impl ErrandLoop {
         let taken = match remembered.take(self.core.knobs.todos_page) {
             Found::Here(todos) if todos.is_empty() => return Ok(Round { any, is_crowded: false }),
             Found::Here(todos) => todos,
-            Found::InTables(shares) => {
-                let walk = |view: &dyn View| todo::waiting_of(view.tables(), remembered.worker(), shares);
+            Found::InTables(look) => {
+                let walk = |view: &dyn View| look.rows(view.tables());
                 let found = self.core.read(partition, walk).inspect_err(|_| remembered.miss())?;
                 remembered.found(found);
                 return Ok(Round { any: true, is_crowded: false });

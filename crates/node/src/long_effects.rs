@@ -16,7 +16,7 @@ use crate::queue::QueueLine;
 use crate::todos::{Found, LongTodos, Todos};
 use fantail_machine::shard::{ReplanPlace, ShardAnswer, ShardAsk};
 use fantail_machine::tables::ledger::ParcelId;
-use fantail_machine::tables::todo::{self, Todo, TodoWorker};
+use fantail_machine::tables::todo::{Todo, TodoWorker};
 use fantail_ports::store::View;
 use fantail_rules::actor::Actor;
 use fantail_rules::fair_queue::has_room;
@@ -86,6 +86,26 @@ impl Retry {
     }
 }
 
+/// How often what has begun may be found again in a round. Its rows are there until it is done: once they were all passed, a
+/// walk finds nothing else.
+struct Repeats(usize);
+
+impl Repeats {
+    fn of(begun: usize, places: usize) -> Self {
+        Self(begun.max(places))
+    }
+
+    fn is_over(&mut self) -> bool {
+        match self.0.checked_sub(1) {
+            Some(left) => {
+                self.0 = left;
+                false
+            }
+            None => true,
+        }
+    }
+}
+
 impl LongEffectWorker {
     #[must_use]
     pub fn new(core: Arc<Core>, shard: ShardNo) -> Self {
@@ -142,6 +162,7 @@ impl LongEffectWorker {
     fn begin(&mut self) -> Result<(), Refusal> {
         let (core, knobs) = (self.core.clone(), self.core.knobs);
         let LongTodos { replans, halts, erasures } = &core.shard(self.shard).long_todos;
+        let mut repeats = Repeats::of(self.replans.len(), knobs.replans_at_once);
         while let Some(todo) =
             next(&core, self.shard, replans, knobs.replans_at_once, &self.under_way(replans))?
         {
@@ -149,21 +170,29 @@ impl LongEffectWorker {
             if !self.replans.iter().any(|one| (one.tenant, one.user) == (tenant, user)) {
                 let retry = Retry::default();
                 self.replans.push(Replanning { tenant, user, from: None, is_done: false, retry });
+            } else if repeats.is_over() {
+                break;
             }
         }
+        let mut repeats = Repeats::of(self.halts.len(), knobs.halts_at_once);
         while let Some(todo) = next(&core, self.shard, halts, knobs.halts_at_once, &self.under_way(halts))? {
             let Todo::Halt { tenant, arrival } = todo else { continue };
             if !self.halts.iter().any(|one| (one.tenant, one.arrival) == (tenant, arrival)) {
                 let retry = Retry::default();
                 self.halts.push(Halting { tenant, arrival, behind: None, is_done: false, retry });
+            } else if repeats.is_over() {
+                break;
             }
         }
+        let mut repeats = Repeats::of(self.erasures.len(), knobs.erasures_at_once);
         while let Some(todo) =
             next(&core, self.shard, erasures, knobs.erasures_at_once, &self.under_way(erasures))?
         {
             let Todo::Erase { tenant, erasure } = todo else { continue };
             if !self.erasures.iter().any(|(one, _)| one.is_of(tenant, erasure)) {
                 self.erasures.push((Erasing::new(tenant, erasure), Retry::default()));
+            } else if repeats.is_over() {
+                break;
             }
         }
         Ok(())
@@ -248,8 +277,8 @@ fn next(
     loop {
         match todos.take_where(1, may) {
             Found::Here(found) => return Ok(found.first().copied()),
-            Found::InTables(shares) => {
-                let walk = |view: &dyn View| todo::waiting_of(view.tables(), todos.worker(), shares);
+            Found::InTables(look) => {
+                let walk = |view: &dyn View| look.rows(view.tables());
                 let found = core.read(PartitionId::Shard(shard), walk).inspect_err(|_| todos.miss())?;
                 todos.found(found);
             }

@@ -7,7 +7,7 @@
 //! 97 tenant 2 address: 16 -> (empty)                   the owner is to hear how it stands with the address
 //! ```
 
-use super::seek::{RowChoice, SharedRows, TenantShares, collect_shares};
+use super::seek::{RowChoice, SharedRows, TenantPlaces, TenantShares, collect_shares};
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::directory::{Claim, Owner, read_reason};
@@ -135,7 +135,7 @@ pub fn waiting_in_shares(
     tables: &dyn Tables,
     shares: TenantShares,
 ) -> Result<SharedRows<DirectoryTodo>, TablesError> {
-    collect_shares(tables, Family::DirectoryTodo, shares, |key, _| {
+    collect_shares(tables, Family::DirectoryTodo, shares, &TenantPlaces::new(), |key, _| {
         let todo = DirectoryTodo::parse(key);
         let todo = todo.ok_or_else(|| Malformed::Value("to-do key").in_row("directory to-do"))?;
         Ok(RowChoice::Take(todo))

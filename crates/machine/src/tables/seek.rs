@@ -3,6 +3,7 @@
 use super::{Family, Key};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{Millis, TenantId};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// What a scan does after a row.
@@ -70,11 +71,15 @@ pub enum RowChoice<T> {
     SkipTo(Vec<u8>),
 }
 
-/// Rows of a family in shares of its tenants.
+/// The last keys of tenants of which a look came no further: the next one goes on behind them.
+pub type TenantPlaces = BTreeMap<TenantId, Vec<u8>>;
+
+/// Rows of a family in shares of its tenants, of each behind its place.
 pub fn collect_shares<T>(
     tables: &dyn Tables,
     family: Family,
     shares: TenantShares,
+    places: &TenantPlaces,
     mut choose: impl FnMut(&[u8], &[u8]) -> Result<RowChoice<T>, TablesError>,
 ) -> Result<SharedRows<T>, TablesError> {
     let all = Key::of_partition(family);
@@ -82,11 +87,13 @@ pub fn collect_shares<T>(
     let middle = if shares.from == TenantId(0) { begin.clone() } else { of_tenant(family, shares.from) };
     let mut found = SharedRows { rows: Vec::new(), is_cut: false, next: TenantId(0) };
     let (mut tenant, mut of_tenant_taken, mut is_full) = (None, 0, false);
-    for (from, to) in [(&middle, &end), (&begin, &middle)] {
+    let mut stretches = stretches(family, (&middle, &end), places);
+    stretches.extend(self::stretches(family, (&begin, &middle), places));
+    for (from, to) in stretches {
         if is_full {
             break;
         }
-        scan_by_seeks(tables, KeyRange { from, to }, |key, value| {
+        scan_by_seeks(tables, KeyRange { from: &from, to: &to }, |key, value| {
             let own = tenant_of(key);
             if tenant != Some(own) {
                 (tenant, of_tenant_taken) = (Some(own), 0);
@@ -113,6 +120,19 @@ pub fn collect_shares<T>(
         })?;
     }
     Ok(found)
+}
+
+/// A range without what lies before the places of its tenants: rows that are gone are slow to pass.
+fn stretches(family: Family, (from, to): (&[u8], &[u8]), places: &TenantPlaces) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let (mut found, mut at) = (Vec::new(), from.to_vec());
+    for (tenant, place) in places {
+        let begin = of_tenant(family, *tenant);
+        if (from..to).contains(&begin.as_slice()) {
+            found.push((std::mem::replace(&mut at, [place.as_slice(), &[0]].concat()), begin));
+        }
+    }
+    found.push((at, to.to_vec()));
+    found
 }
 
 /// How far a look for rows that are due came.
@@ -184,12 +204,22 @@ mod tests {
 
     /// Rows of tenants, by their numbers, read in shares. Even rows are wanted.
     fn check(rows: &[(u32, u64)], shares: TenantShares) -> (Vec<(u32, u64)>, bool, u32) {
+        check_behind(rows, shares, &[])
+    }
+
+    fn check_behind(
+        rows: &[(u32, u64)],
+        shares: TenantShares,
+        places: &[(u32, u64)],
+    ) -> (Vec<(u32, u64)>, bool, u32) {
+        let key = |(tenant, no): (u32, u64)| Key::new(Family::Todo, TenantId(tenant)).u64(no).finish();
+        let places = places.iter().map(|place| (TenantId(place.0), key(*place))).collect();
         let (base, mut changes) = (Plain::default(), Changes::new());
         let mut view = View::new(&base, &[], &mut changes);
         for (tenant, no) in rows {
             view.put(Key::new(Family::Todo, TenantId(*tenant)).u64(*no).finish(), Vec::new());
         }
-        let found = collect_shares(&view, Family::Todo, shares, |key, _| {
+        let found = collect_shares(&view, Family::Todo, shares, &places, |key, _| {
             let no = super::super::tail_u64(key, "test")?;
             if no % 2 == 1 {
                 let to = Key::new(Family::Todo, tenant_of(key)).u64(no + 1).finish();
@@ -213,6 +243,13 @@ mod tests {
         let cut = vec![(1, 0), (1, 2), (2, 0)];
         assert_eq!(check(&rows, TenantShares { limit: 3, ..shares }), (cut, true, 3), "and it goes on there");
         assert_eq!(check(&rows[100..], shares), (vec![(2, 0), (3, 4), (u32::MAX, 2)], false, 0));
+        let places = [(1, 97), (2, 0), (u32::MAX, 2)];
+        for from in [0, 1, 2, 3] {
+            let (mut found, is_cut, _) =
+                check_behind(&rows, TenantShares { from: TenantId(from), ..shares }, &places);
+            found.sort_unstable();
+            assert_eq!((found, is_cut), (vec![(1, 98), (3, 4)], false), "behind their places");
+        }
     }
 
     /// Rows that are due, by time and tenant; a tenant accepts two of them.

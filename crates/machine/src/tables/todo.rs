@@ -21,6 +21,7 @@ use crate::view::View;
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{AddressHash, Arrival, ClaimNo, DeviceNo, KeyNo, ListId, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
+use std::collections::BTreeMap;
 
 const REPORT: u8 = 1;
 const SHRED: u8 = 2;
@@ -250,13 +251,15 @@ pub fn still_waiting(tables: &dyn Tables, todos: Vec<Todo>) -> Result<Vec<Todo>,
     todos.into_iter().filter_map(|todo| waits(&todo).map(|waits| waits.then_some(todo)).transpose()).collect()
 }
 
-/// Rows that one worker does, in shares of their tenants.
+/// Rows that one worker does, in shares of their tenants, of each behind its last one.
 pub fn waiting_of(
     tables: &dyn Tables,
     worker: TodoWorker,
     shares: TenantShares,
+    behind: &BTreeMap<TenantId, Todo>,
 ) -> Result<SharedRows<Todo>, TablesError> {
-    collect_shares(tables, Family::Todo, shares, |key, value| match Todo::parse(key, value) {
+    let places = behind.iter().map(|(tenant, todo)| (*tenant, todo.key())).collect();
+    collect_shares(tables, Family::Todo, shares, &places, |key, value| match Todo::parse(key, value) {
         Some(todo) if todo.worker() == worker => Ok(RowChoice::Take(todo)),
         Some(_) => Ok(RowChoice::SkipTo(behind_kind(key))),
         None => Err(Malformed::Value("to-do key").in_row("to-do")),
