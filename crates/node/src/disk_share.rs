@@ -7,7 +7,11 @@
 //! as is still free above the reserve: half of what was left if it writes alone, a third beside another one that writes as
 //! much. So the tenant that fills the disk is refused first, and the others go on. What the node does itself is not refused.
 //!
-//! Not here: quotas of what a tenant has stored. What was written is counted from when the disk became short on.
+//! What was written is counted from when the disk became short on. It is never more than what is gone since then: as much as
+//! was trimmed is forgiven, to each tenant its part. A disk that stays short forgives the rest in the course of hours, so
+//! that what one tenant wrote long ago keeps no other one from what is free.
+//!
+//! Not here: quotas of what a tenant has stored.
 
 use fantail_rules::ids::TenantId;
 use std::collections::BTreeMap;
@@ -26,8 +30,31 @@ pub struct DiskShare {
 struct State {
     /// Bytes that are free above the reserve.
     free_bytes: u64,
+    /// The most that was free while the disk was short; comes down to what is free slowly.
+    free_bytes_before: u64,
     /// By tenant, since the disk became short.
     written: BTreeMap<TenantId, u64>,
+}
+
+/// At each look, one part of so many of what is gone is forgotten: half of it after about 45 minutes of looks a second apart.
+const FORGIVEN_SHARE: u64 = 4_096;
+
+impl State {
+    /// The disk was looked at.
+    fn look(&mut self, free_bytes: u64) {
+        let before = self.free_bytes_before.max(free_bytes);
+        self.free_bytes_before = before - (before - free_bytes) / FORGIVEN_SHARE;
+        self.free_bytes = free_bytes;
+        let gone = self.free_bytes_before - free_bytes;
+        let written: u64 = self.written.values().sum();
+        if written <= gone {
+            return;
+        }
+        self.written.retain(|_, own| {
+            *own = (u128::from(*own) * u128::from(gone) / u128::from(written)) as u64;
+            *own > 0
+        });
+    }
 }
 
 impl DiskShare {
@@ -39,7 +66,7 @@ impl DiskShare {
     pub fn set(&self, free_bytes: Option<u64>) {
         let mut state = self.state();
         match free_bytes {
-            Some(free_bytes) => state.free_bytes = free_bytes,
+            Some(free_bytes) => state.look(free_bytes),
             None => *state = State::default(),
         }
         self.is_short.store(free_bytes.is_some(), Relaxed);
@@ -101,6 +128,26 @@ mod tests {
         assert_eq!(fill(&share, QUIET), 200, "as much as is still free, with what it wrote before");
         assert!(fill(&share, TenantId(3)) > 0, "room for one more is left");
         assert_eq!(share.refused(), 5);
+    }
+
+    #[test]
+    fn a_disk_that_stays_short_forgives_what_is_trimmed() {
+        const PART: usize = 10_000;
+        let share = DiskShare::default();
+        // As much is trimmed as is written.
+        for _ in 0..1_000 {
+            share.set(Some(1_000_000));
+            assert!(share.claim(FLOOD, PART));
+        }
+        // Then it writes as much as it may, and nothing of that is trimmed.
+        while share.claim(FLOOD, PART) {}
+        share.set(Some(500_000));
+        assert!(!share.claim(FLOOD, PART), "it has had its share");
+        for _ in 0..10_000 {
+            assert!(share.claim(QUIET, PART), "what another one writes is trimmed again");
+            share.set(Some(500_000));
+        }
+        assert!(share.claim(FLOOD, PART), "after hours it goes on, too");
     }
 
     #[test]
