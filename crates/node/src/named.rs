@@ -19,8 +19,6 @@ pub enum Named<'a> {
         user: &'a str,
         device: &'a str,
     },
-    /// A user, or a list of followers.
-    Actor(&'a str),
     Topic(&'a str),
     /// A notification or a bulk send, by the producer's id.
     Notification(&'a str),
@@ -46,8 +44,6 @@ impl Node {
                 Err(Refusal::UnknownUser { .. }) => Ok(false),
                 Err(refusal) => Err(refusal),
             },
-            Named::Actor(actor) => Ok(is_user(core, tenant, actor)?
-                || is_list(core, tenant, &ListAsk::FollowersOf(actor.to_owned()))?),
             Named::Topic(topic) => is_list(core, tenant, &ListAsk::Topic(topic.to_owned())),
             Named::Notification(id) => Ok(notify::find(core, tenant, id)?.is_some()),
             Named::Event { source, id } => is_event(core, tenant, source, id),

@@ -23,7 +23,7 @@ use serde_json::json;
 const CATEGORY_DEFAULT: &str = "general";
 
 /// Checks one event; `at` is where it stands in the request. Faults go to `faults`, and then the result is not used. A new event
-/// and a new actor need a name that people can see; what an event only mentions, as its type, may be called anything.
+/// needs a name that people can see; what an event only mentions, as its type or its actor, may be called anything.
 pub fn ask_of(
     event: CloudEvent,
     at: Pointer<'_>,
@@ -39,8 +39,7 @@ pub fn ask_of(
     faults.name(at.key("source"), &event.source);
     faults.name(at.key("type"), &event.kind);
     if let Some(actor) = &event.actor {
-        let is_known = || is_taken(Named::Actor(actor)) || is_taken(itself);
-        faults.new_name(at.key("actor"), actor, is_known);
+        faults.name(at.key("actor"), actor);
     }
     if event.time.is_some_and(|time| time.parse::<jiff::Timestamp>().is_err()) {
         faults.add(at.key("time"), "must be a time like 2026-01-31T12:00:00Z");
@@ -411,6 +410,21 @@ mod tests {
             assert_eq!(ask(&event).expect("valid").priority, Priority::Low);
         }
         assert_eq!(ask(&base()).expect("valid").category, "general");
+    }
+
+    #[test]
+    fn an_actor_is_only_mentioned_and_may_be_called_anything() {
+        let actor = "Shop\u{200b} ";
+        for audience in [json!({"users": ["bob"]}), json!({"topic": "t"}), json!({"followersOf": actor})] {
+            let mut event = with("/data/audience", audience.clone());
+            event["actor"] = json!(actor);
+            assert_eq!(ask(&event).expect("valid").actor.as_deref(), Some(actor), "{audience}");
+        }
+        let owner = with("/data/audience", json!({"followersOf": actor}));
+        assert_eq!(ask(&owner).expect("valid").actor.as_deref(), Some(actor));
+        for never in ["", "a\nb"] {
+            assert_eq!(ask(&with("/actor", json!(never))).expect_err("never a name"), ["/actor", "/actor"]);
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Who follows whom.
+//! Who follows whom. An actor is no thing of its own: it may have posted without a user or a follower, so it is followed
+//! whatever it is called, as an event may mention it.
 
 use crate::call::Call;
 use crate::check::Faults;
@@ -8,15 +9,11 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::v1::edges;
 use fantail_node::ask::{EdgeAsk, EdgeChange, ListAsk};
-use fantail_node::named::Named;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::BATCH_ITEMS_MAX;
 use fantail_wire::list::{FollowState, Followers, Follows, FollowsBatch};
 
 pub async fn change(tenant: TenantId, call: Call, change: EdgeChange) -> Result<Reply, Problem> {
-    if change == EdgeChange::Join {
-        call.new_name(tenant, "actor", Named::Actor)?;
-    }
     let edge = edge_of(&call)?;
     edges::change_one(tenant, &call, change, edge).await
 }
@@ -27,7 +24,7 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn change_many(tenant: TenantId, call: Call, change: EdgeChange) -> Result<Reply, Problem> {
-    let edges = edges_of(call.json()?, change, |actor| call.is_taken(tenant, Named::Actor(actor)))?;
+    let edges = edges_of(call.json()?)?;
     edges::change_many(tenant, &call, change, edges).await
 }
 
@@ -61,11 +58,7 @@ fn edge_of(call: &Call) -> Result<EdgeAsk, Problem> {
     Ok(EdgeAsk { user, list })
 }
 
-fn edges_of(
-    request: FollowsBatch,
-    change: EdgeChange,
-    is_taken: impl Fn(&str) -> bool,
-) -> Result<Vec<EdgeAsk>, Problem> {
+fn edges_of(request: FollowsBatch) -> Result<Vec<EdgeAsk>, Problem> {
     let root = Pointer::ROOT;
     let list = root.key("follows");
     let mut faults = Faults::default();
@@ -75,12 +68,7 @@ fn edges_of(
     for (index, follow) in request.follows.iter().enumerate().take(BATCH_ITEMS_MAX) {
         let at = list.index(index);
         faults.name(at.key("user"), &follow.user);
-        match change {
-            EdgeChange::Join => {
-                faults.new_name(at.key("actor"), &follow.actor, || is_taken(&follow.actor));
-            }
-            EdgeChange::Leave => faults.name(at.key("actor"), &follow.actor),
-        }
+        faults.name(at.key("actor"), &follow.actor);
     }
     faults.into_result()?;
     let edge = |follow: fantail_wire::list::Follow| EdgeAsk {
@@ -88,4 +76,22 @@ fn edges_of(
         list: ListAsk::FollowersOf(follow.actor),
     };
     Ok(request.follows.into_iter().map(edge).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fantail_wire::list::Follow;
+
+    #[test]
+    fn an_actor_that_only_posts_can_be_followed_whatever_its_name() {
+        let follow = |actor: &str| FollowsBatch {
+            follows: vec![Follow { user: "bob".to_owned(), actor: actor.to_owned() }],
+        };
+        assert_eq!(edges_of(follow("Shop\u{200b} ")).map(|edges| edges.len()).ok(), Some(1));
+        for never in ["", "a\nb"] {
+            let problem = edges_of(follow(never)).expect_err("never a name");
+            assert_eq!(problem.errors[0].pointer, "/follows/0/actor");
+        }
+    }
 }
