@@ -10,6 +10,7 @@ mod in_flight;
 mod places;
 mod request_framing;
 mod sliced_body;
+mod waiting_responses;
 mod watched_stream;
 
 use crate::config::Http;

@@ -32,7 +32,7 @@ pub struct Deadlines {
     seen: Progress,
     silent_for: Duration,
     idle_for: Duration,
-    not_reading_for: Duration,
+    blocked_for: Duration,
     is_leaving: bool,
 }
 
@@ -46,7 +46,7 @@ impl Deadlines {
             seen: Progress::default(),
             silent_for: Duration::ZERO,
             idle_for: Duration::ZERO,
-            not_reading_for: Duration::ZERO,
+            blocked_for: Duration::ZERO,
             is_leaving: false,
         }
     }
@@ -65,13 +65,15 @@ impl Deadlines {
             let is_silent = self.silent_for >= self.header_timeout;
             return if is_silent { DeadlineVerdict::End(EndReason::Silent) } else { DeadlineVerdict::Stay };
         }
-        let waits_for_reader = in_flight.has_unwritten() && now.slices_released == before.slices_released
-            || in_flight.is_write_blocked() && now.bytes_written == before.bytes_written;
-        self.not_reading_for =
-            if waits_for_reader { self.not_reading_for + self.step } else { Duration::ZERO };
+        let is_blocked = in_flight.is_write_blocked() && now.bytes_written == before.bytes_written;
+        self.blocked_for = if is_blocked { self.blocked_for + self.step } else { Duration::ZERO };
+        // The response that stands still longest decides: one that is read would hide all others.
+        let steps = u32::try_from(in_flight.longest_wait()).unwrap_or(u32::MAX);
+        let not_reading_for = self.step.saturating_mul(steps).max(self.blocked_for);
         // When memory is short, one step must do: others wait for these bytes.
         let is_short = in_flight.budget().is_exhausted();
-        if waits_for_reader && (is_short || self.not_reading_for >= self.write_timeout) {
+        let patience = if is_short { self.step } else { self.write_timeout };
+        if not_reading_for >= patience {
             return DeadlineVerdict::End(EndReason::NotReading);
         }
         let is_idle = in_flight.is_idle() && now.begun == before.begun;
@@ -86,5 +88,115 @@ impl Deadlines {
             Some(since) if since >= self.header_timeout => DeadlineVerdict::End(EndReason::Idle),
             Some(_) => DeadlineVerdict::Stay,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listen::in_flight::ResponseBudget;
+    use crate::listen::sliced_body::SlicedBody;
+    use axum::body::{Body, Bytes, HttpBody};
+    use axum::http::Method;
+    use axum::response::Response;
+    use fantail_rules::limits::RESPONSE_SLICE_BYTES;
+    use std::future::Future;
+    use std::pin::{Pin, pin};
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    const SLICES: usize = 20;
+
+    fn http() -> Http {
+        let seconds = Duration::from_secs;
+        Http {
+            connections_max: 1,
+            connections_per_address: None,
+            header_timeout: seconds(10),
+            idle_timeout: seconds(60),
+            write_timeout: seconds(30),
+            body_timeout: seconds(30),
+            drain: seconds(10),
+            slow: seconds(1),
+        }
+    }
+
+    fn respond(in_flight: &Arc<InFlight>, bytes: usize) -> SlicedBody {
+        let admitted = pin!(in_flight.admit(&Method::POST));
+        match admitted.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(running) => {
+                running.expect("it is open").respond(Response::new(Body::from(vec![b'x'; bytes]))).into_body()
+            }
+            Poll::Pending => panic!("there is room"),
+        }
+    }
+
+    /// What the transport takes next; it holds it until it drops it.
+    fn slice(body: &mut SlicedBody) -> Option<Bytes> {
+        match Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(frame) => Some(frame?.expect("bytes").into_data().expect("bytes")),
+            Poll::Pending => panic!("all of it is there"),
+        }
+    }
+
+    fn opened(budget: ResponseBudget) -> (Arc<InFlight>, Deadlines) {
+        (InFlight::new(Arc::new(budget)), Deadlines::new(&http()))
+    }
+
+    /// The look at which the connection was ended.
+    fn ended(looks: usize, mut look: impl FnMut() -> DeadlineVerdict) -> Option<usize> {
+        (1..=looks).find(|_| match look() {
+            DeadlineVerdict::Stay => false,
+            DeadlineVerdict::End(EndReason::NotReading) => true,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn a_response_that_is_read_does_not_hide_one_that_is_not() {
+        let (in_flight, mut deadlines) = opened(ResponseBudget::default());
+        let _stalled = respond(&in_flight, 100);
+        let mut moving = respond(&in_flight, SLICES * RESPONSE_SLICE_BYTES);
+        let looked = ended(SLICES, || {
+            drop(slice(&mut moving));
+            let small = slice(&mut respond(&in_flight, 5));
+            drop(small);
+            deadlines.look(&in_flight)
+        });
+        // Ten seconds are between two looks, and what came between them is not counted.
+        assert_eq!(looked, Some(4));
+    }
+
+    #[test]
+    fn responses_that_are_all_read_slowly_may_go_on() {
+        let (in_flight, mut deadlines) = opened(ResponseBudget::default());
+        let mut bodies: Vec<_> = (0..3).map(|_| respond(&in_flight, SLICES * RESPONSE_SLICE_BYTES)).collect();
+        let mut turn = 0;
+        let looked = ended(3 * SLICES - 3, || {
+            turn += 1;
+            drop(slice(&mut bodies[turn % 3]));
+            deadlines.look(&in_flight)
+        });
+        assert_eq!(looked, None);
+        drop(bodies);
+        assert_eq!(in_flight.budget().taken(), 0);
+    }
+
+    #[test]
+    fn a_slice_in_the_transport_waits_as_the_rest_does() {
+        let (in_flight, mut deadlines) = opened(ResponseBudget::default());
+        let mut body = respond(&in_flight, 2 * RESPONSE_SLICE_BYTES);
+        let held = (slice(&mut body), slice(&mut body));
+        drop(body);
+        assert_eq!(ended(9, || deadlines.look(&in_flight)), Some(4));
+        drop(held);
+        assert_eq!(in_flight.budget().taken(), 0);
+    }
+
+    #[test]
+    fn when_memory_is_short_one_whole_step_must_do() {
+        let (in_flight, mut deadlines) = opened(ResponseBudget::new(50, 1 << 20));
+        let _stalled = respond(&in_flight, 100);
+        assert_eq!(ended(9, || deadlines.look(&in_flight)), Some(2));
     }
 }

@@ -6,6 +6,7 @@
 //! Invariant: `taken` is the reserves of running requests plus the bytes of unwritten responses.
 
 use crate::listen::sliced_body::SlicedBody;
+use crate::listen::waiting_responses::WaitingResponses;
 use axum::body::HttpBody;
 use axum::http::Method;
 use axum::response::Response;
@@ -13,8 +14,8 @@ use fantail_rules::limits::{
     READ_RESPONSE_BYTES_RESERVED, RESPONSE_BYTES_MAX, RESPONSE_BYTES_PER_CONNECTION_MAX,
     WRITE_RESPONSE_BYTES_RESERVED,
 };
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use tokio::sync::Notify;
 
@@ -56,14 +57,12 @@ pub struct ConnectionClosed;
 pub struct InFlight {
     budget: Arc<ResponseBudget>,
     taken: AtomicU64,
-    /// Bytes of responses that exist and are not written.
-    unwritten: AtomicU64,
+    /// Responses that exist and are not written.
+    waiting: Mutex<WaitingResponses>,
     /// Requests that came, whether they are handled or wait for room.
     begun: AtomicU64,
     /// Requests whose response was written or dropped.
     ended: AtomicU64,
-    /// Slices that were written or dropped. A peer cannot raise this without reading.
-    slices_released: AtomicU64,
     bytes_written: AtomicU64,
     is_write_blocked: AtomicBool,
     /// The connection is gone: what waits is not handled any more.
@@ -75,7 +74,6 @@ pub struct InFlight {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
     pub begun: u64,
-    pub slices_released: u64,
     pub bytes_written: u64,
 }
 
@@ -84,10 +82,9 @@ impl InFlight {
         Arc::new(Self {
             budget,
             taken: AtomicU64::new(0),
-            unwritten: AtomicU64::new(0),
+            waiting: Mutex::default(),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
-            slices_released: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
             is_write_blocked: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
@@ -160,7 +157,6 @@ impl InFlight {
     pub fn progress(&self) -> Progress {
         Progress {
             begun: self.begun.load(Ordering::Relaxed),
-            slices_released: self.slices_released.load(Ordering::Relaxed),
             bytes_written: self.bytes_written.load(Ordering::Relaxed),
         }
     }
@@ -170,9 +166,13 @@ impl InFlight {
         self.ended.load(Ordering::Acquire) == self.begun.load(Ordering::Acquire)
     }
 
-    /// Whether a response waits for the peer to read.
-    pub fn has_unwritten(&self) -> bool {
-        self.unwritten.load(Ordering::Acquire) > 0
+    /// Between how many looks nothing moved of the response that waits longest for the peer to read. This is a look.
+    pub fn longest_wait(&self) -> u64 {
+        self.waiting().look()
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, WaitingResponses> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn is_write_blocked(&self) -> bool {
@@ -215,7 +215,9 @@ impl RunningRequest {
     /// Counts the response instead of the reserve.
     pub fn respond(mut self, response: Response) -> Response<SlicedBody> {
         let known = response.body().size_hint().exact().unwrap_or(0);
-        let unwritten = UnwrittenBytes::take(&self.of, known);
+        self.of.take(known);
+        let number = self.of.waiting().begin(known);
+        let unwritten = UnwrittenBytes { of: self.of.clone(), response: number, bytes: known };
         let open = self.open.take();
         response.map(|body| SlicedBody::new(body, OpenResponse { unwritten, _open: open }))
     }
@@ -239,31 +241,33 @@ pub struct OpenResponse {
 #[derive(Debug)]
 pub struct UnwrittenBytes {
     of: Arc<InFlight>,
+    /// The number of their response among those that wait.
+    response: usize,
     bytes: u64,
 }
 
 impl UnwrittenBytes {
-    fn take(of: &Arc<InFlight>, bytes: u64) -> Self {
-        of.unwritten.fetch_add(bytes, Ordering::AcqRel);
-        of.take(bytes);
-        Self { of: of.clone(), bytes }
-    }
-
     /// Moves `bytes` of these into a part of their own. Bytes that were not announced are counted from now on.
     pub fn split_off(&mut self, bytes: u64) -> Self {
-        match self.bytes.checked_sub(bytes) {
-            Some(rest) => self.bytes = rest,
-            None => return Self::take(&self.of, bytes),
-        }
-        Self { of: self.of.clone(), bytes }
+        let more = match self.bytes.checked_sub(bytes) {
+            Some(rest) => {
+                self.bytes = rest;
+                0
+            }
+            None => {
+                self.of.take(bytes);
+                bytes
+            }
+        };
+        self.of.waiting().add_part(self.response, more);
+        Self { of: self.of.clone(), response: self.response, bytes }
     }
 }
 
 impl Drop for UnwrittenBytes {
     fn drop(&mut self) {
+        self.of.waiting().end_part(self.response, self.bytes);
         if self.bytes > 0 {
-            self.of.unwritten.fetch_sub(self.bytes, Ordering::AcqRel);
-            self.of.slices_released.fetch_add(1, Ordering::Relaxed);
             self.of.give_back(self.bytes);
         }
     }

@@ -56,6 +56,7 @@ impl House {
         };
         let (large, empty) = (count.clone(), count);
         let router = Router::new()
+            .route("/small", get(|| async { "x" }))
             .route(
                 "/large",
                 get(move || async move {
@@ -169,6 +170,42 @@ async fn http_2_responses_without_a_window_are_bounded() {
     tokio::join!(house.serve(stream), ask_without_window(peer, 200));
     assert_eq!(house.shared.connections.not_reading.get(), 1);
     assert!((1..=4).contains(&house.calls()), "{} requests were handled", house.calls());
+    assert_eq!(house.shared.connections.responses.taken(), 0);
+}
+
+/// Asks for responses that it does not read, and then for small ones that it reads, until the server ends the connection.
+async fn ask_and_read_small_ones_only(pipe: DuplexStream, stalled: usize, requests_max: usize) {
+    let mut builder = h2::client::Builder::new();
+    let (mut sender, connection) =
+        builder.initial_window_size(1).handshake::<_, Bytes>(pipe).await.expect("a connection");
+    let connection = tokio::spawn(connection);
+    let mut unread = Vec::new();
+    for number in 0..stalled + requests_max {
+        let Ok(ready) = sender.ready().await else { break };
+        sender = ready;
+        let path = if number < stalled { "http://a/large" } else { "http://a/small" };
+        let request = Request::get(path).body(()).expect("a request");
+        let Ok((response, _)) = sender.send_request(request, true) else { break };
+        let Ok(response) = response.await else { break };
+        let mut body = response.into_body();
+        if number < stalled {
+            unread.push(body);
+        } else if let Some(data) = body.data().await {
+            let Ok(data) = data else { break };
+            body.flow_control().release_capacity(data.len()).expect("it was received");
+        }
+    }
+    drop(unread);
+    connection.abort();
+}
+
+#[tokio::test]
+async fn a_stream_that_moves_does_not_hide_those_that_stand_still() {
+    let http = Http { write_timeout: Duration::from_millis(50), ..patient() };
+    let house = House::new(http, ResponseBudget::new(1 << 30, 1 << 30));
+    let (peer, stream) = tokio::io::duplex(1 << 20);
+    tokio::join!(house.serve(stream), ask_and_read_small_ones_only(peer, 31, 50_000));
+    assert_eq!(house.shared.connections.not_reading.get(), 1);
     assert_eq!(house.shared.connections.responses.taken(), 0);
 }
 
