@@ -3,7 +3,7 @@
 //! What must never happen: that it is kinder than a real disk. After a power cut only synced content is certain,
 //! any part of the rest may be there in whole sectors, and files opened before are dead.
 
-use super::platter::{Chance, Content, Fate, Names};
+use super::platter::{Chance, Content, Descriptors, Fate, Names};
 use super::{Disk, DiskFile, DiskLock, How, Space};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,6 +41,7 @@ struct State {
     /// Syncs that succeed before those that fail.
     syncs_to_pass: u32,
     syncs_to_fail: u32,
+    descriptors: Descriptors,
     /// Changes (writes, syncs, renames) until the power goes off by itself.
     changes_left: Option<u64>,
 }
@@ -63,6 +64,7 @@ impl FaultDisk {
             short_writes: false,
             syncs_to_pass: 0,
             syncs_to_fail: 0,
+            descriptors: Descriptors::default(),
             changes_left: None,
         };
         Self { state: Arc::new(Mutex::new(state)) }
@@ -120,6 +122,12 @@ impl FaultDisk {
     pub fn fail_syncs_after(&self, passed: u32, count: u32) {
         let mut state = self.state();
         (state.syncs_to_pass, state.syncs_to_fail) = (passed, count);
+    }
+
+    /// After so many opens the process has no descriptor for another one: they answer EMFILE and touch nothing. `None`: it has
+    /// as many as it wants.
+    pub fn set_descriptors(&self, opens: Option<u32>) {
+        self.state().descriptors = Descriptors(opens);
     }
 
     pub fn short_writes(&self, on: bool) {
@@ -234,6 +242,7 @@ impl Disk for FaultDisk {
     }
 
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn DiskFile>> {
+        self.state().descriptors.take()?;
         let mut state = match how {
             How::Create | How::CreatePrivate => self.change()?,
             How::Read | How::Write => self.state(),
@@ -276,6 +285,7 @@ impl Disk for FaultDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.state().descriptors.take()?;
         let mut state = self.change()?;
         if state.powered {
             state.names.sync(dir);

@@ -5,6 +5,7 @@
 //! against a power cut. `RealDisk` is the operating system; `FaultDisk` (for tests) remembers what was synced
 //! and what was not, and keeps only what a real disk would have had to keep.
 
+use rustix::io::Errno;
 use std::any::Any;
 use std::io;
 use std::path::Path;
@@ -89,6 +90,12 @@ pub enum How {
 pub struct Space {
     pub free_bytes: u64,
     pub total_bytes: u64,
+}
+
+/// Whether the process, or the machine, has no descriptor left. Only opening answers so, and then nothing was touched.
+#[must_use]
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// All of a file.

@@ -3,10 +3,29 @@
 //!
 //! What must never happen: synced bytes that change in a power cut, or one sector that is half old and half new.
 
+use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub const SECTOR: usize = 512;
+
+/// How many files and directories can still be opened. `None`: as many as anybody wants.
+#[derive(Default)]
+pub struct Descriptors(pub Option<u32>);
+
+impl Descriptors {
+    pub fn take(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            None => Ok(()),
+            Some(0) => Err(Errno::MFILE.into()),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+}
 
 /// A small seeded generator (SplitMix64): the same seed and calls give the same faults.
 pub struct Chance(pub u64);

@@ -21,6 +21,7 @@ use super::standing::Standings;
 use super::stats::Commit;
 use super::walk::Expected;
 use super::{Shared, held};
+use crate::disk::is_out_of_descriptors;
 use fantail_ports::journal::{AppendError, JournalError};
 use fantail_rules::ids::{Epoch, Position};
 use std::io;
@@ -201,7 +202,7 @@ impl Writer {
         };
         match begin.create(&mut self.block) {
             Ok(active) => {
-                self.mark(&active).map_err(Unready::Failed)?;
+                self.mark(&active)?;
                 held(&shared.catalog).segments.push_back(SegmentEntry::begun(&active));
                 shared.counters.segment_begun();
                 self.next_segment += 1;
@@ -215,17 +216,24 @@ impl Writer {
                 let removed = removed.and_then(|()| shared.disk.sync_dir(&shared.dir));
                 removed.map_or_else(|error| Err(Unready::Failed(error)), |()| Err(Unready::Full))
             }
+            // The same, and it is made again from its first byte, whatever name it has by now.
+            Err(error) if is_out_of_descriptors(&error) => Err(Unready::Full),
             Err(error) => Err(Unready::Failed(error)),
         }
     }
 
     /// Says durably that a segment was begun, before anything in it is promised.
-    fn mark(&self, active: &Active) -> io::Result<()> {
-        let bytes = active.file.len()?;
-        self.shared.set_mark(|mark| {
+    fn mark(&self, active: &Active) -> Result<(), Unready> {
+        let bytes = active.file.len().map_err(Unready::Failed)?;
+        let marked = self.shared.set_mark(|mark| {
             let first = if mark.first == 0 { active.segment } else { mark.first };
             *mark = Mark { first, segment: active.segment, bytes, next_block: active.next_block };
-        })
+        });
+        match marked {
+            // The mark before says less and is as true.
+            Err(error) if is_out_of_descriptors(&error) => Ok(()),
+            other => other.map_err(Unready::Failed),
+        }
     }
 
     fn seal_active(&mut self) -> io::Result<()> {

@@ -258,3 +258,48 @@ fn a_copy_made_while_keys_are_written_opens_and_has_all_that_were_there() {
         }
     });
 }
+
+type Change = fn(&LocalKeyring, KeyNo) -> Result<(), KeyringError>;
+
+#[test]
+fn without_a_descriptor_nothing_that_counts_is_written_and_it_is_tried_again() {
+    // How often each opens a file or a directory.
+    let changes: [(&str, u32, Change); 3] = [
+        ("mint", 3, |keyring, _| keyring.mint(TENANT).map(drop)),
+        ("create", 5, |keyring, _| keyring.create_tenant(TenantId(5))),
+        ("destroy", 3, |keyring, key| keyring.destroy(TENANT, key)),
+    ];
+    for (what, needed, change) in changes {
+        for opens in 0..needed {
+            let (disk, keyring, keys) = made();
+            drop(keyring);
+            let told = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&told);
+            let on_failure: FailureCallback = Arc::new(move |_| {
+                counted.fetch_add(1, Ordering::Relaxed);
+            });
+            let options = KeyringOptions {
+                server_key: Some([7; 32]),
+                on_failure: Some(on_failure),
+                ..KeyringOptions::new(DIR)
+            };
+            let keyring = LocalKeyring::open_on(Arc::new(disk.clone()), options).expect("a healthy disk");
+            let before = secrets(&keyring, &keys);
+            disk.set_descriptors(Some(opens));
+            change(&keyring, keys[0]).expect_err("there is no descriptor");
+            assert_eq!(secrets(&keyring, &keys[1..]), before[1..], "{what}, {opens}");
+            disk.set_descriptors(None);
+            assert_eq!(told.load(Ordering::Relaxed), 0, "{what}, {opens}: the process need not stop");
+            for (_, _, change) in changes {
+                change(&keyring, keys[0]).expect("descriptors");
+            }
+            let last = keyring.mint(TENANT).expect("descriptors");
+            let after = (secrets(&keyring, &keys[1..]), secrets(&keyring, &[keys[0], last]));
+            assert_eq!((&after.0[..], after.1[0]), (&before[1..], None), "{what}, {opens}");
+            drop(keyring);
+            let keyring = open(&disk).expect("it is whole");
+            let found = (secrets(&keyring, &keys[1..]), secrets(&keyring, &[keys[0], last]));
+            assert_eq!(found, after, "{what}, {opens}");
+        }
+    }
+}

@@ -8,7 +8,7 @@
 use super::file::Block;
 use super::manifest::Manifest;
 use super::seal::SealKey;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_out_of_descriptors};
 use crate::journal::FailureCallback;
 use crate::spread::BySpread;
 use fantail_ports::keyring::KeyringError;
@@ -40,7 +40,7 @@ pub struct Vault {
 
 /// Why something was not written.
 pub enum Unwritten {
-    /// There was no room, and nothing that counts was touched.
+    /// There was no room, or no descriptor, and nothing that counts was touched.
     Full(io::Error),
     /// Nobody knows what the disk holds now.
     Unknown(io::Error),
@@ -52,6 +52,15 @@ impl Unwritten {
         match cause.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(cause),
             _ => Self::Unknown(cause),
+        }
+    }
+
+    /// Without a descriptor nothing could be opened: what is written in place is open before, so what is missing then is a file
+    /// beside, or the sync of a directory that names one. Both may be done again.
+    fn judged(self) -> Self {
+        match self {
+            Self::Unknown(cause) if is_out_of_descriptors(&cause) => Self::Full(cause),
+            judged @ (Self::Full(_) | Self::Unknown(_)) => judged,
         }
     }
 
@@ -118,7 +127,7 @@ impl Vault {
         if let Some(reason) = self.failed.get() {
             return Err(KeyringError::Io { file, reason: format!("an earlier write failed: {reason}") });
         }
-        match write(&*self.disk) {
+        match write(&*self.disk).map_err(Unwritten::judged) {
             Ok(written) => Ok(written),
             Err(Unwritten::Full(cause)) => Err(KeyringError::Io { file, reason: cause.to_string() }),
             Err(Unwritten::Unknown(cause)) => {

@@ -118,6 +118,44 @@ fn trimming_on_a_full_disk_removes_nothing_and_the_journal_opens() {
     assert!(open(&disk, small(Drive::Manual)).is_ok(), "it is gone and not missing");
 }
 
+/// Without a descriptor no segment can be begun. Nothing was written then, so it is begun once there is one.
+#[test]
+fn a_process_without_descriptors_refuses_and_recovers() {
+    // A segment is opened, then its directory; then the mark, and its directory.
+    for opens in 0..4 {
+        let disk = FaultDisk::new(1);
+        let told = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&told);
+        let on_failure = move |_: &str| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        };
+        let options = JournalOptions { on_failure: Some(Arc::new(on_failure)), ..small(Drive::Manual) };
+        let journal = open(&disk, options.clone()).unwrap();
+        let epoch = fence(&journal, SHARD);
+        let begun = journal.stats().segments_begun;
+        let mut kept: Vec<Vec<u8>> = Vec::new();
+        disk.set_descriptors(Some(opens));
+        while journal.stats().segments_begun == begun {
+            match append(&journal, SHARD, epoch, &[&[7; 1000]]) {
+                Ok(_) => kept.push(vec![7; 1000]),
+                Err(AppendError::NoRoom { .. }) => break,
+                Err(other) => panic!("{opens} opens: {other}"),
+            }
+        }
+        disk.set_descriptors(None);
+        for number in 0..20 {
+            append(&journal, SHARD, epoch, &[&[number; 1000]]).unwrap();
+            kept.push(vec![number; 1000]);
+        }
+        assert_eq!((told.load(Ordering::Relaxed), journal.failure()), (0, None), "{opens} opens");
+        assert_eq!(read_all(&journal, SHARD).unwrap(), kept, "{opens} opens");
+        disk.power_cut(Survival::Nothing);
+        drop(journal);
+        let journal = open(&disk, options).unwrap();
+        assert_eq!(read_all(&journal, SHARD).unwrap(), kept, "{opens} opens");
+    }
+}
+
 #[test]
 fn what_waits_is_bounded() {
     let disk = FaultDisk::new(1);
