@@ -14,6 +14,8 @@ pub struct Banner {
     pub admin_file: Option<PathBuf>,
     /// Where the sandbox's own API is, if there is one.
     pub sandbox: Option<SocketAddr>,
+    /// What is less than was asked for, if something is.
+    pub limits: Option<String>,
     /// Whether test doubles exist in this process.
     pub testing: bool,
     /// How many days the clock is too far ahead to be believed.
@@ -48,6 +50,9 @@ impl Banner {
                 "sandbox",
                 &format!("http://{control} (nothing leaves this machine until a provider is set up)"),
             );
+        }
+        if let Some(limits) = &self.limits {
+            line("limits", limits);
         }
         if self.testing {
             line(
@@ -91,6 +96,7 @@ mod tests {
             clock_days_ahead: None,
             test_clock: None,
             sandbox: Some("127.0.0.1:7071".parse().expect("an address")),
+            limits: Some("64 connections at a time".to_owned()),
         };
         let text = banner.text();
         assert!(!text.contains("TESTS") && !text.contains("FANTAIL_TESTING"), "{text}");
@@ -100,6 +106,7 @@ mod tests {
             "ft_x (tenant default",
             "admin.key",
             "nothing leaves",
+            "limits   64 connections",
         ] {
             assert!(text.contains(part), "{text}");
         }

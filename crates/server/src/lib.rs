@@ -14,6 +14,7 @@ mod background;
 mod backups;
 pub mod composition;
 mod delivery_metrics;
+mod descriptors;
 mod disk_watch;
 mod host;
 pub mod listen;

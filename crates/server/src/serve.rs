@@ -14,7 +14,7 @@ use crate::provision::{self, AdminKey};
 use crate::sandbox::House;
 use crate::system::{SystemClock, SystemEntropy, SystemTasks};
 use crate::test_clock::{self, TestClock, TestTasks};
-use crate::{logging, panics, tls};
+use crate::{descriptors, logging, panics, tls};
 use anyhow::{Context, Result, bail};
 use fantail_api::{App, Settings, key, router};
 use fantail_node::Node;
@@ -39,15 +39,16 @@ pub fn run(command: &ServeCommand) -> Result<()> {
     let testing = config::read_switch(&config::process_environment)?;
     let begins = config::process_environment(test_clock::BEGINS);
     let clock = test_clock::Asked::read(command.clock.as_deref(), testing, begins.as_deref())?;
-    let config = config::load(&command.args.flags())?;
+    let mut config = config::load(&command.args.flags())?;
     logging::start(config.log);
     for name in config::unknown_variables() {
         warn!(name, "the environment has a variable that is no setting");
     }
     panics::count();
+    let limits = descriptors::fit(&mut config.http);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build()?;
-    let served = runtime.block_on(serve(config, clock));
+    let served = runtime.block_on(serve(config, clock, limits));
     // A thread that hangs must not keep a failed server alive.
     runtime.shutdown_timeout(SHUTDOWN);
     served
@@ -60,7 +61,7 @@ pub fn threads() -> usize {
     8 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
+async fn serve(config: Config, asked: Option<test_clock::Asked>, limits: Option<String>) -> Result<()> {
     let mut signals = Signals::catch()?;
     let entropy = Arc::new(SystemEntropy::default());
     provision::data_directory(&config.data)?;
@@ -99,7 +100,7 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>) -> Result<()> {
     running.node.spawn_loop("runs", Box::pin(fantail_api::runs::run(app.clone(), running.node.clone())));
     let banner = banner(&config, address, &running, default_file, admin)?;
     let sandbox = sandbox.map(|sandbox| sandbox.control());
-    Banner { test_clock: asked.map(|asked| asked.socket), sandbox, ..banner }.print()?;
+    Banner { test_clock: asked.map(|asked| asked.socket), sandbox, limits, ..banner }.print()?;
     info!(%address, data = %config.data.display(), "serving");
 
     let end = tokio::select! {
@@ -212,6 +213,7 @@ fn banner(
         clock_days_ahead: running.clock_days_ahead,
         test_clock: None,
         sandbox: None,
+        limits: None,
     })
 }
 

@@ -43,6 +43,25 @@ fn probes_are_answered_when_all_places_are_taken() {
     put_user(&mut holders[1], "bob");
 }
 
+#[test]
+fn connections_leave_descriptors_for_files_and_probes() {
+    let server = Server::start_with_descriptors(256);
+    let told = server.banner.iter().any(|line| line.contains("64 connections at a time, not 10000"));
+    assert!(told, "{:?}", server.banner);
+    let mut holders: Vec<Client> = (0..64).map(|_| server.client()).collect();
+    for holder in &mut holders {
+        expect(holder.get("/livez"), 200);
+    }
+    let silent: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(&server.address).expect("a connection")).collect();
+    expect(server.anonymous().get("/livez"), 200);
+    let users: Vec<Value> = (0..3_000).map(|no| json!({"userId": format!("u{no}")})).collect();
+    let made = expect(holders[0].post("/api/v1/users/batch", &json!({"users": users})), 200);
+    assert_eq!(made["created"], 3_000, "each batch of keys is written to files that are opened for it");
+    drop(silent);
+    expect(server.anonymous().get("/readyz"), 200);
+}
+
 // fixes: usability C6
 #[test]
 fn broken_requests_are_answered_with_a_status() {

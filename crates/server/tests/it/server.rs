@@ -32,7 +32,10 @@ impl Drop for Directory {
 
 /// The binary, without the settings of whoever runs the tests.
 pub fn fantail() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fantail"));
+    without_settings(Command::new(env!("CARGO_BIN_EXE_fantail")))
+}
+
+fn without_settings(mut command: Command) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FANTAIL_")) {
         command.env_remove(name);
     }
@@ -71,6 +74,18 @@ impl Server {
         server
     }
 
+    /// Starts a server that may open so many files and no more.
+    pub fn start_with_descriptors(limit: u32) -> Self {
+        let directory = Directory::new();
+        let mut command = without_settings(Command::new("sh"));
+        let limited = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_fantail")]);
+        let started = Self::spawn(command, &directory.path("data"), &[], &[]);
+        let mut server = started.unwrap_or_else(|banner| panic!("the server did not start: {banner:?}"));
+        server.directory = Some(directory);
+        server
+    }
+
     /// Starts on a data directory that the caller keeps.
     pub fn start_in(data: &Path, args: &[&str], environment: &[(&str, &str)]) -> Self {
         Self::try_start_in(data, args, environment).unwrap_or_else(|banner| {
@@ -85,9 +100,17 @@ impl Server {
         args: &[&str],
         environment: &[(&str, &str)],
     ) -> Result<Self, Vec<String>> {
+        Self::spawn(fantail(), data, args, environment)
+    }
+
+    fn spawn(
+        mut command: Command,
+        data: &Path,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self, Vec<String>> {
         let log = data.with_extension("log");
         let file = fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log file");
-        let mut command = fantail();
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(args);
         // Test doubles are on unless a test says otherwise.
         command.env("FANTAIL_TESTING", "1");
