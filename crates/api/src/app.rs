@@ -4,6 +4,7 @@
 //! request is answered `NOT_READY`.
 
 use crate::aside::AsidePlaces;
+use crate::bodies::BodyBudget;
 use crate::merge_turns::MergeTurns;
 use crate::problem::Problem;
 use crate::telemetry::{Telemetry, Text};
@@ -51,6 +52,8 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub telemetry: Telemetry,
+    /// What the bodies of requests may take.
+    pub bodies: Arc<BodyBudget>,
     /// Merge patches of one document take turns.
     pub(crate) merge_turns: MergeTurns,
     /// Places for work beside the requests.
@@ -74,6 +77,7 @@ impl App {
             clock,
             entropy,
             telemetry: Telemetry::default(),
+            bodies: Arc::default(),
             merge_turns: MergeTurns::default(),
             aside: AsidePlaces::default(),
             listening: OnceLock::new(),

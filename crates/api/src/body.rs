@@ -1,37 +1,103 @@
 //! Bodies: read within limits, parsed straight into their shapes. Where serde says what is wrong, a second pass finds
 //! out where, so that good requests do not pay for it.
 
+use crate::app::App;
+use crate::bodies::{BodyBudget, BodyClaim, BodyHolder, ConnectionBodies};
 use crate::objects::Objects;
 use crate::pointer;
 use crate::problem::Problem;
 use axum::body::{Body, Bytes, HttpBody};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use fantail_rules::limits::{BODY_BYTES_MAX, JSON_DEPTH_MAX};
+use fantail_rules::limits::{JSON_DEPTH_MAX, UPLOAD_BYTES_RESERVED};
 use fantail_wire::code::Code;
 use fantail_wire::nesting;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_path_to_error::Segment;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Reads a whole body, at most `BODY_BYTES_MAX`, within `timeout`.
-pub async fn read(body: Body, timeout: Duration) -> Result<Bytes, Problem> {
-    read_at_most(body, BODY_BYTES_MAX, timeout).await
+/// Room for the first bytes of a body that does not say how long it is.
+const ROOM_MIN: usize = 4 << 10;
+
+/// A body of which nothing was read yet, and what its bytes are counted by.
+pub struct UnreadBody {
+    body: Body,
+    /// Bytes at least.
+    announced: u64,
+    budget: Arc<BodyBudget>,
+    connection: Option<Arc<ConnectionBodies>>,
+    timeout: Duration,
 }
 
-pub async fn read_at_most(body: Body, bytes_max: usize, timeout: Duration) -> Result<Bytes, Problem> {
-    let announced = body.size_hint().lower();
-    if announced > bytes_max as u64 {
-        return Err(too_large(bytes_max));
+/// A body, and the claim that is held as long as it.
+#[derive(Debug)]
+pub struct HeldBody {
+    pub bytes: Bytes,
+    pub claim: BodyClaim,
+}
+
+impl UnreadBody {
+    pub fn new(app: &App, parts: &mut Parts, body: Body) -> Self {
+        let connection = parts.extensions.remove::<Arc<ConnectionBodies>>();
+        let (budget, timeout) = (app.bodies.clone(), app.settings.body_timeout);
+        Self { announced: body.size_hint().lower(), body, budget, connection, timeout }
     }
-    match tokio::time::timeout(timeout, Limited::new(body, bytes_max).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(bytes_max)),
-        Ok(Err(error)) => Err(broken(&*error)),
-        Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
+
+    /// Reads all of it, at most `bytes_max` and within the time for bodies. What is announced is claimed before.
+    pub async fn read(self, holder: BodyHolder, bytes_max: usize) -> Result<HeldBody, Problem> {
+        let Self { mut body, announced, budget, connection, timeout } = self;
+        if announced > bytes_max as u64 {
+            return Err(too_large(bytes_max));
+        }
+        let mut claim = BodyClaim::new(budget, holder, connection);
+        claim.grow_to(announced)?;
+        let announced = announced as usize;
+        match tokio::time::timeout(timeout, collect(&mut body, &mut claim, announced, bytes_max)).await {
+            Ok(collected) => collected.map(|bytes| HeldBody { bytes, claim }),
+            Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
+        }
     }
+
+    /// For a route that reads it itself, and holds no more of it than is claimed for every upload.
+    pub fn into_stream(self, holder: BodyHolder) -> Result<(Body, BodyClaim), Problem> {
+        let mut claim = BodyClaim::new(self.budget, holder, self.connection);
+        claim.grow_to(UPLOAD_BYTES_RESERVED)?;
+        Ok((self.body, claim))
+    }
+}
+
+/// Claims what was not announced as it comes. A body of one frame is not copied.
+async fn collect(
+    body: &mut Body,
+    claim: &mut BodyClaim,
+    announced: usize,
+    bytes_max: usize,
+) -> Result<Bytes, Problem> {
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| broken(&error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let length = whole.len() + data.len();
+        if length > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        if whole.is_empty() && body.is_end_stream() {
+            claim.grow_to(length as u64)?;
+            return Ok(data);
+        }
+        if length > whole.capacity() {
+            let room = if length <= announced { announced } else { length.next_power_of_two().max(ROOM_MIN) };
+            let room = room.min(bytes_max);
+            claim.grow_to(room as u64)?;
+            whole.reserve_exact(room - whole.len());
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.into())
 }
 
 /// The problem for a body whose transport failed: broken chunks, or an early end.
@@ -164,8 +230,14 @@ fn refuse_deep(body: &[u8]) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bodies::BodyLimits;
+    use fantail_rules::ids::TenantId;
     use fantail_wire::event::{Audience, CloudEvent};
     use fantail_wire::list::FollowsBatch;
+    use futures_core::Stream;
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
     fn check<T: DeserializeOwned>(body: &str, code: Code, pointer: &str) {
         let problem = parse::<T>(body.as_bytes()).err().unwrap_or_else(|| panic!("{body} was accepted"));
@@ -192,6 +264,92 @@ mod tests {
         check::<FollowsBatch>(r#"{"x":1} {}"#, Code::InvalidJson, "");
         check::<Audience>("{}", Code::InvalidRequest, "");
         check::<Vec<CloudEvent>>(r#"[{"specversion":"1.0"}]"#, Code::InvalidRequest, "/0/id");
+    }
+
+    /// So many frames of a KiB, and then the end, or nothing.
+    struct Frames {
+        left: usize,
+        ends: bool,
+    }
+
+    impl Stream for Frames {
+        type Item = Result<Bytes, Infallible>;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            match self.left.checked_sub(1) {
+                Some(left) => {
+                    self.left = left;
+                    Poll::Ready(Some(Ok(Bytes::from(vec![b'x'; 1 << 10]))))
+                }
+                None if self.ends => Poll::Ready(None),
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    const TENANT: BodyHolder = BodyHolder::Tenant(TenantId(1));
+
+    fn unread(budget: &Arc<BodyBudget>, left: usize, announced: u64, ends: bool) -> UnreadBody {
+        let body = Body::from_stream(Frames { left, ends });
+        let timeout = Duration::from_millis(10);
+        UnreadBody { body, announced, budget: budget.clone(), connection: None, timeout }
+    }
+
+    fn budget(all: u64) -> Arc<BodyBudget> {
+        BodyBudget::new(BodyLimits { all, reserved: 0, ..BodyLimits::default() })
+    }
+
+    #[tokio::test]
+    async fn what_is_held_is_counted_however_it_comes() {
+        for (frames, announced, held) in
+            [(0, 0, 0), (1, 0, 4 << 10), (1, 1 << 10, 1 << 10), (3, 3 << 10, 3 << 10), (5, 0, 8 << 10)]
+        {
+            let budget = budget(8 << 10);
+            let body = unread(&budget, frames, announced, true).read(TENANT, 1 << 20).await.expect("room");
+            assert_eq!((body.bytes.len(), budget.taken()), (frames << 10, held), "{frames} of {announced}");
+            drop(body);
+            assert_eq!(budget.taken(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_has_no_room_is_refused_and_gives_back_what_it_held() {
+        for (frames, announced, ends, bytes_max, code) in [
+            // Announced: before anything of it is read.
+            (0, 9 << 10, false, 1 << 20, Code::QueueFull),
+            (9, 0, false, 1 << 20, Code::QueueFull),
+            (9, 0, true, 1 << 20, Code::QueueFull),
+            (5, 0, true, 4 << 10, Code::BodyTooLarge),
+            (0, 5 << 10, false, 4 << 10, Code::BodyTooLarge),
+            // A trickle.
+            (2, 0, false, 1 << 20, Code::RequestTimeout),
+            (2, 8 << 10, false, 1 << 20, Code::RequestTimeout),
+        ] {
+            let budget = budget(8 << 10);
+            let problem = unread(&budget, frames, announced, ends).read(TENANT, bytes_max).await;
+            let problem = problem.expect_err("it is refused");
+            assert_eq!((problem.code, budget.taken()), (code, 0), "{frames} of {announced}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_of_one_frame_is_not_copied() {
+        let budget = budget(5);
+        let frame = Bytes::from_static(b"hello");
+        let (body, timeout) = (Body::from(frame.clone()), Duration::from_secs(10));
+        let unread = UnreadBody { body, announced: 5, budget, connection: None, timeout };
+        let read = unread.read(TENANT, 5).await.expect("room");
+        assert_eq!(read.bytes.as_ptr(), frame.as_ptr());
+    }
+
+    #[tokio::test]
+    async fn an_upload_of_any_length_counts_once() {
+        let budget = budget(UPLOAD_BYTES_RESERVED);
+        let (body, claim) = unread(&budget, 5_000, 0, true).into_stream(TENANT).expect("room");
+        assert!(unread(&budget, 0, 0, true).into_stream(TENANT).is_err(), "there is room for one");
+        assert_eq!(body.collect().await.expect("frames").to_bytes().len(), 5_000 << 10);
+        drop(claim);
+        assert_eq!(budget.taken(), 0);
     }
 
     // fixes: interop small

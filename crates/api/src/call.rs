@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::bodies::BodyClaim;
 use crate::body;
 use crate::check;
 use crate::problem::Problem;
@@ -30,6 +31,8 @@ pub struct Call {
     pub params: Vec<(String, String)>,
     pub query: Query,
     pub body: Bytes,
+    /// For the body, as long as anything of the request is under way; `None` if it has none.
+    pub held: Option<BodyClaim>,
     /// Whether the server itself asks, for a run of a schedule.
     pub is_run: bool,
     /// For routes that read it themselves.

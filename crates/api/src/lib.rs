@@ -14,6 +14,7 @@ mod well_formed;
 
 mod aside;
 pub mod auth;
+pub mod bodies;
 mod body;
 mod call;
 mod check;

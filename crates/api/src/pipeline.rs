@@ -5,9 +5,10 @@
 
 use crate::app::App;
 use crate::auth;
-use crate::body;
+use crate::bodies::BodyHolder;
+use crate::body::{self, UnreadBody};
 use crate::call::{Call, Query};
-use crate::callbacks::{self, Arrival};
+use crate::callbacks::Arrival;
 use crate::hosted::{self, Visit};
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -22,6 +23,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use axum::routing::on;
 use fantail_rules::ids::{FrontNo, TenantId};
+use fantail_rules::limits::BODY_BYTES_MAX;
 use fantail_rules::ulid::Ulid;
 use fantail_wire::code::Code;
 use std::sync::{Arc, Mutex};
@@ -83,6 +85,7 @@ async fn dispatch(
 ) -> Result<Reply, Problem> {
     let (mut parts, body) = request.into_parts();
     well_formed::require(&parts)?;
+    let unread = UnreadBody::new(app, &mut parts, body);
     if parts.extensions.get::<ProbesOnly>().is_some() && !route.is_probe() {
         return Err(Problem::new(Code::TooManyConnections, "only probes are answered now").retry_after_s(1));
     }
@@ -94,16 +97,15 @@ async fn dispatch(
     if let Handle::Hosted(handler) = route.handle {
         let params = path_params(&mut parts, route).await?;
         let token = params.into_iter().next().map(|(_, token)| token).unwrap_or_default();
-        let body = body::read_at_most(body, hosted::BYTES_MAX, app.settings.body_timeout).await?;
+        let body = unread.read(BodyHolder::NoKey, hosted::BYTES_MAX).await?;
         let (node, headers) = (node.clone(), parts.headers);
         return handler(Visit { node, token, headers, body }).await;
     }
     if let Handle::Callback(handler) = route.handle {
         let params = path_params(&mut parts, route).await?;
         let path_and_query = parts.uri.path_and_query().map_or("", |path| path.as_str()).to_owned();
-        let body = body::read_at_most(body, callbacks::BYTES_MAX, app.settings.body_timeout).await?;
         let (app, node, headers) = (app.clone(), node.clone(), parts.headers);
-        return handler(Arrival { app, node, params, path_and_query, headers, body }).await;
+        return handler(Arrival { app, node, params, path_and_query, headers }, unread).await;
     }
     let caller = auth::authenticate(app, node, &parts.headers)?;
     let node = node.acting_as(caller.actor());
@@ -117,6 +119,7 @@ async fn dispatch(
         params,
         query: Query::default(),
         body: Bytes::new(),
+        held: None,
         is_run: false,
         stream: Mutex::new(None),
     };
@@ -125,10 +128,13 @@ async fn dispatch(
     if !matches!(route.body, RouteBody::None) {
         body::require_plain(&call.headers)?;
     }
+    let holder = authorised.holder();
     if matches!(route.body, RouteBody::Lines) {
-        call.stream = Mutex::new(Some(body));
+        let (body, claim) = unread.into_stream(holder)?;
+        (call.stream, call.held) = (Mutex::new(Some(body)), Some(claim));
     } else {
-        call.body = body::read(body, app.settings.body_timeout).await?;
+        let body = unread.read(holder, BODY_BYTES_MAX).await?;
+        (call.body, call.held) = (body.bytes, Some(body.claim));
     }
     match authorised {
         Authorised::Tenant(tenant, handler) => handler(tenant, call).await,
@@ -140,6 +146,16 @@ async fn dispatch(
 enum Authorised {
     Tenant(TenantId, fn(TenantId, Call) -> Handling),
     Server(fn(Call) -> Handling),
+}
+
+impl Authorised {
+    /// Who answers for the body.
+    fn holder(&self) -> BodyHolder {
+        match self {
+            Self::Tenant(tenant, _) => BodyHolder::Tenant(*tenant),
+            Self::Server(_) => BodyHolder::Server,
+        }
+    }
 }
 
 fn authorise(route: &Route, call: &Call) -> Result<Authorised, Problem> {

@@ -32,6 +32,11 @@ pub fn readyz(app: &App, query: &Query, _: &Params) -> Result<Reply, Problem> {
 pub fn metrics(app: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
     let mut text = Text::default();
     app.telemetry.write(&mut text, app.node().ok());
+    text.gauge(
+        "fantail_request_body_bytes",
+        "Bytes of request bodies that are announced, being read, or held by requests under way",
+        app.bodies.taken(),
+    );
     if let Some(host) = app.host() {
         host.write_metrics(&mut text);
     }

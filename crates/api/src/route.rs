@@ -1,6 +1,7 @@
 //! What a route is. One table of them drives routing, scope checks, metrics, OpenAPI and the tests of every route.
 
 use crate::app::App;
+use crate::body::UnreadBody;
 use crate::call::{Call, Query};
 use crate::callbacks::Arrival;
 use crate::hosted::Visit;
@@ -31,7 +32,7 @@ pub enum Handle {
     /// Whoever has the link in the path.
     Hosted(fn(Visit) -> Handling),
     /// Whoever proves itself by a signature, or by a seal in the path.
-    Callback(fn(Arrival) -> Handling),
+    Callback(fn(Arrival, UnreadBody) -> Handling),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

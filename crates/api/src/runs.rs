@@ -74,6 +74,7 @@ async fn issue(app: &Arc<App>, node: &Node, run: &DueRun) -> Result<Came, Proble
         params: Vec::new(),
         query: Query::default(),
         body: Bytes::new(),
+        held: None,
         is_run: true,
         stream: Mutex::new(None),
     };

@@ -302,6 +302,19 @@ pub const RESPONSE_BYTES_MAX: u64 = 256 << 20;
 /// A connection reads 32 pages at a time, so one of a mebibyte each is the most that can exist beyond the limit.
 pub const READ_RESPONSE_BYTES_RESERVED: u64 = 128 << 10;
 pub const WRITE_RESPONSE_BYTES_RESERVED: u64 = 16 << 10;
+/// Bytes of request bodies that are held at once: being read, or read by a request that is under way.
+pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
+/// Of them, what is kept for whoever holds no more than one body: a few who hold much shut nobody out.
+pub const REQUEST_BYTES_RESERVED: u64 = 32 << 20;
+/// Half, as of everything that tenants wait for together.
+pub const REQUEST_BYTES_PER_TENANT_MAX: u64 = 128 << 20;
+/// Of all who call without a key: callbacks of providers, and forms of hosted pages.
+pub const REQUEST_BYTES_WITHOUT_KEY_MAX: u64 = 64 << 20;
+/// Of one peer, but for this machine, where a proxy speaks for many; and of one connection: eight of the largest bodies.
+pub const REQUEST_BYTES_PER_ADDRESS_MAX: u64 = 64 << 20;
+pub const REQUEST_BYTES_PER_CONNECTION_MAX: u64 = 32 << 20;
+/// Counted for an upload of any length, which is read some lines at a time.
+pub const UPLOAD_BYTES_RESERVED: u64 = 1 << 20;
 /// What is handed to the transport at once, and what a peer must read within the write deadline.
 pub const RESPONSE_SLICE_BYTES: usize = 64 << 10;
 /// The head of an HTTP/1 request. A longer one is answered 431, one with a path above 64 KiB 414.

@@ -121,7 +121,7 @@ impl Listener {
                 accepted = self.socket.accept() => match accepted {
                     Ok((stream, peer)) => {
                         let admission = match places.take(peer.ip()) {
-                            Some(place) => Admission::Full { _place: place },
+                            Some(place) => Admission::Full { place },
                             None => Admission::ProbesOnly,
                         };
                         let is_probe = matches!(admission, Admission::ProbesOnly);

@@ -9,7 +9,6 @@ pub mod provider;
 pub mod tracking;
 
 use crate::app::App;
-use axum::body::Bytes;
 use axum::http::HeaderMap;
 use fantail_node::Node;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 /// Reports of mail servers carry the mail itself.
 pub const BYTES_MAX: usize = 1 << 20;
 
-/// A request from outside.
+/// A request from outside. Its body is read by whoever knows that somebody expects it.
 pub struct Arrival {
     pub app: Arc<App>,
     pub node: Node,
@@ -25,7 +24,6 @@ pub struct Arrival {
     pub params: Vec<(String, String)>,
     pub path_and_query: String,
     pub headers: HeaderMap,
-    pub body: Bytes,
 }
 
 impl Arrival {

@@ -7,8 +7,9 @@
 //! Comes from: the provider. Decides: by the account's own code whether the provider says it. Goes to: `Node::receive`, and the
 //! suppressions. Said twice it changes nothing; a reference that is not ours is passed over, so that nobody repeats it for days.
 
-use super::Arrival;
-use crate::body;
+use super::{Arrival, BYTES_MAX};
+use crate::bodies::BodyHolder;
+use crate::body::{self, UnreadBody};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use axum::http::HeaderMap;
@@ -29,23 +30,28 @@ const XML: &str = "text/xml";
 const FORM: &str = "application/x-www-form-urlencoded";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-pub async fn take(arrival: Arrival) -> Result<Reply, Problem> {
+pub async fn take(arrival: Arrival, unread: UnreadBody) -> Result<Reply, Problem> {
     let tenant = arrival.node.tenant_by_slug(arrival.param("tenant"));
     let tenant = tenant.ok_or_else(|| unknown(arrival.param("provider")))?;
-    hear(&arrival, tenant.id).await
+    hear(&arrival, tenant.id, unread).await
 }
 
-pub async fn take_status(arrival: Arrival) -> Result<Reply, Problem> {
+pub async fn take_status(arrival: Arrival, unread: UnreadBody) -> Result<Reply, Problem> {
     let tenant = arrival.node.tenant_of_reference(arrival.param("reference"))?;
-    hear(&arrival, tenant).await
+    hear(&arrival, tenant, unread).await
 }
 
-async fn hear(arrival: &Arrival, tenant: TenantId) -> Result<Reply, Problem> {
+/// Reads the body only of a call to an account that there is.
+async fn hear(arrival: &Arrival, tenant: TenantId, unread: UnreadBody) -> Result<Reply, Problem> {
     let id = arrival.param("provider");
+    if !arrival.app.accounts()?.knows(tenant, id) {
+        return Err(unknown(id));
+    }
+    let body = unread.read(BodyHolder::NoKey, BYTES_MAX).await?;
     let call = Incoming {
         url: format!("{}{}", arrival.app.public_url(), arrival.path_and_query),
         headers: headers_of(&arrival.headers),
-        body: arrival.body.clone(),
+        body: body.bytes.clone(),
     };
     let heard = match arrival.app.accounts()?.hear(tenant, id, &call).await {
         None | Some(Err(Deaf::NothingExpected)) => return Err(unknown(id)),

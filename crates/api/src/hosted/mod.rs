@@ -8,9 +8,9 @@ mod form;
 mod page;
 mod words;
 
+use crate::body::HeldBody;
 use crate::problem::Problem;
 use crate::reply::Reply;
-use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, header};
 use fantail_node::Node;
 use fantail_node::ask::Refusal;
@@ -27,7 +27,7 @@ pub struct Visit {
     pub node: Node,
     pub token: String,
     pub headers: HeaderMap,
-    pub body: Bytes,
+    pub body: HeldBody,
 }
 
 pub async fn show(visit: Visit) -> Result<Reply, Problem> {
@@ -40,7 +40,7 @@ pub async fn show(visit: Visit) -> Result<Reply, Problem> {
 }
 
 pub async fn change(visit: Visit) -> Result<Reply, Problem> {
-    let form = Form::read(&visit.headers, &visit.body);
+    let form = Form::read(&visit.headers, &visit.body.bytes);
     let words = words_of(&visit, None);
     let Some(followed) = visit.node.follow_link(&visit.token)? else { return Ok(gone(words)) };
     let words = words_of(&visit, Some(&followed));

@@ -68,7 +68,7 @@ pub const ROUTES: &[Route] = &[
         Post,
         "/callbacks/{tenant}/{provider}",
         "Where a provider tells what became of deliveries; it proves itself by its signature",
-        Callback(|arrival| Box::pin(provider::take(arrival))),
+        Callback(|arrival, unread| Box::pin(provider::take(arrival, unread))),
     )
     .gives_text(200, XML)
     .refuses(CALLBACK),
@@ -77,7 +77,7 @@ pub const ROUTES: &[Route] = &[
         Post,
         "/callbacks/twilio/{provider}/{reference}",
         "Where Twilio tells what became of one message",
-        Callback(|arrival| Box::pin(provider::take_status(arrival))),
+        Callback(|arrival, unread| Box::pin(provider::take_status(arrival, unread))),
     )
     .gives_text(200, XML)
     .refuses(&[
@@ -91,7 +91,7 @@ pub const ROUTES: &[Route] = &[
         Get,
         "/t/o/{picture}",
         "The picture by which an opened mail shows",
-        Callback(|arrival| Box::pin(tracking::picture(arrival))),
+        Callback(|arrival, _| Box::pin(tracking::picture(arrival))),
     )
     .gives_text(200, "image/gif"),
     Route::new(
@@ -99,7 +99,7 @@ pub const ROUTES: &[Route] = &[
         Get,
         "/t/c/{reference}/{url}/{seal}",
         "Leads on to where a link of a mail leads",
-        Callback(|arrival| Box::pin(tracking::follow(arrival))),
+        Callback(|arrival, _| Box::pin(tracking::follow(arrival))),
     )
     .gives_text(302, "text/plain; charset=utf-8")
     .refuses(&[Code::CallbackRefused]),

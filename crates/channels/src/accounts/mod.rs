@@ -81,6 +81,12 @@ impl Registry {
         }
     }
 
+    /// Whether the tenant has an account of this id.
+    #[must_use]
+    pub fn knows(&self, tenant: TenantId, id: &str) -> bool {
+        self.ways(tenant).iter().any(|way| way.account.id == id)
+    }
+
     /// What somebody says in the name of a provider; `None` if there is no such account.
     pub async fn hear(&self, tenant: TenantId, id: &str, call: &Incoming) -> Option<Result<Heard, Deaf>> {
         let way = self.ways(tenant).iter().find(|way| way.account.id == id).cloned()?;

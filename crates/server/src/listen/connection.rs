@@ -7,10 +7,11 @@ use crate::listen::places::Place;
 use crate::listen::request_framing::{AmbiguousRequest, RequestFraming};
 use crate::listen::watched_stream::WatchedStream;
 use crate::listen::{Shared, asked_to_stop};
+use fantail_api::bodies::ConnectionBodies;
 use fantail_api::{ProbesOnly, TwoLengths};
 use fantail_rules::limits::HEAD_BYTES_MAX;
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -29,7 +30,7 @@ const STREAMS_PER_CONNECTION_MAX: u32 = 256;
 #[derive(Debug)]
 pub enum Admission {
     /// Everything, while it holds this place.
-    Full { _place: Place },
+    Full { place: Place },
     /// One probe: all places are taken.
     ProbesOnly,
 }
@@ -37,6 +38,14 @@ pub enum Admission {
 impl Admission {
     fn is_full(&self) -> bool {
         matches!(self, Self::Full { .. })
+    }
+
+    /// What the bodies of the connection's requests are counted by. Probes have none.
+    fn bodies(&self) -> Option<Arc<ConnectionBodies>> {
+        match self {
+            Self::Full { place } => Some(place.bodies.clone()),
+            Self::ProbesOnly => None,
+        }
     }
 }
 
@@ -62,6 +71,7 @@ pub fn builder(http: &Http, admission: &Admission) -> auto::Builder<TokioExecuto
 /// What the listener knows of a request and its routes do not.
 struct Marks {
     is_full: bool,
+    bodies: Option<Arc<ConnectionBodies>>,
     ambiguous: AmbiguousRequest,
     /// So far. Of HTTP/1 they come one after the other.
     requests: AtomicU64,
@@ -71,6 +81,9 @@ impl Marks {
     fn mark(&self, request: &mut Request<Incoming>) {
         if self.ambiguous.is(self.requests.fetch_add(1, Relaxed) + 1) {
             request.extensions_mut().insert(TwoLengths);
+        }
+        if let Some(bodies) = self.bodies.as_ref().filter(|_| !request.body().is_end_stream()) {
+            request.extensions_mut().insert(bodies.clone());
         }
         if !self.is_full {
             request.extensions_mut().insert(ProbesOnly);
@@ -95,7 +108,7 @@ pub async fn serve_stream<S>(
     let is_full = admission.is_full();
     let service = {
         let in_flight = in_flight.clone();
-        let marks = Marks { is_full, ambiguous, requests: AtomicU64::new(0) };
+        let marks = Marks { is_full, bodies: admission.bodies(), ambiguous, requests: AtomicU64::new(0) };
         service_fn(move |mut request: Request<Incoming>| {
             marks.mark(&mut request);
             let (in_flight, router) = (in_flight.clone(), router.clone());

@@ -1,6 +1,7 @@
 //! Places for connections: so many in all, and so many for one address. A connection beyond them gets no place; the
 //! listener serves it probes only, so that health checks work when all places are taken.
 
+use fantail_api::bodies::{AddressBodies, ConnectionBodies};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,13 @@ pub struct Places {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    by_address: BTreeMap<IpAddr, usize>,
+    by_address: BTreeMap<IpAddr, OfAddress>,
+}
+
+#[derive(Debug, Default)]
+struct OfAddress {
+    connections: usize,
+    bodies: Arc<AddressBodies>,
 }
 
 impl Places {
@@ -30,15 +37,19 @@ impl Places {
         if taken.all >= self.max {
             return None;
         }
-        if let (Some(address), Some(max)) = (address, self.per_address_max) {
-            let of_address = taken.by_address.entry(address).or_default();
-            if *of_address >= max {
-                return None;
+        let bodies = match address {
+            None => None,
+            Some(address) => {
+                let of_address = taken.by_address.entry(address).or_default();
+                if self.per_address_max.is_some_and(|max| of_address.connections >= max) {
+                    return None;
+                }
+                of_address.connections += 1;
+                Some(of_address.bodies.clone())
             }
-            *of_address += 1;
-        }
+        };
         taken.all += 1;
-        Some(Place { places: self.clone(), address })
+        Some(Place { places: self.clone(), address, bodies: ConnectionBodies::new(bodies) })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -64,6 +75,7 @@ fn counted_address(peer: IpAddr) -> Option<IpAddr> {
 pub struct Place {
     places: Arc<Places>,
     address: Option<IpAddr>,
+    pub bodies: Arc<ConnectionBodies>,
 }
 
 impl Drop for Place {
@@ -72,8 +84,8 @@ impl Drop for Place {
         taken.all -= 1;
         let Some(address) = self.address else { return };
         if let Some(of_address) = taken.by_address.get_mut(&address) {
-            *of_address -= 1;
-            if *of_address == 0 {
+            of_address.connections -= 1;
+            if of_address.connections == 0 {
                 taken.by_address.remove(&address);
             }
         }

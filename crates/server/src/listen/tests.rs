@@ -4,8 +4,13 @@
 use super::connection::{Admission, serve_stream};
 use super::*;
 use axum::body::{Body, Bytes};
-use axum::routing::get;
-use fantail_rules::limits::READ_RESPONSE_BYTES_RESERVED;
+use axum::extract::Request as AxumRequest;
+use axum::routing::{get, post};
+use fantail_api::bodies::{BodyBudget, BodyClaim, BodyHolder, ConnectionBodies};
+use fantail_rules::limits::{READ_RESPONSE_BYTES_RESERVED, REQUEST_BYTES_PER_CONNECTION_MAX};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use hyper::body::Body as _;
 use hyper::{Request, StatusCode};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -43,6 +48,21 @@ fn hasty() -> Http {
     Http { write_timeout: short, idle_timeout: short, header_timeout: short, ..patient() }
 }
 
+/// Claims what is announced, as the API does, and holds it until the body has come.
+async fn held_until_it_is_whole(request: AxumRequest) -> StatusCode {
+    let extensions = request.extensions();
+    let connection = extensions.get::<Arc<ConnectionBodies>>().cloned();
+    let mut claim = BodyClaim::new(Arc::<BodyBudget>::default(), BodyHolder::NoKey, connection);
+    let announced = request.body().size_hint().lower();
+    if claim.grow_to(announced).is_err() {
+        return StatusCode::SERVICE_UNAVAILABLE;
+    }
+    match axum::body::to_bytes(request.into_body(), LARGE).await {
+        Ok(_) => StatusCode::OK,
+        Err(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
 impl House {
     fn new(http: Http, responses: ResponseBudget) -> Self {
         let (calls, most_taken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -57,6 +77,7 @@ impl House {
         let (large, empty) = (count.clone(), count);
         let router = Router::new()
             .route("/small", get(|| async { "x" }))
+            .route("/body", post(held_until_it_is_whole))
             .route(
                 "/large",
                 get(move || async move {
@@ -83,7 +104,7 @@ impl House {
 
     async fn serve(&self, stream: DuplexStream) {
         let place = Places::new(1, None).take([127, 0, 0, 1].into()).expect("a place");
-        serve_stream(&self.shared, stream, &Admission::Full { _place: place }, self.stopped.clone()).await;
+        serve_stream(&self.shared, stream, &Admission::Full { place }, self.stopped.clone()).await;
     }
 
     /// What a peer reads that sends this and waits for the end.
@@ -207,6 +228,38 @@ async fn a_stream_that_moves_does_not_hide_those_that_stand_still() {
     tokio::join!(house.serve(stream), ask_and_read_small_ones_only(peer, 31, 50_000));
     assert_eq!(house.shared.connections.not_reading.get(), 1);
     assert_eq!(house.shared.connections.responses.taken(), 0);
+}
+
+// fixes: security M7
+#[tokio::test]
+async fn bodies_of_one_connection_are_bounded_over_all_of_its_streams() {
+    const STREAMS: usize = 256;
+    let house = House::new(patient(), ResponseBudget::default());
+    let (peer, stream) = tokio::io::duplex(1 << 20);
+    let ask = async {
+        let (mut sender, connection) = h2::client::handshake(peer).await.expect("a connection");
+        let connection = tokio::spawn(connection);
+        let (mut bodies, mut responses) = (Vec::new(), Vec::new());
+        for _ in 0..STREAMS {
+            sender = sender.ready().await.expect("room for a stream");
+            let request = Request::post("http://a/body").header("content-length", LARGE);
+            let request = request.body(()).expect("a request");
+            let (response, body) = sender.send_request(request, false).expect("an open connection");
+            responses.push(response);
+            bodies.push(body);
+        }
+        // Every body has a byte left to come: nothing is answered but what has no room.
+        let mut refused = FuturesUnordered::from_iter(responses);
+        let held = (REQUEST_BYTES_PER_CONNECTION_MAX as usize) / LARGE;
+        for _ in held..STREAMS {
+            let status = refused.next().await.expect("a response").expect("a response").status();
+            assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        }
+        assert_eq!(refused.len(), held);
+        drop((bodies, refused, sender));
+        connection.abort();
+    };
+    tokio::join!(house.serve(stream), ask);
 }
 
 // fixes: proved N1

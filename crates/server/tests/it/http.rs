@@ -2,11 +2,15 @@
 
 use crate::deliveries::metric;
 use crate::server::Server;
-use crate::world::{bare, expect, put_user, refused};
+use crate::world::{bare, eventually, expect, put_user, refused};
 use fantail_server::client::{Client, Request};
 use serde_json::{Map, Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+
+const MEBIBYTE: usize = 1 << 20;
+/// Bodies of a mebibyte from callers without a key, together.
+const CALLBACKS_AT_ONCE: usize = 64;
 
 /// What a peer reads that sends these bytes and no others.
 fn answer(server: &Server, sent: &[u8]) -> String {
@@ -113,6 +117,54 @@ fn compressed_bodies_and_broken_paths_are_refused() {
     }
     refused(bare(&mut client, "PUT", "/api/v1/users/%zz"), "MALFORMED_REQUEST");
     refused(client.get("/api/v1/users/x?limit=%"), "MALFORMED_REQUEST");
+}
+
+/// Sends the head of a callback whose body never comes.
+fn announce(server: &Server, path: &str, bytes: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(&server.address).expect("the server listens");
+    let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("the server reads");
+    stream
+}
+
+/// The head of what a server answers that closes the connection or leaves it open.
+fn head_of(stream: &mut TcpStream) -> String {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).expect("an answer") == 1 {
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).expect("text").to_ascii_lowercase()
+}
+
+// fixes: security M7
+#[test]
+fn bodies_without_a_key_are_read_for_known_accounts_and_within_a_budget() {
+    let server = Server::start();
+    let known = "/callbacks/default/sandbox-smtp";
+    for path in ["/callbacks/nobody/x", "/callbacks/default/x", "/callbacks/twilio/x/y"] {
+        let answer = head_of(&mut announce(&server, path, MEBIBYTE));
+        assert!(
+            answer.starts_with("http/1.1 404 ") || answer.starts_with("http/1.1 403 "),
+            "{path}: {answer}"
+        );
+    }
+    let mut open = Vec::new();
+    let held = || metric(&mut server.client(), "fantail_request_body_bytes", "");
+    for count in 1..=CALLBACKS_AT_ONCE {
+        open.push(announce(&server, known, MEBIBYTE));
+        eventually("the body is waited for", || (held() == (count * MEBIBYTE) as u64).then_some(()));
+    }
+    let refused = head_of(&mut announce(&server, known, MEBIBYTE));
+    assert!(refused.starts_with("http/1.1 503 ") && refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
+    // Who has a key has room of another kind.
+    put_user(&mut server.client(), "bob");
+    assert_eq!(held(), (CALLBACKS_AT_ONCE * MEBIBYTE) as u64);
+    drop(open);
+    eventually("the room comes back", || (held() == 0).then_some(()));
+    let mut taken = announce(&server, known, 5);
+    taken.write_all(b"hello").expect("the server reads");
+    let answer = head_of(&mut taken);
+    assert!(answer.starts_with("http/1.1 422 ") || answer.starts_with("http/1.1 200 "), "{answer}");
 }
 
 // fixes: usability B1
