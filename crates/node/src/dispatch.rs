@@ -32,7 +32,6 @@ use fantail_rules::priority::Priority;
 use overflow::{Place, Refill};
 use scan::TableScan;
 use state::{Look, State, Waiting, earlier};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
 use way::Way;
@@ -53,8 +52,6 @@ pub struct Task {
 pub struct Dispatch {
     state: Mutex<State>,
     bell: Bell,
-    /// Nothing more is started: the node is about to stop.
-    is_draining: AtomicBool,
     /// Each turn and each parcel holds a clone until it has ended.
     under_way: UnderWay,
 }
@@ -96,13 +93,9 @@ impl Dispatch {
             channels: kinds.map(|kind| (kind, Way::new(now, knobs))).collect(),
             shards: shards.map(|shard| (shard, waiting())).collect(),
             page: knobs.dispatch_page,
+            is_draining: false,
         };
-        Self {
-            state: Mutex::new(state),
-            bell: Bell::default(),
-            is_draining: AtomicBool::new(false),
-            under_way: Arc::default(),
-        }
+        Self { state: Mutex::new(state), bell: Bell::default(), under_way: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -209,9 +202,10 @@ impl Dispatch {
         self.state().channels.iter().map(|(kind, way)| (*kind, way.in_flight)).collect()
     }
 
-    /// Starts nothing more. What waits is found by the next start.
+    /// Starts nothing more: what began before this returns is counted by [`Self::under_way`]. What waits is found by the next
+    /// start.
     pub fn drain(&self) {
-        self.is_draining.store(true, Ordering::Release);
+        self.state().is_draining = true;
     }
 
     /// Everything that waits in the tables is looked at from the beginning: what was kept back may go on.
@@ -230,10 +224,10 @@ impl Dispatch {
     /// What can be started now, and when to look again. `places` is how many deliveries of a tenant a channel can have under
     /// way.
     fn next(&self, wall: Millis, now: Millis, places: &PlacesOf<'_>) -> (Vec<Start>, Option<Millis>) {
-        if self.is_draining.load(Ordering::Acquire) {
+        let mut state = self.state();
+        if state.is_draining {
             return (Vec::new(), None);
         }
-        let mut state = self.state();
         let (mut starts, mut again) = (Vec::new(), None::<Millis>);
         for (channel, way) in &mut state.channels {
             while let Some(turn) = way.next(now, &|tenant| places(*channel, tenant)) {

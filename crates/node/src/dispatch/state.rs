@@ -22,6 +22,8 @@ pub struct State {
     pub shards: BTreeMap<ShardNo, Waiting>,
     /// Rows that are read at once.
     pub page: usize,
+    /// Nothing more is started: the node is about to stop.
+    pub is_draining: bool,
 }
 
 /// What waits in the tables of a shard. Times are wall times.

@@ -9,6 +9,7 @@ use fantail_rules::ids::{TenantId, UserNo};
 use fantail_rules::knobs::Knobs;
 use fantail_rules::limits::{BREAKER_PROBES, PARCEL_MEMBERS_MAX, WORK_PER_TENANT_MAX};
 use fantail_rules::pacing::Signal;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 const SHARD: ShardNo = ShardNo(0);
@@ -215,6 +216,31 @@ fn permits_are_given_back() {
     let call = Call { began: NOW, signal: Signal::Works };
     dispatch.ended(ChannelKind::Push, LOUD, NOW, &[call; 7]);
     assert_eq!(dispatch.in_flight()[0].1, 0);
+}
+
+/// A drain that comes while a turn begins sees it, or stops it: what it finds to be over is over.
+#[test]
+fn a_drain_misses_no_turn_that_begins_meanwhile() {
+    let dispatch = Arc::new(dispatch());
+    offer_work(&dispatch, 1);
+    let draining = RefCell::new(None);
+    let drains_now = |_: ChannelKind, _: TenantId| {
+        let mut draining = draining.borrow_mut();
+        let drain = draining.get_or_insert_with(|| {
+            let dispatch = dispatch.clone();
+            std::thread::spawn(move || {
+                dispatch.drain();
+                dispatch.under_way()
+            })
+        });
+        // Long enough for a drain that does not wait for the turn.
+        (0..10_000).take_while(|_| !drain.is_finished()).for_each(|_| std::thread::yield_now());
+        u32::MAX
+    };
+    let (starts, _) = dispatch.next(NOW, NOW, &drains_now);
+    let seen = draining.into_inner().map(|drain| drain.join().expect("it does not panic"));
+    assert_eq!(seen, Some(starts.len()));
+    assert!(dispatch.next(NOW, NOW, &NO_BOUND).0.is_empty(), "nothing more is started");
 }
 
 /// Jobs of a turn that were not looked at wait again, and so do timers among them.
