@@ -98,18 +98,18 @@ pub struct Turn<K> {
     pub deliveries_max: u32,
 }
 
-/// The first and the last tenant whose work waits: enough to know whether there is another one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Two tenants whose work waits: enough to know whether there is another one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TenantsWaiting {
-    first: Option<TenantId>,
-    last: Option<TenantId>,
+    one: Option<TenantId>,
+    other: Option<TenantId>,
 }
 
 impl TenantsWaiting {
     /// Whether work of another tenant waits.
     #[must_use]
     pub fn is_beside(self, tenant: TenantId) -> bool {
-        [self.first, self.last].into_iter().flatten().any(|other| other != tenant)
+        [self.one, self.other].into_iter().flatten().any(|other| other != tenant)
     }
 }
 
@@ -276,12 +276,14 @@ impl<K: Ord> Lanes<K> {
         Some(Turn { lane: ALL[index], tenant, stream, keys, deliveries_max })
     }
 
-    /// Whose work waits.
+    /// Whose work waits, or is out and may come back, among those with room.
     #[must_use]
-    pub fn tenants_waiting(&self) -> TenantsWaiting {
-        let firsts = self.lanes.iter().filter_map(|lane| lane.tenants.keys().next());
-        let lasts = self.lanes.iter().filter_map(|lane| lane.tenants.keys().next_back());
-        TenantsWaiting { first: firsts.min().copied(), last: lasts.max().copied() }
+    pub fn tenants_waiting(&self, has_room: impl Fn(TenantId) -> bool) -> TenantsWaiting {
+        let tenants = self.lanes.iter().flat_map(|lane| lane.tenants.keys().copied());
+        let mut tenants = tenants.filter(|tenant| has_room(*tenant));
+        let one = tenants.next();
+        let other = one.and_then(|one| tenants.find(|tenant| *tenant != one));
+        TenantsWaiting { one, other }
     }
 
     /// A turn comes back, with what it used; what it still holds is not done. A turn that used nothing loses its place, so
@@ -500,7 +502,10 @@ mod tests {
     #[test]
     fn a_tenant_without_room_keeps_its_place_and_holds_up_no_other() {
         let mut lanes = lanes(&[(Priority::Normal, A, 1), (Priority::Normal, B, 1)]);
-        assert!([A, B, TenantId(3)].iter().all(|tenant| lanes.tenants_waiting().is_beside(*tenant)));
+        let waiting = lanes.tenants_waiting(|_| true);
+        assert!([A, B, TenantId(3)].iter().all(|tenant| waiting.is_beside(*tenant)));
+        let waiting = lanes.tenants_waiting(|tenant| tenant == B);
+        assert_eq!([A, B].map(|tenant| waiting.is_beside(tenant)), [true, false], "only B has room");
         let only = |tenant: TenantId, room: u32| move |of: TenantId| if of == tenant { room } else { 0 };
         assert_eq!(lanes.next(PLENTY, &|_| 0), None);
         let turn = lanes.next(PLENTY, &only(B, 7)).expect("work waits");
@@ -511,7 +516,7 @@ mod tests {
         let turn = lanes.next(PLENTY, &NO_BOUND).expect("work waits");
         assert_eq!((turn.tenant, turn.deliveries_max), (A, 100), "it was first, and still is");
         charge(&mut lanes, turn, 1, 1);
-        assert!(!lanes.tenants_waiting().is_beside(B), "its own work is all that is left");
+        assert!(!lanes.tenants_waiting(|_| true).is_beside(B), "its own work is all that is left");
     }
 
     #[test]

@@ -403,6 +403,29 @@ fn a_tenant_starts_as_many_as_its_own_limits_have_room_for() {
     assert_eq!(most, [10], "as many as became free");
 }
 
+/// A tenant whose own limits have no room takes no places from the others, and begins as soon as it has room.
+#[test]
+fn a_tenant_beside_one_without_room_is_as_good_as_alone() {
+    for few in [0, 1] {
+        let dispatch = flooded();
+        let work = WorkId { tenant: QUIET, ..work(1) };
+        dispatch.offer(SHARD, &[Offer::Work { work, lane: Priority::Normal }]);
+        let places = |_: ChannelKind, tenant: TenantId| if tenant == QUIET { few } else { u32::MAX };
+        for _ in 0..40 {
+            for start in dispatch.next(NOW, NOW, &places).0 {
+                let came = Came { sends: start.turn.deliveries_max, more: true, is_idle: false };
+                dispatch.planned(start, &[came]);
+            }
+        }
+        let unreserved = way::CONCURRENCY.start - way::CONCURRENCY.start / way::RESERVED_SHARE;
+        let alone = unreserved - unreserved / way::SPARE_SHARE;
+        assert_eq!((held(&dispatch, LOUD), held(&dispatch, QUIET)), (alone, few));
+        let (starts, _) = dispatch.next(NOW, NOW, &NO_BOUND);
+        let tenants: Vec<TenantId> = starts.iter().map(|start| start.turn.tenant).collect();
+        assert_eq!(tenants, [QUIET], "it has room now");
+    }
+}
+
 /// A provider that takes 100 ms for an answer, with an endless backlog before it, told by a clock of its own.
 struct Provider {
     dispatch: Dispatch,

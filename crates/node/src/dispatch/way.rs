@@ -22,8 +22,8 @@ pub const CONCURRENCY: Concurrency = Concurrency { start: 8_000, ceiling: 16_000
 const RATE: Rate = Rate { per_second: 2_000_000, burst: 50_000 };
 /// One in so many places is kept for critical work.
 pub const RESERVED_SHARE: u32 = 16;
-/// While work of others waits, a tenant has one in so many of the places that are not reserved: what hangs at one tenant's
-/// provider leaves places to the others.
+/// While work of others waits that have room at their own limits, a tenant has one in so many of the places that are not
+/// reserved: what hangs at one tenant's provider leaves places to the others.
 pub const TENANT_SHARE: u32 = 4;
 /// A tenant that is alone leaves one in so many, so that the next one can begin at once. No more: with what is kept for critical
 /// work it has nine tenths of the channel.
@@ -92,13 +92,17 @@ impl Way {
         let unreserved = all.saturating_sub(all / RESERVED_SHARE);
         let reserved = free - free.min(unreserved.saturating_sub(self.in_flight));
         let permits = Permits { free, reserved, quantum: PARCEL_MEMBERS_MAX };
-        let (waits_for_room, tenants, held) = (Cell::new(false), self.lanes.tenants_waiting(), &self.held);
+        let held = |tenant: TenantId| self.held.get(&tenant).copied().unwrap_or(0);
+        let own_room = |tenant: TenantId| room_in(places(tenant), held(tenant));
+        // Below that no turn is cut by its share, whoever waits.
+        let is_crowded = self.in_flight + PARCEL_MEMBERS_MAX > share_of_tenant(unreserved, true);
+        let tenants = is_crowded.then(|| self.lanes.tenants_waiting(|tenant| own_room(tenant) > 0));
+        let (waits_for_room, tenants) = (Cell::new(false), tenants.unwrap_or_default());
         let room = |tenant: TenantId| {
-            let held = held.get(&tenant).copied().unwrap_or(0);
             let share = share_of_tenant(unreserved, tenants.is_beside(tenant));
-            let room = room_in(places(tenant), held);
+            let room = own_room(tenant);
             waits_for_room.set(waits_for_room.get() || room == 0);
-            room.min(share.saturating_sub(held))
+            room.min(share.saturating_sub(held(tenant)))
         };
         let turn = self.lanes.next(permits, &room);
         self.waits_for_room = waits_for_room.get();
