@@ -86,7 +86,7 @@ pub async fn run(core: Arc<Core>, start: Start) {
 
 fn came(served: &Served) -> Came {
     let sends = served.allowed.as_ref().map_or(0, sends_of);
-    Came { sends, more: served.more, is_idle: served.allowed.is_none() }
+    Came { sends, more: served.more, is_early: served.is_early }
 }
 
 fn sends_of(allowed: &Allowed) -> u32 {

@@ -29,7 +29,7 @@ use fantail_rules::lanes::Turn;
 use fantail_rules::outlook::Outlook;
 use fantail_rules::pacing::{Call, News};
 use fantail_rules::priority::Priority;
-use overflow::{Place, Refill};
+use overflow::Place;
 use scan::TableScan;
 use state::{Look, State, Waiting, earlier};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +111,7 @@ impl Dispatch {
         for offer in offers {
             match *offer {
                 Offer::Work { work, lane } => state.offer_work(shard, work, lane),
-                Offer::Timer(timer) => state.shards.entry(shard).or_default().is_due(timer.due),
+                Offer::Timer(timer) => state.shards.entry(shard).or_default().offer_timer(timer),
                 // `todos`, `digests` and `bulk` have them.
                 Offer::Todo(_) | Offer::Directory(_) | Offer::Window { .. } | Offer::Walk => {}
             }
@@ -240,8 +240,7 @@ impl Dispatch {
             again = earlier(again, room_at);
         }
         for waiting in state.shards.values() {
-            let at = earlier(earlier(waiting.due, waiting.look_at), waiting.overflows.look_at());
-            again = earlier(again, at.map(|at| now.plus(at.since(wall).max(1))));
+            again = earlier(again, waiting.wakes_at().map(|at| now.plus(at.since(wall).max(1))));
         }
         (starts, again)
     }
@@ -261,10 +260,11 @@ impl Dispatch {
                 work: is_now(&mut waiting.look_at).then_some(waiting.work),
                 timers: is_now(&mut waiting.due).then(|| waiting.timers_from()),
                 refill: waiting.overflows.next(wall, has_room),
+                late: waiting.late.next(wall, has_room),
                 beginning: waiting.beginnings,
             };
             waiting.is_offered_ahead &= look.work.is_none();
-            if look.work.is_some() || look.timers.is_some() || look.refill.is_some() {
+            if look.is_for_something() {
                 found.push((*shard, look));
             }
         }
@@ -281,17 +281,7 @@ impl Dispatch {
             match found {
                 // Everything was begun anew meanwhile.
                 Ok(_) if !is_current => {}
-                Ok(TableScan { works, due, refilled, later, kept }) => {
-                    if let Some(works) = works {
-                        state.found_work(shard, &works, &kept.works, wall);
-                    }
-                    if let (Some(Refill { place, .. }), Some(works)) = (look.refill, refilled) {
-                        state.found_refill(shard, place, &works, &kept.works, wall);
-                    }
-                    if let Some(due) = due {
-                        state.found_timers(shard, (&due, later), &kept.timers, wall);
-                    }
-                }
+                Ok(found) => state.found(shard, look, &found, wall),
                 Err(refusal) => {
                     warn!(%shard, %refusal, "cannot read what waits to be sent, trying again");
                     state.shards.entry(shard).or_default().not_read(look, wall);
@@ -307,8 +297,8 @@ pub struct Came {
     /// So many deliveries were allowed.
     pub sends: u32,
     pub more: bool,
-    /// There was nothing to decide about.
-    pub is_idle: bool,
+    /// It is a timer that is not due yet by the leader's time.
+    pub is_early: bool,
 }
 
 fn places_of(core: &Core, channel: ChannelKind, tenant: TenantId) -> u32 {

@@ -100,7 +100,7 @@ pub(super) fn plan(
         counted,
         consents,
     });
-    let served = Served { allowed: Some(allowed), more };
+    let served = Served { allowed: Some(allowed), more, is_early: false };
     let mut records = collecting.records(record);
     records.splice(0..0, spaced);
     Ok(Decided { records, served, looked_at: found.scanned })

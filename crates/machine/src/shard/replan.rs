@@ -17,6 +17,7 @@ use crate::columns;
 use crate::parcel::{Member, Words};
 use crate::records::delivery::{Consents, Counted, Wake};
 use crate::records::shard::ShardRecord;
+use crate::tables::RowsFrom;
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing, Timer, TimersFrom};
 use crate::tables::todo;
 use crate::tables::waiting::{self, Waiting};
@@ -98,7 +99,7 @@ fn by_timers(
     now: Millis,
     ledgers_max: usize,
 ) -> Result<Found, TablesError> {
-    let from = behind.map_or(TimersFrom::Due(now.plus(1)), TimersFrom::Behind);
+    let from = behind.map_or(TimersFrom::Due(now.plus(1)), |timer| TimersFrom::Row(RowsFrom::Behind(timer)));
     let timers = ledger::timers_due(view, from, Millis(u64::MAX - 1), ledgers_max)?;
     let mut records = Vec::new();
     for timer in timers.iter().filter(|timer| timer.parcel.tenant == tenant) {

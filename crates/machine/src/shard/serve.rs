@@ -42,6 +42,8 @@ pub struct Served {
     pub allowed: Option<Allowed>,
     /// Whether there is more to decide about.
     pub more: bool,
+    /// The time of a timer has not come by the leader's time: its row waits.
+    pub is_early: bool,
 }
 
 /// What is decided about one job.
@@ -55,7 +57,8 @@ pub(super) struct Decided {
 
 impl Decided {
     pub(super) fn nothing() -> Self {
-        Self { records: Vec::new(), served: Served { allowed: None, more: false }, looked_at: 0 }
+        let served = Served { allowed: None, more: false, is_early: false };
+        Self { records: Vec::new(), served, looked_at: 0 }
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn plan(
 ) -> Result<Decided, TablesError> {
     let now = known.now;
     let Some(ledger) = ledger::find(view, parcel)? else { return Ok(Decided::nothing()) };
-    let looked_at = ledger.members.count();
+    let (looked_at, is_early) = (ledger.members.count(), due > now);
     let (mut positions, mut verdicts, mut consents) = (Vec::new(), Words::empty(), Vec::new());
     let (mut sends, mut spaced, mut more) = (Vec::new(), Vec::new(), false);
     let (mut counted, mut last, mut last_counted) = (Counted::nothing(), None, None);
@@ -79,7 +79,9 @@ pub(super) fn plan(
         verdicts.push(verdict);
     }
     if positions.is_empty() {
-        return Ok(Decided { looked_at, ..Decided::nothing() });
+        // Nobody is due. If the timer is, its row has gone: its members were decided about by another one.
+        let served = Served { allowed: None, more: false, is_early };
+        return Ok(Decided { served, looked_at, ..Decided::nothing() });
     }
     let collecting = round.collecting;
     let round = ledger.round.saturating_add(1);
@@ -88,7 +90,7 @@ pub(super) fn plan(
     let changed = Changed::at(parcel, &ledger, &positions);
     let consents = Consents::of(consents);
     let record = ShardRecord::Wake(Wake { parcel, round, due, positions, verdicts, counted, consents });
-    let served = Served { allowed: Some(allowed), more };
+    let served = Served { allowed: Some(allowed), more, is_early };
     let mut records = collecting.records(record);
     let throttling = Throttling::of(parcel.work(), ledger.terms, known);
     records.splice(0..0, throttling.and_then(|one| one.spaced(parcel.tenant, spaced)));

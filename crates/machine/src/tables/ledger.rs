@@ -13,7 +13,7 @@
 //! finds there what an old one may have sent.
 
 use super::work::{Terms, WorkId};
-use super::{Family, Key, Row, collect, get, read_ordered};
+use super::{Family, Key, Row, RowsFrom, collect, get, read_ordered};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::parcel::{Members, Words};
 use fantail_ports::inbox::ArrivalRange;
@@ -300,7 +300,7 @@ pub fn timers(
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimersFrom {
     Due(Millis),
-    Behind(Timer),
+    Row(RowsFrom<Timer>),
 }
 
 /// Timers from a place up to a time, of all tenants, in order.
@@ -312,7 +312,8 @@ pub fn timers_due(
 ) -> Result<Vec<Timer>, TablesError> {
     let from = match from {
         TimersFrom::Due(due) => due_key(due).finish(),
-        TimersFrom::Behind(timer) => [timer.key(), vec![0]].concat(),
+        TimersFrom::Row(RowsFrom::At(timer)) => timer.key(),
+        TimersFrom::Row(RowsFrom::Behind(timer)) => [timer.key(), vec![0]].concat(),
     };
     timers_from(tables, &from, through, limit)
 }

@@ -144,6 +144,24 @@ pub enum Family {
     DirectoryTodo = 97,
 }
 
+/// Where to begin to read rows of one family, in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RowsFrom<K> {
+    At(K),
+    Behind(K),
+}
+
+impl<K: Ord> RowsFrom<K> {
+    /// Whether a row is at or behind it.
+    #[must_use]
+    pub fn has(&self, row: &K) -> bool {
+        match self {
+            Self::At(first) => row >= first,
+            Self::Behind(last) => row > last,
+        }
+    }
+}
+
 /// A key under construction.
 #[derive(Clone, Debug)]
 pub struct Key(Vec<u8>);

@@ -12,7 +12,7 @@
 //! ```
 //! A row of 50 exists while members are left to be looked at: it is the to-do row of its work.
 
-use super::{Family, Key, Row, collect, get};
+use super::{Family, Key, Row, RowsFrom, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::policy::{read_step, write_step};
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
@@ -111,22 +111,9 @@ pub fn find(tables: &dyn Tables, work: WorkId) -> Result<Option<WorkRow>, Tables
 }
 
 /// Where to begin to read work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WorksFrom {
-    At(WorkId),
-    Behind(WorkId),
-}
+pub type WorksFrom = RowsFrom<WorkId>;
 
 impl WorksFrom {
-    /// Whether a work is at or behind it.
-    #[must_use]
-    pub fn has(self, work: WorkId) -> bool {
-        match self {
-            Self::At(first) => work >= first,
-            Self::Behind(last) => work > last,
-        }
-    }
-
     fn key(self) -> Vec<u8> {
         match self {
             Self::At(first) => first.key(),

@@ -1,14 +1,14 @@
-//! Work that did not fit into its lane, remembered by the place at which it goes on.
+//! Work, and timers that are due, that did not fit into their lane, remembered by the place at which they go on.
 //!
-//! Comes from: `state`, when a lane is full. Decides: which work may not be taken from an offer because older work of the same
-//! tenant waits in the tables, and from where these are read when there is room again. Goes to: `look`, which reads them in
+//! Comes from: `state`, when a lane is full. Decides: which row may not be taken as it is met because older ones of the same
+//! tenant wait in the tables, and from where these are read when there is room again. Goes to: `look`, which reads them in
 //! order.
 //!
-//! Invariant: work of a place that has an overflow comes from the tables only, in order, from the first that did not fit on.
-//! So nothing overtakes it, and nothing is forgotten.
+//! Invariant: rows of a place that has an overflow come from it only, in order, from the first that did not fit on. So nothing
+//! overtakes it, and nothing is forgotten.
 
 use super::state::{LOOK_AGAIN_MS, READ_AGAIN_MS, earlier};
-use fantail_machine::tables::work::{WorkId, WorksFrom};
+use fantail_machine::tables::RowsFrom;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::priority::Priority;
@@ -20,42 +20,47 @@ pub type Place = (ChannelKind, Priority, TenantId);
 
 /// What is to be read for a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refill {
+pub struct Refill<K> {
     pub place: Place,
-    pub from: WorksFrom,
+    pub from: RowsFrom<K>,
 }
 
 /// What is left in the tables of one shard, by place.
-#[derive(Default)]
-pub struct Overflows {
-    places: BTreeMap<Place, Overflow>,
+pub struct Overflows<K> {
+    places: BTreeMap<Place, Overflow<K>>,
     /// When to look whether there is room, and the place that had its turn last.
     look_at: Option<Millis>,
     last: Option<Place>,
 }
 
-struct Overflow {
-    from: WorksFrom,
+struct Overflow<K> {
+    from: RowsFrom<K>,
     /// More was refused since the tables were read for it.
     has_more: bool,
 }
 
-impl Overflows {
-    /// Whether work has to wait until it is read from the tables. It will be.
-    pub fn holds_back(&mut self, place: Place, work: WorkId) -> bool {
-        let Some(overflow) = self.places.get_mut(&place).filter(|overflow| overflow.from.has(work)) else {
+impl<K> Default for Overflows<K> {
+    fn default() -> Self {
+        Self { places: BTreeMap::new(), look_at: None, last: None }
+    }
+}
+
+impl<K: Ord + Copy> Overflows<K> {
+    /// Whether a row has to wait until it is read for its place. It will be.
+    pub fn holds_back(&mut self, place: Place, row: K) -> bool {
+        let Some(overflow) = self.places.get_mut(&place).filter(|overflow| overflow.from.has(&row)) else {
             return false;
         };
         overflow.has_more = true;
         true
     }
 
-    /// There was no room for work: it is read again, and what comes after it, when there is.
-    pub fn put(&mut self, place: Place, work: WorkId, look_at: Millis) {
-        let from = WorksFrom::At(work);
+    /// There was no room for a row: it is read again, and what comes after it, when there is.
+    pub fn put(&mut self, place: Place, row: K, look_at: Millis) {
+        let from = RowsFrom::At(row);
         let overflow = self.places.entry(place).or_insert(Overflow { from, has_more: true });
         overflow.has_more = true;
-        if !overflow.from.has(work) {
+        if !overflow.from.has(&row) {
             overflow.from = from;
         }
         self.look_at = earlier(self.look_at, Some(look_at));
@@ -67,7 +72,7 @@ impl Overflows {
     }
 
     /// The next place with room, in turn, if it is time to look.
-    pub fn next(&mut self, wall: Millis, has_room: impl Fn(Place) -> bool) -> Option<Refill> {
+    pub fn next(&mut self, wall: Millis, has_room: impl Fn(Place) -> bool) -> Option<Refill<K>> {
         self.look_at.take_if(|at| *at <= wall)?;
         let behind = self.last.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.places.range((behind, Bound::Unbounded));
@@ -83,10 +88,10 @@ impl Overflows {
     }
 
     /// Everything up to here was read for a place, and there was room for all of it.
-    pub fn filled(&mut self, place: Place, last: Option<WorkId>, is_end: bool, wall: Millis) {
+    pub fn filled(&mut self, place: Place, last: Option<K>, is_end: bool, wall: Millis) {
         let Some(overflow) = self.places.get_mut(&place) else { return };
         if let Some(last) = last {
-            overflow.from = WorksFrom::Behind(last);
+            overflow.from = RowsFrom::Behind(last);
         }
         if is_end && !overflow.has_more {
             self.places.remove(&place);
@@ -94,10 +99,10 @@ impl Overflows {
         self.look_at = (!self.places.is_empty()).then_some(wall);
     }
 
-    /// The same, up to this work.
-    pub fn filled_before(&mut self, place: Place, work: WorkId, wall: Millis) {
+    /// The same, up to this row.
+    pub fn filled_before(&mut self, place: Place, row: K, wall: Millis) {
         if let Some(overflow) = self.places.get_mut(&place) {
-            (overflow.from, overflow.has_more) = (WorksFrom::At(work), true);
+            (overflow.from, overflow.has_more) = (RowsFrom::At(row), true);
         }
         self.look_at = earlier(self.look_at, Some(wall.plus(LOOK_AGAIN_MS)));
     }

@@ -5,7 +5,7 @@
 use super::state::Look;
 use crate::clock::Hold;
 use crate::core::Core;
-use fantail_machine::tables::ledger::Timer;
+use fantail_machine::tables::ledger::{Timer, TimersFrom};
 use fantail_machine::tables::work::{Terms, WorkId, WorkRow};
 use fantail_machine::tables::{ledger, work};
 use fantail_ports::tables::{Tables, TablesError};
@@ -17,22 +17,24 @@ use std::collections::BTreeSet;
 pub(super) fn look(core: &Core) {
     let (wall, page) = (core.ports.clock.wall(), core.knobs.dispatch_page);
     let hold = core.clock.hold();
-    core.dispatch.look(wall, |shard, Look { work, timers, refill, .. }| {
+    core.dispatch.look(wall, |shard, Look { work, timers, refill, late, .. }| {
         let found = core.read(PartitionId::Shard(shard), |view| {
             let tables = view.tables();
             let works = work.map(|behind| work::all(tables, behind, page)).transpose()?;
             let due = timers.map(|from| ledger::timers_due(tables, from, wall, page)).transpose()?;
             let refilled =
                 refill.map(|refill| work::all_from(tables, Some(refill.from), page)).transpose()?;
+            let late = late.map(|late| TimersFrom::Row(late.from));
+            let late = late.map(|from| ledger::timers_due(tables, from, wall, page)).transpose()?;
             let later = ledger::timers(tables, wall, Millis(u64::MAX - 1), 1)?;
             let kept = match hold {
                 Some(hold) => {
                     let works = works.iter().chain(&refilled).flatten();
-                    kept(tables, hold, works, due.as_deref().unwrap_or_default())?
+                    kept(tables, hold, works, due.iter().chain(&late).flatten())?
                 }
                 None => Kept::default(),
             };
-            Ok(TableScan { works, due, refilled, later: later.first().copied(), kept })
+            Ok(TableScan { works, due, refilled, late, later: later.first().copied(), kept })
         });
         found.inspect_err(|_| core.meter.loop_failed("dispatch"))
     });
@@ -49,7 +51,7 @@ fn kept<'a>(
     tables: &dyn Tables,
     hold: Hold,
     works: impl Iterator<Item = &'a (WorkId, WorkRow)>,
-    due: &[Timer],
+    due: impl Iterator<Item = &'a Timer>,
 ) -> Result<Kept, TablesError> {
     let keeps = |event: Ulid, terms: &Terms| hold.keeps(event.millis(), terms.expires_at);
     let works = works.filter(|(_, row)| keeps(row.event, &row.terms));
@@ -66,8 +68,9 @@ fn kept<'a>(
 pub(super) struct TableScan {
     pub works: Option<Vec<(WorkId, WorkRow)>>,
     pub due: Option<Vec<Timer>>,
-    /// Work of the place that has room again.
+    /// Work, and timers, of a place that has room again.
     pub refilled: Option<Vec<(WorkId, WorkRow)>>,
+    pub late: Option<Vec<Timer>>,
     pub later: Option<Timer>,
     pub kept: Kept,
 }

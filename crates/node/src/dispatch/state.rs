@@ -1,9 +1,11 @@
 //! What dispatch knows: the lanes and the pace of each channel, and what may wait in each shard's tables.
 
 use super::overflow::{Overflows, Place, Refill};
+use super::scan::TableScan;
 use super::way::Way;
 use super::{Came, Task};
 use fantail_machine::shard::serve::Job;
+use fantail_machine::tables::RowsFrom;
 use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom};
 use fantail_machine::tables::work::{WorkId, WorkRow};
 use fantail_rules::channel_kind::ChannelKind;
@@ -38,26 +40,35 @@ pub struct Waiting {
     /// Such work was offered since the tables were read: the page may not have it.
     pub is_offered_ahead: bool,
     /// Work for which there was no room.
-    pub overflows: Overflows,
+    pub overflows: Overflows<WorkId>,
     /// How often everything was begun from the beginning. A page that was read before that is not looked at.
     pub beginnings: u32,
     /// The earliest timer that nobody was woken by, or when to look again; and behind which to go on.
     pub due: Option<Millis>,
     pub timer: Option<Timer>,
-    /// The earliest timer that did not fit, or came in before the cursor, since the scan began.
+    /// The earliest timer that came in before the cursor since the scan began.
     pub missed_due: Option<Millis>,
-    /// No timer before this waits that is not in `woken`. What is done lies about in the tables for a while: it is not
-    /// walked over again and again.
+    /// No timer before this waits that is neither in `woken` nor `late`. What is done lies about in the tables for a while,
+    /// and what does not fit for a long one: neither is walked over again and again.
     pub floor: Millis,
-    /// Timers that were offered and are not done.
+    /// Timers that are due and for which there was no room.
+    pub late: Overflows<Timer>,
+    /// Timers that have a place in a lane, or are out, and are not done.
     pub woken: BTreeSet<(Millis, ParcelId)>,
-    /// Those of them whose rows were seen once more since. It may be the old row, or one that was written after the turn
-    /// was planned: other members of the same parcel, due at the same time.
-    pub seen_again: BTreeSet<(Millis, ParcelId)>,
+    /// Those of them that were offered since: their rows were written after the turn was planned, for other members of the same
+    /// parcel that are due at the same time.
+    pub offered_again: BTreeSet<(Millis, ParcelId)>,
 }
 
 impl Waiting {
-    pub fn is_due(&mut self, at: Millis) {
+    pub fn offer_timer(&mut self, Timer { due, parcel, .. }: Timer) {
+        if self.woken.contains(&(due, parcel)) {
+            self.offered_again.insert((due, parcel));
+        }
+        self.is_due(due);
+    }
+
+    fn is_due(&mut self, at: Millis) {
         self.due = earlier(self.due, Some(at));
         self.floor = self.floor.min(at);
         if self.timer.is_some_and(|cursor| at <= cursor.due) {
@@ -66,7 +77,13 @@ impl Waiting {
     }
 
     pub fn timers_from(&self) -> TimersFrom {
-        self.timer.map_or(TimersFrom::Due(self.floor), TimersFrom::Behind)
+        self.timer.map_or(TimersFrom::Due(self.floor), |timer| TimersFrom::Row(RowsFrom::Behind(timer)))
+    }
+
+    /// When something is to be read.
+    pub fn wakes_at(&self) -> Option<Millis> {
+        let refills = earlier(self.overflows.look_at(), self.late.look_at());
+        earlier(earlier(self.due, self.look_at), refills)
     }
 
     /// Everything that waits in the tables is looked at from the beginning.
@@ -75,6 +92,7 @@ impl Waiting {
         (self.look_at, self.work, self.is_scanning) = (at_once, None, true);
         (self.due, self.timer, self.missed_due, self.floor) = (at_once, None, None, Millis(0));
         self.overflows.clear();
+        self.late.clear();
         self.beginnings += 1;
     }
 
@@ -97,6 +115,9 @@ impl Waiting {
         if let Some(Refill { place, .. }) = look.refill {
             self.overflows.not_read(place, wall);
         }
+        if let Some(Refill { place, .. }) = look.late {
+            self.late.not_read(place, wall);
+        }
     }
 }
 
@@ -105,9 +126,18 @@ impl Waiting {
 pub struct Look {
     pub work: Option<Option<WorkId>>,
     pub timers: Option<TimersFrom>,
-    pub refill: Option<Refill>,
+    /// Work, and timers, of a place that has room again.
+    pub refill: Option<Refill<WorkId>>,
+    pub late: Option<Refill<Timer>>,
     /// See [`Waiting::beginnings`].
     pub beginning: u32,
+}
+
+impl Look {
+    pub fn is_for_something(&self) -> bool {
+        let is_scan = self.work.is_some() || self.timers.is_some();
+        is_scan || self.refill.is_some() || self.late.is_some()
+    }
 }
 
 pub fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
@@ -118,6 +148,23 @@ pub fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
 }
 
 impl State {
+    /// What was found of all that was wanted. Timers come before the work that waits behind a full lane: it is newer.
+    pub fn found(&mut self, shard: ShardNo, look: Look, found: &TableScan, wall: Millis) {
+        let TableScan { works, due, refilled, late, later, kept } = found;
+        if let Some(works) = works {
+            self.found_work(shard, works, &kept.works, wall);
+        }
+        if let (Some(Refill { place, .. }), Some(late)) = (look.late, late) {
+            self.found_late(shard, place, late, &kept.timers, wall);
+        }
+        if let Some(due) = due {
+            self.found_timers(shard, (due, *later), &kept.timers, wall);
+        }
+        if let (Some(Refill { place, .. }), Some(works)) = (look.refill, refilled) {
+            self.found_refill(shard, place, works, &kept.works, wall);
+        }
+    }
+
     pub fn offer_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) {
         if !self.shards.entry(shard).or_default().comes_to(work) {
             self.put_work(shard, work, lane, Millis(0));
@@ -136,18 +183,16 @@ impl State {
         }
     }
 
-    /// A timer whose time has come.
-    pub fn put_timer(&mut self, shard: ShardNo, timer: Timer) -> Offered {
-        let Timer { due, parcel, lane } = timer;
-        let waiting = self.shards.entry(shard).or_default();
-        if !waiting.woken.insert((due, parcel)) {
-            waiting.seen_again.insert((due, parcel));
+    /// A timer whose time has come gets its place in a lane, if it has none and there is room.
+    fn put_timer(&mut self, shard: ShardNo, timer: Timer) -> Offered {
+        let Timer { due, parcel, .. } = timer;
+        if self.shards.entry(shard).or_default().woken.contains(&(due, parcel)) {
             return Offered::Known;
         }
         let task = Task { arrival: parcel.arrival, job: Job::Wake { parcel, due } };
-        let offered = self.put(shard, (parcel.channel, lane, parcel.tenant), task);
-        if offered == Offered::Full {
-            self.shards.entry(shard).or_default().woken.remove(&(due, parcel));
+        let offered = self.put(shard, place_of(timer), task);
+        if offered != Offered::Full {
+            self.shards.entry(shard).or_default().woken.insert((due, parcel));
         }
         offered
     }
@@ -200,7 +245,28 @@ impl State {
         self.shards.entry(shard).or_default().overflows.filled(place, last, is_end, wall);
     }
 
-    /// What was found of timers that are due, and the next one that is not.
+    /// What was found of timers for a place that has room again, but for what is kept back.
+    pub fn found_late(
+        &mut self,
+        shard: ShardNo,
+        place: Place,
+        timers: &[Timer],
+        kept: &BTreeSet<Timer>,
+        wall: Millis,
+    ) {
+        for timer in timers.iter().filter(|timer| place_of(**timer) == place && !kept.contains(timer)) {
+            if self.put_timer(shard, *timer) == Offered::Full {
+                let late = &mut self.shards.entry(shard).or_default().late;
+                return late.filled_before(place, *timer, wall);
+            }
+        }
+        let is_end = timers.len() < self.page;
+        let last = timers.last().copied();
+        self.shards.entry(shard).or_default().late.filled(place, last, is_end, wall);
+    }
+
+    /// What was found of timers that are due, and the next one that is not. Those that do not fit are the business of `late`,
+    /// so the scan goes on at once and comes back to none of them.
     pub fn found_timers(
         &mut self,
         shard: ShardNo,
@@ -208,30 +274,30 @@ impl State {
         kept: &BTreeSet<Timer>,
         wall: Millis,
     ) {
-        let mut full_due = None;
         for timer in due.iter().filter(|timer| !kept.contains(timer)) {
-            if self.put_timer(shard, *timer) == Offered::Full {
-                full_due = earlier(full_due, Some(timer.due));
+            let place = place_of(*timer);
+            let is_held_back = self.shards.entry(shard).or_default().late.holds_back(place, *timer);
+            if !is_held_back && self.put_timer(shard, *timer) == Offered::Full {
+                let late = &mut self.shards.entry(shard).or_default().late;
+                late.put(place, *timer, wall.plus(LOOK_AGAIN_MS));
             }
         }
         let last = due.last().filter(|_| due.len() == self.page).copied();
         let waiting = self.shards.entry(shard).or_default();
         waiting.timer = last;
-        waiting.missed_due = earlier(waiting.missed_due, full_due);
         // What was offered meanwhile says itself when it is due.
         let offered = waiting.due;
         let again = match last {
             Some(last) => {
                 // The scan goes on behind the page: what was offered before its end is not met any more.
                 waiting.missed_due = earlier(waiting.missed_due, offered.filter(|at| *at <= last.due));
-                Some(if full_due.is_some() { wall.plus(LOOK_AGAIN_MS) } else { wall })
+                Some(wall)
             }
             None => {
                 let missed = waiting.missed_due.take();
-                let woken = waiting.woken.first().map(|(due, _)| *due);
-                let waits = earlier(earlier(woken, offered), missed);
+                let waits = earlier(offered, missed);
                 waiting.floor = waits.map_or(wall.plus(1), |at| at.min(wall.plus(1)));
-                missed.map(|_| wall.plus(LOOK_AGAIN_MS)).or(later.map(|timer| timer.due))
+                missed.map(|_| wall).or(later.map(|timer| timer.due))
             }
         };
         waiting.due = earlier(waiting.due, again);
@@ -242,9 +308,7 @@ impl State {
         let Job::Wake { parcel, due } = job else { return };
         let Some(waiting) = self.shards.get_mut(&shard).filter(|_| !came.more) else { return };
         waiting.woken.remove(&(due, parcel));
-        let is_seen_again = waiting.seen_again.remove(&(due, parcel));
-        // Somebody else was faster, or it is too early: by the leader's time it is not due yet.
-        if came.is_idle || is_seen_again {
+        if waiting.offered_again.remove(&(due, parcel)) || came.is_early {
             waiting.is_due(due);
         }
     }
@@ -256,6 +320,10 @@ impl State {
             None => Offered::Known,
         }
     }
+}
+
+fn place_of(Timer { parcel, lane, .. }: Timer) -> Place {
+    (parcel.channel, lane, parcel.tenant)
 }
 
 fn task_of(work: WorkId) -> Task {

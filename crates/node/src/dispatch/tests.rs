@@ -1,8 +1,10 @@
 //! Nothing that waits in the tables is forgotten, whatever happens in memory; nobody's flood is in the way of others.
 
+use super::overflow::Refill;
 use super::scan::Kept;
 use super::state::{LOOK_AGAIN_MS, READ_AGAIN_MS};
 use super::*;
+use fantail_machine::tables::RowsFrom;
 use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom};
 use fantail_machine::tables::work::{self, WorkId, WorkRow, WorksFrom};
 use fantail_rules::ids::{TenantId, UserNo};
@@ -103,18 +105,15 @@ fn what_does_not_fit_is_looked_for_again() {
     assert_eq!(wanted.from, WorksFrom::At(missed));
     found_refill(&dispatch, wanted, &[(missed, row())]);
     assert_eq!(refill(&dispatch), None, "that was all");
-    fill_lane(&dispatch);
-    found(&dispatch, &[timer(900, 1)], None);
-    assert!(!wants_timers(&dispatch, 1_000) && wants_timers(&dispatch, 1_050), "timers likewise");
 }
 
 /// What is to be read now for a place that has room again.
-fn refill(dispatch: &Dispatch) -> Option<Refill> {
+fn refill(dispatch: &Dispatch) -> Option<Refill<WorkId>> {
     let looks = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
     looks.into_iter().find_map(|(_, look)| look.refill)
 }
 
-fn found_refill(dispatch: &Dispatch, Refill { place, .. }: Refill, works: &[(WorkId, WorkRow)]) {
+fn found_refill(dispatch: &Dispatch, Refill { place, .. }: Refill<WorkId>, works: &[(WorkId, WorkRow)]) {
     dispatch.state().found_refill(SHARD, place, works, &BTreeSet::new(), NOW);
 }
 
@@ -129,7 +128,8 @@ fn serve_one(dispatch: &Dispatch) -> Vec<u64> {
     });
     let arrivals: Vec<u64> = arrivals.collect();
     let (channel, tenant) = (start.channel, start.turn.tenant);
-    let used = dispatch.planned(start, &vec![Came { sends: 1, more: false, is_idle: false }; arrivals.len()]);
+    let used =
+        dispatch.planned(start, &vec![Came { sends: 1, more: false, is_early: false }; arrivals.len()]);
     let call = Call { began: NOW, signal: Signal::Works };
     dispatch.ended(channel, tenant, NOW, &vec![call; used as usize]);
     arrivals
@@ -140,10 +140,10 @@ fn a_timer_that_the_leader_finds_too_early_is_not_lost() {
     let dispatch = dispatch();
     found(&dispatch, &[timer(900, 1)], None);
     assert!(!wants_timers(&dispatch, 2_000), "it is on its way");
-    dispatch.planned(start(&dispatch), &[Came { sends: 0, more: false, is_idle: true }]);
+    dispatch.planned(start(&dispatch), &[Came { sends: 0, more: false, is_early: true }]);
     assert!(!wants_timers(&dispatch, 899) && wants_timers(&dispatch, 900));
     found(&dispatch, &[timer(900, 1)], None);
-    dispatch.planned(start(&dispatch), &[Came { sends: 1, more: false, is_idle: false }]);
+    dispatch.planned(start(&dispatch), &[Came { sends: 1, more: false, is_early: false }]);
     assert!(!wants_timers(&dispatch, 2_000), "it is done");
 }
 
@@ -166,12 +166,12 @@ fn whole_pages_are_walked_on_from_and_begun_anew() {
     let page: Vec<Timer> = (0..PAGE as u64).map(|arrival| timer(900, arrival)).collect();
     found(&dispatch, &page, None);
     let behind = dispatch.due(NOW);
-    let last = page.last().copied().map(TimersFrom::Behind);
+    let last = page.last().map(|last| TimersFrom::Row(RowsFrom::Behind(*last)));
     assert!(matches!(behind[..], [(_, Look { timers: behind, .. })] if behind == last));
     found(&dispatch, &page[..1], None);
     dispatch.offer(SHARD, &[Offer::Timer(timer(950, 1))]);
     let anew = dispatch.due(NOW);
-    assert!(matches!(anew[..], [(_, Look { timers: Some(TimersFrom::Due(Millis(900))), .. })]));
+    assert!(matches!(anew[..], [(_, Look { timers: Some(TimersFrom::Due(Millis(950))), .. })]));
 }
 
 /// What is over is not walked over again; what is not, however old, is found.
@@ -185,7 +185,7 @@ fn timers_are_looked_for_where_the_first_one_waits() {
     assert_eq!(from(1_500), Some(TimersFrom::Due(Millis(600))), "one that is due already came");
     found(&dispatch, &[timer(600, 2)], None);
     let start = start(&dispatch);
-    dispatch.planned(start, &[Came { sends: 0, more: false, is_idle: true }]);
+    dispatch.planned(start, &[Came { sends: 0, more: false, is_early: true }]);
     assert_eq!(from(1_500), Some(TimersFrom::Due(Millis(600))), "it was not done");
 }
 
@@ -198,7 +198,7 @@ fn work_that_waits_for_its_turn_sets_no_alarm() {
     let (starts, again) = dispatch.next(NOW, NOW, &NO_BOUND);
     assert_eq!((starts.len(), again), (1, None));
     for start in starts {
-        dispatch.planned(start, &[Came { sends: 0, more: true, is_idle: false }]);
+        dispatch.planned(start, &[Came { sends: 0, more: true, is_early: false }]);
     }
     assert_eq!(dispatch.next(NOW, NOW, &NO_BOUND).0.len(), 1);
 }
@@ -211,7 +211,7 @@ fn permits_are_given_back() {
     let start = start(&dispatch);
     let most = start.turn.deliveries_max;
     assert_eq!(dispatch.in_flight()[0], (ChannelKind::Push, most));
-    let used = dispatch.planned(start, &[Came { sends: 7, more: false, is_idle: false }]);
+    let used = dispatch.planned(start, &[Came { sends: 7, more: false, is_early: false }]);
     assert_eq!((used, dispatch.in_flight()[0].1), (7, 7));
     let call = Call { began: NOW, signal: Signal::Works };
     dispatch.ended(ChannelKind::Push, LOUD, NOW, &[call; 7]);
@@ -253,11 +253,11 @@ fn what_a_turn_did_not_come_to_waits_again() {
     let first = start(&dispatch);
     let jobs = first.jobs();
     assert!(matches!(jobs[..], [Job::Work(_), Job::Work(_), Job::Wake { .. }]), "{jobs:?}");
-    dispatch.planned(first, &[Came { sends: 3, more: false, is_idle: false }]);
+    dispatch.planned(first, &[Came { sends: 3, more: false, is_early: false }]);
     assert!(!wants_timers(&dispatch, 2_000), "it is on its way still");
     let second = start(&dispatch);
     assert_eq!(second.jobs(), jobs[1..]);
-    let done = Came { sends: 1, more: false, is_idle: false };
+    let done = Came { sends: 1, more: false, is_early: false };
     dispatch.planned(second, &[done, done]);
     assert!(dispatch.next(NOW, NOW, &NO_BOUND).0.is_empty());
 }
@@ -284,9 +284,9 @@ fn round(dispatch: &Dispatch, begun: &mut Begun) {
     for start in dispatch.next(NOW, NOW, &NO_BOUND).0 {
         let (tenant, most) = (start.turn.tenant, start.turn.deliveries_max);
         let came = if tenant == LOUD {
-            vec![Came { sends: most, more: true, is_idle: false }]
+            vec![Came { sends: most, more: true, is_early: false }]
         } else {
-            vec![Came { sends: 1, more: false, is_idle: false }; start.turn.keys.len()]
+            vec![Came { sends: 1, more: false, is_early: false }; start.turn.keys.len()]
         };
         *begun.entry(tenant).or_default() += dispatch.planned(start, &came);
     }
@@ -364,7 +364,7 @@ fn no_tenant_has_more_than_a_quarter_while_others_wait() {
     let unreserved = way::CONCURRENCY.start - way::CONCURRENCY.start / way::RESERVED_SHARE;
     for _ in 0..40 {
         for start in dispatch.next(NOW, NOW, &NO_BOUND).0 {
-            let came = Came { sends: start.turn.deliveries_max, more: true, is_idle: false };
+            let came = Came { sends: start.turn.deliveries_max, more: true, is_early: false };
             dispatch.planned(start, &[came]);
         }
     }
@@ -387,8 +387,8 @@ fn a_tenant_starts_as_many_as_its_own_limits_have_room_for() {
         again = at;
         for start in starts {
             let came = match start.turn.tenant {
-                LOUD => vec![Came { sends: start.turn.deliveries_max, more: true, is_idle: false }],
-                _ => vec![Came { sends: 1, more: false, is_idle: false }; start.turn.keys.len()],
+                LOUD => vec![Came { sends: start.turn.deliveries_max, more: true, is_early: false }],
+                _ => vec![Came { sends: 1, more: false, is_early: false }; start.turn.keys.len()],
             };
             dispatch.planned(start, &came);
         }
@@ -413,7 +413,7 @@ fn a_tenant_beside_one_without_room_is_as_good_as_alone() {
         let places = |_: ChannelKind, tenant: TenantId| if tenant == QUIET { few } else { u32::MAX };
         for _ in 0..40 {
             for start in dispatch.next(NOW, NOW, &places).0 {
-                let came = Came { sends: start.turn.deliveries_max, more: true, is_idle: false };
+                let came = Came { sends: start.turn.deliveries_max, more: true, is_early: false };
                 dispatch.planned(start, &[came]);
             }
         }
@@ -448,7 +448,7 @@ impl Provider {
                 return self.out;
             }
             for start in starts {
-                let came = Came { sends: start.turn.deliveries_max, more: true, is_idle: false };
+                let came = Came { sends: start.turn.deliveries_max, more: true, is_early: false };
                 self.out += self.dispatch.planned(start, &[came]);
             }
         }
@@ -601,7 +601,7 @@ fn places_that_overflow_take_turns() {
     for _ in 0..4 {
         // All but the first tenant have room.
         for start in dispatch.next(NOW, NOW, &|_, tenant| if tenant == tenants[0] { 0 } else { 64 }).0 {
-            let came = vec![Came { sends: 0, more: false, is_idle: true }; start.turn.keys.len()];
+            let came = vec![Came { sends: 0, more: false, is_early: false }; start.turn.keys.len()];
             dispatch.planned(start, &came);
         }
         let wanted = refill(&dispatch).expect("there is room");
@@ -650,7 +650,7 @@ fn a_page_from_before_a_new_beginning_is_not_looked_at() {
     dispatch.look(NOW, |_, _| {
         dispatch.look_anew();
         let works = (0..).take(PAGE).map(|arrival| (work(arrival), row())).collect();
-        Ok(TableScan { works: Some(works), due: None, refilled: None, later: None, kept: Kept::default() })
+        Ok(TableScan { works: Some(works), ..nothing_found() })
     });
     assert!(dispatch.next(NOW, NOW, &NO_BOUND).0.is_empty());
     assert!(matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(None), .. })]));
@@ -658,16 +658,66 @@ fn a_page_from_before_a_new_beginning_is_not_looked_at() {
 
 // fixes: correctness A4
 #[test]
-fn timers_that_did_not_fit_are_found_again_when_a_later_page_fits() {
-    let dispatch = dispatch();
+fn timers_that_did_not_fit_are_found_again_when_there_is_room() {
+    let (dispatch, mut wall) = (dispatch(), NOW);
     fill_lane(&dispatch);
-    let page: Vec<Timer> = (10_000..).take(PAGE).map(|arrival| timer(900, arrival)).collect();
-    found(&dispatch, &page, None);
-    assert!(wants_timers(&dispatch, 1_050));
-    let other = Timer { parcel: ParcelId::of(of_other_tenant(work(1)), UserNo(0)), ..timer(950, 1) };
-    found(&dispatch, &[other], Some(timer(5_000, 2)));
-    let anew = dispatch.due(NOW.plus(LOOK_AGAIN_MS));
-    assert!(matches!(anew[..], [(_, Look { timers: Some(TimersFrom::Due(Millis(900))), .. })]));
+    let mut timers: Vec<Timer> = (10_000..).take(PAGE).map(|arrival| timer(900, arrival)).collect();
+    found(&dispatch, &timers, None);
+    found(&dispatch, &[], Some(timer(5_000, 2)));
+    assert_eq!(late(&dispatch, &mut wall), None, "nothing has left meanwhile");
+    let (_, again) = dispatch.next(wall, wall, &|_, _| 0);
+    assert!(again.is_some_and(|again| again <= wall.plus(LOOK_AGAIN_MS)), "somebody wakes up for it");
+    let mut served = serve_one(&dispatch);
+    let mut wanted = late(&dispatch, &mut wall).expect("there is room");
+    assert_eq!(wanted.from, RowsFrom::At(timers[0]));
+    found_late(&dispatch, wanted, &timers);
+    // One that comes to be due waits behind them.
+    let last = timer(950, 20_000);
+    found(&dispatch, &[last], None);
+    timers.push(last);
+    loop {
+        served.extend(serve_one(&dispatch));
+        let Some(more) = late(&dispatch, &mut wall) else { break };
+        assert!(timers.iter().all(|timer| wanted.from.has(timer) || !more.from.has(timer)), "it goes on");
+        wanted = more;
+        let rest: Vec<Timer> = timers.iter().copied().filter(|timer| wanted.from.has(timer)).collect();
+        found_late(&dispatch, wanted, &rest[..rest.len().min(PAGE)]);
+    }
+    while served.last() != Some(&20_000) {
+        served.extend(serve_one(&dispatch));
+    }
+    assert!(served.is_sorted() && served.len() == WORK_PER_TENANT_MAX + timers.len(), "{served:?}");
+}
+
+/// What timers are to be read for a place that has room again, a while later.
+fn late(dispatch: &Dispatch, wall: &mut Millis) -> Option<Refill<Timer>> {
+    *wall = wall.plus(LOOK_AGAIN_MS);
+    dispatch.due(*wall).into_iter().find_map(|(_, look)| look.late)
+}
+
+fn found_late(dispatch: &Dispatch, Refill { place, .. }: Refill<Timer>, timers: &[Timer]) {
+    dispatch.state().found_late(SHARD, place, timers, &BTreeSet::new(), NOW);
+}
+
+fn nothing_found() -> TableScan {
+    TableScan { works: None, due: None, refilled: None, late: None, later: None, kept: Kept::default() }
+}
+
+/// Its members were decided about by another timer of the same parcel, or its row was written once more meanwhile.
+#[test]
+fn a_timer_is_looked_for_once_more_only_if_it_was_offered() {
+    for is_offered in [false, true] {
+        let dispatch = dispatch();
+        found(&dispatch, &[timer(900, 1)], None);
+        found(&dispatch, &[timer(900, 1)], None);
+        if is_offered {
+            dispatch.offer(SHARD, &[Offer::Timer(timer(900, 1))]);
+            assert!(wants_timers(&dispatch, 1_000));
+            found(&dispatch, &[timer(900, 1)], None);
+        }
+        dispatch.planned(start(&dispatch), &[Came { sends: 0, more: false, is_early: false }]);
+        assert_eq!(wants_timers(&dispatch, 2_000), is_offered);
+    }
 }
 
 // fixes: correctness A4
@@ -701,13 +751,7 @@ fn a_shard_that_cannot_be_read_is_read_again_and_holds_up_no_other() {
         read.push(shard);
         match shard {
             SHARD => Err(crate::core::internal("the disk failed")),
-            _ => Ok(TableScan {
-                works: Some(Vec::new()),
-                due: Some(Vec::new()),
-                refilled: None,
-                later: None,
-                kept: Kept::default(),
-            }),
+            _ => Ok(TableScan { works: Some(Vec::new()), due: Some(Vec::new()), ..nothing_found() }),
         }
     });
     assert_eq!(read, [SHARD, other]);
@@ -761,4 +805,23 @@ fn works_that_wait_for_limits_of_their_own_tenant_hold_up_no_bulk_send() {
         dispatch.offer(SHARD, &[Offer::Work { work, lane: Priority::High }]);
     }
     assert!(dispatch.is_contended(push, &|_, tenant| u32::from(tenant != TenantId(1))));
+}
+
+/// Timers for which there is no room are in nobody's way: those behind them are read at once, and they are not walked over again.
+#[test]
+fn timers_that_do_not_fit_hold_up_no_others() {
+    let dispatch = dispatch();
+    fill_lane(&dispatch);
+    for first in [10_000, 20_000] {
+        let page: Vec<Timer> = (first..).take(PAGE).map(|arrival| timer(900, arrival)).collect();
+        found(&dispatch, &page, None);
+        assert!(wants_timers(&dispatch, NOW.0), "the next page is read at once");
+    }
+    let other = Timer { parcel: ParcelId::of(of_other_tenant(work(1)), UserNo(0)), ..timer(950, 1) };
+    found(&dispatch, &[other], Some(timer(5_000, 2)));
+    let starts = dispatch.next(NOW, NOW, &NO_BOUND).0;
+    assert!(starts.iter().any(|start| start.turn.tenant == QUIET), "it is begun at once");
+    assert!(!wants_timers(&dispatch, 4_999), "there is nothing new");
+    let anew = dispatch.due(Millis(5_000));
+    assert!(matches!(anew[..], [(_, Look { timers: Some(TimersFrom::Due(from)), .. })] if from > NOW));
 }

@@ -123,11 +123,13 @@ impl Way {
             return false;
         }
         let all = self.pace.concurrency();
-        let (unreserved, tenants) = (all.saturating_sub(all / RESERVED_SHARE), self.lanes.tenants_waiting());
+        let unreserved = all.saturating_sub(all / RESERVED_SHARE);
+        let held = |tenant: TenantId| self.held.get(&tenant).copied().unwrap_or(0);
+        let has_own_room = |tenant: TenantId| room_in(places(tenant), held(tenant)) > 0;
+        let tenants = self.lanes.tenants_waiting(has_own_room);
         let has_room = |tenant: TenantId| {
-            let held = self.held.get(&tenant).copied().unwrap_or(0);
-            let has_share = !tenants.is_beside(tenant) || held < share_of_tenant(unreserved, true);
-            has_share && room_in(places(tenant), held) > 0
+            let has_share = !tenants.is_beside(tenant) || held(tenant) < share_of_tenant(unreserved, true);
+            has_share && has_own_room(tenant)
         };
         self.lanes.before(Priority::Low, CONTENDED_WORKS, &has_room) >= CONTENDED_WORKS
     }

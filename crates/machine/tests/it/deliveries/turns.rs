@@ -67,3 +67,17 @@ fn a_member_is_allowed_once_in_a_turn() {
     assert_eq!(came[0], (3, false));
     assert!(came[1..].iter().all(|came| *came == (0, false)), "{came:?}");
 }
+
+/// A dispatcher may ask too early, by the leader's time. A timer whose members were decided about has gone instead.
+#[test]
+fn a_turn_says_whether_a_timer_is_still_to_come() {
+    let (mut node, parcel) = one_under_way(by(&[PUSH]));
+    settle(&mut node, parcel, vec![told(0, later(Cause::Message), "busy")]);
+    let Timer { due, .. } = timers(&node)[0];
+    for (now, expected) in [(due.0 - 1, (None, true)), (due.0, (Some(1), false)), (due.0, (None, false))] {
+        node.now = Millis(now);
+        let served = served(&mut node, one(Job::Wake { parcel, due }, 1_000)).remove(0);
+        let sends = served.allowed.map(|allowed| allowed.sends.len());
+        assert_eq!((sends, served.is_early), expected, "at {now}, due at {due}");
+    }
+}
