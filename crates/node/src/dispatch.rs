@@ -29,9 +29,10 @@ use fantail_rules::lanes::Turn;
 use fantail_rules::outlook::Outlook;
 use fantail_rules::pacing::{Call, News};
 use fantail_rules::priority::Priority;
-use overflow::Place;
+use overflow::{Place, Refill};
 use scan::TableScan;
 use state::{Look, State, Waiting, earlier};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
 use way::Way;
@@ -89,9 +90,10 @@ impl Dispatch {
             waiting.begin_anew();
             waiting
         };
+        let shards: BTreeMap<ShardNo, Waiting> = shards.map(|shard| (shard, waiting())).collect();
         let state = State {
-            channels: kinds.map(|kind| (kind, Way::new(now, knobs))).collect(),
-            shards: shards.map(|shard| (shard, waiting())).collect(),
+            channels: kinds.map(|kind| (kind, Way::new(now, knobs, shards.len()))).collect(),
+            shards,
             page: knobs.dispatch_page,
             is_draining: false,
         };
@@ -249,13 +251,13 @@ impl Dispatch {
     fn due(&self, wall: Millis) -> Vec<(ShardNo, Look)> {
         let mut state = self.state();
         let State { channels, shards, .. } = &mut *state;
-        let has_room = |(channel, lane, tenant): Place| {
-            channels.get(&channel).is_some_and(|way| way.lanes.has_room(lane, tenant))
-        };
         let mut found = Vec::new();
         // What is offered while the tables are read is not forgotten: it says again when to look.
         let is_now = |at: &mut Option<Millis>| at.take_if(|at| *at <= wall).is_some();
         for (shard, waiting) in shards {
+            let has_room = |(channel, lane, tenant): Place| {
+                channels.get(&channel).is_some_and(|way| way.lanes.has_room(lane, tenant, shard.0))
+            };
             let look = Look {
                 work: is_now(&mut waiting.look_at).then_some(waiting.work),
                 timers: is_now(&mut waiting.due).then(|| waiting.timers_from()),
@@ -268,6 +270,7 @@ impl Dispatch {
                 found.push((*shard, look));
             }
         }
+        share_out(channels, &mut found);
         found
     }
 
@@ -288,6 +291,22 @@ impl Dispatch {
                 }
             }
         }
+    }
+}
+
+/// What is free in a channel is for all shards that have something to put there, in equal parts.
+fn share_out(channels: &BTreeMap<ChannelKind, Way>, looks: &mut [(ShardNo, Look)]) {
+    let mut claims = BTreeMap::<ChannelKind, usize>::new();
+    for channel in looks.iter().flat_map(|(_, look)| look.refilled_channels()) {
+        *claims.entry(channel).or_default() += 1;
+    }
+    let share = |(channel, ..): Place| {
+        let free = channels.get(&channel).map_or(0, Way::free);
+        free.div_ceil(claims.get(&channel).copied().unwrap_or(1)).max(1)
+    };
+    for (_, look) in looks {
+        look.refill = look.refill.map(|refill| Refill { most: share(refill.place), ..refill });
+        look.late = look.late.map(|late| Refill { most: share(late.place), ..late });
     }
 }
 

@@ -11,7 +11,8 @@
 //! ```
 //! A tenant's work lies in streams, one per shard. One turn of a stream is out at a time, so that its work starts in
 //! order; it takes all that waits, up to a limit, so that many small ones wait for one round and not for one each.
-//! Several streams may be out at once, and what they use together beyond the quantum is owed in the next round.
+//! Several streams may be out at once, and what they use together beyond the quantum is owed in the next round. They take
+//! turns, and what waits in one takes no place from another.
 //!
 //! What must never happen: critical work behind other work; a lane or tenant that waits for ever; two turns of one
 //! stream of a tenant in one lane at the same time. Not here: how many permits there are (`pacing`), and what a work
@@ -21,6 +22,7 @@ use crate::ids::TenantId;
 use crate::limits::{PARCEL_MEMBERS_MAX, TURN_WORKS_MAX, WORK_MAX, WORK_PER_TENANT_MAX};
 use crate::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 const LANES: usize = 4;
 /// The price of a delivery in each lane; its share is one over it: 8 : 4 : 1. Critical does not pay.
@@ -33,8 +35,8 @@ const ALL: [Priority; LANES] = [Priority::Critical, Priority::High, Priority::No
 /// What starts in order among itself: the work of one shard.
 pub type Stream = u16;
 
-/// Work that waits in one channel. Memory is bounded: `works_max` keys, one more for each tenant and lane, and what comes back
-/// from turns that are out.
+/// Work that waits in one channel. Memory is bounded: `works_max` keys, one more for each tenant, lane and stream, and what comes
+/// back from turns that are out.
 #[derive(Clone, Debug)]
 pub struct Lanes<K> {
     lanes: [Lane<K>; LANES],
@@ -44,9 +46,9 @@ pub struct Lanes<K> {
     floor: u64,
     /// Deliveries of one tenant before it is the next one's turn, as the channel said last.
     quantum: u32,
-    /// Keys that may wait, of all tenants, and of one tenant in one lane.
+    /// Keys that may wait, of all tenants, and in one stream of a tenant in one lane.
     works_max: usize,
-    per_tenant_max: usize,
+    per_stream_max: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +63,8 @@ struct Lane<K> {
 #[derive(Clone, Debug)]
 struct Queue<K> {
     streams: BTreeMap<Stream, Waiting<K>>,
+    /// The one that had its turn last.
+    last: Option<Stream>,
     /// Keys in all streams.
     held: usize,
     /// Deliveries that are left of the quantum; what is owed if negative.
@@ -119,17 +123,18 @@ pub enum Offered {
     Taken,
     /// It waits already.
     Known,
-    /// The tenant has enough waiting here, or everybody has. The work stays where it was found, to be offered again when
-    /// [`Lanes::held`] has gone down.
+    /// The stream has enough waiting here, or everybody has. The work stays where it was found, to be offered again when there
+    /// is room: [`Lanes::has_room`].
     Full,
 }
 
 impl<K: Ord> Queue<K> {
-    /// The stream whose first key is the smallest, among those that have work and no turn out.
+    /// The next stream in turn that has work and no turn out. Keys of different streams say nothing about which is older.
     fn ready(&self) -> Option<Stream> {
-        let ready = self.streams.iter().filter(|(_, waiting)| !waiting.is_out);
-        let first = ready.filter_map(|(stream, waiting)| Some((waiting.work.first()?, *stream)));
-        first.min().map(|(_, stream)| stream)
+        let behind = self.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = self.streams.range((behind, Bound::Unbounded)).chain(&self.streams);
+        let found = rest.find(|(_, waiting)| !waiting.is_out && !waiting.work.is_empty());
+        found.map(|(stream, _)| *stream)
     }
 
     /// Forgets a stream without work. `true` if nothing is left of the tenant.
@@ -190,9 +195,9 @@ impl<K: Ord> Lanes<K> {
         Self::bounded(WORK_MAX, WORK_PER_TENANT_MAX)
     }
 
-    /// With room for so many keys of all tenants, and of one tenant in one lane.
+    /// With room for so many keys of all tenants, and in one stream of a tenant in one lane.
     #[must_use]
-    pub fn bounded(works_max: usize, per_tenant_max: usize) -> Self {
+    pub fn bounded(works_max: usize, per_stream_max: usize) -> Self {
         let lane = || Lane { ring: VecDeque::new(), tenants: BTreeMap::new(), paid: 0 };
         Self {
             lanes: [lane(), lane(), lane(), lane()],
@@ -200,13 +205,13 @@ impl<K: Ord> Lanes<K> {
             floor: 0,
             quantum: PARCEL_MEMBERS_MAX,
             works_max,
-            per_tenant_max,
+            per_stream_max,
         }
     }
 
     /// Work that can be served. Work whose turn is out may be offered again; it will then be served again.
     pub fn offer(&mut self, lane: Priority, tenant: TenantId, stream: Stream, key: K) -> Offered {
-        let (has_room, index) = (self.has_room(lane, tenant), lane as usize);
+        let (has_room, index) = (self.has_room(lane, tenant, stream), lane as usize);
         let lane = &mut self.lanes[index];
         let waiting = lane.tenants.get(&tenant).and_then(|queue| queue.streams.get(&stream));
         if waiting.is_some_and(|waiting| waiting.work.contains(&key)) {
@@ -220,6 +225,7 @@ impl<K: Ord> Lanes<K> {
         }
         let queue = lane.tenants.entry(tenant).or_insert_with(|| Queue {
             streams: BTreeMap::new(),
+            last: None,
             held: 0,
             deficit: 0,
             is_in_ring: false,
@@ -232,12 +238,19 @@ impl<K: Ord> Lanes<K> {
         Offered::Taken
     }
 
-    /// Whether one more key of a tenant may wait in a lane.
+    /// Whether one more key of a stream of a tenant may wait in a lane.
     #[must_use]
-    pub fn has_room(&self, lane: Priority, tenant: TenantId) -> bool {
-        let held = self.held(lane, tenant);
-        // Whoever has nothing waiting gets a place, however much others have.
-        held < self.per_tenant_max && (held == 0 || self.len() < self.works_max)
+    pub fn has_room(&self, lane: Priority, tenant: TenantId, stream: Stream) -> bool {
+        let waiting = self.waiting(lane, tenant, stream);
+        // A stream in which nothing waits gets a place, however much others have.
+        waiting == 0 || waiting < self.per_stream_max && self.len() < self.works_max
+    }
+
+    /// How many keys of a stream of a tenant wait in a lane.
+    #[must_use]
+    pub fn waiting(&self, lane: Priority, tenant: TenantId, stream: Stream) -> usize {
+        let queue = self.lanes[lane as usize].tenants.get(&tenant);
+        queue.and_then(|queue| queue.streams.get(&stream)).map_or(0, |waiting| waiting.work.len())
     }
 
     /// The next turn, if anything may be started. `room` is how many deliveries of a tenant may be started now, of all lanes.
@@ -260,6 +273,7 @@ impl<K: Ord> Lanes<K> {
         let (tenant, room) = lane.pop(self.quantum, room)?;
         let queue = lane.tenants.get_mut(&tenant).expect("who is in the ring has a queue");
         let stream = queue.ready().expect("who is in the ring is ready");
+        queue.last = Some(stream);
         let waiting = queue.streams.get_mut(&stream).expect("a stream that is ready is there");
         waiting.is_out = true;
         let left = u32::try_from(queue.deficit).expect("who was popped owes nothing");
@@ -552,6 +566,37 @@ mod tests {
             *served.entry(tenant).or_insert(0) += deliveries;
         }
         assert!(served[&B] >= 200, "two quanta too many are waited for: {served:?}");
+    }
+
+    #[test]
+    fn streams_take_turns_however_few_deliveries_may_start() {
+        let mut lanes = Lanes::new();
+        for (stream, key) in [0, 1, 2].into_iter().flat_map(|stream| (0..10).map(move |key| (stream, key))) {
+            lanes.offer(Priority::Normal, A, stream, 100 * u32::from(stream) + key);
+        }
+        let mut turns = Vec::new();
+        for _ in 0..6 {
+            let turn = lanes.next(PLENTY, &|_| 1).expect("work waits");
+            turns.push((turn.stream, turn.keys[0]));
+            charge(&mut lanes, turn, 1, 1);
+        }
+        assert_eq!(turns, [(0, 0), (1, 100), (2, 200), (0, 1), (1, 101), (2, 201)]);
+    }
+
+    #[test]
+    fn a_full_stream_takes_no_place_from_another() {
+        for (works_max, expected) in [(1_000, [4, 4]), (4, [4, 1])] {
+            let mut lanes = Lanes::bounded(works_max, 4);
+            let taken = [0, 1].map(|stream| {
+                let offers = (0..100).map(|key| lanes.offer(Priority::Normal, A, stream, key));
+                offers.filter(|offered| *offered == Offered::Taken).count()
+            });
+            assert_eq!(taken, expected, "of {works_max}");
+            assert_eq!(
+                [0, 1, 2].map(|stream| lanes.has_room(Priority::Normal, A, stream)),
+                [false, false, true]
+            );
+        }
     }
 
     fn stream_of(key: u32) -> Stream {

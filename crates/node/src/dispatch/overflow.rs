@@ -23,6 +23,8 @@ pub type Place = (ChannelKind, Priority, TenantId);
 pub struct Refill<K> {
     pub place: Place,
     pub from: RowsFrom<K>,
+    /// So many find room at most: the rest is for others.
+    pub most: usize,
 }
 
 /// What is left in the tables of one shard, by place.
@@ -84,7 +86,7 @@ impl<K: Ord + Copy> Overflows<K> {
         };
         overflow.has_more = false;
         self.last = Some(place);
-        Some(Refill { place, from: overflow.from })
+        Some(Refill { place, from: overflow.from, most: usize::MAX })
     }
 
     /// Everything up to here was read for a place, and there was room for all of it.

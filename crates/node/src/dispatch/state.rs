@@ -134,6 +134,12 @@ pub struct Look {
 }
 
 impl Look {
+    /// The channels of the places that have room again.
+    pub fn refilled_channels(&self) -> impl Iterator<Item = ChannelKind> + use<> {
+        let places = [self.refill.map(|refill| refill.place), self.late.map(|late| late.place)];
+        places.into_iter().flatten().map(|(channel, ..)| channel)
+    }
+
     pub fn is_for_something(&self) -> bool {
         let is_scan = self.work.is_some() || self.timers.is_some();
         is_scan || self.refill.is_some() || self.late.is_some()
@@ -154,14 +160,14 @@ impl State {
         if let Some(works) = works {
             self.found_work(shard, works, &kept.works, wall);
         }
-        if let (Some(Refill { place, .. }), Some(late)) = (look.late, late) {
-            self.found_late(shard, place, late, &kept.timers, wall);
+        if let (Some(wanted), Some(late)) = (look.late, late) {
+            self.found_late(shard, wanted, late, &kept.timers, wall);
         }
         if let Some(due) = due {
             self.found_timers(shard, (due, *later), &kept.timers, wall);
         }
-        if let (Some(Refill { place, .. }), Some(works)) = (look.refill, refilled) {
-            self.found_refill(shard, place, works, &kept.works, wall);
+        if let (Some(wanted), Some(works)) = (look.refill, refilled) {
+            self.found_refill(shard, wanted, works, &kept.works, wall);
         }
     }
 
@@ -224,7 +230,7 @@ impl State {
     pub fn found_refill(
         &mut self,
         shard: ShardNo,
-        place: Place,
+        Refill { place, mut most, .. }: Refill<WorkId>,
         works: &[(WorkId, WorkRow)],
         kept: &BTreeSet<WorkId>,
         wall: Millis,
@@ -234,10 +240,11 @@ impl State {
             (work.channel, row.terms.lane, work.tenant) == place && !kept.contains(work)
         };
         for (work, _) in works.iter().filter(is_there) {
-            if self.put(shard, place, task_of(*work)) == Offered::Full {
+            if most == 0 || self.put(shard, place, task_of(*work)) == Offered::Full {
                 let overflows = &mut self.shards.entry(shard).or_default().overflows;
                 return overflows.filled_before(place, *work, wall);
             }
+            most -= 1;
         }
         let last = works.last().map(|(work, _)| *work);
         let is_end = works.len() < self.page || last.is_some_and(|last| last.tenant > tenant);
@@ -249,16 +256,17 @@ impl State {
     pub fn found_late(
         &mut self,
         shard: ShardNo,
-        place: Place,
+        Refill { place, mut most, .. }: Refill<Timer>,
         timers: &[Timer],
         kept: &BTreeSet<Timer>,
         wall: Millis,
     ) {
         for timer in timers.iter().filter(|timer| place_of(**timer) == place && !kept.contains(timer)) {
-            if self.put_timer(shard, *timer) == Offered::Full {
+            if most == 0 || self.put_timer(shard, *timer) == Offered::Full {
                 let late = &mut self.shards.entry(shard).or_default().late;
                 return late.filled_before(place, *timer, wall);
             }
+            most -= 1;
         }
         let is_end = timers.len() < self.page;
         let last = timers.last().copied();

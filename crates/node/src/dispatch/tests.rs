@@ -1,6 +1,5 @@
 //! Nothing that waits in the tables is forgotten, whatever happens in memory; nobody's flood is in the way of others.
 
-use super::overflow::Refill;
 use super::scan::Kept;
 use super::state::{LOOK_AGAIN_MS, READ_AGAIN_MS};
 use super::*;
@@ -113,8 +112,8 @@ fn refill(dispatch: &Dispatch) -> Option<Refill<WorkId>> {
     looks.into_iter().find_map(|(_, look)| look.refill)
 }
 
-fn found_refill(dispatch: &Dispatch, Refill { place, .. }: Refill<WorkId>, works: &[(WorkId, WorkRow)]) {
-    dispatch.state().found_refill(SHARD, place, works, &BTreeSet::new(), NOW);
+fn found_refill(dispatch: &Dispatch, wanted: Refill<WorkId>, works: &[(WorkId, WorkRow)]) {
+    dispatch.state().found_refill(SHARD, wanted, works, &BTreeSet::new(), NOW);
 }
 
 /// The next turn of tenant 1 is done; returns its works. Others wait.
@@ -695,8 +694,8 @@ fn late(dispatch: &Dispatch, wall: &mut Millis) -> Option<Refill<Timer>> {
     dispatch.due(*wall).into_iter().find_map(|(_, look)| look.late)
 }
 
-fn found_late(dispatch: &Dispatch, Refill { place, .. }: Refill<Timer>, timers: &[Timer]) {
-    dispatch.state().found_late(SHARD, place, timers, &BTreeSet::new(), NOW);
+fn found_late(dispatch: &Dispatch, wanted: Refill<Timer>, timers: &[Timer]) {
+    dispatch.state().found_late(SHARD, wanted, timers, &BTreeSet::new(), NOW);
 }
 
 fn nothing_found() -> TableScan {
@@ -805,6 +804,49 @@ fn works_that_wait_for_limits_of_their_own_tenant_hold_up_no_bulk_send() {
         dispatch.offer(SHARD, &[Offer::Work { work, lane: Priority::High }]);
     }
     assert!(dispatch.is_contended(push, &|_, tenant| u32::from(tenant != TenantId(1))));
+}
+
+/// Work in every shard, more than fits, of one tenant or of one for each. Whatever is served is replaced from the tables of all.
+#[test]
+fn shards_share_the_places_of_what_is_full() {
+    let few = Knobs { lane_works: 300, ..Knobs::default() };
+    for (knobs, tenants) in [(Knobs::default(), [1; 4]), (few, [1; 4]), (few, [1, 2, 3, 4])] {
+        let dispatch = Dispatch::new((0..SHARDS).map(ShardNo), NOW, knobs);
+        for (shard, _) in dispatch.due(NOW) {
+            found_work(&dispatch, shard, &[]);
+            let tenant = TenantId(tenants[usize::from(shard.0)]);
+            for arrival in 0..=WORK_PER_TENANT_MAX as u64 {
+                let work = WorkId { tenant, ..work(arrival) };
+                dispatch.offer(shard, &[Offer::Work { work, lane: Priority::Normal }]);
+            }
+        }
+        let (mut served, mut wall) = (BTreeMap::<ShardNo, usize>::new(), NOW);
+        for _ in 0..40 {
+            for start in dispatch.next(NOW, NOW, &|_, _| 100).0 {
+                let done = vec![Came { sends: 1, more: false, is_early: false }; start.turn.keys.len()];
+                *served.entry(start.shard()).or_default() += done.len();
+                let tenant = start.turn.tenant;
+                let used = dispatch.planned(start, &done);
+                answered(&dispatch, tenant, used);
+            }
+            wall = wall.plus(LOOK_AGAIN_MS);
+            dispatch.look(wall, |_, look| {
+                Ok(TableScan { refilled: look.refill.map(endless), ..nothing_found() })
+            });
+        }
+        let least = served.values().sum::<usize>() / usize::from(SHARDS) / 2;
+        assert!((0..SHARDS).all(|shard| served.get(&ShardNo(shard)) > Some(&least)), "{served:?}");
+    }
+}
+
+/// A page of an endless backlog.
+fn endless(Refill { from, .. }: Refill<WorkId>) -> Vec<(WorkId, WorkRow)> {
+    let (last, first) = match from {
+        RowsFrom::At(first) => (first, first.arrival.0),
+        RowsFrom::Behind(last) => (last, last.arrival.0 + 1),
+    };
+    let works = (first..).take(PAGE).map(|arrival| WorkId { arrival: Arrival(arrival), ..last });
+    works.map(|work| (work, row())).collect()
 }
 
 /// Timers for which there is no room are in nobody's way: those behind them are read at once, and they are not walked over again.

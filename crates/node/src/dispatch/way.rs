@@ -38,6 +38,8 @@ const CONTENDED_WORKS: usize = 64;
 /// One channel.
 pub struct Way {
     pub lanes: Lanes<Task>,
+    /// Works that may wait in them.
+    works_max: usize,
     pub pace: Pace,
     pub in_flight: u32,
     /// The same by tenant; those that have none are not in it.
@@ -52,9 +54,12 @@ pub struct Way {
 }
 
 impl Way {
-    pub fn new(now: Millis, knobs: Knobs) -> Self {
+    /// What a tenant may have waiting in a lane is shared by so many shards.
+    pub fn new(now: Millis, knobs: Knobs, shards: usize) -> Self {
+        let per_shard_max = (knobs.lane_works_per_tenant / shards.max(1)).max(1);
         Self {
-            lanes: Lanes::bounded(knobs.lane_works, knobs.lane_works_per_tenant),
+            lanes: Lanes::bounded(knobs.lane_works, per_shard_max),
+            works_max: knobs.lane_works,
             pace: Pace::new(RATE, CONCURRENCY, now),
             in_flight: 0,
             held: BTreeMap::new(),
@@ -74,6 +79,11 @@ impl Way {
         };
         let drain_ms = working_ms.map(|ms| if left > 0 { rest_ms + ms } else { 0 });
         ChannelBacklog { channel, works: self.lanes.by_lane(), drain_ms }
+    }
+
+    /// How many more works may wait.
+    pub fn free(&self) -> usize {
+        self.works_max.saturating_sub(self.lanes.len())
     }
 
     fn has_work(&self) -> bool {
