@@ -8,6 +8,7 @@ use crate::Bench;
 use crate::report::Row;
 use anyhow::{Context, Result, ensure};
 use fantail_local::store::{LocalStore, StoreOptions};
+use fantail_machine::tables::RowsFrom;
 use fantail_machine::tables::ledger::{ParcelId, Timer, TimersFrom, timers_due};
 use fantail_ports::store::{Commit, Store, Tended};
 use fantail_ports::tables::Changes;
@@ -72,7 +73,7 @@ fn walk(bench: &mut Bench, options: StoreOptions, count: u64) -> Result<()> {
         loop {
             let page = due(&store, shard, from, PAGE)?;
             let Some(last) = page.last() else { break };
-            from = TimersFrom::Behind(*last);
+            from = TimersFrom::Row(RowsFrom::Behind(*last));
             found += page.len() as u64;
             position += 1;
             let gone = page.iter().map(|timer| (timer.key(), None)).collect();
