@@ -339,12 +339,16 @@ fn no_operation_of_fronts_directories_and_bulk_sends_costs_more_because_others_h
 fn a_step_of_a_purge_of_personal_content_is_bounded() {
     let rows = Knobs::DEFAULT.steps.unsaid_rows;
     for others in [8, rows as u64, 3 * rows as u64] {
-        let mut world = world(others);
-        let (tenant, shard, user) = (TENANT, SHARD, world.own);
+        let mut node = Node::new();
+        let (tenant, shard, user) = (TENANT, SHARD, node.user(0));
+        for name in 0..=others {
+            let user = if name == 0 { user } else { node.user(name) };
+            schedule(&mut node, user, DAY_MS + name, 1);
+        }
         let (mut behind, mut steps, mut removed_in_all) = (None, 0, 0);
         loop {
-            let answer = world.node.front(FrontAsk::Unsay { tenant, shard, user, behind });
-            let (read, changed) = world.node.last_cost();
+            let answer = node.front(FrontAsk::Unsay { tenant, shard, user, behind });
+            let (read, changed) = node.last_cost();
             // Besides the rows that a step looks at: what is removed, and the tenant's usage.
             assert!(read <= rows + 4 && changed.len() <= 1, "{read} rows, {changed:?} with {others} others");
             let FrontAnswer::Unsaid { removed, next } = answer else { panic!("{answer:?}") };

@@ -149,25 +149,22 @@ fn runs_of_schedules_come_to_the_limit_too() {
     let mut admin = server.admin();
     let mut acme = server.with_key(&tenant_with_key(&mut admin, "acme", ALL_SCOPES));
     put_user(&mut acme, "ann");
-    let mut to_stranger = schedule();
-    to_stranger["notification"]["recipients"] = json!([{"email": "ok/dan@stub.test"}]);
-    to_stranger["notification"]["channels"] = json!(["email"]);
-    expect(acme.json("PUT", "/api/v1/schedules/daily", &to_stranger), 201);
-    limit(&mut admin, &json!({"users": 1}));
+    expect(acme.json("PUT", "/api/v1/schedules/daily", &schedule()), 201);
+    limit(&mut admin, &json!({"storedBytes": 1}));
     clock.move_to("2026-06-10T08:00:00Z");
     let last = eventually("it ran", || {
         let last = expect(acme.get("/api/v1/schedules/daily"), 200)["lastRun"].clone();
         (!last.is_null()).then_some(last)
     });
     assert_eq!(last["refused"], "QUOTA_EXCEEDED", "{last}");
-    assert_eq!(usage(&mut admin, "users"), 1);
-    limit(&mut admin, &json!({"users": 2}));
+    let before = usage(&mut admin, "storedBytes");
+    limit(&mut admin, &json!({"storedBytes": 1 << 30}));
     clock.move_to("2026-06-11T08:00:00Z");
     eventually("the next one is issued", || {
         let last = expect(acme.get("/api/v1/schedules/daily"), 200)["lastRun"].clone();
         last["eventId"].is_string().then_some(())
     });
-    assert_eq!(usage(&mut admin, "users"), 2);
+    assert!(usage(&mut admin, "storedBytes") > before, "what it stores is counted");
     server.stop();
 }
 

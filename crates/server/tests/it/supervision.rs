@@ -155,6 +155,9 @@ impl Stir {
     /// An error once the server is gone, or accepts nothing more.
     fn once(&mut self) -> io::Result<()> {
         self.round += 1;
+        // First of all, since a task may wait for it that requests need.
+        let now = self.now();
+        self.clock.try_move_to(&now)?;
         let (round, user) = (self.round, format!("user{}", self.round));
         let accepted = |response: Response| match response.status {
             status if status < 300 => Ok(()),
@@ -166,8 +169,7 @@ impl Stir {
         accepted(self.client.post("/api/v1/events", &event)?)?;
         let push = notification(&format!("n{round}"), &["ann"], json!({}));
         accepted(self.client.post("/api/v1/notifications", &push)?)?;
-        let now = self.now();
-        self.clock.try_move_to(&now)
+        Ok(())
     }
 }
 
