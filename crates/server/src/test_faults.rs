@@ -70,8 +70,11 @@ impl TestFaults {
         self.panic.as_ref()?;
         let faults = self.clone();
         Some(Arc::new(move |task| {
+            // Before the moment is looked at, so that it is not missed in between.
+            let is_wanted = |panic: &Moment| panic.name == task && panic.is_ahead(&*faults.clock);
+            let again = faults.panic.as_ref().is_some_and(is_wanted);
             faults.panic_at(task);
-            faults.panic.as_ref().is_some_and(|panic| panic.name == task && panic.is_ahead(&*faults.clock))
+            again
         }))
     }
 
