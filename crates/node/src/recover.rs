@@ -21,6 +21,8 @@ use thiserror::Error;
 
 /// Facts of a front that are read at once.
 const FACTS_AHEAD: usize = 1_024;
+/// The fronts were replayed before their shards.
+const EVERYTHING: Position = Position(u64::MAX - 1);
 
 #[derive(Debug, Error)]
 pub enum RecoverError {
@@ -147,7 +149,7 @@ impl FrontFacts<'_> {
         let (mut facts, mut from) = (Vec::new(), from);
         while from <= to {
             if ahead.is_empty() {
-                let read = tail.read(from, FACTS_AHEAD).await;
+                let read = tail.read(from, EVERYTHING, FACTS_AHEAD).await;
                 ahead.extend(read.map_err(|source| RecoverError::Facts { partition, source })?);
             }
             let Some(fact) = ahead.pop_front() else {
@@ -188,7 +190,7 @@ fn replay<M: Machine>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use fantail_machine::records::Stamped;
     use fantail_machine::records::front::FrontRecord;
@@ -242,7 +244,8 @@ mod tests {
         }
     }
 
-    fn now<T>(future: impl Future<Output = T>) -> T {
+    /// What a future comes to that does not wait.
+    pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => value,
             Poll::Pending => panic!("nothing waits here"),

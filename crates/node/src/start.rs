@@ -232,7 +232,7 @@ fn start_loops(core: &Arc<Core>) {
                 front: *front,
                 tail: from.tail.clone(),
                 queue: handle.queue.clone(),
-                durable: from.applied.clone(),
+                applied: from.applied.clone(),
                 facts_max: core.knobs.take_facts,
             };
             let (shard, front) = (handle.queue.clone(), from.queue.clone());

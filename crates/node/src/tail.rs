@@ -64,9 +64,20 @@ impl Tail {
         Held { items: facts.newest.len(), bytes: facts.bytes }
     }
 
-    /// Facts from a position on, at most `limit` and no more bytes than a take may have, but at least one if there is any;
-    /// in order and without gaps. Empty at the end.
-    pub async fn read(&self, from: Position, limit: usize) -> Result<Vec<FrontFact>, TailError> {
+    /// Facts from a position on through another one, at most `limit` and no more bytes than a take may have, but at least one
+    /// if there is any; in order and without gaps. Empty at the end. The journal has records before their front has applied
+    /// them; a shard that takes them would show events that nobody can read yet.
+    pub async fn read(
+        &self,
+        from: Position,
+        through: Position,
+        limit: usize,
+    ) -> Result<Vec<FrontFact>, TailError> {
+        let between = usize::try_from((through.0 + 1).saturating_sub(from.0)).unwrap_or(usize::MAX);
+        let limit = limit.min(between);
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
         if let Some(facts) = self.recent(from, limit) {
             return Ok(facts);
         }
@@ -101,9 +112,11 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recover::tests::now;
     use fantail_machine::front::fact::Said;
     use fantail_machine::records::walk::{Pace, Walk};
     use fantail_memory::journal::{Durability, MemoryJournal};
+    use fantail_ports::journal::Append;
     use fantail_rules::ids::TenantId;
     use fantail_rules::ulid::Ulid;
 
@@ -140,6 +153,24 @@ mod tests {
             assert_eq!(facts.bytes, bytes);
             assert!(bytes <= knobs.tail_bytes && facts.newest.len() <= knobs.tail_facts);
             assert_eq!(facts.newest.back().map(|fact| fact.position), Some(Position(position)));
+        }
+    }
+
+    #[test]
+    fn what_the_front_has_not_applied_is_not_read() {
+        let journal = Arc::new(MemoryJournal::new(Durability::AtOnce));
+        let partition = PartitionId::Front(FrontNo(0));
+        let epoch = now(journal.fence(partition)).expect("fenced");
+        let records = vec![b"does not decode".to_vec(); 3];
+        now(journal.append(Append { partition, epoch, first: Position(1), records })).expect("appended");
+        let tail = Tail::new(FrontNo(0), journal, Knobs::default());
+        let read = |through| now(tail.read(Position(1), Position(through), 10));
+        assert!(matches!(read(0).as_deref(), Ok([])), "durable, and not applied");
+        assert!(matches!(read(1), Err(TailError::Record(_))), "the record is there");
+
+        tail.extend(&(1..=3).map(|position| fact(position, 0)).collect::<Vec<_>>());
+        for through in 0..=5 {
+            assert_eq!(read(through).expect("in memory").len() as u64, through.min(3));
         }
     }
 

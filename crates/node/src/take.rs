@@ -1,8 +1,10 @@
 //! The take loop: walks a front's facts in order and hands them to a shard.
 //!
-//! Comes from: the front, whenever its durable position moves. Does: proposes the next stretch and waits until it
+//! Comes from: the front, whenever its applied position moves. Does: proposes the next stretch and waits until it
 //! is durable in the shard before it proposes another; the shard's own watermark says where to go on after a
 //! crash. Goes to: `machine::shard::take`.
+//!
+//! Invariant: a shard takes no fact that its front has not applied.
 
 use crate::ask::Refusal;
 use crate::backoff::Backoff;
@@ -34,8 +36,8 @@ pub struct TakeLoop {
     pub front: FrontNo,
     pub tail: Arc<Tail>,
     pub queue: Arc<Queue<ShardAsk, ShardAnswer>>,
-    /// The front's durable position.
-    pub durable: watch::Receiver<Position>,
+    /// Through which position the front is durable and applied.
+    pub applied: watch::Receiver<Position>,
     /// Facts in one proposal. A shard cuts them into records of its own size.
     pub facts_max: usize,
 }
@@ -56,9 +58,9 @@ impl TakeLoop {
         let mut taken = taken(&self.ports, self.shard, self.front).map_err(broken)?;
         let mut paced = self.ports.clock.monotonic();
         loop {
-            let durable = *self.durable.borrow_and_update();
-            if durable <= taken {
-                if self.durable.changed().await.is_err() {
+            let applied = *self.applied.borrow_and_update();
+            if applied <= taken {
+                if self.applied.changed().await.is_err() {
                     return Ok(());
                 }
                 continue;
@@ -67,7 +69,7 @@ impl TakeLoop {
                 self.ports.tasks.sleep_until(paced).await;
             }
             paced = self.ports.clock.monotonic().plus(PACE_MS);
-            let read = self.tail.read(taken.next(), self.facts_max).await;
+            let read = self.tail.read(taken.next(), applied, self.facts_max).await;
             let facts = read.map_err(|failed| internal(&failed.to_string()))?;
             backoff.reset();
             let Some(last) = facts.last().map(|fact| fact.position) else { continue };

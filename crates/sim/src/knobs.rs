@@ -49,7 +49,11 @@ fn tiny(chance: &Chance) -> Knobs {
             set(&mut knobs);
         }
     };
-    group(&|knobs| knobs.record_bytes = 2 << 10);
+    group(&|knobs| {
+        knobs.record_bytes = 1 << 10;
+        // A record that forgets names each row by 16 bytes, events and keys.
+        knobs.steps.forgotten_rows = 24;
+    });
     group(&|knobs| (knobs.batch_records, knobs.batch_bytes) = (3, 2 << 10));
     group(&|knobs| knobs.queue_items = 8);
     group(&|knobs| knobs.queue_bytes = 8 << 10);
