@@ -246,11 +246,7 @@ impl Node {
         if !runs.is_empty() {
             return Ok(Looked::Due(runs));
         }
-        if has_more {
-            return Ok(Looked::Later(0));
-        }
-        let again_ms = put_off.next_ms(steady);
-        Ok(Looked::Later(later_ms.into_iter().chain(again_ms).min().unwrap_or(SLEEP_MS_MAX)))
+        Ok(Looked::Later(put_off.again_ms(has_more, later_ms, steady).unwrap_or(SLEEP_MS_MAX)))
     }
 
     /// The run of a schedule that is due; `None` if there is none, which is written down.

@@ -60,8 +60,17 @@ impl PutOff {
         self.is_full().then_some(PAUSE_MS)
     }
 
+    /// After how many milliseconds the next run is looked for: at once if there are more than were looked at, unless a run that
+    /// failed may not be remembered. `later_ms` is when the next one is due.
+    pub(super) fn again_ms(&self, has_more: bool, later_ms: Option<u64>, now: Millis) -> Option<u64> {
+        if has_more {
+            return Some(self.pause_ms().unwrap_or(0));
+        }
+        later_ms.into_iter().chain(self.next_ms(now)).min()
+    }
+
     /// After how many milliseconds the first of them is tried again.
-    pub(super) fn next_ms(&self, now: Millis) -> Option<u64> {
+    fn next_ms(&self, now: Millis) -> Option<u64> {
         let until = self.rests.values().map(|rest| rest.until).min()?;
         Some(until.since(now).max(self.pause_ms().unwrap_or(1)))
     }
@@ -109,6 +118,13 @@ mod tests {
         let mut put_off = PutOff::default();
         (0..2 * PUT_OFF_MAX as u64).for_each(|due| put_off.add(&waiting(due, "one"), Millis(0)));
         assert_eq!((put_off.len(), put_off.pause_ms()), (PUT_OFF_MAX, Some(PAUSE_MS)));
+        assert_eq!(
+            put_off.again_ms(true, None, Millis(0)),
+            Some(PAUSE_MS),
+            "those that fail again are first"
+        );
+        assert_eq!(PutOff::default().again_ms(true, Some(5), Millis(0)), Some(0));
+        assert_eq!(PutOff::default().again_ms(false, Some(5), Millis(0)), Some(5));
     }
 
     /// A hundred runs of one tenant are due before the single one of another.
