@@ -8,6 +8,7 @@
 //! fast it may go on, is in the shard's own rows.
 
 mod asked;
+mod contention;
 mod estimate;
 mod run;
 mod watch;

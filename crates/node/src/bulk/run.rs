@@ -4,6 +4,7 @@
 //! is kept; whose turn it is, how far a step goes, and when to look again. In a round each tenant has one step, however many
 //! walks it has. Goes to: `machine::shard::walk`, which records cursor and members.
 
+use super::contention::Contention;
 use super::window_of;
 use crate::ask::Refusal;
 use crate::backoff::Backoff;
@@ -19,6 +20,7 @@ use fantail_machine::tables::taken;
 use fantail_machine::tables::walk::{self as rows, WalkRow};
 use fantail_rules::actor::Actor;
 use fantail_rules::bulk_pace;
+use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::ids::{Arrival, Millis, PartitionId, ShardNo, TenantId};
 use fantail_rules::knobs::StepSizes;
 use std::collections::btree_map::Entry;
@@ -27,13 +29,13 @@ use std::sync::Arc;
 use tracing::info;
 
 /// What holds a walk back is looked at again after this at the latest.
-const LOOK_AGAIN_MS: u64 = 1_000;
+pub const LOOK_AGAIN_MS: u64 = 1_000;
 /// While others have much before them, bulk waits.
 const CONTENDED_MS: u64 = 50;
 
 /// Goes on with the walks of one shard until the node stops.
 pub async fn run(core: Arc<Core>, shard: ShardNo) {
-    let mut choosers: BTreeMap<(TenantId, Arrival), Chooser> = BTreeMap::new();
+    let mut known = Walks::default();
     // The walk of each tenant that went on last.
     let mut last: BTreeMap<TenantId, Arrival> = BTreeMap::new();
     let mut backoff = Backoff::of("bulk");
@@ -48,7 +50,7 @@ pub async fn run(core: Arc<Core>, shard: ShardNo) {
             }
         };
         let mut has_failed = false;
-        choosers.retain(|key, _| open.binary_search(key).is_ok());
+        known.begin_round(&open);
         let mut wait_ms: Option<u64> = if open.is_empty() { None } else { Some(LOOK_AGAIN_MS) };
         last.retain(|tenant, _| open.iter().any(|(of, _)| of == tenant));
         let mut stepped = BTreeSet::new();
@@ -56,7 +58,12 @@ pub async fn run(core: Arc<Core>, shard: ShardNo) {
             if stepped.contains(&tenant) {
                 continue;
             }
-            let again = match step(&core, shard, (tenant, arrival), &mut choosers, now).await {
+            let is_contended = |channels| is_contended(&core, channels);
+            if known.contention.holds_back((tenant, arrival), now, is_contended) {
+                wait_ms = wait_ms.map(|wait| wait.min(CONTENDED_MS));
+                continue;
+            }
+            let again = match step(&core, shard, (tenant, arrival), &mut known, now).await {
                 Ok(again) => again,
                 Err(Refusal::Stopped { .. }) => return,
                 // The others go on; all are looked at again after a while.
@@ -82,6 +89,25 @@ pub async fn run(core: Arc<Core>, shard: ShardNo) {
     }
 }
 
+/// What is known of open walks from one round to the next.
+#[derive(Default)]
+struct Walks {
+    choosers: BTreeMap<(TenantId, Arrival), Chooser>,
+    contention: Contention,
+}
+
+impl Walks {
+    /// Forgets walks that are over.
+    fn begin_round(&mut self, open: &[(TenantId, Arrival)]) {
+        self.choosers.retain(|walk, _| open.binary_search(walk).is_ok());
+        self.contention.begin_round(open);
+    }
+}
+
+fn is_contended(core: &Core, channels: ChannelSet) -> bool {
+    core.fanout.is_full() || dispatch::is_contended(core, channels)
+}
+
 /// Walks in the order of their tenants; of each tenant first those behind the one that went on last.
 fn in_turns(
     mut open: Vec<(TenantId, Arrival)>,
@@ -99,7 +125,7 @@ async fn step(
     core: &Core,
     shard: ShardNo,
     (tenant, arrival): (TenantId, Arrival),
-    choosers: &mut BTreeMap<(TenantId, Arrival), Chooser>,
+    known: &mut Walks,
     now: Millis,
 ) -> Result<u64, Refusal> {
     let found = core.read(PartitionId::Shard(shard), |state| rows::find(state.tables(), tenant, arrival))?;
@@ -116,10 +142,11 @@ async fn step(
     if let Some(opens) = window_of(&row.walk, now) {
         return Ok(opens.since(now).min(LOOK_AGAIN_MS));
     }
-    if core.fanout.is_full() || dispatch::is_contended(core, row.delivery.channels) {
+    let channels = row.delivery.channels;
+    if known.contention.puts_off((tenant, arrival), channels, now, |channels| is_contended(core, channels)) {
         return Ok(CONTENDED_MS);
     }
-    let chooser = match choosers.entry((tenant, arrival)) {
+    let chooser = match known.choosers.entry((tenant, arrival)) {
         Entry::Occupied(known) => known.into_mut(),
         Entry::Vacant(free) => {
             let filter = understood(row.walk.filter.as_deref())?;
