@@ -265,7 +265,9 @@ impl Dispatch {
                 late: waiting.late.next(wall, has_room),
                 beginning: waiting.beginnings,
             };
-            waiting.is_offered_ahead &= look.work.is_none();
+            if look.work.is_some() {
+                waiting.offered_ahead.clear();
+            }
             if look.is_for_something() {
                 found.push((*shard, look));
             }

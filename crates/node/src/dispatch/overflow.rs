@@ -5,7 +5,7 @@
 //! order.
 //!
 //! Invariant: rows of a place that has an overflow come from it only, in order, from the first that did not fit on. So nothing
-//! overtakes it, and nothing is forgotten.
+//! overtakes it, and nothing is forgotten: a row that is refused while the tables are read ends the page of its place.
 
 use super::state::{LOOK_AGAIN_MS, READ_AGAIN_MS, earlier};
 use fantail_machine::tables::RowsFrom;
@@ -37,13 +37,19 @@ pub struct Overflows<K> {
 
 struct Overflow<K> {
     from: RowsFrom<K>,
-    /// More was refused since the tables were read for it.
-    has_more: bool,
+    /// The first row that was refused since the tables were read for it: the page may not have it.
+    missed: Option<K>,
 }
 
 impl<K> Default for Overflows<K> {
     fn default() -> Self {
         Self { places: BTreeMap::new(), look_at: None, last: None }
+    }
+}
+
+impl<K: Ord + Copy> Overflow<K> {
+    fn miss(&mut self, row: K) {
+        self.missed = Some(self.missed.map_or(row, |first| first.min(row)));
     }
 }
 
@@ -53,15 +59,15 @@ impl<K: Ord + Copy> Overflows<K> {
         let Some(overflow) = self.places.get_mut(&place).filter(|overflow| overflow.from.has(&row)) else {
             return false;
         };
-        overflow.has_more = true;
+        overflow.miss(row);
         true
     }
 
     /// There was no room for a row: it is read again, and what comes after it, when there is.
     pub fn put(&mut self, place: Place, row: K, look_at: Millis) {
         let from = RowsFrom::At(row);
-        let overflow = self.places.entry(place).or_insert(Overflow { from, has_more: true });
-        overflow.has_more = true;
+        let overflow = self.places.entry(place).or_insert(Overflow { from, missed: None });
+        overflow.miss(row);
         if !overflow.from.has(&row) {
             overflow.from = from;
         }
@@ -84,9 +90,16 @@ impl<K: Ord + Copy> Overflows<K> {
             self.look_at = (!self.places.is_empty()).then(|| wall.plus(LOOK_AGAIN_MS));
             return None;
         };
-        overflow.has_more = false;
+        overflow.missed = None;
         self.last = Some(place);
         Some(Refill { place, from: overflow.from, most: usize::MAX })
+    }
+
+    /// The first row of a place that was refused since the tables were read for it. Rows of the page behind it are not taken:
+    /// they would overtake it.
+    #[must_use]
+    pub fn missed(&self, place: Place) -> Option<K> {
+        self.places.get(&place)?.missed
     }
 
     /// Everything up to here was read for a place, and there was room for all of it.
@@ -95,7 +108,7 @@ impl<K: Ord + Copy> Overflows<K> {
         if let Some(last) = last {
             overflow.from = RowsFrom::Behind(last);
         }
-        if is_end && !overflow.has_more {
+        if is_end && overflow.missed.is_none() {
             self.places.remove(&place);
         }
         self.look_at = (!self.places.is_empty()).then_some(wall);
@@ -104,17 +117,14 @@ impl<K: Ord + Copy> Overflows<K> {
     /// The same, up to this row.
     pub fn filled_before(&mut self, place: Place, row: K, wall: Millis) {
         if let Some(overflow) = self.places.get_mut(&place) {
-            (overflow.from, overflow.has_more) = (RowsFrom::At(row), true);
+            overflow.from = RowsFrom::At(row);
         }
         self.look_at = earlier(self.look_at, Some(wall.plus(LOOK_AGAIN_MS)));
     }
 
     /// The tables could not be read.
-    pub fn not_read(&mut self, place: Place, wall: Millis) {
-        if let Some(overflow) = self.places.get_mut(&place) {
-            overflow.has_more = true;
-            self.look_at = earlier(self.look_at, Some(wall.plus(READ_AGAIN_MS)));
-        }
+    pub fn not_read(&mut self, wall: Millis) {
+        self.look_at = earlier(self.look_at, Some(wall.plus(READ_AGAIN_MS)));
     }
 
     /// Everything is read again from the beginning by others.

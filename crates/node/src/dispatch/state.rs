@@ -37,8 +37,8 @@ pub struct Waiting {
     /// The scan over all work has not reached its end. What is offered above its cursor is not taken: it comes to it, and
     /// nothing overtakes what lies between.
     pub is_scanning: bool,
-    /// Such work was offered since the tables were read: the page may not have it.
-    pub is_offered_ahead: bool,
+    /// The first such work of each place since the tables were read: the page may not have it.
+    pub offered_ahead: BTreeMap<Place, WorkId>,
     /// Work for which there was no room.
     pub overflows: Overflows<WorkId>,
     /// How often everything was begun from the beginning. A page that was read before that is not looked at.
@@ -90,17 +90,27 @@ impl Waiting {
     pub fn begin_anew(&mut self) {
         let at_once = Some(Millis(0));
         (self.look_at, self.work, self.is_scanning) = (at_once, None, true);
+        self.offered_ahead.clear();
         (self.due, self.timer, self.missed_due, self.floor) = (at_once, None, None, Millis(0));
         self.overflows.clear();
         self.late.clear();
         self.beginnings += 1;
     }
 
-    /// Whether the scan comes to this work by itself.
-    fn comes_to(&mut self, work: WorkId) -> bool {
-        let is_ahead = self.is_scanning && self.work.is_none_or(|cursor| work > cursor);
-        self.is_offered_ahead |= is_ahead;
-        is_ahead
+    /// Whether the scan comes to this work by itself, unless the page that is being read passes it: see [`Self::put_passed`].
+    fn comes_to(&self, work: WorkId) -> bool {
+        self.is_scanning && self.work.is_none_or(|cursor| work > cursor)
+    }
+
+    /// Has work read for its place that was offered while the tables were read and that the scan has passed: up to the last row
+    /// of a whole page, or all if this was the end.
+    fn put_passed(&mut self, last: Option<WorkId>, wall: Millis) {
+        for (place, work) in std::mem::take(&mut self.offered_ahead) {
+            let is_passed = last.is_none_or(|last| work <= last);
+            if is_passed && !self.overflows.holds_back(place, work) {
+                self.overflows.put(place, work, wall);
+            }
+        }
     }
 
     /// The tables could not be read: what was wanted of them is wanted again, from the same cursors.
@@ -112,11 +122,11 @@ impl Waiting {
         if look.timers.is_some() {
             self.due = earlier(self.due, again);
         }
-        if let Some(Refill { place, .. }) = look.refill {
-            self.overflows.not_read(place, wall);
+        if look.refill.is_some() {
+            self.overflows.not_read(wall);
         }
-        if let Some(Refill { place, .. }) = look.late {
-            self.late.not_read(place, wall);
+        if look.late.is_some() {
+            self.late.not_read(wall);
         }
     }
 }
@@ -172,9 +182,12 @@ impl State {
     }
 
     pub fn offer_work(&mut self, shard: ShardNo, work: WorkId, lane: Priority) {
-        if !self.shards.entry(shard).or_default().comes_to(work) {
-            self.put_work(shard, work, lane, Millis(0));
+        let waiting = self.shards.entry(shard).or_default();
+        if !waiting.comes_to(work) {
+            return self.put_work(shard, work, lane, Millis(0));
         }
+        let first = waiting.offered_ahead.entry((work.channel, lane, work.tenant)).or_insert(work);
+        *first = work.min(*first);
     }
 
     /// Work gets its place in a lane, unless older work of the same place waits in the tables or there is no room. Then it is
@@ -212,17 +225,13 @@ impl State {
         kept: &BTreeSet<WorkId>,
         wall: Millis,
     ) {
+        let last = works.last().filter(|_| works.len() == self.page).map(|(work, _)| *work);
+        let waiting = self.shards.entry(shard).or_default();
+        waiting.put_passed(last, wall);
+        (waiting.is_scanning, waiting.work) = (last.is_some(), last);
+        waiting.look_at = earlier(waiting.look_at, last.map(|_| wall));
         for (work, row) in works.iter().filter(|(work, _)| !kept.contains(work)) {
             self.put_work(shard, *work, row.terms.lane, wall.plus(LOOK_AGAIN_MS));
-        }
-        let is_page = works.len() == self.page;
-        let waiting = self.shards.entry(shard).or_default();
-        waiting.is_scanning = is_page || std::mem::take(&mut waiting.is_offered_ahead);
-        if waiting.is_scanning {
-            waiting.work = works.last().map(|(work, _)| *work).or(waiting.work);
-            waiting.look_at = earlier(waiting.look_at, Some(wall));
-        } else {
-            waiting.work = None;
         }
     }
 
@@ -239,16 +248,18 @@ impl State {
         let is_there = |(work, row): &&(WorkId, WorkRow)| {
             (work.channel, row.terms.lane, work.tenant) == place && !kept.contains(work)
         };
-        for (work, _) in works.iter().filter(is_there) {
+        let missed = self.shards.entry(shard).or_default().overflows.missed(place);
+        let is_before = |(work, _): &(WorkId, WorkRow)| missed.is_none_or(|missed| *work <= missed);
+        let known = &works[..works.partition_point(is_before)];
+        for (work, _) in known.iter().filter(is_there) {
             if most == 0 || self.put(shard, place, task_of(*work)) == Offered::Full {
                 let overflows = &mut self.shards.entry(shard).or_default().overflows;
                 return overflows.filled_before(place, *work, wall);
             }
             most -= 1;
         }
-        let last = works.last().map(|(work, _)| *work);
-        let is_end = works.len() < self.page || last.is_some_and(|last| last.tenant > tenant);
-        let last = last.filter(|last| last.tenant == tenant);
+        let is_end = works.len() < self.page || works.last().is_some_and(|(last, _)| last.tenant > tenant);
+        let last = known.iter().rev().map(|(work, _)| *work).find(|last| last.tenant == tenant);
         self.shards.entry(shard).or_default().overflows.filled(place, last, is_end, wall);
     }
 

@@ -628,17 +628,157 @@ fn new_work_does_not_overtake_what_a_scan_has_not_come_to() {
     assert!(matches!(behind[..], [(_, Look { work: Some(Some(_)), .. })]));
     offer_work(&dispatch, 5_001);
     found_work(&dispatch, SHARD, &[(work(4_000), row()), (work(5_000), row())]);
-    assert!(
-        matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(Some(last)), .. })] if last == work(5_000))
-    );
-    found_work(&dispatch, SHARD, &[(work(5_001), row())]);
-    assert!(dispatch.due(NOW).is_empty());
+    let wanted = refill(&dispatch).expect("the page may not have what was offered meanwhile");
+    assert_eq!(wanted.from, WorksFrom::At(work(5_001)));
+    found_refill(&dispatch, wanted, &[(work(5_001), row())]);
+    assert!(dispatch.due(NOW).is_empty(), "the scan is over");
     offer_work(&dispatch, 5_002);
     let mut served = Vec::new();
     while served.last() != Some(&5_002) {
         served.extend(serve_one(&dispatch));
     }
     assert!(served.is_sorted() && served.ends_with(&[4_000, 5_000, 5_001, 5_002]));
+}
+
+/// The page does not have it, and the scan does not come back.
+#[test]
+fn work_offered_behind_the_end_of_the_page_that_is_being_read_is_not_lost() {
+    let dispatch = Dispatch::new([SHARD].into_iter(), NOW, Knobs::default());
+    assert!(matches!(dispatch.due(NOW)[..], [(_, Look { work: Some(None), .. })]));
+    offer_work(&dispatch, 7);
+    offer_work(&dispatch, 8);
+    let page: Vec<_> = (0..).take(PAGE).map(|arrival| (of_other_tenant(work(arrival)), row())).collect();
+    found_work(&dispatch, SHARD, &page);
+    offer_work(&dispatch, 9);
+    let wanted = refill(&dispatch).expect("it is read for its place");
+    assert_eq!(wanted.from, WorksFrom::At(work(7)));
+    found_refill(&dispatch, wanted, &[7, 8, 9].map(|arrival| (work(arrival), row())));
+    assert_eq!(serve_one(&dispatch), [7, 8, 9]);
+    assert_eq!(refill(&dispatch), None);
+}
+
+/// The work of a walk or of a fallback is offered again: it may be older than what waits for room.
+#[test]
+fn older_work_that_is_refused_while_its_place_is_read_is_not_lost() {
+    for is_served_meanwhile in [false, true] {
+        let dispatch = dispatch();
+        (100..100 + WORK_PER_TENANT_MAX as u64).for_each(|arrival| offer_work(&dispatch, arrival));
+        offer_work(&dispatch, 10_000);
+        let turn = start(&dispatch);
+        let wanted = refill(&dispatch).expect("there is room");
+        dispatch.planned(turn, &[]);
+        offer_work(&dispatch, 5);
+        if is_served_meanwhile {
+            serve_one(&dispatch);
+        }
+        found_refill(&dispatch, wanted, &[(work(10_000), row())]);
+        serve_one(&dispatch);
+        let again = refill(&dispatch).expect("there is room");
+        assert_eq!(again.from, WorksFrom::At(work(5)));
+        found_refill(&dispatch, again, &[5, 10_000].map(|arrival| (work(arrival), row())));
+        assert_eq!(refill(&dispatch), None, "everything fitted this time");
+        assert_eq!(serve_one(&dispatch)[0], 5);
+    }
+}
+
+/// The page does not have it, and nothing of the page behind it is started before it.
+#[test]
+fn work_that_is_held_back_while_its_place_is_read_is_not_lost() {
+    let dispatch = dispatch();
+    fill_lane(&dispatch);
+    offer_work(&dispatch, 10_000);
+    serve_one(&dispatch);
+    let wanted = refill(&dispatch).expect("there is room");
+    offer_work(&dispatch, 11_000);
+    found_refill(&dispatch, wanted, &[10_000, 12_000].map(|arrival| (work(arrival), row())));
+    let again = refill(&dispatch).expect("it was offered meanwhile");
+    assert_eq!(again.from, WorksFrom::Behind(work(10_000)));
+    found_refill(&dispatch, again, &[11_000, 12_000].map(|arrival| (work(arrival), row())));
+    assert_eq!(refill(&dispatch), None);
+}
+
+/// The works of a shard that are in its tables, and those that were started.
+struct Works {
+    left: BTreeSet<WorkId>,
+    started: BTreeSet<WorkId>,
+}
+
+impl Works {
+    /// Of each turn the first work is done, the others come back.
+    fn planned(&mut self, dispatch: &Dispatch, starts: Vec<Start>) {
+        for start in starts {
+            let Job::Work(work) = start.jobs()[0] else { panic!("there are no timers") };
+            self.left.remove(&work);
+            self.started.insert(work);
+            let tenant = start.turn.tenant;
+            let used = dispatch.planned(start, &[Came { sends: 1, more: false, is_early: false }]);
+            answered(dispatch, tenant, used);
+        }
+    }
+
+    fn read(&self, look: Look) -> TableScan {
+        let page = |from: Option<WorksFrom>| {
+            let works = self.left.iter().filter(|work| from.is_none_or(|from| from.has(work)));
+            works.take(2).map(|work| (*work, row())).collect()
+        };
+        let works = look.work.map(|behind| page(behind.map(WorksFrom::Behind)));
+        TableScan { works, refilled: look.refill.map(|refill| page(Some(refill.from))), ..nothing_found() }
+    }
+
+    /// Everything is started, round by round, with room for two works of each tenant. New work comes in at a moment of one of the
+    /// reads: before it, while turns are out, or after they came back. Returns how many reads there were.
+    fn start_all(&mut self, new: WorkId, (read, moment): (usize, u8)) -> usize {
+        let knobs = Knobs { dispatch_page: 2, lane_works_per_tenant: 2, ..Knobs::default() };
+        let dispatch = Dispatch::new([SHARD].into_iter(), NOW, knobs);
+        let (mut wall, mut reads) = (NOW, 0);
+        let offer = |works: &mut Self| {
+            works.left.insert(new);
+            dispatch.offer(SHARD, &[Offer::Work { work: new, lane: Priority::Normal }]);
+        };
+        for _ in 0..100 {
+            let mut starts = dispatch.next(wall, NOW, &NO_BOUND).0;
+            dispatch.look(wall, |_, look| {
+                let is_now = |at| (reads, moment) == (read, at);
+                if is_now(0) {
+                    offer(self);
+                }
+                let found = self.read(look);
+                if is_now(1) {
+                    offer(self);
+                }
+                self.planned(&dispatch, std::mem::take(&mut starts));
+                if is_now(2) {
+                    offer(self);
+                }
+                reads += 1;
+                Ok(found)
+            });
+            self.planned(&dispatch, starts);
+            wall = wall.plus(LOOK_AGAIN_MS);
+        }
+        reads
+    }
+}
+
+#[test]
+fn work_is_started_at_whatever_moment_of_a_scan_or_a_refill_it_is_offered() {
+    let all = |arrivals: &'static [u64]| {
+        let of = |tenant| move |arrival: &u64| WorkId { tenant: TenantId(tenant), ..work(*arrival) };
+        arrivals.iter().map(of(1)).chain(arrivals.iter().map(of(9)))
+    };
+    for new in all(&[5, 15, 25, 35, 45, 55, 65]) {
+        for moment in 0..3 {
+            for read in 0.. {
+                let left = all(&[10, 20, 30, 40, 50, 60]).collect();
+                let mut works = Works { left, started: BTreeSet::new() };
+                let reads = works.start_all(new, (read, moment));
+                assert!(works.left.is_empty(), "{new:?} at {moment} of read {read}: {:?}", works.left);
+                if reads <= read {
+                    break;
+                }
+            }
+        }
+    }
 }
 
 /// A page that was read before everything was begun anew says nothing about where the scan is.
