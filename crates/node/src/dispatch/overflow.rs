@@ -13,7 +13,9 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::priority::Priority;
 use std::collections::BTreeMap;
-use std::ops::Bound;
+
+/// The most urgent lane goes first, but for one turn in so many, which is for the place that has waited longest.
+const TURN_OF_ALL: u64 = 4;
 
 /// Where work of one tenant waits for its turn.
 pub type Place = (ChannelKind, Priority, TenantId);
@@ -30,20 +32,25 @@ pub struct Refill<K> {
 /// What is left in the tables of one shard, by place.
 pub struct Overflows<K> {
     places: BTreeMap<Place, Overflow<K>>,
-    /// When to look whether there is room, and the place that had its turn last.
+    /// When to look whether there is room.
     look_at: Option<Millis>,
-    last: Option<Place>,
+    /// Turns that places have had.
+    turns: u64,
 }
 
 struct Overflow<K> {
     from: RowsFrom<K>,
     /// The first row that was refused since the tables were read for it: the page may not have it.
     missed: Option<K>,
+    /// It is not looked at before this.
+    rests_until: Millis,
+    /// Which turn it had last, or would have had when it began to wait.
+    turn: u64,
 }
 
 impl<K> Default for Overflows<K> {
     fn default() -> Self {
-        Self { places: BTreeMap::new(), look_at: None, last: None }
+        Self { places: BTreeMap::new(), look_at: None, turns: 0 }
     }
 }
 
@@ -65,8 +72,9 @@ impl<K: Ord + Copy> Overflows<K> {
 
     /// There was no room for a row: it is read again, and what comes after it, when there is.
     pub fn put(&mut self, place: Place, row: K, look_at: Millis) {
-        let from = RowsFrom::At(row);
-        let overflow = self.places.entry(place).or_insert(Overflow { from, missed: None });
+        let (from, turn) = (RowsFrom::At(row), self.turns);
+        let new = || Overflow { from, missed: None, rests_until: look_at, turn };
+        let overflow = self.places.entry(place).or_insert_with(new);
         overflow.miss(row);
         if !overflow.from.has(&row) {
             overflow.from = from;
@@ -79,19 +87,30 @@ impl<K: Ord + Copy> Overflows<K> {
         self.look_at
     }
 
-    /// The next place with room, in turn, if it is time to look.
+    /// The next place with room that does not rest, if it is time to look.
     pub fn next(&mut self, wall: Millis, has_room: impl Fn(Place) -> bool) -> Option<Refill<K>> {
         self.look_at.take_if(|at| *at <= wall)?;
-        let behind = self.last.map_or(Bound::Unbounded, Bound::Excluded);
-        let rest = self.places.range((behind, Bound::Unbounded));
-        let found = rest.chain(&self.places).map(|(place, _)| *place).find(|place| has_room(*place));
-        let Some((place, overflow)) = found.and_then(|place| Some((place, self.places.get_mut(&place)?)))
-        else {
-            self.look_at = (!self.places.is_empty()).then(|| wall.plus(LOOK_AGAIN_MS));
+        let is_of_all = self.turns % TURN_OF_ALL == TURN_OF_ALL - 1;
+        let mut again = (!self.places.is_empty()).then(|| wall.plus(LOOK_AGAIN_MS));
+        let mut first: Option<((u8, u64), Place, &mut Overflow<K>)> = None;
+        for (place, overflow) in &mut self.places {
+            if overflow.rests_until > wall {
+                again = earlier(again, Some(overflow.rests_until));
+                continue;
+            }
+            let (_, lane, _) = *place;
+            let order = (if is_of_all { 0 } else { lane as u8 }, overflow.turn);
+            let is_first = first.as_ref().is_none_or(|(known, ..)| order < *known);
+            if is_first && has_room(*place) {
+                first = Some((order, *place, overflow));
+            }
+        }
+        let Some((_, place, overflow)) = first else {
+            self.look_at = again;
             return None;
         };
-        overflow.missed = None;
-        self.last = Some(place);
+        self.turns += 1;
+        (overflow.missed, overflow.turn) = (None, self.turns);
         Some(Refill { place, from: overflow.from, most: usize::MAX })
     }
 
@@ -114,12 +133,12 @@ impl<K: Ord + Copy> Overflows<K> {
         self.look_at = (!self.places.is_empty()).then_some(wall);
     }
 
-    /// The same, up to this row.
+    /// The same, up to this row. The place rests; others may have room.
     pub fn filled_before(&mut self, place: Place, row: K, wall: Millis) {
         if let Some(overflow) = self.places.get_mut(&place) {
-            overflow.from = RowsFrom::At(row);
+            (overflow.from, overflow.rests_until) = (RowsFrom::At(row), wall.plus(LOOK_AGAIN_MS));
         }
-        self.look_at = earlier(self.look_at, Some(wall.plus(LOOK_AGAIN_MS)));
+        self.look_at = Some(wall);
     }
 
     /// The tables could not be read.

@@ -781,6 +781,49 @@ fn work_is_started_at_whatever_moment_of_a_scan_or_a_refill_it_is_offered() {
     }
 }
 
+/// A place that is full again rests by itself: others with room are read at once, those of urgent lanes first.
+#[test]
+fn places_with_room_do_not_wait_for_one_another() {
+    let dispatch = dispatch();
+    let lanes = [(1, Priority::Low), (2, Priority::Normal), (3, Priority::Critical), (4, Priority::Normal)];
+    let of = |tenant: TenantId, arrival| WorkId { tenant, ..work(arrival) };
+    for (tenant, lane) in lanes.map(|(tenant, lane)| (TenantId(tenant), lane)) {
+        for arrival in 0..=WORK_PER_TENANT_MAX as u64 {
+            dispatch.offer(SHARD, &[Offer::Work { work: of(tenant, arrival), lane }]);
+        }
+    }
+    for start in dispatch.next(NOW, NOW, &NO_BOUND).0 {
+        let done = vec![Came { sends: 0, more: false, is_early: false }; start.turn.keys.len()];
+        dispatch.planned(start, &done);
+    }
+    let mut turns = Vec::new();
+    while let Some(wanted) = refill(&dispatch) {
+        let (_, lane, tenant) = wanted.place;
+        turns.push(tenant.0);
+        let row = WorkRow { terms: work::Terms { lane, ..row().terms }, ..row() };
+        let page: Vec<_> = (WORK_PER_TENANT_MAX as u64..).take(PAGE).collect();
+        let page: Vec<_> = page.into_iter().map(|arrival| (of(tenant, arrival), row.clone())).collect();
+        dispatch.state().found_refill(SHARD, wanted, &page, &BTreeSet::new(), NOW.plus(LOOK_AGAIN_MS));
+    }
+    assert_eq!(turns, [3, 2, 4, 1]);
+}
+
+/// However much is to be read for urgent lanes.
+#[test]
+fn a_place_of_a_low_lane_has_its_turn_too() {
+    let mut overflows = overflow::Overflows::<WorkId>::default();
+    let places = [(1, Priority::Low), (2, Priority::Critical), (3, Priority::Critical)];
+    for (tenant, lane) in places {
+        overflows.put((ChannelKind::Push, lane, TenantId(tenant)), work(1), NOW);
+    }
+    let turns = (2..10).map(|last| {
+        let wanted = overflows.next(NOW, |_| true).expect("all have room");
+        overflows.filled(wanted.place, Some(work(last)), false, NOW);
+        wanted.place.2.0
+    });
+    assert_eq!(turns.collect::<Vec<_>>(), [2, 3, 2, 1, 3, 2, 3, 1]);
+}
+
 /// A page that was read before everything was begun anew says nothing about where the scan is.
 #[test]
 fn a_page_from_before_a_new_beginning_is_not_looked_at() {
