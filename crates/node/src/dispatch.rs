@@ -32,6 +32,7 @@ use fantail_rules::priority::Priority;
 use overflow::{Place, Refill};
 use scan::TableScan;
 use state::{Look, State, Waiting, earlier};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
@@ -191,7 +192,7 @@ impl Dispatch {
     fn is_contended(&self, channels: ChannelSet, places: &PlacesOf<'_>) -> bool {
         let state = self.state();
         let mut channels = state.channels.iter().filter(|(channel, _)| channels.contains(**channel));
-        channels.any(|(channel, way)| way.is_contended(&|tenant| places(*channel, tenant)))
+        channels.any(|(channel, way)| way.is_contended(&asked_once(*channel, places)))
     }
 
     /// Something is on its way.
@@ -232,7 +233,8 @@ impl Dispatch {
         }
         let (mut starts, mut again) = (Vec::new(), None::<Millis>);
         for (channel, way) in &mut state.channels {
-            while let Some(turn) = way.next(now, &|tenant| places(*channel, tenant)) {
+            let places = asked_once(*channel, places);
+            while let Some(turn) = way.next(now, &places) {
                 starts.push(Start { channel: *channel, turn, under_way: self.under_way.clone() });
             }
             // If it is not the pace that holds work back, turns that are out come back and say so.
@@ -294,6 +296,12 @@ impl Dispatch {
             }
         }
     }
+}
+
+/// The places of tenants in a channel, each asked about once: it costs a look at all accounts of the tenant.
+fn asked_once<'a>(channel: ChannelKind, places: &'a PlacesOf<'_>) -> impl Fn(TenantId) -> u32 + use<'a> {
+    let known = RefCell::new(BTreeMap::new());
+    move |tenant| *known.borrow_mut().entry(tenant).or_insert_with(|| places(channel, tenant))
 }
 
 /// What is free in a channel is for all shards that have something to put there, in equal parts.

@@ -1050,3 +1050,29 @@ fn timers_that_do_not_fit_hold_up_no_others() {
     let anew = dispatch.due(Millis(5_000));
     assert!(matches!(anew[..], [(_, Look { timers: Some(TimersFrom::Due(from)), .. })] if from > NOW));
 }
+
+/// Its accounts are asked under the lock of all.
+#[test]
+fn a_tenant_is_asked_once_for_its_room_however_many_turns_start() {
+    let dispatch = flooded();
+    for tenant in 10..30 {
+        let work = WorkId { tenant: TenantId(tenant), ..work(1) };
+        dispatch.offer(SHARD, &[Offer::Work { work, lane: Priority::Normal }]);
+    }
+    // So much is under way that others who wait count.
+    for start in dispatch.next(NOW, NOW, &|_, tenant| if tenant == LOUD { u32::MAX } else { 0 }).0 {
+        let came = Came { sends: start.turn.deliveries_max, more: true, is_early: false };
+        dispatch.planned(start, &[came]);
+    }
+    let asked = RefCell::new(BTreeMap::<TenantId, u32>::new());
+    let places = |_: ChannelKind, tenant: TenantId| {
+        *asked.borrow_mut().entry(tenant).or_default() += 1;
+        if tenant.0 < 20 { 50 } else { 0 }
+    };
+    assert!(dispatch.next(NOW, NOW, &places).0.len() > 5);
+    assert_eq!(asked.borrow().values().max(), Some(&1));
+    asked.borrow_mut().clear();
+    (100..200).for_each(|arrival| offer_work(&dispatch, arrival));
+    dispatch.is_contended(ChannelSet::EMPTY.with(ChannelKind::Push), &places);
+    assert_eq!(asked.borrow().values().max(), Some(&1));
+}
