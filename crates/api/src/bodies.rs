@@ -1,16 +1,20 @@
-//! Bytes of request bodies that are held at once: of the whole process, and of that what one tenant, one address, one connection and
-//! all callers without a key may hold.
+//! Bytes of request bodies that are held at once: of the whole process, and of that what one tenant and all callers without a key
+//! may hold. Callers without a key are also bounded by their address and their connection.
 //!
-//! Input: what a request announces before any of its body is read, or what of it has arrived. Decides: whether there is room.
-//! What was claimed is held as long as the request, and given back however that ends.
+//! Input: what a caller with a key announces before any of the body is read, or what of it has arrived. Decides: whether there is
+//! room. What was claimed is held as long as the request, and given back however that ends.
 //!
-//! What must never happen: a body in memory that is not counted; a tenant or an address that keeps all others out.
+//! Addresses and connections are not counted for callers with a key: a proxy or a load balancer gives many tenants one address, and
+//! one connection of HTTP/2. The share of a tenant bounds all of its connections together, so each of them is bounded too.
+//!
+//! What must never happen: a body in memory that is not counted; a tenant or a stranger that keeps all others out.
 
 use crate::problem::Problem;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{
-    BODY_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_BYTES_PER_ADDRESS_MAX, REQUEST_BYTES_PER_CONNECTION_MAX,
-    REQUEST_BYTES_PER_TENANT_MAX, REQUEST_BYTES_RESERVED, REQUEST_BYTES_WITHOUT_KEY_MAX,
+    BODY_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_BYTES_PER_TENANT_MAX, REQUEST_BYTES_RESERVED,
+    REQUEST_BYTES_WITHOUT_KEY_MAX, REQUEST_BYTES_WITHOUT_KEY_PER_ADDRESS_MAX,
+    REQUEST_BYTES_WITHOUT_KEY_PER_CONNECTION_MAX,
 };
 use fantail_wire::code::Code;
 use std::collections::BTreeMap;
@@ -34,6 +38,7 @@ pub struct BodyLimits {
     pub reserved: u64,
     pub per_tenant: u64,
     pub without_key: u64,
+    /// Of what is held without a key.
     pub per_address: u64,
     pub per_connection: u64,
 }
@@ -45,27 +50,26 @@ impl Default for BodyLimits {
             reserved: REQUEST_BYTES_RESERVED,
             per_tenant: REQUEST_BYTES_PER_TENANT_MAX,
             without_key: REQUEST_BYTES_WITHOUT_KEY_MAX,
-            per_address: REQUEST_BYTES_PER_ADDRESS_MAX,
-            per_connection: REQUEST_BYTES_PER_CONNECTION_MAX,
+            per_address: REQUEST_BYTES_WITHOUT_KEY_PER_ADDRESS_MAX,
+            per_connection: REQUEST_BYTES_WITHOUT_KEY_PER_CONNECTION_MAX,
         }
     }
 }
 
-/// What a peer holds, by all of its connections. Changed by the budget alone, under its lock.
+/// What a peer holds without a key, by all of its connections. Changed by the budget alone, under its lock.
 #[derive(Debug, Default)]
 pub struct AddressBodies(AtomicU64);
 
-/// What a connection holds. The listener gives it to each of the connection's requests.
+/// What a connection holds without a key. The listener gives it to each of the connection's requests.
 #[derive(Debug, Default)]
 pub struct ConnectionBodies {
     bytes: AtomicU64,
-    /// `None`: the peer speaks for many.
-    address: Option<Arc<AddressBodies>>,
+    address: Arc<AddressBodies>,
 }
 
 impl ConnectionBodies {
     #[must_use]
-    pub fn new(address: Option<Arc<AddressBodies>>) -> Arc<Self> {
+    pub fn new(address: Arc<AddressBodies>) -> Arc<Self> {
         Arc::new(Self { bytes: AtomicU64::new(0), address })
     }
 }
@@ -112,12 +116,12 @@ impl BodyBudget {
             false => limits.all - limits.reserved,
         };
         let would_hold = |bodies: &AtomicU64| bodies.load(Relaxed) + bytes;
+        let has_share = |connection: &ConnectionBodies| {
+            would_hold(&connection.bytes) <= limits.per_connection
+                && would_hold(&connection.address.0) <= limits.per_address
+        };
         let connection = claim.connection.as_deref();
-        let address = connection.and_then(|connection| connection.address.as_deref());
-        let fits = of_holder <= holder_max
-            && all <= all_max
-            && connection.is_none_or(|connection| would_hold(&connection.bytes) <= limits.per_connection)
-            && address.is_none_or(|address| would_hold(&address.0) <= limits.per_address);
+        let fits = of_holder <= holder_max && all <= all_max && connection.is_none_or(has_share);
         if !fits {
             return Err(no_room());
         }
@@ -125,9 +129,7 @@ impl BodyBudget {
         held.all = all;
         if let Some(connection) = connection {
             connection.bytes.fetch_add(bytes, Relaxed);
-        }
-        if let Some(address) = address {
-            address.0.fetch_add(bytes, Relaxed);
+            connection.address.0.fetch_add(bytes, Relaxed);
         }
         Ok(())
     }
@@ -140,9 +142,7 @@ impl BodyBudget {
         }
         if let Some(connection) = &claim.connection {
             connection.bytes.fetch_sub(claim.bytes, Relaxed);
-            if let Some(address) = &connection.address {
-                address.0.fetch_sub(claim.bytes, Relaxed);
-            }
+            connection.address.0.fetch_sub(claim.bytes, Relaxed);
         }
     }
 }
@@ -156,6 +156,7 @@ fn no_room() -> Problem {
 pub struct BodyClaim {
     budget: Arc<BodyBudget>,
     holder: BodyHolder,
+    /// `None` for a caller with a key, and for a peer that speaks for many.
     connection: Option<Arc<ConnectionBodies>>,
     bytes: u64,
 }
@@ -167,6 +168,10 @@ impl BodyClaim {
         holder: BodyHolder,
         connection: Option<Arc<ConnectionBodies>>,
     ) -> Self {
+        let connection = match holder {
+            BodyHolder::NoKey => connection,
+            BodyHolder::Server | BodyHolder::Tenant(_) => None,
+        };
         Self { budget, holder, connection, bytes: 0 }
     }
 
@@ -230,21 +235,41 @@ mod tests {
         assert_eq!(fill(&budget, LOUD, || None).len(), 128, "what was given back can be claimed again");
     }
 
+    // fixes: security M7
     #[test]
-    fn a_connection_and_an_address_have_a_share() {
+    fn a_stranger_has_a_share_by_connection_and_by_address() {
         let budget = BodyBudget::new(BodyLimits::default());
         let address = Arc::new(AddressBodies::default());
-        let connection = ConnectionBodies::new(Some(address.clone()));
-        let of_connection = fill(&budget, LOUD, || Some(connection.clone()));
-        assert_eq!(of_connection.len(), 32);
-        let fresh = || Some(ConnectionBodies::new(Some(address.clone())));
-        let of_address = fill(&budget, QUIET, fresh);
-        assert_eq!(of_connection.len() + of_address.len(), 64, "over all of its connections");
-        assert_eq!(fill(&budget, QUIET, || Some(ConnectionBodies::new(None))).len(), 96, "others go on");
+        let connection = ConnectionBodies::new(address.clone());
+        let of_connection = fill(&budget, BodyHolder::NoKey, || Some(connection.clone()));
+        assert_eq!(of_connection.len(), 4);
+        let fresh = || Some(ConnectionBodies::new(address.clone()));
+        let of_address = fill(&budget, BodyHolder::NoKey, fresh);
+        assert_eq!(of_connection.len() + of_address.len(), 8, "over all of its connections");
+        let elsewhere = || Some(ConnectionBodies::new(Arc::default()));
+        assert_eq!(fill(&budget, BodyHolder::NoKey, elsewhere).len(), 56, "others go on");
         drop(of_connection);
-        assert_eq!(fill(&budget, BodyHolder::NoKey, fresh).len(), 32);
+        assert_eq!(fill(&budget, BodyHolder::NoKey, fresh).len(), 4);
         drop(of_address);
         assert_eq!((budget.taken(), address.0.load(Relaxed)), (0, 0));
+    }
+
+    /// A load balancer in front: every caller has its address, and some share a connection.
+    // fixes: security M7
+    #[test]
+    fn callers_with_a_key_lose_nothing_to_those_who_share_their_address() {
+        let budget = BodyBudget::new(BodyLimits::default());
+        let shared = ConnectionBodies::new(Arc::default());
+        let stranger = fill(&budget, BodyHolder::NoKey, || Some(shared.clone()));
+        assert_eq!(stranger.len(), 4);
+        let mut held = Vec::new();
+        for (holder, expected) in [(LOUD, 128), (QUIET, 92), (BodyHolder::Server, 4)] {
+            let claims = fill(&budget, holder, || Some(shared.clone()));
+            assert_eq!(claims.len(), expected, "{holder:?}");
+            held.push(claims);
+        }
+        drop((stranger, held));
+        assert_eq!(shared.bytes.load(Relaxed) + shared.address.0.load(Relaxed), 0);
     }
 
     #[test]

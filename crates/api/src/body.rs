@@ -20,9 +20,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Room for the first bytes of a body that does not say how long it is.
-const ROOM_MIN: usize = 4 << 10;
-
 /// A body of which nothing was read yet, and what its bytes are counted by.
 pub struct UnreadBody {
     body: Body,
@@ -47,16 +44,20 @@ impl UnreadBody {
         Self { announced: body.size_hint().lower(), body, budget, connection, timeout }
     }
 
-    /// Reads all of it, at most `bytes_max` and within the time for bodies. What is announced is claimed before.
+    /// Reads all of it, at most `bytes_max` and within the time for bodies. What a caller with a key announces is claimed
+    /// before; of all others, what arrives is claimed, so that bodies that never come keep nobody out.
     pub async fn read(self, holder: BodyHolder, bytes_max: usize) -> Result<HeldBody, Problem> {
         let Self { mut body, announced, budget, connection, timeout } = self;
         if announced > bytes_max as u64 {
             return Err(too_large(bytes_max));
         }
+        let room = match holder {
+            BodyHolder::NoKey => 0,
+            BodyHolder::Server | BodyHolder::Tenant(_) => announced,
+        };
         let mut claim = BodyClaim::new(budget, holder, connection);
-        claim.grow_to(announced)?;
-        let announced = announced as usize;
-        match tokio::time::timeout(timeout, collect(&mut body, &mut claim, announced, bytes_max)).await {
+        claim.grow_to(room)?;
+        match tokio::time::timeout(timeout, collect(&mut body, &mut claim, room as usize, bytes_max)).await {
             Ok(collected) => collected.map(|bytes| HeldBody { bytes, claim }),
             Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
         }
@@ -70,11 +71,11 @@ impl UnreadBody {
     }
 }
 
-/// Claims what was not announced as it comes. A body of one frame is not copied.
+/// Claims what goes beyond `claimed` as it comes. A body of one frame is not copied.
 async fn collect(
     body: &mut Body,
     claim: &mut BodyClaim,
-    announced: usize,
+    claimed: usize,
     bytes_max: usize,
 ) -> Result<Bytes, Problem> {
     let mut whole = Vec::new();
@@ -90,7 +91,7 @@ async fn collect(
             return Ok(data);
         }
         if length > whole.capacity() {
-            let room = if length <= announced { announced } else { length.next_power_of_two().max(ROOM_MIN) };
+            let room = if length <= claimed { claimed } else { length.next_power_of_two() };
             let room = room.min(bytes_max);
             claim.grow_to(room as u64)?;
             whole.reserve_exact(room - whole.len());
@@ -237,7 +238,7 @@ mod tests {
     use futures_core::Stream;
     use std::convert::Infallible;
     use std::pin::Pin;
-    use std::task::{Context, Poll};
+    use std::task::{Context, Poll, Waker};
 
     fn check<T: DeserializeOwned>(body: &str, code: Code, pointer: &str) {
         let problem = parse::<T>(body.as_bytes()).err().unwrap_or_else(|| panic!("{body} was accepted"));
@@ -302,7 +303,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_held_is_counted_however_it_comes() {
         for (frames, announced, held) in
-            [(0, 0, 0), (1, 0, 4 << 10), (1, 1 << 10, 1 << 10), (3, 3 << 10, 3 << 10), (5, 0, 8 << 10)]
+            [(0, 0, 0), (1, 0, 1 << 10), (1, 1 << 10, 1 << 10), (3, 3 << 10, 3 << 10), (5, 0, 8 << 10)]
         {
             let budget = budget(8 << 10);
             let body = unread(&budget, frames, announced, true).read(TENANT, 1 << 20).await.expect("room");
@@ -310,6 +311,27 @@ mod tests {
             drop(body);
             assert_eq!(budget.taken(), 0);
         }
+    }
+
+    /// Sixteen strangers announce as much as there is. Two send nothing more, the others a bit; then somebody sends a whole body.
+    // fixes: security M7
+    #[tokio::test]
+    async fn without_a_key_silence_takes_no_room() {
+        let budget = budget(32 << 10);
+        let read = |frames, ends| {
+            let stranger = unread(&budget, frames, 16 << 10, ends);
+            Box::pin(stranger.read(BodyHolder::NoKey, 16 << 10))
+        };
+        let context = &mut Context::from_waker(Waker::noop());
+        let mut silent: Vec<_> = (0..16).map(|number| read(usize::from(number > 1), false)).collect();
+        assert!(silent.iter_mut().all(|read| read.as_mut().poll(context).is_pending()));
+        assert_eq!(budget.taken(), 14 << 10, "what has come is counted");
+        let whole = read(16, true).await.expect("room for a body that comes");
+        assert_eq!((whole.bytes.len(), budget.taken()), (16 << 10, 30 << 10));
+        let refused = read(16, true).await.expect_err("no more of them");
+        assert_eq!((refused.code, budget.taken()), (Code::QueueFull, 30 << 10));
+        drop((whole, silent));
+        assert_eq!(budget.taken(), 0);
     }
 
     #[tokio::test]

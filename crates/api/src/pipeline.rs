@@ -9,7 +9,7 @@ use crate::bodies::BodyHolder;
 use crate::body::{self, UnreadBody};
 use crate::call::{Call, Query};
 use crate::callbacks::Arrival;
-use crate::hosted::{self, Visit};
+use crate::hosted::Visit;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Body as RouteBody, Handle, Handling, Route};
@@ -97,9 +97,8 @@ async fn dispatch(
     if let Handle::Hosted(handler) = route.handle {
         let params = path_params(&mut parts, route).await?;
         let token = params.into_iter().next().map(|(_, token)| token).unwrap_or_default();
-        let body = unread.read(BodyHolder::NoKey, hosted::BYTES_MAX).await?;
         let (node, headers) = (node.clone(), parts.headers);
-        return handler(Visit { node, token, headers, body }).await;
+        return handler(Visit { node, token, headers }, unread).await;
     }
     if let Handle::Callback(handler) = route.handle {
         let params = path_params(&mut parts, route).await?;

@@ -30,7 +30,7 @@ pub enum Handle {
     /// The server's admin key.
     ServerAdmin(fn(Call) -> Handling),
     /// Whoever has the link in the path.
-    Hosted(fn(Visit) -> Handling),
+    Hosted(fn(Visit, UnreadBody) -> Handling),
     /// Whoever proves itself by a signature, or by a seal in the path.
     Callback(fn(Arrival, UnreadBody) -> Handling),
 }

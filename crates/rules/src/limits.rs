@@ -308,11 +308,13 @@ pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
 pub const REQUEST_BYTES_RESERVED: u64 = 32 << 20;
 /// Half, as of everything that tenants wait for together.
 pub const REQUEST_BYTES_PER_TENANT_MAX: u64 = 128 << 20;
-/// Of all who call without a key: callbacks of providers, and forms of hosted pages.
+/// Of all who call without a key: callbacks of providers, and forms of hosted pages. They are counted as they arrive.
 pub const REQUEST_BYTES_WITHOUT_KEY_MAX: u64 = 64 << 20;
-/// Of one peer, but for this machine, where a proxy speaks for many; and of one connection: eight of the largest bodies.
-pub const REQUEST_BYTES_PER_ADDRESS_MAX: u64 = 64 << 20;
-pub const REQUEST_BYTES_PER_CONNECTION_MAX: u64 = 32 << 20;
+/// Of them, of one peer and of one of its connections: eight and four of the largest callbacks. One stranger leaves seven of eight
+/// bytes to others. This machine has no such limit, because a proxy on it speaks for many. Callers with a key have none either: their
+/// tenant's share is the bound, and behind a load balancer the tenants share addresses and connections.
+pub const REQUEST_BYTES_WITHOUT_KEY_PER_ADDRESS_MAX: u64 = 8 << 20;
+pub const REQUEST_BYTES_WITHOUT_KEY_PER_CONNECTION_MAX: u64 = 4 << 20;
 /// Counted for an upload of any length, which is read some lines at a time.
 pub const UPLOAD_BYTES_RESERVED: u64 = 1 << 20;
 /// What is handed to the transport at once, and what a peer must read within the write deadline.

@@ -8,7 +8,8 @@ mod form;
 mod page;
 mod words;
 
-use crate::body::HeldBody;
+use crate::bodies::BodyHolder;
+use crate::body::UnreadBody;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -17,8 +18,7 @@ use fantail_node::ask::Refusal;
 use fantail_node::links::{Followed, Purpose};
 use fantail_node::respect::Prefer;
 use fantail_rules::preference::Preferences;
-pub use form::BYTES_MAX;
-use form::Form;
+use form::{BYTES_MAX, Form};
 use page::{Page, Saying};
 use words::Words;
 
@@ -27,7 +27,6 @@ pub struct Visit {
     pub node: Node,
     pub token: String,
     pub headers: HeaderMap,
-    pub body: HeldBody,
 }
 
 pub async fn show(visit: Visit) -> Result<Reply, Problem> {
@@ -39,9 +38,14 @@ pub async fn show(visit: Visit) -> Result<Reply, Problem> {
     ))
 }
 
-pub async fn change(visit: Visit) -> Result<Reply, Problem> {
-    let form = Form::read(&visit.headers, &visit.body.bytes);
+/// Reads the body only of a visit by a link that is good. The link is followed again behind it: a body takes its time.
+pub async fn change(visit: Visit, unread: UnreadBody) -> Result<Reply, Problem> {
     let words = words_of(&visit, None);
+    if visit.node.follow_link(&visit.token)?.is_none() {
+        return Ok(gone(words));
+    }
+    let body = unread.read(BodyHolder::NoKey, BYTES_MAX).await?;
+    let form = Form::read(&visit.headers, &body.bytes);
     let Some(followed) = visit.node.follow_link(&visit.token)? else { return Ok(gone(words)) };
     let words = words_of(&visit, Some(&followed));
     let Some(form) = form else {

@@ -28,7 +28,7 @@ pub const ROUTES: &[Route] = &[
         Get,
         "/u/{token}",
         "The page behind a link; changes nothing",
-        Hosted(|visit| Box::pin(show(visit))),
+        Hosted(|visit, _| Box::pin(show(visit))),
     )
     .gives_text(200, HTML)
     .gives_text(404, HTML),
@@ -37,7 +37,7 @@ pub const ROUTES: &[Route] = &[
         Post,
         "/u/{token}",
         "Unsubscribe with one click (RFC 8058), or save the form of the page",
-        Hosted(|visit| Box::pin(change(visit))),
+        Hosted(|visit, unread| Box::pin(change(visit, unread))),
     )
     .takes_form()
     .gives_text(200, HTML)

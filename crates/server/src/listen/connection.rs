@@ -40,10 +40,10 @@ impl Admission {
         matches!(self, Self::Full { .. })
     }
 
-    /// What the bodies of the connection's requests are counted by. Probes have none.
+    /// What the bodies of the connection's requests without a key are counted by. Probes have none.
     fn bodies(&self) -> Option<Arc<ConnectionBodies>> {
         match self {
-            Self::Full { place } => Some(place.bodies.clone()),
+            Self::Full { place } => place.bodies.clone(),
             Self::ProbesOnly => None,
         }
     }

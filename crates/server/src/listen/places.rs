@@ -23,6 +23,7 @@ struct Taken {
 #[derive(Debug, Default)]
 struct OfAddress {
     connections: usize,
+    /// What its callers without a key hold.
     bodies: Arc<AddressBodies>,
 }
 
@@ -45,11 +46,11 @@ impl Places {
                     return None;
                 }
                 of_address.connections += 1;
-                Some(of_address.bodies.clone())
+                Some(ConnectionBodies::new(of_address.bodies.clone()))
             }
         };
         taken.all += 1;
-        Some(Place { places: self.clone(), address, bodies: ConnectionBodies::new(bodies) })
+        Some(Place { places: self.clone(), address, bodies })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -75,7 +76,8 @@ fn counted_address(peer: IpAddr) -> Option<IpAddr> {
 pub struct Place {
     places: Arc<Places>,
     address: Option<IpAddr>,
-    pub bodies: Arc<ConnectionBodies>,
+    /// `None` for this machine, as its address.
+    pub bodies: Option<Arc<ConnectionBodies>>,
 }
 
 impl Drop for Place {

@@ -7,10 +7,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request as AxumRequest;
 use axum::routing::{get, post};
 use fantail_api::bodies::{BodyBudget, BodyClaim, BodyHolder, ConnectionBodies};
-use fantail_rules::limits::{READ_RESPONSE_BYTES_RESERVED, REQUEST_BYTES_PER_CONNECTION_MAX};
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
-use hyper::body::Body as _;
+use fantail_rules::limits::{READ_RESPONSE_BYTES_RESERVED, REQUEST_BYTES_WITHOUT_KEY_PER_CONNECTION_MAX};
+use futures_util::{FutureExt, StreamExt};
 use hyper::{Request, StatusCode};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -23,6 +21,7 @@ struct House {
     shared: Shared,
     calls: Arc<AtomicU64>,
     most_taken: Arc<AtomicU64>,
+    bodies: Arc<BodyBudget>,
     _stop: watch::Sender<bool>,
     stopped: watch::Receiver<bool>,
 }
@@ -48,19 +47,18 @@ fn hasty() -> Http {
     Http { write_timeout: short, idle_timeout: short, header_timeout: short, ..patient() }
 }
 
-/// Claims what is announced, as the API does, and holds it until the body has come.
-async fn held_until_it_is_whole(request: AxumRequest) -> StatusCode {
-    let extensions = request.extensions();
-    let connection = extensions.get::<Arc<ConnectionBodies>>().cloned();
-    let mut claim = BodyClaim::new(Arc::<BodyBudget>::default(), BodyHolder::NoKey, connection);
-    let announced = request.body().size_hint().lower();
-    if claim.grow_to(announced).is_err() {
-        return StatusCode::SERVICE_UNAVAILABLE;
+/// Claims what arrives, as the API does for callers without a key, and holds it until the body has come.
+async fn held_until_it_is_whole(budget: Arc<BodyBudget>, request: AxumRequest) -> StatusCode {
+    let connection = request.extensions().get::<Arc<ConnectionBodies>>().cloned();
+    let mut claim = BodyClaim::new(budget, BodyHolder::NoKey, connection);
+    let (mut body, mut bytes) = (request.into_body().into_data_stream(), 0);
+    while let Some(Ok(data)) = body.next().await {
+        bytes += data.len() as u64;
+        if claim.grow_to(bytes).is_err() {
+            return StatusCode::SERVICE_UNAVAILABLE;
+        }
     }
-    match axum::body::to_bytes(request.into_body(), LARGE).await {
-        Ok(_) => StatusCode::OK,
-        Err(_) => StatusCode::BAD_REQUEST,
-    }
+    StatusCode::OK
 }
 
 impl House {
@@ -75,9 +73,11 @@ impl House {
             }
         };
         let (large, empty) = (count.clone(), count);
+        let bodies = Arc::<BodyBudget>::default();
+        let of_bodies = bodies.clone();
         let router = Router::new()
             .route("/small", get(|| async { "x" }))
-            .route("/body", post(held_until_it_is_whole))
+            .route("/body", post(move |request| held_until_it_is_whole(of_bodies.clone(), request)))
             .route(
                 "/large",
                 get(move || async move {
@@ -95,7 +95,7 @@ impl House {
         let connections = Arc::new(Connections { responses, ..Connections::default() });
         let (stop, stopped) = watch::channel(false);
         let shared = Shared { router, http, tls: None, connections };
-        Self { shared, calls, most_taken, _stop: stop, stopped }
+        Self { shared, calls, most_taken, bodies, _stop: stop, stopped }
     }
 
     fn calls(&self) -> u64 {
@@ -103,7 +103,7 @@ impl House {
     }
 
     async fn serve(&self, stream: DuplexStream) {
-        let place = Places::new(1, None).take([127, 0, 0, 1].into()).expect("a place");
+        let place = Places::new(1, None).take([192, 0, 2, 1].into()).expect("a place");
         serve_stream(&self.shared, stream, &Admission::Full { place }, self.stopped.clone()).await;
     }
 
@@ -234,32 +234,44 @@ async fn a_stream_that_moves_does_not_hide_those_that_stand_still() {
 #[tokio::test]
 async fn bodies_of_one_connection_are_bounded_over_all_of_its_streams() {
     const STREAMS: usize = 256;
+    const PORTION: usize = 32 << 10;
     let house = House::new(patient(), ResponseBudget::default());
     let (peer, stream) = tokio::io::duplex(1 << 20);
     let ask = async {
         let (mut sender, connection) = h2::client::handshake(peer).await.expect("a connection");
         let connection = tokio::spawn(connection);
-        let (mut bodies, mut responses) = (Vec::new(), Vec::new());
-        for _ in 0..STREAMS {
+        let held = (REQUEST_BYTES_WITHOUT_KEY_PER_CONNECTION_MAX as usize) / PORTION;
+        let mut open = Vec::new();
+        for number in 0..STREAMS {
             sender = sender.ready().await.expect("room for a stream");
             let request = Request::post("http://a/body").header("content-length", LARGE);
             let request = request.body(()).expect("a request");
-            let (response, body) = sender.send_request(request, false).expect("an open connection");
-            responses.push(response);
-            bodies.push(body);
+            let (mut response, mut body) = sender.send_request(request, false).expect("an open connection");
+            // The rest of the body never comes: nothing is answered but what has no room.
+            body.send_data(vec![b'x'; PORTION].into(), false).expect("an open stream");
+            if number < held {
+                let all = (number + 1) * PORTION;
+                while house.bodies.taken() < all as u64 {
+                    tokio::task::yield_now().await;
+                }
+                open.push((response, body));
+            } else {
+                let status = (&mut response).await.expect("a response").status();
+                assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+            }
         }
-        // Every body has a byte left to come: nothing is answered but what has no room.
-        let mut refused = FuturesUnordered::from_iter(responses);
-        let held = (REQUEST_BYTES_PER_CONNECTION_MAX as usize) / LARGE;
-        for _ in held..STREAMS {
-            let status = refused.next().await.expect("a response").expect("a response").status();
-            assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        for (response, _) in &mut open {
+            assert!(response.now_or_never().is_none(), "what was held before is not disturbed");
         }
-        assert_eq!(refused.len(), held);
-        drop((bodies, refused, sender));
+        assert_eq!(house.bodies.taken(), REQUEST_BYTES_WITHOUT_KEY_PER_CONNECTION_MAX);
+        drop((open, sender));
         connection.abort();
     };
     tokio::join!(house.serve(stream), ask);
+    // Its streams are tasks of their own, and end behind it.
+    while house.bodies.taken() > 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 // fixes: proved N1
