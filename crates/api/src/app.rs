@@ -5,6 +5,7 @@
 
 use crate::aside::AsidePlaces;
 use crate::bodies::BodyBudget;
+use crate::exports_under_way::ExportsUnderWay;
 use crate::merge_turns::MergeTurns;
 use crate::problem::Problem;
 use crate::telemetry::{Telemetry, Text};
@@ -58,6 +59,8 @@ pub struct App {
     pub(crate) merge_turns: MergeTurns,
     /// Places for work beside the requests.
     pub aside: AsidePlaces,
+    /// What is being exported.
+    pub exports: Arc<ExportsUnderWay>,
     /// Where the server listens.
     listening: OnceLock<String>,
     serving: OnceLock<Serving>,
@@ -80,6 +83,7 @@ impl App {
             bodies: Arc::default(),
             merge_turns: MergeTurns::default(),
             aside: AsidePlaces::default(),
+            exports: Arc::default(),
             listening: OnceLock::new(),
             serving: OnceLock::new(),
             stopping: AtomicBool::new(false),

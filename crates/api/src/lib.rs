@@ -20,6 +20,7 @@ mod call;
 mod check;
 mod condition;
 pub mod cursor;
+mod exports_under_way;
 mod idempotency;
 pub mod key;
 mod merge_turns;

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Waiting requests of one tenant. Each holds its body; further ones are refused with a time to retry.
+/// Waiting requests of one tenant. Each holds its body; further ones are refused with a time to retry. What has begun and
+/// cannot be refused is bounded where it begins.
 const WAITING_PER_TENANT_MAX: usize = 256;
 
 pub struct Places {
@@ -25,6 +26,7 @@ struct PlacesState {
     taken: usize,
     /// By tenant; those that hold none are not in it.
     held: BTreeMap<TenantId, usize>,
+    /// Those who went away stay until their turn comes, or until there are too many: to look for them costs time.
     waiting: BTreeMap<TenantId, VecDeque<Waiter>>,
     /// Tenants that wait, the longest first.
     turns: VecDeque<TenantId>,
@@ -57,7 +59,8 @@ impl Places {
         self.wait(tenant, is_send, WAITING_PER_TENANT_MAX).await
     }
 
-    /// Waits for a place with whatever has been begun and cannot be refused any more. The caller bounds how many wait.
+    /// Waits for a place with an export that has been begun and cannot be refused any more. They are bounded by
+    /// `exports_under_way`.
     pub async fn acquire_late(self: &Arc<Self>, tenant: TenantId) -> Option<Place> {
         self.wait(tenant, false, usize::MAX).await
     }
@@ -67,7 +70,9 @@ impl Places {
             let mut state = self.state();
             let (grant, granted) = oneshot::channel();
             let queue = state.waiting.entry(tenant).or_default();
-            queue.retain(|waiter| !waiter.grant.is_closed());
+            if queue.len() >= WAITING_PER_TENANT_MAX {
+                queue.retain(|waiter| !waiter.grant.is_closed());
+            }
             if queue.len() >= waiting_max {
                 return None;
             }
@@ -117,9 +122,24 @@ impl PlacesState {
             return None;
         }
         let sends_only = free <= kept_for_sends;
-        for queue in self.waiting.values_mut() {
-            queue.retain(|waiter| !waiter.grant.is_closed());
+        loop {
+            let (tenant, waiter) = self.next_waiter(all, sends_only)?;
+            if waiter.grant.is_closed() {
+                continue;
+            }
+            // A tenant has its turn for a place, and not for a waiter that went away.
+            if self.waiting.contains_key(&tenant) {
+                self.turns.retain(|other| *other != tenant);
+                self.turns.push_back(tenant);
+            }
+            self.taken += 1;
+            *self.held.entry(tenant).or_default() += 1;
+            return Some((tenant, waiter));
         }
+    }
+
+    /// Takes the waiter out whose turn it is.
+    fn next_waiter(&mut self, all: usize, sends_only: bool) -> Option<(TenantId, Waiter)> {
         let held = |tenant: &TenantId| self.held.get(tenant).copied().unwrap_or(0);
         let may = |tenant: &&TenantId| {
             let mut queue = self.waiting.get(*tenant).into_iter().flatten();
@@ -129,15 +149,10 @@ impl PlacesState {
         let queue = self.waiting.get_mut(&tenant)?;
         let at = queue.iter().position(|waiter| waiter.is_send || !sends_only)?;
         let waiter = queue.remove(at)?;
-        let is_last = queue.is_empty();
-        self.turns.retain(|other| *other != tenant);
-        if is_last {
+        if queue.is_empty() {
             self.waiting.remove(&tenant);
-        } else {
-            self.turns.push_back(tenant);
+            self.turns.retain(|other| *other != tenant);
         }
-        self.taken += 1;
-        *self.held.entry(tenant).or_default() += 1;
         Some((tenant, waiter))
     }
 }
@@ -229,6 +244,31 @@ mod tests {
         drop(first);
         begun.extend(take(&mut second));
         assert_eq!(begun.len(), 2, "the place that came back is its turn again");
+    }
+
+    /// Requests come and go while nothing is free: what is kept of them is bounded, and none of them takes a turn.
+    // fixes: security M8
+    #[test]
+    fn requests_that_are_gone_take_no_turn() {
+        let places = Places::new(2, 0);
+        let held = take(&mut ask(&places, LOUD, true)).expect("free");
+        let other = take(&mut ask(&places, QUIET, true)).expect("free");
+        for _ in 0..10 * WAITING_PER_TENANT_MAX {
+            drop(ask(&places, LOUD, true));
+            let gone = places.clone();
+            let mut late: Waiting = Box::pin(async move { gone.acquire_late(QUIET).await });
+            assert!(poll(&mut late).is_pending());
+        }
+        assert!(places.state().waiting.values().all(|queue| queue.len() <= WAITING_PER_TENANT_MAX));
+        let (mut first, mut second) = (ask(&places, QUIET, true), ask(&places, LOUD, true));
+        drop(held);
+        let second = take(&mut second).expect("it holds none, and nobody else of it is there");
+        assert!(take(&mut first).is_none());
+        drop(other);
+        let first = take(&mut first).expect("its turn");
+        drop((first, second));
+        let state = places.state();
+        assert!(state.taken == 0 && state.waiting.is_empty() && state.turns.is_empty(), "nothing is left");
     }
 
     #[test]

@@ -317,6 +317,10 @@ pub const REQUEST_BYTES_WITHOUT_KEY_PER_ADDRESS_MAX: u64 = 8 << 20;
 pub const REQUEST_BYTES_WITHOUT_KEY_PER_CONNECTION_MAX: u64 = 4 << 20;
 /// Counted for an upload of any length, which is read some lines at a time.
 pub const UPLOAD_BYTES_RESERVED: u64 = 1 << 20;
+/// Exports of a tenant that are being read. Each holds a page of some kind, about a mebibyte, however slowly it is read.
+pub const EXPORTS_PER_TENANT_MAX: usize = 8;
+/// Entries of an inbox in one page of an export: with content of the largest size they have less than a mebibyte.
+pub const EXPORT_INBOX_PAGE: usize = 25;
 /// What is handed to the transport at once, and what a peer must read within the write deadline.
 pub const RESPONSE_SLICE_BYTES: usize = 64 << 10;
 /// The head of an HTTP/1 request. A longer one is answered 431, one with a path above 64 KiB 414.

@@ -38,5 +38,5 @@ pub const ROUTES: &[Route] = &[
         Scoped(Admin, |tenant, call| Box::pin(exports::get(tenant, call))),
     )
     .gives_text(200, exports::LINES)
-    .refuses(NO_USER),
+    .refuses(&[Code::UserNotFound, Code::QueueFull]),
 ];

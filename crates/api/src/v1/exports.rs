@@ -1,13 +1,15 @@
 //! Everything that is kept about one user, as lines of JSON, for the user.
 //!
 //! Pages are read and sent one after the other, so that an export of any size takes little memory. Each page waits for its
-//! tenant's turn (`aside`), so that many exports of one tenant keep few threads busy. The last line says how many
+//! tenant's turn (`aside`), so that the exports of one tenant keep few threads busy. A tenant has so many of them
+//! (`exports_under_way`), and more are refused before the first line. The last line says how many
 //! there were before it: without it the export is not whole. Tokens and URLs of devices are not in it: they let their holder
 //! send.
 
 use crate::app::App;
 use crate::aside::{self, Work};
 use crate::call::Call;
+use crate::exports_under_way::ExportUnderWay;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
@@ -17,6 +19,7 @@ use fantail_node::Node;
 use fantail_node::ask::{DeliveryView, InboxAsk, InboxFrom};
 use fantail_node::exports::Delivered;
 use fantail_rules::ids::{Arrival, TenantId};
+use fantail_rules::limits::{EXPORT_INBOX_PAGE, RESPONSE_SLICE_BYTES};
 use fantail_rules::marks::State;
 use futures_core::Stream;
 use serde::Serialize;
@@ -29,7 +32,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tracing::warn;
 
 pub const LINES: &str = "application/x-ndjson";
-/// Pages that wait for a slow reader.
+/// Frames that wait for a slow reader.
 const WAITING_MAX: usize = 2;
 const PAGE: usize = 100;
 /// Events whose deliveries are looked at together.
@@ -37,11 +40,14 @@ const EVENTS: usize = 64;
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let user = call.name("user")?.to_owned();
+    let under_way = Arc::new(call.app.exports.begin(tenant)?);
     let view = call.node.user(tenant, &user).await?;
     let profile = serde_json::to_value(users::shown(&view)?).expect("our shapes are JSON");
     let (sender, receiver) = channel(WAITING_MAX);
     let mut export = Export { app: call.app, node: call.node, tenant, user, sender, lines: 0 };
+    let pages = Pages { receiver, _under_way: under_way.clone() };
     tokio::spawn(async move {
+        let _under_way = under_way;
         if let Err(Ended::Failed(problem)) = export.write(profile).await {
             warn!(detail = %problem.detail, "export broken off");
             // The reader sees that the answer has no end.
@@ -49,7 +55,7 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
             drop(export.sender.send(Err(broken)).await);
         }
     });
-    Ok(Reply::stream(200, LINES, Body::from_stream(Pages(receiver))))
+    Ok(Reply::stream(200, LINES, Body::from_stream(pages)))
 }
 
 /// Why an export stops before its end.
@@ -129,7 +135,7 @@ impl Export {
     async fn inbox(&mut self) -> Result<(), Ended> {
         let mut from = InboxFrom::Newest;
         loop {
-            let ask = InboxAsk { user: self.user.clone(), limit: PAGE, from, state: State::All };
+            let ask = InboxAsk { user: self.user.clone(), limit: EXPORT_INBOX_PAGE, from, state: State::All };
             let turn = aside::page_turn(&self.app, self.tenant).await;
             let page = self.node.inbox(self.tenant, ask).await?;
             let shown: Result<Vec<Value>, Problem> = page
@@ -161,19 +167,23 @@ impl Export {
         }
     }
 
-    /// Sends some lines of a kind.
+    /// Sends some lines of a kind, in frames of about a slice: what waits for a slow reader is bounded in bytes.
     async fn send<T: Serialize>(&mut self, kind: &str, values: Vec<T>) -> Result<(), Ended> {
-        if values.is_empty() {
-            return Ok(());
-        }
-        let mut bytes = Vec::new();
-        for value in &values {
+        let mut frame = Vec::new();
+        for value in values {
             let line = json!({"kind": kind, "data": value});
-            serde_json::to_writer(&mut bytes, &line).expect("our shapes are JSON, and memory takes it");
-            bytes.push(b'\n');
+            serde_json::to_writer(&mut frame, &line).expect("our shapes are JSON, and memory takes it");
+            frame.push(b'\n');
+            self.lines += 1;
+            if frame.len() >= RESPONSE_SLICE_BYTES {
+                self.send_frame(std::mem::take(&mut frame)).await?;
+            }
         }
-        self.lines += values.len() as u64;
-        self.sender.send(Ok(bytes.into())).await.map_err(|_| Ended::Unread)
+        if frame.is_empty() { Ok(()) } else { self.send_frame(frame).await }
+    }
+
+    async fn send_frame(&self, frame: Vec<u8>) -> Result<(), Ended> {
+        self.sender.send(Ok(frame.into())).await.map_err(|_| Ended::Unread)
     }
 }
 
@@ -198,12 +208,15 @@ fn delivery(of: &Delivered, view: &DeliveryView) -> Value {
 }
 
 /// What the task has written.
-struct Pages(Receiver<Result<Bytes, io::Error>>);
+struct Pages {
+    receiver: Receiver<Result<Bytes, io::Error>>,
+    _under_way: Arc<ExportUnderWay>,
+}
 
 impl Stream for Pages {
     type Item = Result<Bytes, io::Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(context)
+        self.receiver.poll_recv(context)
     }
 }

@@ -100,6 +100,7 @@ mod tests {
     use axum::http::Method;
     use axum::response::Response;
     use fantail_rules::limits::RESPONSE_SLICE_BYTES;
+    use std::convert::Infallible;
     use std::future::Future;
     use std::pin::{Pin, pin};
     use std::sync::Arc;
@@ -122,11 +123,19 @@ mod tests {
     }
 
     fn respond(in_flight: &Arc<InFlight>, bytes: usize) -> SlicedBody {
+        respond_with(in_flight, Body::from(vec![b'x'; bytes]))
+    }
+
+    /// A response of one frame that does not say how long it is.
+    fn stream(in_flight: &Arc<InFlight>, bytes: usize) -> SlicedBody {
+        let frame = Ok::<_, Infallible>(Bytes::from(vec![b'x'; bytes]));
+        respond_with(in_flight, Body::from_stream(futures_util::stream::iter([frame])))
+    }
+
+    fn respond_with(in_flight: &Arc<InFlight>, body: Body) -> SlicedBody {
         let admitted = pin!(in_flight.admit(&Method::POST));
         match admitted.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(running) => {
-                running.expect("it is open").respond(Response::new(Body::from(vec![b'x'; bytes]))).into_body()
-            }
+            Poll::Ready(running) => running.expect("it is open").respond(Response::new(body)).into_body(),
             Poll::Pending => panic!("there is room"),
         }
     }
@@ -190,6 +199,21 @@ mod tests {
         drop(body);
         assert_eq!(ended(9, || deadlines.look(&in_flight)), Some(4));
         drop(held);
+        assert_eq!(in_flight.budget().taken(), 0);
+    }
+
+    // fixes: security M8
+    #[test]
+    fn a_frame_of_a_stream_is_counted_whole_when_it_comes() {
+        let (in_flight, mut deadlines) = opened(ResponseBudget::default());
+        let mut body = stream(&in_flight, 3 * RESPONSE_SLICE_BYTES);
+        assert_eq!(in_flight.budget().taken(), 0, "nothing was announced");
+        let first = slice(&mut body).expect("a slice");
+        assert_eq!(in_flight.budget().taken(), 3 * RESPONSE_SLICE_BYTES as u64);
+        drop(first);
+        assert_eq!(in_flight.budget().taken(), 2 * RESPONSE_SLICE_BYTES as u64);
+        assert_eq!(ended(9, || deadlines.look(&in_flight)), Some(4), "the rest of the frame waits");
+        while slice(&mut body).is_some() {}
         assert_eq!(in_flight.budget().taken(), 0);
     }
 

@@ -247,19 +247,20 @@ pub struct UnwrittenBytes {
 }
 
 impl UnwrittenBytes {
-    /// Moves `bytes` of these into a part of their own. Bytes that were not announced are counted from now on.
+    /// Counts a frame of so many bytes, but for those that were announced.
+    pub fn cover(&mut self, frame: u64) {
+        let more = frame.saturating_sub(self.bytes);
+        if more > 0 {
+            self.of.take(more);
+            self.of.waiting().add_bytes(self.response, more);
+            self.bytes += more;
+        }
+    }
+
+    /// Moves `bytes` of these, which are counted, into a part of their own.
     pub fn split_off(&mut self, bytes: u64) -> Self {
-        let more = match self.bytes.checked_sub(bytes) {
-            Some(rest) => {
-                self.bytes = rest;
-                0
-            }
-            None => {
-                self.of.take(bytes);
-                bytes
-            }
-        };
-        self.of.waiting().add_part(self.response, more);
+        self.bytes -= bytes;
+        self.of.waiting().add_part(self.response);
         Self { of: self.of.clone(), response: self.response, bytes }
     }
 }

@@ -40,7 +40,10 @@ impl HttpBody for SlicedBody {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => self.frame = data,
+                    Ok(data) => {
+                        self.open.unwritten.cover(data.len() as u64);
+                        self.frame = data;
+                    }
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
                 },
             }

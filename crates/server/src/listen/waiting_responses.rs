@@ -35,15 +35,21 @@ impl WaitingResponses {
         }
     }
 
-    /// Adds a part, with bytes that were not counted before.
-    pub fn add_part(&mut self, of: usize, more: u64) {
+    /// Adds bytes that were not counted before.
+    pub fn add_bytes(&mut self, of: usize, more: u64) {
         let looks = self.looks;
         if let Some(response) = self.response(of) {
             if response.bytes == 0 {
                 response.since = looks;
             }
-            response.parts += 1;
             response.bytes += more;
+        }
+    }
+
+    /// Cuts a part off, with some of the bytes.
+    pub fn add_part(&mut self, of: usize) {
+        if let Some(response) = self.response(of) {
+            response.parts += 1;
         }
     }
 
@@ -84,7 +90,7 @@ mod tests {
         assert_eq!(waiting.look(), 0, "nothing waits");
         let (still, moving) = (waiting.begin(10), waiting.begin(20));
         for looks in 0..5 {
-            waiting.add_part(moving, 0);
+            waiting.add_part(moving);
             waiting.end_part(moving, 2);
             assert_eq!(waiting.look(), looks);
         }
@@ -94,7 +100,8 @@ mod tests {
         assert_eq!(third, still);
         waiting.end_part(moving, 10);
         assert_eq!((waiting.look(), waiting.look()), (0, 0), "what has no bytes does not wait");
-        waiting.add_part(third, 7);
+        waiting.add_bytes(third, 7);
+        waiting.add_part(third);
         assert_eq!((waiting.look(), waiting.look()), (0, 1));
         waiting.end_part(third, 7);
         waiting.end_part(third, 0);

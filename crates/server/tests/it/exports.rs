@@ -1,11 +1,15 @@
 //! Everything that is kept about one user, given to the user; and what goes by itself when its time is over.
 
 use crate::deliveries::{Post, register, send};
+use crate::http::head_of;
 use crate::moved_clock::start_at;
 use crate::outages::titled;
+use crate::server::Server;
 use crate::world::{bare, eventually, expect, follow, inbox, key_of, put_user, refused};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
+use std::io::Write;
+use std::net::TcpStream;
 
 /// The lines of an export, which says that it is whole.
 fn export(client: &mut Client, user: &str) -> Vec<Value> {
@@ -68,6 +72,53 @@ fn a_user_gets_everything_that_is_kept() {
     refused(client.get("/api/v1/users/nobody/export"), "USER_NOT_FOUND");
     let mut reader = server.with_key(&key_of(&mut server.admin(), "default", &["users:read", "inbox:read"]));
     refused(reader.get("/api/v1/users/ann/export"), "FORBIDDEN");
+}
+
+/// Asks for an export and reads no more than the head of it.
+fn begin_export(server: &Server, user: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(&server.address).expect("the server listens");
+    let key = server.key("default.key");
+    let head =
+        format!("GET /api/v1/users/{user}/export HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("the server reads");
+    let head = head_of(&mut stream);
+    assert!(head.starts_with("http/1.1 200 "), "{head}");
+    stream
+}
+
+// fixes: security M8
+#[test]
+fn a_tenant_reads_so_many_exports_at_a_time() {
+    const EXPORTS_AT_ONCE: usize = 8;
+    // More than sockets take that nobody reads.
+    const NOTIFICATIONS: usize = 400;
+    let server = Server::start();
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    put_user(&mut client, "bob");
+    let content = json!({"title": "Hello", "data": {"text": "x".repeat(30_000)}});
+    let recipients = json!([{"userId": "ann"}]);
+    for no in 0..NOTIFICATIONS {
+        let body = json!({"notificationId": format!("n{no}"), "content": content, "recipients": recipients});
+        expect(client.json("POST", "/api/v1/notifications", &body), 202);
+    }
+    eventually("all of them are in the inbox", || {
+        (inbox(&mut client, "ann", "limit=1")["unread"] == NOTIFICATIONS).then_some(())
+    });
+    let open: Vec<TcpStream> = (0..EXPORTS_AT_ONCE).map(|_| begin_export(&server, "ann")).collect();
+    let response = client.get("/api/v1/users/bob/export").expect("an answer");
+    assert_eq!((response.status, response.header("retry-after")), (503, Some("1")));
+    assert_eq!(response.json()["code"], "QUEUE_FULL");
+    drop(open);
+    eventually("there is room again", || {
+        let response = client.get("/api/v1/users/bob/export").expect("an answer");
+        (response.status == 200).then_some(())
+    });
+    // Each of them ends, and makes room for the next one.
+    for _ in 0..2 * EXPORTS_AT_ONCE {
+        let lines = export(&mut client, "ann");
+        assert_eq!(of_kind(&lines, "notification").len(), NOTIFICATIONS);
+    }
 }
 
 // proves: GDP-02, INB-05, DED-07
