@@ -4,7 +4,7 @@
 //! any part of the rest may be there in whole sectors, and files opened before are dead.
 
 use super::platter::{Chance, Content, Descriptors, Fate, Names};
-use super::{Disk, DiskFile, DiskLock, How, Space};
+use super::{Disk, DiskDirectory, DiskFile, DiskLock, How, Space};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -284,13 +284,12 @@ impl Disk for FaultDisk {
         Ok(here.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect())
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.state().descriptors.take()?;
-        let mut state = self.change()?;
-        if state.powered {
-            state.names.sync(dir);
-        }
-        state.outcome(())
+    fn open_dir(&self, dir: &Path) -> io::Result<Box<dyn DiskDirectory>> {
+        let mut state = self.state();
+        state.descriptors.take()?;
+        let generation = state.generation;
+        drop(state);
+        Ok(Box::new(FaultDirectory { disk: self.clone(), generation, path: dir.to_owned() }))
     }
 
     fn space(&self, _dir: &Path) -> io::Result<Space> {
@@ -306,6 +305,25 @@ impl Disk for FaultDisk {
         }
         let generation = state.generation;
         Ok(Some(Box::new(FaultLock { disk: self.clone(), generation, path: path.to_owned() })))
+    }
+}
+
+struct FaultDirectory {
+    disk: FaultDisk,
+    generation: u64,
+    path: PathBuf,
+}
+
+impl DiskDirectory for FaultDirectory {
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.change()?;
+        if state.generation != self.generation {
+            return Err(power_is_off());
+        }
+        if state.powered {
+            state.names.sync(&self.path);
+        }
+        state.outcome(())
     }
 }
 

@@ -39,8 +39,13 @@ pub trait Disk: Send + Sync {
     /// The names of the files in a directory, sorted.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
+    /// Opens a directory whose names are synced later: that needs no descriptor any more.
+    fn open_dir(&self, dir: &Path) -> io::Result<Box<dyn DiskDirectory>>;
+
     /// Makes creations, renames and removals in this directory durable.
-    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.open_dir(dir)?.sync()
+    }
 
     fn space(&self, dir: &Path) -> io::Result<Space>;
 
@@ -50,6 +55,12 @@ pub trait Disk: Send + Sync {
 
 /// Held for as long as it lives.
 pub type DiskLock = Box<dyn Any + Send + Sync>;
+
+/// One open directory.
+pub trait DiskDirectory: Send + Sync {
+    /// Makes creations, renames and removals in it durable.
+    fn sync(&self) -> io::Result<()>;
+}
 
 /// One open file. Offsets are absolute, so that readers and the writer share it without a cursor.
 pub trait DiskFile: Send + Sync {

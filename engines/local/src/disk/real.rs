@@ -3,7 +3,7 @@
 //! What must never happen: a sync that is skipped because it is slow. Creations are only as durable as the
 //! directory that names them, so callers sync that too.
 
-use super::{Disk, DiskFile, DiskLock, How, Space};
+use super::{Disk, DiskDirectory, DiskFile, DiskLock, How, Space};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -74,8 +74,8 @@ impl Disk for RealDisk {
         Ok(names)
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+    fn open_dir(&self, dir: &Path) -> io::Result<Box<dyn DiskDirectory>> {
+        Ok(Box::new(RealDirectory(File::open(dir)?)))
     }
 
     fn space(&self, dir: &Path) -> io::Result<Space> {
@@ -93,6 +93,14 @@ impl Disk for RealDisk {
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+}
+
+struct RealDirectory(File);
+
+impl DiskDirectory for RealDirectory {
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
     }
 }
 

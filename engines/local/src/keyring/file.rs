@@ -350,10 +350,10 @@ impl KeyFile {
 /// Writes a file that only its owner may read: all of it or nothing, durable on return.
 pub fn write_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), Unwritten> {
     let beside = path.with_extension("new");
+    // Opened first: once the file has its name, nothing may be missing to make the name durable.
+    let directory = disk.open_dir(path.parent().unwrap_or(Path::new("."))).map_err(Unwritten::aside)?;
     let file = disk.open(&beside, How::CreatePrivate).map_err(Unwritten::aside)?;
     write_all_at(&*file, 0, bytes).map_err(Unwritten::aside)?;
     file.sync_data().map_err(Unwritten::Unknown)?;
-    let renamed = disk.rename(&beside, path);
-    let synced = renamed.and_then(|()| disk.sync_dir(path.parent().unwrap_or(Path::new("."))));
-    synced.map_err(Unwritten::Unknown)
+    disk.rename(&beside, path).and_then(|()| directory.sync()).map_err(Unwritten::Unknown)
 }

@@ -204,35 +204,57 @@ fn no_power_cut_takes_a_key_that_was_handed_out_or_brings_one_back() {
     assert!(cut > 30, "the script has many steps: {cut}");
 }
 
-/// The manifest found no room, so the next batch is written over the first try at it, whose end opens.
+/// The manifest found no room, or no descriptor, so the next batch is written over the first try at it, whose end opens.
 #[test]
 fn a_batch_that_was_never_named_and_is_torn_is_cut_and_saved() {
-    let mut torn = 0;
-    for seed in 0..20 {
-        let (disk, keyring, mut keys) = made();
-        keys.extend((1..BATCH_KEYS).map(|_| keyring.mint(TENANT).expect("a healthy disk")));
-        let before = secrets(&keyring, &keys);
-        drop(keyring);
-        let disk = disk_with_seed(&disk, seed);
-        let keyring = open(&disk).expect("it is whole");
-        disk.set_capacity(disk.used_bytes() + super::file::BATCH_BYTES as u64);
-        assert!(matches!(keyring.mint(TENANT), Err(KeyringError::Io { .. })), "no room for the manifest");
-        disk.set_capacity(1 << 40);
-        disk.cut_after(0);
-        assert!(keyring.mint(TENANT).is_err(), "the power is gone");
-        drop(keyring);
-        disk.power_cut(Survival::Chance);
-        let keyring = open(&disk).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        assert_eq!(secrets(&keyring, &keys), before, "seed {seed}");
-        let next = keyring.mint(TENANT).expect("room");
-        assert!(secrets(&keyring, &[next])[0].is_some(), "seed {seed}");
-        if disk.paths().contains(&path("tenant-3.cut")) {
-            assert_eq!(next, KeyNo(3 * BATCH_KEYS as u64 + 1), "seed {seed}");
-            assert_eq!(disk.contents(&path("tenant-3.cut")).len(), super::file::BATCH_BYTES, "seed {seed}");
-            torn += 1;
-        }
+    // The file of keys is opened, then what the manifest needs.
+    let shortages: [(&str, fn(&FaultDisk)); 3] = [
+        ("room", |disk| disk.set_capacity(disk.used_bytes() + super::file::BATCH_BYTES as u64)),
+        ("one descriptor", |disk| disk.set_descriptors(Some(1))),
+        ("two descriptors", |disk| disk.set_descriptors(Some(2))),
+    ];
+    for (what, run_short) in shortages {
+        assert!(
+            (0..20).filter(|seed| tears_a_batch(what, run_short, *seed)).count() > 0,
+            "{what}: no seed tore it"
+        );
     }
-    assert!(torn > 0, "no seed tore it");
+}
+
+/// Whether a torn batch was there, and cut.
+fn tears_a_batch(what: &str, run_short: fn(&FaultDisk), seed: u64) -> bool {
+    let (disk, keyring, mut keys) = made();
+    keys.extend((1..BATCH_KEYS).map(|_| keyring.mint(TENANT).expect("a healthy disk")));
+    let before = secrets(&keyring, &keys);
+    drop(keyring);
+    let disk = disk_with_seed(&disk, seed);
+    let keyring = open(&disk).expect("it is whole");
+    assert_eq!(secrets(&keyring, &keys), before, "the tenant is open");
+    run_short(&disk);
+    assert!(
+        matches!(keyring.mint(TENANT), Err(KeyringError::Io { .. })),
+        "{what}: the manifest is not written"
+    );
+    disk.set_capacity(1 << 40);
+    disk.set_descriptors(None);
+    disk.cut_after(0);
+    assert!(keyring.mint(TENANT).is_err(), "the power is gone");
+    drop(keyring);
+    disk.power_cut(Survival::Chance);
+    let keyring = open(&disk).unwrap_or_else(|error| panic!("{what}, seed {seed}: {error}"));
+    assert_eq!(secrets(&keyring, &keys), before, "{what}, seed {seed}");
+    let next = keyring.mint(TENANT).expect("room");
+    assert!(secrets(&keyring, &[next])[0].is_some(), "{what}, seed {seed}");
+    let is_cut = disk.paths().contains(&path("tenant-3.cut"));
+    if is_cut {
+        assert_eq!(next, KeyNo(3 * BATCH_KEYS as u64 + 1), "{what}, seed {seed}");
+        assert_eq!(
+            disk.contents(&path("tenant-3.cut")).len(),
+            super::file::BATCH_BYTES,
+            "{what}, seed {seed}"
+        );
+    }
+    is_cut
 }
 
 // fixes: correctness B2

@@ -47,20 +47,12 @@ pub enum Unwritten {
 }
 
 impl Unwritten {
-    /// Of a write that touches nothing that counts.
+    /// Of a step that touches nothing that counts: a write beside, or an open before one.
     pub fn aside(cause: io::Error) -> Self {
         match cause.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(cause),
+            _ if is_out_of_descriptors(&cause) => Self::Full(cause),
             _ => Self::Unknown(cause),
-        }
-    }
-
-    /// Without a descriptor nothing could be opened: what is written in place is open before, so what is missing then is a file
-    /// beside, or the sync of a directory that names one. Both may be done again.
-    fn judged(self) -> Self {
-        match self {
-            Self::Unknown(cause) if is_out_of_descriptors(&cause) => Self::Full(cause),
-            judged @ (Self::Full(_) | Self::Unknown(_)) => judged,
         }
     }
 
@@ -127,7 +119,7 @@ impl Vault {
         if let Some(reason) = self.failed.get() {
             return Err(KeyringError::Io { file, reason: format!("an earlier write failed: {reason}") });
         }
-        match write(&*self.disk).map_err(Unwritten::judged) {
+        match write(&*self.disk) {
             Ok(written) => Ok(written),
             Err(Unwritten::Full(cause)) => Err(KeyringError::Io { file, reason: cause.to_string() }),
             Err(Unwritten::Unknown(cause)) => {
