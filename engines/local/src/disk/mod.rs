@@ -20,7 +20,7 @@ pub use real::RealDisk;
 
 /// A directory tree of files. Paths are used as given.
 pub trait Disk: Send + Sync {
-    /// Creates the directory and its parents, durably. Already there is fine.
+    /// Creates the directory and its parents, durably. Already there is fine: its name is durable on return all the same.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// The same, for the eyes of its owner alone.

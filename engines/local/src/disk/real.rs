@@ -15,25 +15,47 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Default, Debug)]
 pub struct RealDisk;
 
+impl RealDisk {
+    /// Makes the name of a directory durable that is there already: whoever made it may have been killed before it could. One
+    /// whose parent cannot be synced (it may not be read, or nothing is ever written to its file system) was not made by us.
+    fn sync_name(self, dir: &Path) -> io::Result<()> {
+        match self.sync_dir(parent(dir)) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied
+                        | io::ErrorKind::InvalidInput
+                        | io::ErrorKind::Unsupported
+                        | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn make_dir(self, dir: &Path, mode: u32) -> io::Result<()> {
+        if dir.is_dir() {
+            return self.sync_name(dir);
+        }
+        self.create_dir(parent(dir))?;
+        DirBuilder::new().mode(mode).create(dir)?;
+        self.sync_dir(parent(dir))
+    }
+}
+
+fn parent(dir: &Path) -> &Path {
+    dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 impl Disk for RealDisk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        if dir.is_dir() {
-            return Ok(());
-        }
-        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        self.create_dir(parent)?;
-        fs::create_dir(dir)?;
-        self.sync_dir(parent)
+        self.make_dir(dir, 0o777)
     }
 
     fn create_private_dir(&self, dir: &Path) -> io::Result<()> {
-        if dir.is_dir() {
-            return Ok(());
-        }
-        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        self.create_dir(parent)?;
-        DirBuilder::new().mode(0o700).create(dir)?;
-        self.sync_dir(parent)
+        self.make_dir(dir, 0o700)
     }
 
     fn open(&self, path: &Path, how: How) -> io::Result<Arc<dyn DiskFile>> {

@@ -86,6 +86,8 @@ impl InboxIndex {
 
     /// Reads everything again, as after a restore.
     pub fn load(&self) -> Result<(), StoreError> {
+        // A manifest that a killed process has named, before any file goes that only the one before names.
+        self.disk.sync_dir(&self.directory).map_err(|cause| io_error(&self.directory, &cause))?;
         let names = self.names()?;
         let (mut standings, mut named) = (BTreeMap::new(), BTreeSet::new());
         for name in &names {

@@ -220,6 +220,29 @@ fn a_failed_sync_is_told_and_nothing_relies_on_it() {
     }
 }
 
+#[test]
+fn a_manifest_of_a_killed_process_is_durable_before_what_it_does_not_name_goes() {
+    for seed in 0..10 {
+        // The process comes no further than so many opens while it merges.
+        for opens in 0..8 {
+            let mut world = World::new(seed);
+            world.live(3).expect("a healthy disk");
+            for _ in 0..3 {
+                world.window(6).expect("a healthy disk");
+            }
+            world.disk.set_descriptors(Some(opens));
+            let _as_far_as_it_came = world.tidy();
+            world.disk.set_descriptors(None);
+            world.disk.kill_process();
+            world.index = open(&world.disk).expect("what a kill leaves opens");
+            world.disk.power_cut(Survival::Chance);
+            let context = format!("seed {seed}, {opens} opens");
+            world.index = open(&world.disk).unwrap_or_else(|error| panic!("{context}: {error}"));
+            world.check(&context);
+        }
+    }
+}
+
 // proves: NFR-03
 #[test]
 fn every_flipped_bit_is_named() {

@@ -85,7 +85,9 @@ impl LocalKeyring {
     /// Opens the keyring on another disk.
     pub fn open_on(disk: Arc<dyn Disk>, options: KeyringOptions) -> Result<Self, KeyringError> {
         let KeyringOptions { directory, server_key, cache_bytes, verify_bytes_max, on_failure } = options;
-        disk.create_private_dir(&directory).map_err(|cause| failed(&directory, &cause))?;
+        let made = disk.create_private_dir(&directory);
+        // What a process has named that was killed before it synced the name counts from now on.
+        made.and_then(|()| disk.sync_dir(&directory)).map_err(|cause| failed(&directory, &cause))?;
         let server = match server_key {
             Some(given) => given,
             None => server_key_of(&*disk, &directory)?,

@@ -257,6 +257,32 @@ fn tears_a_batch(what: &str, run_short: fn(&FaultDisk), seed: u64) -> bool {
     is_cut
 }
 
+/// A process was killed between naming the manifest and syncing that name.
+#[test]
+fn a_manifest_that_counts_is_durable() {
+    let (disk, keyring, _) = made();
+    let late = TenantId(9);
+    KeyFile::new(Path::new(DIR), late).create(&keyring.vault).expect("a healthy disk");
+    let mut batches = keyring.vault.manifest.tenants();
+    batches.insert(late, 0);
+    drop(keyring);
+    let beside = path("manifest.new");
+    let file = disk.open(&beside, crate::disk::How::Create).expect("a healthy disk");
+    crate::disk::write_all_at(&*file, 0, &manifest::encode(&batches)).expect("room");
+    file.sync_data().expect("a healthy disk");
+    disk.rename(&beside, &path(MANIFEST)).expect("it is there");
+    disk.kill_process();
+    let keyring = open(&disk).expect("it is whole");
+    let sealed = keyring.lookup_user(late, "ann").expect("it is a tenant");
+    drop(keyring);
+    disk.power_cut(Survival::Nothing);
+    let keyring = open(&disk).expect("it is whole");
+    assert!(
+        keyring.lookup_user(late, "ann").is_ok_and(|again| again == sealed),
+        "what its keys made is used"
+    );
+}
+
 // fixes: correctness B2
 #[test]
 fn a_copy_made_while_keys_are_written_opens_and_has_all_that_were_there() {

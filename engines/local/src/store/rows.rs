@@ -76,6 +76,8 @@ impl Rows {
         if !directory.try_exists().map_err(io)? {
             create(options, &directory)?;
         }
+        // Whoever made it may have been killed before its name was durable.
+        RealDisk.sync_dir(&options.directory).map_err(io)?;
         let locked = lock(&directory).map_err(io)?;
         let torn = cut_torn_batch(&directory).map_err(|cause| match cause {
             LogError::Io(cause) => io(cause),
@@ -216,7 +218,7 @@ fn create(options: &StoreOptions, directory: &Path) -> Result<(), StoreError> {
     for written in [&beside.join("keyspaces"), &beside] {
         RealDisk.sync_dir(written).map_err(io)?;
     }
-    RealDisk.rename(&beside, directory).and_then(|()| RealDisk.sync_dir(&options.directory)).map_err(io)
+    RealDisk.rename(&beside, directory).map_err(io)
 }
 
 fn ingest(keyspace: &Keyspace, rows: impl Iterator<Item = Row>) -> fjall::Result<()> {
