@@ -11,7 +11,7 @@ use super::columns::Columns;
 use super::kept::KeptLists;
 use super::keys;
 use super::relief::Seen;
-use super::torn_log::{LogError, TornLog, cut_torn_batch};
+use super::torn_log::{LogError, TornLog, settle_logs};
 use crate::disk::{Disk, RealDisk};
 use fantail_ports::store::StoreError;
 use fantail_ports::tables::TablesError;
@@ -79,13 +79,11 @@ impl Rows {
         // Whoever made it may have been killed before its name was durable.
         RealDisk.sync_dir(&options.directory).map_err(io)?;
         let locked = lock(&directory).map_err(io)?;
-        let torn = cut_torn_batch(&directory).map_err(|cause| match cause {
+        let torn = settle_logs(&RealDisk, &directory).map_err(|cause| match cause {
             LogError::Io(cause) => io(cause),
             LogError::Damaged { file, offset } => StoreError::Damaged {
                 what: file.display().to_string(),
-                reason: format!(
-                    "the batch at offset {offset} is not whole, and there are whole ones behind it"
-                ),
+                reason: format!("the batch at offset {offset} is not whole, and there are whole ones behind it"),
             },
         })?;
         drop(locked);

@@ -1,4 +1,4 @@
-//! Cuts a torn write off the end of the database's logs, before fjall reads them.
+//! Makes the end of the database's logs certain before fjall reads them: what is torn is cut, what is whole is written again.
 //!
 //! A sync point is one batch in the newest log; older ones are sealed, and kept until their rows are in tables. A power cut
 //! before its fsync may leave any sectors of the batch: the end, and not what is before it. fjall cuts a batch that ends early,
@@ -8,6 +8,9 @@
 //! Invariant: each batch is synced before the next one is written (`rows`). So one with a whole batch behind it, in its log or
 //! in a newer one, was synced: it is damage, which is refused. fjall would cut it, and all that were synced after it.
 //!
+//! What must never happen: going on behind a batch that only the page cache holds. A process whose sync failed leaves one, which
+//! looks whole until the power goes. So the last whole batch is written again and synced before anything follows it.
+//!
 //! ```text
 //! batch  start item* end        integers little-endian, as fjall 3 writes them
 //! start  1 items:4 number:8
@@ -15,10 +18,10 @@
 //! end    3 checksum:8 "FJL" 3   xxh3 of the items
 //! ```
 
+use crate::disk::{Disk, How, read_full_at, write_all_at};
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -55,51 +58,63 @@ impl From<io::Error> for LogError {
     }
 }
 
-/// Looks at the logs of a database. Nothing is changed unless all that is not whole lies at their end.
-pub fn cut_torn_batch(database: &Path) -> Result<Option<TornLog>, LogError> {
+/// Makes the logs of a database what fjall may go on behind. Nothing is changed unless all that is not whole lies at their end.
+pub fn settle_logs(disk: &dyn Disk, database: &Path) -> Result<Option<TornLog>, LogError> {
     let mut torn: Vec<(PathBuf, usize)> = Vec::new();
-    for file in logs(database)? {
-        let log = written(&file)?;
+    let mut last = None;
+    for file in logs(disk, database)? {
+        let log = written(disk, &file)?;
         if let Some((older, offset)) = torn.first()
             && has_whole_batch(&log, 0)
         {
             return Err(LogError::Damaged { file: older.clone(), offset: *offset });
         }
-        let Some(offset) = torn_at(&log) else { continue };
-        if has_whole_batch(&log, offset) {
-            return Err(LogError::Damaged { file, offset });
+        let whole = whole_batches(&log);
+        let offset = whole.end;
+        if !whole.is_empty() {
+            last = Some((file.clone(), whole.start as u64, log[whole].to_vec()));
         }
-        torn.push((file, offset));
+        // Any bytes count as a batch: a power cut may leave it without its start.
+        if log[offset..].iter().any(|byte| *byte != 0) {
+            if has_whole_batch(&log, offset) {
+                return Err(LogError::Damaged { file, offset });
+            }
+            torn.push((file, offset));
+        }
+    }
+    if let Some((file, offset, batch)) = last {
+        let opened = disk.open(&file, How::Write)?;
+        write_all_at(&*opened, offset, &batch)?;
+        opened.sync_data()?;
     }
     // From the last on: whatever is cut, what stays is the logs up to some place.
     for (file, offset) in torn.iter().rev() {
-        let opened: File = OpenOptions::new().write(true).open(file)?;
+        let opened = disk.open(file, How::Write)?;
         opened.set_len(*offset as u64)?;
-        opened.sync_all()?;
+        opened.sync_data()?;
     }
+    // Whoever began a log may have been killed before its name was durable.
+    disk.sync_dir(database)?;
     Ok(torn.into_iter().next().map(|(file, offset)| TornLog { file, offset: offset as u64 }))
 }
 
 /// Oldest first.
-fn logs(database: &Path) -> io::Result<Vec<PathBuf>> {
+fn logs(disk: &dyn Disk, database: &Path) -> io::Result<Vec<PathBuf>> {
     let mut logs = BTreeMap::new();
-    for entry in fs::read_dir(database)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "jnl")
-            && let Some(number) = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok())
-        {
-            logs.insert(number, path);
+    for name in disk.list(database)? {
+        if let Some(number) = name.strip_suffix(".jnl").and_then(|number| number.parse::<u64>().ok()) {
+            logs.insert(number, database.join(name));
         }
     }
     Ok(logs.into_values().collect())
 }
 
 /// A log without the zeros at its end: fjall makes it 64 MiB long at once.
-fn written(file: &Path) -> io::Result<Vec<u8>> {
-    let (file, mut log, mut chunk) = (File::open(file)?, Vec::new(), vec![0; CHUNK_BYTES]);
+fn written(disk: &dyn Disk, file: &Path) -> io::Result<Vec<u8>> {
+    let (file, mut log, mut chunk) = (disk.open(file, How::Read)?, Vec::new(), vec![0; CHUNK_BYTES]);
     let mut at = 0;
     loop {
-        let count = file.read_at(&mut chunk, at as u64)?;
+        let count = read_full_at(&*file, at as u64, &mut chunk)?;
         if count == 0 {
             return Ok(log);
         }
@@ -111,13 +126,13 @@ fn written(file: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Where the first batch begins that is not whole. Any bytes there count as one: a power cut may leave it without its start.
-fn torn_at(log: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    while let Some(end) = whole_batch(log, at) {
-        at = end;
+/// Walks the whole batches from the beginning of a log on. Returns where the last of them lies.
+fn whole_batches(log: &[u8]) -> Range<usize> {
+    let mut last = 0..0;
+    while let Some(end) = whole_batch(log, last.end) {
+        last = last.end..end;
     }
-    log[at..].iter().any(|byte| *byte != 0).then_some(at)
+    last
 }
 
 /// Whether a whole batch begins here or anywhere behind. Nothing before it is trusted to say where.
@@ -165,7 +180,9 @@ fn number_at<const BYTES: usize>(log: &[u8], at: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::{FaultDisk, RealDisk, Survival};
     use fjall::{Database, KeyspaceCreateOptions, PersistMode};
+    use std::fs;
 
     /// A log of two batches as fjall writes it, and where the second begins.
     fn two_batches(directory: &Path) -> (Vec<u8>, usize) {
@@ -195,11 +212,58 @@ mod tests {
         Ok(main.get([99])?.expect("it was put").to_vec())
     }
 
+    const LOG: &str = "/rows/0.jnl";
+
+    fn settle(disk: &FaultDisk) -> Result<Option<TornLog>, LogError> {
+        settle_logs(disk, Path::new("/rows"))
+    }
+
+    /// Where a database's only log is cut.
+    fn cut_at(log: &[u8]) -> Option<usize> {
+        let disk = FaultDisk::new(1);
+        disk.set_contents(Path::new(LOG), log.to_vec());
+        settle(&disk).expect("a healthy disk").map(|torn| torn.offset as usize)
+    }
+
+    /// A batch of one row.
+    fn batch(number: u64, value: &[u8]) -> Vec<u8> {
+        let bytes = (value.len() as u32).to_le_bytes();
+        let item =
+            [&[ITEM, 0, 0][..], &1_u64.to_le_bytes(), &1_u16.to_le_bytes(), &bytes, &bytes, b"k", value];
+        let item = item.concat();
+        let (start, sum) = ([&[START, 1, 0, 0, 0][..], &number.to_le_bytes()].concat(), xxh3_64(&item));
+        [start, item, [&[END][..], &sum.to_le_bytes(), END_MARK].concat()].concat()
+    }
+
+    /// The process whose sync failed is gone, the machine runs on: the batch looks whole, and the disk has a part of it.
+    #[test]
+    fn a_batch_whose_sync_failed_is_on_the_disk_before_the_next_one() {
+        let batches: Vec<Vec<u8>> = (1..4).map(|number| batch(number, &[number as u8; 3_000])).collect();
+        for seed in 0..40 {
+            let disk = FaultDisk::new(seed);
+            disk.set_contents(Path::new(LOG), batches[0].clone());
+            let append = |batch: &[u8]| {
+                let file = disk.open(Path::new(LOG), How::Write).expect("it is there");
+                write_all_at(&*file, file.len().expect("it is there"), batch).expect("room");
+                file.sync_data()
+            };
+            disk.fail_syncs(1);
+            append(&batches[1]).expect_err("the sync fails");
+            disk.kill_process();
+            assert_eq!(settle(&disk).expect("a healthy disk"), None, "seed {seed}: it looks whole");
+            append(&batches[2]).expect("a healthy disk");
+            disk.power_cut(Survival::Nothing);
+            let settled = settle(&disk);
+            assert!(matches!(settled, Ok(None)), "seed {seed}: {settled:?}");
+            assert_eq!(disk.contents(Path::new(LOG)), batches.concat(), "seed {seed}");
+        }
+    }
+
     #[test]
     fn a_torn_batch_at_the_end_is_cut_and_damage_before_it_is_refused() {
         let directory = std::env::temp_dir().join(format!("fantail-torn-log-{}", std::process::id()));
         let (log, second) = two_batches(&directory);
-        assert_eq!(torn_at(&log), None);
+        assert_eq!(cut_at(&log), None);
         let with = |places: &[usize]| {
             let mut log = log.clone();
             places.iter().for_each(|place| log[*place] ^= 1);
@@ -210,21 +274,21 @@ mod tests {
             let torn = with(&[place]);
             assert!(open(&directory, &torn).is_err(), "at {place}");
             fs::write(directory.join("0.jnl"), torn).expect("room");
-            let cut = cut_torn_batch(&directory).expect("a healthy disk");
+            let cut = settle_logs(&RealDisk, &directory).expect("a healthy disk");
             let expected = TornLog { file: directory.join("0.jnl"), offset: second as u64 };
             assert_eq!(cut, Some(expected), "at {place}");
-            assert!(cut_torn_batch(&directory).expect("a healthy disk").is_none(), "once");
+            assert!(settle_logs(&RealDisk, &directory).expect("a healthy disk").is_none(), "once");
             assert_eq!(open(&directory, &log[..second]).expect("it is whole"), [1; 99], "what was before it");
         }
         let early = [&log[..second + 700], &[0; 4_096]].concat();
-        assert_eq!(torn_at(&early), Some(second), "it has no end");
-        assert_eq!(torn_at(&with(&[second])), Some(second), "it has no start");
+        assert_eq!(cut_at(&early), Some(second), "it has no end");
+        assert_eq!(cut_at(&with(&[second])), Some(second), "it has no start");
         let both = with(&[5_000, second + 5_000]);
-        assert_eq!((torn_at(&both), has_whole_batch(&both, 0)), (Some(0), false), "neither is whole");
+        assert_eq!(cut_at(&both), Some(0), "neither is whole");
         // In the first one: its value, its structure, its start and its end.
         for place in [5_000, 13, 0, second - 1] {
             fs::write(directory.join("0.jnl"), with(&[place])).expect("room");
-            let refused = cut_torn_batch(&directory);
+            let refused = settle_logs(&RealDisk, &directory);
             assert!(matches!(refused, Err(LogError::Damaged { offset: 0, .. })), "at {place}: {refused:?}");
             assert_eq!(fs::read(directory.join("0.jnl")).expect("a log"), with(&[place]), "nothing is cut");
         }
@@ -242,7 +306,7 @@ mod tests {
             // Of what comes after 9 in order of numbers, not of names.
             fs::write(directory.join("9.jnl"), damaged).expect("room");
             fs::write(directory.join("10.jnl"), newest).expect("room");
-            cut_torn_batch(&directory)
+            settle_logs(&RealDisk, &directory)
         };
         fs::remove_file(directory.join("0.jnl")).expect("it is there");
         for place in [0, 13, 5_000, second - 1] {
@@ -253,7 +317,7 @@ mod tests {
             for empty in [&[][..], &[0; 4_096], &newest[..700]] {
                 let cut = check(place, empty).expect("a healthy disk");
                 assert_eq!(cut, Some(TornLog { file: directory.join("9.jnl"), offset: 0 }), "at {place}");
-                assert!(cut_torn_batch(&directory).expect("a healthy disk").is_none(), "once");
+                assert!(settle_logs(&RealDisk, &directory).expect("a healthy disk").is_none(), "once");
             }
         }
         fs::remove_dir_all(directory).expect("it is there");
