@@ -83,7 +83,7 @@ impl Rows {
             LogError::Io(cause) => io(cause),
             LogError::Damaged { file, offset } => StoreError::Damaged {
                 what: file.display().to_string(),
-                reason: format!("the batch at offset {offset} is not whole, and there are whole ones behind it"),
+                reason: format!("the batch at offset {offset} is damaged, and was synced"),
             },
         })?;
         drop(locked);

@@ -6,7 +6,9 @@
 //! synced: it is cut here, and the journal brings back what was in it.
 //!
 //! Invariant: each batch is synced before the next one is written (`rows`). So one with a whole batch behind it, in its log or
-//! in a newer one, was synced: it is damage, which is refused. fjall would cut it, and all that were synced after it.
+//! in a newer one, was synced: it is damage, which is refused. fjall would cut it, and all that were synced after it. Nothing in a
+//! batch protects its number; fjall counts upwards under the lock of its log and goes on behind all that its logs and tables have,
+//! so a number that is not above the one before is damage too.
 //!
 //! What must never happen: going on behind a batch that only the page cache holds. A process whose sync failed leaves one, which
 //! looks whole until the power goes. So the last whole batch is written again and synced before anything follows it.
@@ -61,7 +63,7 @@ impl From<io::Error> for LogError {
 /// Makes the logs of a database what fjall may go on behind. Nothing is changed unless all that is not whole lies at their end.
 pub fn settle_logs(disk: &dyn Disk, database: &Path) -> Result<Option<TornLog>, LogError> {
     let mut torn: Vec<(PathBuf, usize)> = Vec::new();
-    let mut last = None;
+    let (mut last, mut number_before) = (None, None);
     for file in logs(disk, database)? {
         let log = written(disk, &file)?;
         if let Some((older, offset)) = torn.first()
@@ -69,11 +71,15 @@ pub fn settle_logs(disk: &dyn Disk, database: &Path) -> Result<Option<TornLog>, 
         {
             return Err(LogError::Damaged { file: older.clone(), offset: *offset });
         }
-        let whole = whole_batches(&log);
+        let (whole, number) = match whole_batches(&log, number_before) {
+            Ok(found) => found,
+            Err(offset) => return Err(LogError::Damaged { file, offset }),
+        };
         let offset = whole.end;
         if !whole.is_empty() {
             last = Some((file.clone(), whole.start as u64, log[whole].to_vec()));
         }
+        number_before = number;
         // Any bytes count as a batch: a power cut may leave it without its start.
         if log[offset..].iter().any(|byte| *byte != 0) {
             if has_whole_batch(&log, offset) {
@@ -126,13 +132,18 @@ fn written(disk: &dyn Disk, file: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Walks the whole batches from the beginning of a log on. Returns where the last of them lies.
-fn whole_batches(log: &[u8]) -> Range<usize> {
+/// Walks the whole batches from the beginning of a log on, behind one with this number. Returns where the last of them lies, and
+/// its number; `Err`: where one begins whose number does not follow.
+fn whole_batches(log: &[u8], mut number: Option<u64>) -> Result<(Range<usize>, Option<u64>), usize> {
     let mut last = 0..0;
-    while let Some(end) = whole_batch(log, last.end) {
-        last = last.end..end;
+    while let Some(batch) = whole_batch(log, last.end) {
+        if number.is_some_and(|before| batch.number <= before) {
+            return Err(last.end);
+        }
+        number = Some(batch.number);
+        last = last.end..batch.end;
     }
-    last
+    Ok((last, number))
 }
 
 /// Whether a whole batch begins here or anywhere behind. Nothing before it is trusted to say where.
@@ -140,12 +151,17 @@ fn has_whole_batch(log: &[u8], from: usize) -> bool {
     (from..log.len()).any(|at| whole_batch(log, at).is_some())
 }
 
-/// Where the batch at this place ends; `None` if it is not whole.
-fn whole_batch(log: &[u8], begin: usize) -> Option<usize> {
+struct WholeBatch {
+    number: u64,
+    end: usize,
+}
+
+/// The batch at this place; `None` if it is not whole.
+fn whole_batch(log: &[u8], begin: usize) -> Option<WholeBatch> {
     if log.get(begin) != Some(&START) {
         return None;
     }
-    let expected = number_at::<4>(log, begin + 1)?;
+    let (expected, number) = (number_at::<4>(log, begin + 1)?, number_at::<8>(log, begin + 5)?);
     let first = begin + START_BYTES;
     let (mut at, mut count) = (first, 0);
     while count < expected
@@ -155,7 +171,7 @@ fn whole_batch(log: &[u8], begin: usize) -> Option<usize> {
     }
     let end = log.get(at..at + END_BYTES).filter(|end| end[0] == END && end.ends_with(END_MARK))?;
     let is_whole = count == expected && xxh3_64(&log[first..at]) == number_at::<8>(end, 1)?;
-    is_whole.then_some(at + END_BYTES)
+    is_whole.then_some(WholeBatch { number, end: at + END_BYTES })
 }
 
 /// Where the item at this place ends; `None` if there is none.
@@ -257,6 +273,71 @@ mod tests {
             assert!(matches!(settled, Ok(None)), "seed {seed}: {settled:?}");
             assert_eq!(disk.contents(Path::new(LOG)), batches.concat(), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_batch_whose_number_does_not_follow_is_refused() {
+        let log =
+            |numbers: &[u64]| -> Vec<u8> { numbers.iter().flat_map(|no| batch(*no, b"value")).collect() };
+        let length = batch(1, b"value").len();
+        let check = |older: &[u64], newer: &[u64], expected: Option<(&str, usize)>| {
+            let disk = FaultDisk::new(1);
+            disk.set_contents(Path::new("/rows/9.jnl"), log(older));
+            disk.set_contents(Path::new("/rows/10.jnl"), log(newer));
+            match (settle(&disk), expected) {
+                (Ok(None), None) => {}
+                (Err(LogError::Damaged { file, offset }), Some((name, batches))) => {
+                    assert_eq!((file, offset), (Path::new("/rows").join(name), batches * length));
+                }
+                (other, _) => panic!("{older:?}, {newer:?}: {other:?}"),
+            }
+        };
+        check(&[3, 4, 9], &[10, 12], None);
+        check(&[3, 4, 9], &[], None);
+        check(&[3, 1, 9], &[10], Some(("9.jnl", 1)));
+        check(&[3, 1 << 40, 9], &[10], Some(("9.jnl", 2)));
+        check(&[3, 4, 9], &[9, 12], Some(("10.jnl", 0)));
+        check(&[3, 4, 9], &[10, 2], Some(("10.jnl", 1)));
+    }
+
+    /// What the check of numbers relies on: fjall counts on behind everything there was, whatever became of it.
+    #[test]
+    fn numbers_ascend_across_reopening_ingestion_merges_and_cuts() {
+        let directory = std::env::temp_dir().join(format!("fantail-log-numbers-{}", std::process::id()));
+        for round in 0..6_u8 {
+            let database = Database::builder(&directory).open().expect("a sound directory");
+            let main = database.keyspace("main", KeyspaceCreateOptions::default).expect("a keyspace");
+            let put = |no: u8| {
+                let mut batch = database.batch();
+                batch.insert(&main, [no], [round; 100]);
+                batch.remove(&main, [no + 100]);
+                batch.commit().expect("room");
+                database.persist(PersistMode::SyncAll).expect("a healthy disk");
+            };
+            (0..10).for_each(put);
+            if round % 2 == 1 {
+                let mut ingestion = main.start_ingestion().expect("room");
+                (0..50_u8).for_each(|no| ingestion.write([no], [round; 10]).expect("room"));
+                ingestion.finish().expect("room");
+                main.remove([7]).expect("room");
+            }
+            if round % 3 == 2 {
+                // Only deletions: merged into nothing, they leave no number in a table.
+                (0..200_u8).for_each(|no| main.remove([no]).expect("room"));
+                main.rotate_memtable_and_wait().expect("room");
+                main.major_compact().expect("room");
+            }
+            (20..30).for_each(put);
+            drop((main, database));
+            let settled = settle_logs(&RealDisk, &directory);
+            assert!(matches!(settled, Ok(None)), "round {round}: {settled:?}");
+            // A sync point that a power cut tore: its number comes again.
+            let log = fs::read(directory.join("0.jnl")).expect("a log");
+            let end = log.iter().rposition(|byte| *byte != 0).expect("it was written") + 1;
+            fs::write(directory.join("0.jnl"), &log[..end - 3]).expect("room");
+            assert!(settle_logs(&RealDisk, &directory).expect("a healthy disk").is_some(), "round {round}");
+        }
+        fs::remove_dir_all(directory).expect("it is there");
     }
 
     #[test]
