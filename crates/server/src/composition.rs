@@ -121,7 +121,6 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     let blobs = Arc::new(LocalBlobs::open(blobs_directory(data)).context("cannot open the blobs")?);
     let snapshots = Arc::new(Snapshots::open(blobs.clone())?);
     let store = open_store(config, &snapshots)?;
-    snapshots.remove_unfinished().context("cannot remove a snapshot that was not finished")?;
     let audit = open_audit(config)?;
     let started_at = surroundings.clock.wall();
     let exporter = surroundings.exporter;
@@ -149,6 +148,8 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     };
     let options = node_options(config, snapshots.newest_at());
     let (node, report) = Node::start(ports, options).await.context("cannot recover")?;
+    // Not before: if nothing else recovers, an operator may still want to try a copy that was not finished.
+    snapshots.remove_unfinished().context("cannot remove a snapshot that was not finished")?;
     let clock_days_ahead = days_ahead(report.clock);
     let background = Background::start(node.clone(), snapshots.clone(), data.clone(), config.room)?;
     let host = ServerHost {

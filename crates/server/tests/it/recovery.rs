@@ -162,3 +162,31 @@ fn a_failed_start_leaves_the_data_alone() {
     refused(admin.get("/api/v1/users/max"), "USER_NOT_FOUND");
     server.stop();
 }
+
+/// The journal of yesterday beside the tables of today, and a copy of the tables that was not finished.
+#[test]
+fn a_start_that_cannot_recover_removes_no_copy_of_the_tables() {
+    let server = Server::start();
+    put_user(&mut server.client(), "bob");
+    let data = server.data.clone();
+    let _directory = server.stop();
+    let of_journal = || {
+        let files = std::fs::read_dir(data.join("journal")).expect("a directory");
+        let files = files.map(|entry| entry.expect("an entry").path());
+        files.chain([data.join("journal.mark")]).collect::<Vec<_>>()
+    };
+    let before: Vec<_> =
+        of_journal().into_iter().map(|file| (std::fs::read(&file).expect("a file"), file)).collect();
+    let server = Server::start_in(&data, &[], &[]);
+    put_user(&mut server.client(), "max");
+    server.stop();
+    of_journal().iter().for_each(|file| std::fs::remove_file(file).expect("it is there"));
+    before.iter().for_each(|(bytes, file)| std::fs::write(file, bytes).expect("room"));
+    let copy = data.join("blobs/snapshots+00000000000001.store");
+    std::fs::write(&copy, "not finished").expect("room");
+    let output =
+        fantail().args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && error.contains("cannot recover"), "{error}");
+    assert!(copy.exists(), "an operator decides what becomes of it");
+}
