@@ -1,15 +1,16 @@
 //! `fantail check`: recounts all deliveries of a data directory whose server is stopped.
 //!
-//! It reads the tables as they are at their last sync point, where they are whole, and writes no row. A restored backup
+//! It reads the tables as they are at their last sync point, where they are whole, and writes no row. A sync point that a power
+//! cut tore is cut off first, as by a start, and named on the standard error. A restored backup
 //! that was never started has no tables yet: its newest snapshot is read into tables beside them, which are removed again.
 //! What differs is named; then the command fails, so that a script notices.
 
-use crate::cli::{CheckArgs, say};
+use crate::cli::{CheckArgs, remark, say};
 use crate::composition::{blobs_directory, tables_directory};
 use crate::snapshots::Snapshots;
 use anyhow::{Context, Result, ensure};
 use fantail_local::blobs::LocalBlobs;
-use fantail_local::store::{LocalStore, StoreOptions};
+use fantail_local::store::{LocalStore, StoreOptions, TornLog};
 use fantail_node::books::{Named, NamedOf, Report, check};
 use serde_json::{Value, json};
 use std::fs;
@@ -22,6 +23,9 @@ pub fn run(args: &CheckArgs) -> Result<()> {
     let report = if directory.is_dir() {
         let store = LocalStore::open(StoreOptions::new(directory));
         let store = store.context("cannot open the tables; a server that uses them must be stopped first")?;
+        if let Some(TornLog { file, offset }) = store.torn_log() {
+            remark(format_args!("a sync point that was cut off was removed: {} at {offset}", file.display()));
+        }
         check(&store).context("cannot read the tables")?
     } else {
         check_snapshot(&args.data)?

@@ -347,6 +347,11 @@ pub fn say(line: impl std::fmt::Display) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Writes a line to the standard error, beside what a command answers.
+pub fn remark(line: impl std::fmt::Display) {
+    writeln!(std::io::stderr(), "fantail: {line}").ok();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

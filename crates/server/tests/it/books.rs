@@ -3,7 +3,7 @@
 use crate::alerts::fires;
 use crate::audit::copy;
 use crate::deliveries::{Post, metric, notification, register, send, status};
-use crate::server::{fantail, run};
+use crate::server::{Server, fantail, run};
 use crate::world::{eventually, expect, put_user};
 use fantail_local::store::{LocalStore, StoreOptions};
 use fantail_ports::store::{Commit, Store};
@@ -11,6 +11,7 @@ use fantail_ports::tables::{Changes, KeyRange, Order};
 use fantail_rules::ids::PartitionId;
 use fantail_server::client::Client;
 use serde_json::{Value, json};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -99,6 +100,29 @@ fn a_tampered_tally_is_found_and_named() {
 }
 
 /// Waits until every shard was recounted so many times since the start.
+#[test]
+fn a_check_says_that_it_cut_a_torn_sync_point_off() {
+    let server = Server::start();
+    put_user(&mut server.client(), "ann");
+    let data = server.data.clone();
+    let _directory = server.stop();
+    let rows = std::fs::read_dir(data.join("tables/rows")).expect("the tables are there");
+    let logs = rows.map(|entry| entry.expect("an entry").path());
+    let newest = logs.filter(|path| path.extension().is_some_and(|end| end == "jnl")).max().expect("a log");
+    let mut log = std::fs::OpenOptions::new().append(true).open(&newest).expect("it is there");
+    log.write_all(b"torn").expect("room");
+    let check = || {
+        let output = fantail().args(["check", "--json", "--data"]).arg(&data).output().expect("it runs");
+        assert!(output.status.success());
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON, and nothing else");
+        String::from_utf8(output.stderr).expect("text")
+    };
+    let told = check();
+    assert!(told.contains("a sync point that was cut off was removed"), "{told}");
+    assert!(told.contains(&newest.display().to_string()), "{told}");
+    assert_eq!(check(), "", "once");
+}
+
 fn recounted(client: &mut Client, times: u64) {
     const SHARDS: u64 = 4;
     eventually("the books were recounted", || {
