@@ -79,13 +79,16 @@ impl<'a> Batch<'a> {
     }
 
     /// On the scribe's threads. Only the work itself counts: neither the wait for it, nor a pause of the machine, after which the
-    /// next attempt is as quick as ever.
+    /// next attempt is as quick as ever. What cannot begin in time any more is not written: it would make those behind it late.
     async fn timed<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, MailError> + Send + 'static,
     ) -> Result<T, MailError> {
-        let clock = Arc::clone(self.clock);
+        let (clock, deadline) = (Arc::clone(self.clock), self.shipment.deadline);
         let work = move || {
+            if clock.monotonic() > deadline {
+                return (Err(MailError::TooLate), 0);
+            }
             let began = clock.worked_micros();
             (work(), clock.worked_micros().saturating_sub(began) / 1_000)
         };
@@ -100,6 +103,7 @@ impl<'a> Batch<'a> {
 mod tests {
     use super::*;
     use crate::email::{Sender, SenderSecrets};
+    use fantail_ports::channel::{Answer, Proof, Refusal};
     use fantail_rules::ids::TenantId;
     use fantail_rules::priority::Priority;
     use futures_util::FutureExt;
@@ -144,6 +148,10 @@ mod tests {
     }
 
     async fn mail(html: &str, clock: Slow) -> Result<Mail, MailError> {
+        mail_until(Millis(u64::MAX), html, clock).await
+    }
+
+    async fn mail_until(deadline: Millis, html: &str, clock: Slow) -> Result<Mail, MailError> {
         let composer = composer();
         let message = Message {
             reference: "r1".into(),
@@ -159,7 +167,7 @@ mod tests {
             lane: Priority::Normal,
             expires_at: Millis(u64::MAX),
             collapse_key: None,
-            deadline: Millis(u64::MAX),
+            deadline,
             callbacks: None,
             messages: vec![message.clone()],
         };
@@ -184,6 +192,20 @@ mod tests {
         let large = "<p>text</p>".repeat(10_000);
         let paused = Slow { step_ms: 60_000, work_ms: 1, ..Slow::default() };
         assert!(mail(&large, paused).await.is_ok());
+    }
+
+    /// It waited too long for its turn on a machine that is busy: those behind it do not wait for it as well.
+    #[tokio::test]
+    async fn a_mail_whose_deadline_has_passed_is_not_written() {
+        let large = "<p>text</p>".repeat(10_000);
+        let deadline = Millis(2_000);
+        let busy =
+            |waited_ms| Slow { now: AtomicU64::new(waited_ms), work_ms: WRITE_MS_MAX + 1, ..Slow::default() };
+        assert_eq!(mail_until(deadline, &large, busy(2_000)).await, Err(MailError::TooSlow), "it is written");
+        let late = mail_until(deadline, &large, busy(2_001)).await.expect_err("it is not written");
+        assert_eq!(late, MailError::TooLate);
+        assert!(matches!(late.answer(), Answer::NotSent { proof: Proof::Deadline, .. }), "and comes back");
+        assert!(matches!(MailError::TooSlow.answer(), Answer::Rejected { refusal: Refusal::Malformed, .. }));
     }
 
     // fixes: security H4, security M1

@@ -14,7 +14,7 @@ use super::settings::{Sender, SenderSecrets};
 use super::text::text_of;
 use crate::digest::Digest;
 use crate::fields::SettingsError;
-use fantail_ports::channel::{Callbacks, Message};
+use fantail_ports::channel::{Answer, Callbacks, Message, Proof, Refusal};
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::Millis;
@@ -81,6 +81,8 @@ pub enum MailError {
     Unsubscribe,
     #[error("it takes more than {WRITE_MS_MAX} ms of a processor to write the mail")]
     TooSlow,
+    #[error("the deadline passed before it was written")]
+    TooLate,
 }
 
 impl MailError {
@@ -93,6 +95,19 @@ impl MailError {
             Self::Reference => "reference",
             Self::Unsubscribe => "unsubscribe",
             Self::TooSlow => "too_slow",
+            Self::TooLate => "too_late",
+        }
+    }
+
+    /// What the dispatcher is told.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        let message = self.to_string();
+        match self {
+            Self::TooLate => Answer::NotSent { proof: Proof::Deadline, message },
+            Self::Content(_) | Self::Endpoint | Self::Reference | Self::Unsubscribe | Self::TooSlow => {
+                Answer::Rejected { refusal: Refusal::Malformed, code: self.code().to_owned(), message }
+            }
         }
     }
 }

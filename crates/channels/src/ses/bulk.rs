@@ -8,12 +8,12 @@
 //! lost that is taken for sent or unsent.
 
 use super::answer::{News, bulk_answers};
-use super::client::{Ses, failed, rejected, too_late};
+use super::client::{Ses, failed, too_late};
 use super::limits::{BULK_BYTES_MAX, BULK_ENTRIES_MAX, BULK_TURNS_MS};
 use super::payload::{bulk_entry, send_bulk_email};
 use crate::email::Batch;
 use fantail_ports::BoxFuture;
-use fantail_ports::channel::{Answer, Refusal, Report, Shipment};
+use fantail_ports::channel::{Answer, Report, Shipment};
 use fantail_rules::ids::Millis;
 use fantail_rules::priority::Priority;
 use futures_util::future::join_all;
@@ -110,9 +110,7 @@ impl Ses {
                     }
                     Some(_) | None => alone.push(index),
                 },
-                Err(error) => {
-                    report(index, rejected(Refusal::Malformed, error.code(), &error.to_string()));
-                }
+                Err(error) => report(index, error.answer()),
             }
             // Writing takes a moment each, and others wait for this thread.
             tokio::task::yield_now().await;

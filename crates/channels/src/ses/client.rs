@@ -189,7 +189,7 @@ impl Ses {
         let mail = match batch.mail(message, self.ports.clock.wall()).await {
             Ok(mail) if mail.bytes.len() <= MAIL_BYTES_MAX => mail,
             Ok(_) => return rejected(Refusal::Message, "too-large", "the mail is too large"),
-            Err(error) => return rejected(Refusal::Malformed, error.code(), &error.to_string()),
+            Err(error) => return error.answer(),
         };
         let at = match self.turn(shipment.deadline) {
             Ok(at) => at,
@@ -338,7 +338,7 @@ fn later(after_ms: u64, code: &str, message: &str) -> Answer {
     Answer::Later { after_ms, scope, code: code.to_owned(), message: message.to_owned() }
 }
 
-pub(super) fn rejected(refusal: Refusal, code: &str, message: &str) -> Answer {
+fn rejected(refusal: Refusal, code: &str, message: &str) -> Answer {
     Answer::Rejected { refusal, code: code.to_owned(), message: message.to_owned() }
 }
 

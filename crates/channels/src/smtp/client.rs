@@ -20,7 +20,7 @@ use crate::probe::Hop;
 use fantail_outbound::pool::Ports;
 use fantail_outbound::tls;
 use fantail_ports::BoxFuture;
-use fantail_ports::channel::{Answer, Channel, Message, Proof, Refusal, Report, Scope, Shipment};
+use fantail_ports::channel::{Answer, Channel, Message, Proof, Report, Scope, Shipment};
 use fantail_rules::ids::Millis;
 use futures_util::stream::{self, StreamExt};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -133,15 +133,11 @@ impl Smtp {
         }
         let mail = match batch.mail(message, self.opener.ports.clock.wall()).await {
             Ok(mail) => mail,
-            Err(error) => {
-                let refusal = Refusal::Malformed;
-                return Answer::Rejected { refusal, code: error.code().into(), message: error.to_string() };
-            }
+            Err(error) => return error.answer(),
         };
         let return_path = &self.opener.settings.return_path;
         let Some(envelope) = Envelope::new(return_path, &message.reference, &mail.to) else {
-            let (code, message) = ("reference".to_owned(), MailError::Reference.to_string());
-            return Answer::Rejected { refusal: Refusal::Malformed, code, message };
+            return MailError::Reference.answer();
         };
         let wall = self.opener.ports.clock.wall();
         if let Err(after_ms) = self.days.take(wall) {
