@@ -12,6 +12,7 @@ use fantail_api::{ProbesOnly, TwoLengths};
 use fantail_rules::limits::HEAD_BYTES_MAX;
 use hyper::Request;
 use hyper::body::{Body, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -78,8 +79,10 @@ struct Marks {
 }
 
 impl Marks {
-    fn mark(&self, request: &mut Request<Incoming>) {
-        if self.ambiguous.is(self.requests.fetch_add(1, Relaxed) + 1) {
+    /// Returns whether the connection ends behind the request: nobody can tell where the next one begins.
+    fn mark(&self, request: &mut Request<Incoming>) -> bool {
+        let is_last = self.ambiguous.is_at_or_before(self.requests.fetch_add(1, Relaxed) + 1);
+        if is_last {
             request.extensions_mut().insert(TwoLengths);
         }
         if let Some(bodies) = self.bodies.as_ref().filter(|_| !request.body().is_end_stream()) {
@@ -88,6 +91,7 @@ impl Marks {
         if !self.is_full {
             request.extensions_mut().insert(ProbesOnly);
         }
+        is_last
     }
 }
 
@@ -110,11 +114,14 @@ pub async fn serve_stream<S>(
         let in_flight = in_flight.clone();
         let marks = Marks { is_full, bodies: admission.bodies(), ambiguous, requests: AtomicU64::new(0) };
         service_fn(move |mut request: Request<Incoming>| {
-            marks.mark(&mut request);
+            let is_last = marks.mark(&mut request);
             let (in_flight, router) = (in_flight.clone(), router.clone());
             async move {
                 let running = in_flight.admit(request.method()).await?;
-                let response = router.call(request).await.unwrap_or_else(|never| match never {});
+                let mut response = router.call(request).await.unwrap_or_else(|never| match never {});
+                if is_last {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 Ok::<_, ConnectionClosed>(running.respond(response))
             }
         })

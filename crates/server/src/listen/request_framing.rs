@@ -3,23 +3,28 @@
 //! Who takes the one and who takes the other sees different requests in the same bytes, which is how a request is smuggled
 //! past a proxy. The HTTP library drops the first and tells nobody, so the bytes are looked at here, as they are read.
 //!
-//! Input: what a peer sent. Output: which request of the connection it is, for the service that answers it with 400.
-//! Invariant: only heads are looked at; bodies are skipped by their length or their chunks. What is no HTTP/1, or is broken,
-//! is left to the library, and nothing behind it is looked at.
+//! Input: what a peer sent. Output: the request of the connection from which on none may be handled. The service answers it with 400
+//! and closes the connection.
+//! Invariant: only heads are looked at; bodies are skipped by their length or their chunks. Where these cannot be followed, every
+//! request behind them is refused, so that a difference to the library refuses a request and never lets one through. HTTP/2 is not
+//! looked at.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Enough for the names that matter with a length behind them; the rest of a line is not kept.
+/// Enough for the names that matter with a length behind them; the rest of a line is not kept, and neither is what a length may
+/// begin with in any number: blanks and zeros.
 const LINE_BYTES_MAX: usize = 64;
 
-/// Which request of a connection has two lengths, counted from 1; 0 while there is none.
+/// The first request of a connection that is ambiguous, counted from 1; 0 while there is none.
 #[derive(Clone, Debug, Default)]
 pub struct AmbiguousRequest(Arc<AtomicU64>);
 
 impl AmbiguousRequest {
-    pub fn is(&self, request: u64) -> bool {
-        self.0.load(Relaxed) == request
+    /// Whether the request, or one before it, is ambiguous.
+    pub fn is_at_or_before(&self, request: u64) -> bool {
+        let first = self.0.load(Relaxed);
+        first != 0 && first <= request
     }
 }
 
@@ -28,9 +33,12 @@ pub struct RequestFraming {
     part: Part,
     /// The beginning of the line at hand.
     line: Vec<u8>,
+    /// The last byte of the line at hand.
+    last: u8,
     /// Heads that began.
     requests: u64,
-    length: Option<u64>,
+    /// `Some(None)`: one that cannot be read.
+    length: Option<Option<u64>>,
     is_chunked: bool,
     found: AmbiguousRequest,
 }
@@ -77,14 +85,43 @@ impl RequestFraming {
     fn read_line<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let line = &bytes[..end.unwrap_or(bytes.len())];
-        let room = LINE_BYTES_MAX - self.line.len();
-        self.line.extend_from_slice(&line[..line.len().min(room)]);
+        self.keep(line);
+        self.last = line.last().copied().unwrap_or(self.last);
         let Some(end) = end else { return &[] };
         let line = std::mem::take(&mut self.line);
-        self.part = self.after(line.strip_suffix(b"\r").unwrap_or(&line));
-        self.line = line;
+        let is_bare = self.last != b'\r';
+        self.part = match self.part {
+            // The library takes a bare line feed for a part of the line here.
+            Part::ChunkSize | Part::Trailers if is_bare => self.lost(),
+            _ => self.after(line.strip_suffix(b"\r").unwrap_or(&line)),
+        };
+        (self.line, self.last) = (line, 0);
         self.line.clear();
         &bytes[end + 1..]
+    }
+
+    /// Keeps the beginning of a line.
+    fn keep(&mut self, mut bytes: &[u8]) {
+        while let Some((byte, rest)) = bytes.split_first() {
+            if self.line.len() == LINE_BYTES_MAX {
+                return;
+            }
+            let is_padding = match self.part {
+                Part::Head => self.line.last() == Some(&b':') && matches!(byte, b' ' | b'\t' | b'0'),
+                Part::ChunkSize => self.line.is_empty() && *byte == b'0',
+                Part::Start | Part::Trailers | Part::Body(_) | Part::Chunk(_) | Part::Over => false,
+            };
+            if !is_padding {
+                self.line.push(*byte);
+            }
+            bytes = rest;
+        }
+    }
+
+    /// What cannot be followed: the request behind it is none that anybody may rely on.
+    fn lost(&mut self) -> Part {
+        self.found.0.store(self.requests + 1, Relaxed);
+        Part::Over
     }
 
     /// What comes behind a line.
@@ -100,7 +137,7 @@ impl RequestFraming {
             }
             Part::Head if line.is_empty() => self.body(),
             Part::Head => self.header(line),
-            Part::ChunkSize => chunk(line),
+            Part::ChunkSize => chunk(line).unwrap_or_else(|| self.lost()),
             Part::Trailers if line.is_empty() => Part::Start,
             Part::Trailers => Part::Trailers,
             part @ (Part::Body(_) | Part::Chunk(_) | Part::Over) => part,
@@ -114,9 +151,7 @@ impl RequestFraming {
         if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.is_chunked = true;
         } else if name.eq_ignore_ascii_case(b"content-length") {
-            let text = std::str::from_utf8(value).unwrap_or_default().trim();
-            // A length that is none is refused by the library, unless chunks make it ignore it.
-            self.length = Some(text.parse().unwrap_or(u64::MAX));
+            self.length = Some(length(value));
         }
         if self.is_chunked && self.length.is_some() {
             self.found.0.store(self.requests, Relaxed);
@@ -125,23 +160,32 @@ impl RequestFraming {
         Part::Head
     }
 
-    fn body(&self) -> Part {
+    fn body(&mut self) -> Part {
         match self.length {
             _ if self.is_chunked => Part::ChunkSize,
-            None | Some(0) => Part::Start,
-            Some(length) => Part::Body(length),
+            None | Some(Some(0)) => Part::Start,
+            Some(Some(length)) => Part::Body(length),
+            Some(None) => self.lost(),
         }
     }
 }
 
-fn chunk(line: &[u8]) -> Part {
-    let digits = line.split(|byte| matches!(byte, b';' | b' ' | b'\t')).next().unwrap_or_default();
-    let size = std::str::from_utf8(digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
-    match size {
-        None => Part::Over,
-        Some(0) => Part::Trailers,
-        Some(size) => Part::Chunk(size.saturating_add(2)),
+/// `None`: it is none, which the library refuses, unless chunks make it ignore it. Leading zeros are gone.
+fn length(value: &[u8]) -> Option<u64> {
+    match std::str::from_utf8(value).ok()?.trim() {
+        "" => Some(0),
+        digits => digits.parse().ok(),
     }
+}
+
+/// `None`: it is no chunk. Leading zeros are gone.
+fn chunk(line: &[u8]) -> Option<Part> {
+    let digits = line.split(|byte| matches!(byte, b';' | b' ' | b'\t')).next().unwrap_or_default();
+    if digits.is_empty() {
+        return Some(Part::Trailers);
+    }
+    let size = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    Some(Part::Chunk(size.saturating_add(2)))
 }
 
 #[cfg(test)]
@@ -159,6 +203,12 @@ mod tests {
     #[test]
     fn the_request_with_two_lengths_is_found_however_it_arrives() {
         let large = format!("GET /{} HTTP/1.1\r\nCookie: {}\r\n\r\n", "x".repeat(999), "y".repeat(999));
+        let (blanks, zeros) = (" \t".repeat(99), "0".repeat(99));
+        let padded =
+            format!("POST / HTTP/1.1\r\nContent-Length:{blanks}{zeros}13{blanks}\r\n\r\nGET / x\r\n\r\n\r\n");
+        let chunks = format!(
+            "POST / HTTP/1.1\r\nTransfer-Encoding:{blanks}chunked\r\n\r\n{zeros}B;x\r\nGET / x\r\n\r\n\r\n{zeros}\r\na: b\r\n\r\n"
+        );
         for (requests, expected) in [
             (vec![PLAIN, LONG, CHUNKED], 0),
             (vec![BOTH], 1),
@@ -167,7 +217,14 @@ mod tests {
             (vec![LONG, CHUNKED, &large, PLAIN, TURNED], 5),
             (vec![BOTH, PLAIN, TURNED], 1),
             (vec!["PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", BOTH], 0),
-            (vec!["POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", BOTH], 0),
+            // What cannot be followed refuses all that is behind it.
+            (vec!["POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", BOTH], 2),
+            (vec!["POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na: b\n\n", PLAIN, BOTH], 2),
+            (vec![PLAIN, "POST / HTTP/1.1\r\nContent-Length: 5x\r\n\r\nhello", BOTH], 3),
+            (vec!["POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", BOTH], 2),
+            // Blanks and zeros before a length, more than are kept of a line.
+            (vec![&padded, &chunks, PLAIN, BOTH], 4),
+            (vec![&format!("GET / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", "0".repeat(99)), BOTH], 2),
             (vec!["GET / HTTP/1.1\nHost: a\n\n", BOTH], 2),
         ] {
             let sent = requests.concat();

@@ -5,7 +5,10 @@ use super::connection::{Admission, serve_stream};
 use super::*;
 use axum::body::{Body, Bytes};
 use axum::extract::Request as AxumRequest;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use fantail_api::TwoLengths;
 use fantail_api::bodies::{BodyBudget, BodyClaim, BodyHolder, ConnectionBodies};
 use fantail_rules::limits::{READ_RESPONSE_BYTES_RESERVED, REQUEST_BYTES_WITHOUT_KEY_PER_CONNECTION_MAX};
 use futures_util::{FutureExt, StreamExt};
@@ -61,6 +64,14 @@ async fn held_until_it_is_whole(budget: Arc<BodyBudget>, request: AxumRequest) -
     StatusCode::OK
 }
 
+/// As the API does.
+async fn refuse_two_lengths(request: AxumRequest, next: Next) -> Response {
+    match request.extensions().get::<TwoLengths>() {
+        Some(_) => StatusCode::BAD_REQUEST.into_response(),
+        None => next.run(request).await,
+    }
+}
+
 impl House {
     fn new(http: Http, responses: ResponseBudget) -> Self {
         let (calls, most_taken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -92,6 +103,7 @@ impl House {
                     StatusCode::NO_CONTENT
                 }),
             );
+        let router = router.layer(axum::middleware::from_fn(refuse_two_lengths));
         let connections = Arc::new(Connections { responses, ..Connections::default() });
         let (stop, stopped) = watch::channel(false);
         let shared = Shared { router, http, tls: None, connections };
@@ -339,6 +351,26 @@ async fn broken_http_is_answered_with_a_status() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{shown}: {answer:?}");
     }
     assert_eq!(house.calls(), 0);
+}
+
+/// The library ignores the shorter length here, and would read the next request behind the chunks.
+// fixes: usability C6
+#[tokio::test]
+async fn nothing_is_done_behind_a_request_with_two_lengths() {
+    const BOTH: &str =
+        "GET /empty HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let blanks = " ".repeat(50);
+    let padded = format!("POST /body HTTP/1.1\r\nHost: a\r\nContent-Length:{blanks}5\r\n\r\nhello");
+    for (sent, statuses) in
+        [(BOTH.repeat(2), &["400 "][..]), (format!("{padded}{BOTH}{BOTH}"), &["200 ", "400 "])]
+    {
+        let house = House::new(patient(), ResponseBudget::default());
+        let answer = house.answer(sent.as_bytes()).await;
+        let found: Vec<&str> = answer.split("HTTP/1.1 ").skip(1).map(|one| &one[..4]).collect();
+        assert_eq!(found, statuses, "{answer:?}");
+        assert!(answer.contains("connection: close"), "{answer:?}");
+        assert_eq!(house.calls(), 0, "{sent:?}");
+    }
 }
 
 // fixes: usability C6
