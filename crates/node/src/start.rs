@@ -212,17 +212,17 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         schedules: bell::Bell::default(),
         audited: watch::Sender::new(false),
     });
-    audit::feed::check(&core).map_err(StartError::Audit)?;
-    let known = webhooks::follow::known(&core).map_err(StartError::Webhooks)?;
-    start_loops(&core);
-    core.spawn_loop("webhooks", Box::pin(webhooks::follow::run(core.clone(), known)));
+    start_loops(&core)?;
     let Layout { shards, fronts, .. } = layout;
     let report = Report { replayed_records: replayed, shards, fronts, clock: start_clock };
     info!(replayed, shards, fronts, "node started");
     Ok((core, report))
 }
 
-fn start_loops(core: &Arc<Core>) {
+/// Starts what goes on beside the leaders.
+fn start_loops(core: &Arc<Core>) -> Result<(), StartError> {
+    audit::feed::check(core).map_err(StartError::Audit)?;
+    let known = webhooks::follow::known(core).map_err(StartError::Webhooks)?;
     for (shard, handle) in &core.shards {
         for (front, from) in &core.fronts {
             let take = TakeLoop {
@@ -255,6 +255,8 @@ fn start_loops(core: &Arc<Core>) {
     core.spawn_loop("sync", Box::pin(sync_loop(core.clone())));
     core.spawn_loop("retention", Box::pin(retention_loop(core.clone())));
     core.spawn_loop("books", Box::pin(books::run(core.clone())));
+    core.spawn_loop("webhooks", Box::pin(webhooks::follow::run(core.clone(), known)));
+    Ok(())
 }
 
 /// Rebuilds the control plane after each batch of the root.

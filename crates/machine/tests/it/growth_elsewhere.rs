@@ -49,12 +49,6 @@ fn root_operations(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
         expires: None,
         rate: None,
     };
-    let template =
-        |expect, change| RootAsk::Template(Box::new(template::Ask { tenant, id: id(), expect, change }));
-    let version = |text| template::Change::Put {
-        about: templates::about(text),
-        definition: DefinitionBytes(vec![text; 3]),
-    };
     let policy = |change| RootAsk::Policy(Box::new(policy::Ask { tenant, expect: Expect::Unsaid, change }));
     let provider = |change| RootAsk::Provider(Box::new(provider::Ask { expect: Expect::Unsaid, change }));
     let schedule = |ask| RootAsk::Schedule(Box::new(ask));
@@ -66,18 +60,9 @@ fn root_operations(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
     let defaults = Defaults { preferences };
     let segment = SegmentPut { tenant, name: id(), filter: Some("everyone".into()), note: String::new() };
     let hook = WebhookPut { tenant, id: id(), target: sealed(1), url: sealed(2), events: 7 };
-    vec![
-        ("key: create", key),
-        ("template: put", template(Expect::Absent, version(1))),
-        ("template: new version", template(Expect::Version(1), version(2))),
-        (
-            "template: activate",
-            template(Expect::Unsaid, template::Change::Set { version: Some(1), active: None }),
-        ),
-        (
-            "template: set",
-            template(Expect::Unsaid, template::Change::Set { version: None, active: Some(false) }),
-        ),
+    let mut operations = vec![("key: create", key)];
+    operations.extend(template_operations(tenant));
+    operations.extend([
         (
             "category: put",
             policy(policy::Change::PutCategory { name: id(), policy: CategoryPolicy::default() }),
@@ -117,6 +102,29 @@ fn root_operations(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
                 rate: None,
                 quota: Some(Quota::default().with(Resource::Users, Some(5))),
             },
+        ),
+    ]);
+    operations
+}
+
+fn template_operations(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
+    let id = || "own".to_owned();
+    let template =
+        |expect, change| RootAsk::Template(Box::new(template::Ask { tenant, id: id(), expect, change }));
+    let version = |text| template::Change::Put {
+        about: templates::about(text),
+        definition: DefinitionBytes(vec![text; 3]),
+    };
+    vec![
+        ("template: put", template(Expect::Absent, version(1))),
+        ("template: new version", template(Expect::Version(1), version(2))),
+        (
+            "template: activate",
+            template(Expect::Unsaid, template::Change::Set { version: Some(1), active: None }),
+        ),
+        (
+            "template: set",
+            template(Expect::Unsaid, template::Change::Set { version: None, active: Some(false) }),
         ),
     ]
 }
