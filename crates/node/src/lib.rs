@@ -24,6 +24,7 @@ mod chosen;
 mod layout;
 mod lead;
 mod lifecycle;
+mod loops;
 mod machines;
 mod queue;
 mod tail;

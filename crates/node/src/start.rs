@@ -2,23 +2,18 @@
 //! shards that take from them.
 
 use crate::ask::Refusal;
-use crate::audit;
 use crate::bell;
-use crate::books;
-use crate::bulk;
 use crate::clock::BelievedClock;
 use crate::control::ControlPlane;
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle};
 use crate::crowds::Crowds;
 use crate::directory_todos::DirectoryTodos;
 use crate::disk_share::DiskShare;
-use crate::dispatch::{self, Dispatch};
-use crate::errands::ErrandLoop;
+use crate::dispatch::Dispatch;
 use crate::fanout_share::FanoutShare;
-use crate::housekeeping::{retention_loop, sync_loop};
 use crate::known::Known;
 use crate::lead::{Leader, Settled};
-use crate::long_effects::LongEffectWorker;
+use crate::loops;
 use crate::machines::{Directory, Front, Machine, Root, Shard};
 use crate::meter::Meter;
 use crate::ports::Ports;
@@ -27,9 +22,8 @@ use crate::queue::Queue;
 use crate::quotas::TenantUsage;
 use crate::recover::{RecoverError, Recovered, recover};
 use crate::tail::Tail;
-use crate::take::TakeLoop;
 use crate::todos::{LongTodos, Todos};
-use crate::{digests, guard_sweep, layout, providers, schedule, webhooks};
+use crate::{layout, providers};
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::control;
@@ -212,51 +206,11 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         schedules: bell::Bell::default(),
         audited: watch::Sender::new(false),
     });
-    start_loops(&core)?;
+    loops::start(&core)?;
     let Layout { shards, fronts, .. } = layout;
     let report = Report { replayed_records: replayed, shards, fronts, clock: start_clock };
     info!(replayed, shards, fronts, "node started");
     Ok((core, report))
-}
-
-/// Starts what goes on beside the leaders.
-fn start_loops(core: &Arc<Core>) -> Result<(), StartError> {
-    audit::feed::check(core).map_err(StartError::Audit)?;
-    let known = webhooks::follow::known(core).map_err(StartError::Webhooks)?;
-    for (shard, handle) in &core.shards {
-        for (front, from) in &core.fronts {
-            let take = TakeLoop {
-                ports: core.ports.clone(),
-                meter: core.meter.clone(),
-                shard: *shard,
-                front: *front,
-                tail: from.tail.clone(),
-                queue: handle.queue.clone(),
-                applied: from.applied.clone(),
-                facts_max: core.knobs.take_facts,
-            };
-            let (shard, front) = (handle.queue.clone(), from.queue.clone());
-            let may_end = move || shard.is_closed() || front.is_closed();
-            core.ports.tasks.spawn_loop("take", may_end, Box::pin(take.run()));
-        }
-        let errands = ErrandLoop { core: core.clone(), shard: *shard };
-        core.spawn_loop("errands", Box::pin(errands.run()));
-        let long_effects = LongEffectWorker::new(core.clone(), *shard);
-        core.spawn_loop("long effects", Box::pin(long_effects.run()));
-        core.spawn_loop("guard sweep", Box::pin(guard_sweep::run(core.clone(), *shard)));
-        core.spawn_loop("windows", Box::pin(digests::close_windows(core.clone(), *shard)));
-        core.spawn_loop("bulk", Box::pin(bulk::run(core.clone(), *shard)));
-    }
-    for front in core.fronts.keys() {
-        core.spawn_loop("schedule", Box::pin(schedule::run(core.clone(), *front)));
-    }
-    core.spawn_loop("dispatch", Box::pin(dispatch::run(core.clone())));
-    core.spawn_loop("audit", Box::pin(audit::feed::run(core.clone())));
-    core.spawn_loop("sync", Box::pin(sync_loop(core.clone())));
-    core.spawn_loop("retention", Box::pin(retention_loop(core.clone())));
-    core.spawn_loop("books", Box::pin(books::run(core.clone())));
-    core.spawn_loop("webhooks", Box::pin(webhooks::follow::run(core.clone(), known)));
-    Ok(())
 }
 
 /// Rebuilds the control plane after each batch of the root.

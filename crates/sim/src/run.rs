@@ -229,6 +229,9 @@ impl Sim {
     /// Hears the answers, and notices when all shards have caught up.
     pub(crate) fn after_step(&mut self) -> Result<(), Broken> {
         self.judge_calls()?;
+        // Before the answers: a leader that panics refuses what waited for it, and the panic is the reason.
+        let panics = self.world.node.as_ref().map(Node::panics).unwrap_or_default();
+        Invariant::Serves.holds(panics.is_empty(), || format!("panics: {panics:?}"))?;
         loop {
             let heard = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some((id, answer)) = heard else { break };
@@ -245,8 +248,6 @@ impl Sim {
         }
         if self.trace.step.is_multiple_of(8) {
             self.world.check_bounded()?;
-            let panics = self.world.node.as_ref().map(Node::panics).unwrap_or_default();
-            Invariant::Serves.holds(panics.is_empty(), || format!("panics: {panics:?}"))?;
         }
         if self.trace.step.is_multiple_of(64) {
             self.world.tidy_orphans()?;
