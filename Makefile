@@ -19,6 +19,9 @@ FUZZ_ROUNDS ?= 1000000
 FUZZ_SEED ?= $(shell date +%Y%m%d)
 APNS_PUSHES ?= 100000
 ARGS ?=
+# Every package is checked by the hash that the repository has, and runs nothing while it is installed.
+PIP_STRICT := --quiet --disable-pip-version-check --require-hashes --only-binary=:all:
+NPM_STRICT := --ignore-scripts --no-audit --no-fund --silent
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .DEFAULT_GOAL := help
@@ -70,12 +73,14 @@ contract:
 bench:
 	$(CARGO) run --locked --release -p fantail-bench -- $(ARGS)
 
-# What stands beside ours in the benchmarks, and valgrind. Stream-Framework is old and wants a client of its age.
+# What stands beside ours in the benchmarks, and valgrind.
 bench-peers:
 	$(SUDO) apt-get install -y postgresql redis-server python3-venv valgrind nghttp2-client
 	python3 -m venv target/bench-peers
-	target/bench-peers/bin/pip install --quiet stream-framework==1.4.0 'redis<3' aioapns==4.0
-	npm install --prefix target/bench-peers --no-save --no-audit --no-fund --silent @parse/node-apn@8.1.0 web-push@3.6.7
+	target/bench-peers/bin/pip install $(PIP_STRICT) -r interop/python/build.txt
+	target/bench-peers/bin/pip install $(PIP_STRICT) --no-binary=stream-framework --no-build-isolation -r bench/peers/requirements.txt
+	cp bench/peers/package.json bench/peers/package-lock.json target/bench-peers/
+	npm ci --prefix target/bench-peers $(NPM_STRICT)
 
 bench-instructions:
 	$(CARGO) run --locked --release -p fantail-bench -- instructions
@@ -108,4 +113,4 @@ tools:
 BROWSER := crates/server/tests/browser
 browser-tools:
 	@command -v chromium >/dev/null 2>&1 || $(SUDO) apt-get install -y --no-install-recommends chromium
-	@[ -d $(BROWSER)/node_modules ] || npm ci --prefix $(BROWSER) --no-audit --no-fund --silent
+	@[ -d $(BROWSER)/node_modules ] || npm ci --prefix $(BROWSER) $(NPM_STRICT)
