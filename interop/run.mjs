@@ -19,6 +19,8 @@ const ROOT = path.dirname(HERE);
 const VENV = path.join(HERE, "python", ".venv");
 /// Packages of Python without a wheel.
 const SOURCE_ONLY = "dkimpy,http-ece";
+/// Unpacked packages of the system.
+const TOOLS = path.join(HERE, ".tools");
 const INSIDE = "FANTAIL_INTEROP_INSIDE";
 const CASE_MS_MAX = 180_000;
 const START_MS_MAX = 20_000;
@@ -44,7 +46,7 @@ const NAMES = [
 ];
 
 // Where `ip` and servers live, which is not in everybody's path.
-process.env.PATH += ":/usr/sbin:/sbin";
+process.env.PATH += `:/usr/sbin:/sbin:${path.join(TOOLS, "usr", "bin")}`;
 
 const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
 const isFast = process.argv.includes("--fast");
@@ -98,10 +100,13 @@ function install() {
     pip(`--no-binary=${SOURCE_ONLY}`, "--no-build-isolation", "-r", requirements);
     mark(path.join(VENV, ".fantail"), requirements);
   }
-  if (spawnSync("sh", ["-c", "command -v ip"]).status !== 0) apt("iproute2");
+  if (!isThere("ip")) apt("iproute2");
   for (const one of cases) {
     for (const [command, name] of Object.entries(one.apt ?? {})) {
-      if (spawnSync("sh", ["-c", `command -v ${command}`]).status !== 0) apt(name);
+      if (!isThere(command)) apt(name);
+    }
+    for (const [command, name] of Object.entries(one.unpack ?? {})) {
+      if (!isThere(command)) unpack(name);
     }
   }
   download();
@@ -118,10 +123,34 @@ function download() {
 }
 
 function apt(name) {
+  aptUpdate();
+  aptGet("install", "-y", "-qq", "--no-install-recommends", name);
+}
+
+function aptUpdate() {
+  aptGet("update", "-qq");
+}
+
+function aptGet(...words) {
   const sudo = process.getuid() === 0 ? [] : ["sudo"];
-  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-  must("env", [...sudo, "apt-get", "update", "-qq"], { env });
-  must("env", [...sudo, "apt-get", "install", "-y", "-qq", "--no-install-recommends", name], { env });
+  must("env", [...sudo, "apt-get", ...words], { env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } });
+}
+
+/// A package whose installation would start a service: its programs only, in a directory of ours.
+function unpack(name) {
+  fs.rmSync(TOOLS, { recursive: true, force: true });
+  fs.mkdirSync(TOOLS);
+  const download = () => spawnSync("apt-get", ["download", "-qq", name], { cwd: TOOLS }).status === 0;
+  if (!download()) {
+    aptUpdate();
+    if (!download()) process.exit(fail(`${name} could not be downloaded`));
+  }
+  const [file] = fs.readdirSync(TOOLS).filter((entry) => entry.endsWith(".deb"));
+  must("dpkg-deb", ["-x", file, "."], { cwd: TOOLS });
+}
+
+function isThere(command) {
+  return spawnSync("sh", ["-c", `command -v ${command}`]).status === 0;
 }
 
 function isStale(stamp, source) {
