@@ -60,7 +60,8 @@ pub const MARK_ROWS_PER_RECORD_MAX: usize = 256;
 pub const SNOOZED_MAX: usize = 100;
 /// How often a user may change what the inbox shows until the oldest of these turns is forgotten; they are read with every page.
 pub const INBOX_TURNS_MAX: usize = 16;
-/// Entries that are looked at one by one to count without those that the user does not want to see. Older ones do not count.
+/// Entries that are looked at one by one to count without those that the user does not want to see. Older ones count, wanted or
+/// not: each look reads what is known of its event, and a count is asked for with every page.
 pub const INBOX_HIDDEN_LOOKED_AT_MAX: usize = 10_000;
 /// What a user may ask to get at most in an hour and in a day on one channel. More is no cap.
 pub const CAP_PER_HOUR_MAX: u16 = 1_000;

@@ -112,7 +112,7 @@ pub fn bulk(client: &mut Client, body: &Value) -> String {
     accepted["eventId"].as_str().expect("an id").to_owned()
 }
 
-fn bulk_status(client: &mut Client, id: &str) -> Value {
+pub fn bulk_status(client: &mut Client, id: &str) -> Value {
     expect(client.get(&format!("/api/v1/notifications/bulk/{id}")), 200)
 }
 

@@ -54,7 +54,7 @@ fn reports_of_mail_servers_end_what_they_are_about() {
 }
 
 /// Only what Amazon signed, and only about topics that the account names.
-// proves: EML-02, EML-05, TRK-03
+// proves: EML-02, TRK-03
 #[test]
 fn events_of_ses_are_believed_if_amazon_signed_them() {
     let (world, server) = (World::new(), Server::start());

@@ -14,6 +14,7 @@ mod bulk;
 mod bulk_backups;
 mod bulk_command;
 mod bulk_inbox;
+mod bulk_times;
 mod bursts;
 mod callbacks;
 #[cfg(target_os = "linux")]

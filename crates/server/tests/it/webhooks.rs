@@ -529,3 +529,43 @@ fn nothing_is_left_of_a_webhook_that_was_deleted() {
     server.stop();
     assert_eq!(places(&house.directory.path("data")), BTreeSet::from([kept]));
 }
+
+// proves: API-06
+// fixes: contract 3
+#[test]
+fn followers_are_told_of_in_sums_while_some_of_them_wait() {
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let server = house.start(&open(&receiver));
+    let mut client = server.client();
+    for user in ["ann", "bob"] {
+        put_user(&mut client, user);
+        register(&mut client, user, "phone", &format!("stub:ok/{user}"));
+        follow(&mut client, user, "zoe");
+    }
+    let always =
+        json!({"quietHours": {"enabled": true, "start": "12:00", "end": "12:00", "timezone": "UTC"}});
+    expect(client.json("PATCH", "/api/v1/users/bob/preferences", &always), 200);
+    hook(&mut client, &receiver, &["notification.progress", "notification.summary"]);
+    let mut posted = event("1", &json!({"followersOf": "zoe"}));
+    (posted["actor"], posted["data"]["channels"]) = (json!("zoe"), json!(["push"]));
+    let id = post(&mut client, &posted);
+    let sums = |kind: &str, counts: &Value| {
+        let told = receiver.told();
+        let mut bodies = told.values().map(|(body, _)| body);
+        bodies.any(|body| {
+            let data = &body["data"];
+            let channel = &data["channels"][0];
+            body["type"] == kind
+                && data["eventId"] == *id
+                && channel["channel"] == "push"
+                && channel["counts"] == *counts
+                && channel["done"] == (kind == "notification.summary")
+        })
+    };
+    eventually("its progress is told", || {
+        sums("notification.progress", &json!({"sent": 1, "deferred": 1})).then_some(())
+    });
+    assert!(!sums("notification.summary", &json!({"sent": 1, "deferred": 1})), "it is not over");
+    expect(client.json("PATCH", "/api/v1/users/bob/preferences", &json!({"quietHours": null})), 200);
+    eventually("its end is told", || sums("notification.summary", &json!({"sent": 2})).then_some(()));
+}

@@ -1,0 +1,142 @@
+//! When a bulk send may go on: quiet hours, off-peak windows, the rate of all shards together, and others who come first.
+
+use crate::bulk::{bulk, bulk_status, crowd, eventually_is, message, put_segment};
+use crate::deliveries::{Post, metric, notification, register, send};
+use crate::moved_clock::start_at;
+use crate::respect::patch;
+use crate::world::{eventually, expect, put_user};
+use fantail_server::client::Client;
+use serde_json::{Value, json};
+
+/// Counts of a bulk send's first channel, once they are these.
+fn eventually_counts(client: &mut Client, id: &str, expected: &Value) {
+    eventually(&format!("{id} counts {expected}"), || {
+        (bulk_status(client, id)["channels"][0]["counts"] == *expected).then_some(())
+    });
+}
+
+fn members(client: &mut Client, id: &str) -> u64 {
+    bulk_status(client, id)["members"].as_u64().expect("a number")
+}
+
+fn two_with_phones(client: &mut Client) {
+    for user in ["ann", "bob"] {
+        put_user(client, user);
+        register(client, user, "phone", &format!("stub:ok/{user}"));
+    }
+    put_segment(client, "all", r#"reachable("push")"#);
+}
+
+// proves: BLK-09
+// fixes: contract 3
+#[test]
+fn a_bulk_send_waits_for_quiet_hours_unless_it_says_otherwise() {
+    let post = Post::new();
+    let (server, mut clock) = start_at(&post, "2026-06-10T23:00:00Z", &[]);
+    let mut client = server.client();
+    two_with_phones(&mut client);
+    let night = json!({"enabled": true, "start": "22:00", "end": "07:00", "timezone": "UTC"});
+    patch(&mut client, "ann", &json!({"quietHours": night}));
+    let waiting = bulk(&mut client, &message("all", json!({})));
+    let loud = bulk(&mut client, &message("all", json!({"respectQuietHours": false})));
+    eventually_counts(&mut client, &loud, &json!({"sent": 2}));
+    eventually_counts(&mut client, &waiting, &json!({"sent": 1, "deferred": 1}));
+    clock.move_to("2026-06-11T07:00:00Z");
+    eventually_counts(&mut client, &waiting, &json!({"sent": 2}));
+    assert_eq!(post.arrived().len(), 4, "each once");
+    server.stop();
+}
+
+// proves: BLK-11, SCH-02
+// fixes: contract 3
+#[test]
+fn a_bulk_send_goes_on_in_its_off_peak_window_only() {
+    let post = Post::new();
+    let (server, mut clock) = start_at(&post, "2026-06-10T20:00:00Z", &[]);
+    let mut client = server.client();
+    two_with_phones(&mut client);
+    let window = json!({"start": "02:00", "end": "05:00", "timezone": "Europe/Vienna"});
+    let off_peak = bulk(&mut client, &message("all", json!({"offPeak": window})));
+    // One that may go at once comes later and is done first.
+    let at_once = bulk(&mut client, &message("all", json!({})));
+    eventually_is(&mut client, &at_once, "done");
+    clock.move_to("2026-06-10T23:59:59Z");
+    let second = bulk(&mut client, &message("all", json!({})));
+    eventually_is(&mut client, &second, "done");
+    assert_eq!(members(&mut client, &off_peak), 0, "it is 01:59:59 in Vienna");
+    clock.move_to("2026-06-11T00:00:00Z");
+    eventually_counts(&mut client, &off_peak, &json!({"sent": 2}));
+    server.stop();
+}
+
+// proves: BLK-04
+// fixes: contract 3
+#[test]
+fn four_shards_keep_one_rate_together() {
+    const RATE: u64 = 4;
+    const USERS: u64 = 32;
+    let post = Post::new();
+    let (server, mut clock) = start_at(&post, "2026-06-10T12:00:00Z", &[("FANTAIL_STORAGE_SHARDS", "4")]);
+    let mut client = server.client();
+    for user in 0..USERS {
+        put_user(&mut client, &format!("u{user}"));
+        register(&mut client, &format!("u{user}"), "phone", &format!("stub:ok/u{user}"));
+    }
+    put_segment(&mut client, "all", r#"reachable("push")"#);
+    let id = bulk(&mut client, &message("all", json!({"ratePerSecond": RATE})));
+    let mut passed = 0;
+    for second in 0..USERS {
+        clock.move_to(&format!("2026-06-10T12:00:{second:02}Z"));
+        // A shard that is over leaves its share to the others, from their next step on.
+        let least = USERS.min((second + 1) * RATE).saturating_sub(RATE);
+        passed =
+            eventually("it keeps up", || Some(members(&mut client, &id)).filter(|passed| *passed >= least));
+        assert!(passed <= (second + 1) * RATE, "{passed} in {second} s");
+        if passed == USERS {
+            break;
+        }
+    }
+    assert_eq!(passed, USERS);
+    eventually_counts(&mut client, &id, &json!({"sent": USERS}));
+    server.stop();
+}
+
+// proves: BLK-11, OBS-04
+// fixes: contract 3
+#[test]
+fn a_bulk_send_waits_while_others_have_much_before_them() {
+    let post = Post::new();
+    let (server, mut clock) = start_at(&post, "2026-06-10T12:00:00Z", &[]);
+    let mut client = server.client();
+    crowd(&mut client, 1..4);
+    for user in ["ann", "bob"] {
+        let body = json!({"email": format!("ok/{user}@stub.test")});
+        expect(client.json("PUT", &format!("/api/v1/users/{user}"), &body), 201);
+        register(&mut client, user, "phone", &format!("stub:ok/{user}"));
+    }
+    put_segment(&mut client, "phones", r#"reachable("push")"#);
+    put_segment(&mut client, "mails", r#"reachable("email")"#);
+    post.faults("push down\n");
+    let queued = r#"channel="push",lane="normal""#;
+    for no in 0.. {
+        send(&mut client, &notification(&format!("n{no}"), &["ann"], json!({})));
+        if no >= 400 && metric(&mut client, "fantail_delivery_queue", queued) >= 128 {
+            break;
+        }
+    }
+    let push = bulk(&mut client, &message("phones", json!({})));
+    let mail = bulk(&mut client, &message("mails", json!({"channels": ["email"]})));
+    eventually_counts(&mut client, &mail, &json!({"sent": 2}));
+    assert_eq!(members(&mut client, &push), 0, "what others sent comes first");
+    // What waits is seen, when it will be over, and how long it has waited.
+    eventually("its end is estimated", || {
+        (metric(&mut client, "fantail_delivery_drain_eta_seconds", r#"channel="push""#) > 0).then_some(())
+    });
+    clock.move_to("2026-06-10T12:03:00Z");
+    let age = metric(&mut client, "fantail_delivery_oldest_age_seconds", r#"lane="normal""#);
+    assert!((170..=180).contains(&age), "{age} s");
+    assert!(metric(&mut client, "fantail_delivery_queue", queued) > 0);
+    post.faults("");
+    eventually_is(&mut client, &push, "done");
+    server.stop();
+}
