@@ -18,6 +18,7 @@ HISTORIES ?= 1000
 FUZZ_ROUNDS ?= 1000000
 FUZZ_SEED ?= $(shell date +%Y%m%d)
 APNS_PUSHES ?= 100000
+OPENAPI_CASES ?= 20000
 ARGS ?=
 # Every package is checked by the hash that the repository has, and runs nothing while it is installed.
 PIP_STRICT := --quiet --disable-pip-version-check --require-hashes --only-binary=:all:
@@ -35,8 +36,8 @@ help:
 	@echo "make interop  other people's clients and verifiers against ours (needs root or user namespaces)"
 	@echo "make bench    measure, beside the raw disk and the peers that are installed (make bench-peers)"
 	@echo "make bench-instructions  count instructions of the hot loops (needs valgrind)"
-	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(FUZZ_ROUNDS) mutated inputs for each reader, $(CRASH_ROUNDS) crashes, $(DIRECTORY_FAULTS) faults in files, $(POWER_CUTS) power cuts, $(INTERRUPTIONS) rounds of interruptions, backups of $(BACKUP_USERS) users"
-	@echo "make deny     licences, advisories and sources of all dependencies (needs cargo-deny)"
+	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(FUZZ_ROUNDS) mutated inputs for each reader, $(CRASH_ROUNDS) crashes, $(DIRECTORY_FAULTS) faults in files, $(POWER_CUTS) power cuts, $(INTERRUPTIONS) rounds of interruptions, backups of $(BACKUP_USERS) users, $(OPENAPI_CASES) requests made from the OpenAPI document, all foreign clients"
+	@echo "make deny     advisories, licences and sources of all dependencies (needs cargo-deny and the internet)"
 
 # `make run PROFILE=release` for measuring; `make run ARGS="--listen 0.0.0.0:7070"` for other settings.
 run:
@@ -100,7 +101,9 @@ nightly: test
 		$(CARGO) test --locked -p fantail-server --test it interruptions:: -- --nocapture
 	FANTAIL_BACKUP_USERS=$(BACKUP_USERS) \
 		$(CARGO) test --locked -p fantail-server --test it bulk_backups:: -- --nocapture
+	FANTAIL_OPENAPI_CASES=$(OPENAPI_CASES) FANTAIL_OPENAPI_SEED=$(FUZZ_SEED) $(MAKE) interop
 
+# Not part of the tests: it asks for advisories. What can be checked offline is part of tidy.
 deny:
 	$(CARGO) deny --locked check
 
