@@ -1,4 +1,4 @@
-# Everything is done through these targets; they need cargo, make, a C compiler and Node, and install the rest.
+# Everything is done through these targets; they need cargo, make, a C compiler, Node and Python, and install the rest.
 #
 # One profile (dev, with optimised dependencies) serves run and test, so that after one of them the other starts at
 # once. Only what measures time is built with the release profile.
