@@ -339,7 +339,7 @@ fn one_recipient_too_many_is_refused_and_the_most_are_told_each_in_words_of_thei
         .iter()
         .map(|name| json!({"userId": name, "content": {"title": format!("Hello {name}")}}))
         .collect();
-    let send_to = |recipients: &[Value], id: &str| json!({"notificationId": id, "recipients": recipients, "channels": ["inApp"]});
+    let send_to = |recipients: &[Value], id: &str| json!({"notificationId": id, "content": {"title": "Hello"}, "recipients": recipients, "channels": ["inApp"]});
     let problem =
         refused(client.post("/api/v1/notifications", &send_to(&recipients, "many")), "INVALID_REQUEST");
     assert_eq!(problem["errors"][0]["pointer"], "/recipients", "{problem}");
