@@ -59,7 +59,30 @@ impl UnreadBody {
         claim.grow_to(room)?;
         match tokio::time::timeout(timeout, collect(&mut body, &mut claim, room as usize, bytes_max)).await {
             Ok(collected) => collected.map(|bytes| HeldBody { bytes, claim }),
-            Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
+            Err(_) => Err(late()),
+        }
+    }
+
+    /// Reads all of it as [`Self::read`] does, and keeps nothing: its sender cannot tell that nobody wants it.
+    pub async fn discard(self, bytes_max: usize) -> Result<(), Problem> {
+        let Self { mut body, announced, timeout, .. } = self;
+        if announced > bytes_max as u64 {
+            return Err(too_large(bytes_max));
+        }
+        let discarded = async {
+            let mut length = 0;
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| broken(&error))?;
+                length += frame.data_ref().map_or(0, Bytes::len);
+                if length > bytes_max {
+                    return Err(too_large(bytes_max));
+                }
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(timeout, discarded).await {
+            Ok(discarded) => discarded,
+            Err(_) => Err(late()),
         }
     }
 
@@ -118,6 +141,10 @@ pub fn require_plain(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     Err(Problem::new(Code::UnsupportedMediaType, "send the body without Content-Encoding"))
+}
+
+fn late() -> Problem {
+    Problem::new(Code::RequestTimeout, "the body did not arrive in time")
 }
 
 fn too_large(bytes_max: usize) -> Problem {
@@ -351,6 +378,29 @@ mod tests {
             let problem = unread(&budget, frames, announced, ends).read(TENANT, bytes_max).await;
             let problem = problem.expect_err("it is refused");
             assert_eq!((problem.code, budget.taken()), (code, 0), "{frames} of {announced}");
+        }
+    }
+
+    // fixes: security M2, proved M2, usability B8
+    #[tokio::test]
+    async fn what_nobody_wants_is_refused_as_what_is_read() {
+        for (frames, announced, ends, bytes_max) in [
+            (0, 0, true, 1 << 20),
+            (5, 0, true, 5 << 10),
+            (5, 0, true, 4 << 10),
+            (0, 5 << 10, false, 4 << 10),
+            (2, 0, false, 1 << 20),
+            (2, 8 << 10, false, 1 << 20),
+        ] {
+            let budget = budget(8 << 10);
+            let read = unread(&budget, frames, announced, ends).read(BodyHolder::NoKey, bytes_max).await;
+            let discarded = unread(&budget, frames, announced, ends).discard(bytes_max).await;
+            let (read, discarded) = (read.map(drop), discarded);
+            assert_eq!(
+                read.map_err(|problem| (problem.code, problem.detail)),
+                discarded.map_err(|problem| (problem.code, problem.detail)),
+                "{frames} of {announced}"
+            );
         }
     }
 

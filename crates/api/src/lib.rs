@@ -42,5 +42,5 @@ pub mod telemetry;
 mod v1;
 
 pub use app::{App, Host, Settings};
-pub use pipeline::{ProbesOnly, router};
+pub use pipeline::{LocalPeer, ProbesOnly, router};
 pub use well_formed::TwoLengths;

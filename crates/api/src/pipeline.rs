@@ -34,6 +34,10 @@ use tracing::{debug, info};
 #[derive(Clone, Copy, Debug)]
 pub struct ProbesOnly;
 
+/// Marks a request that came from this machine: from a program on it, or through a proxy on it.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalPeer;
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_MAX: usize = 64;
 
@@ -97,14 +101,15 @@ async fn dispatch(
     if let Handle::Hosted(handler) = route.handle {
         let params = path_params(&mut parts, route).await?;
         let token = params.into_iter().next().map(|(_, token)| token).unwrap_or_default();
-        let (node, headers) = (node.clone(), parts.headers);
-        return handler(Visit { node, token, headers }, unread).await;
+        let (node, headers, saves) = (node.clone(), parts.headers, app.link_saves.clone());
+        return handler(Visit { node, token, headers, saves }, unread).await;
     }
     if let Handle::Callback(handler) = route.handle {
         let params = path_params(&mut parts, route).await?;
         let path_and_query = parts.uri.path_and_query().map_or("", |path| path.as_str()).to_owned();
+        let is_local = parts.extensions.get::<LocalPeer>().is_some();
         let (app, node, headers) = (app.clone(), node.clone(), parts.headers);
-        return handler(Arrival { app, node, params, path_and_query, headers }, unread).await;
+        return handler(Arrival { app, node, params, path_and_query, headers, is_local }, unread).await;
     }
     let caller = auth::authenticate(app, node, &parts.headers)?;
     let node = node.acting_as(caller.actor());

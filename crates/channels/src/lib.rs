@@ -9,6 +9,7 @@ pub mod failover;
 pub mod part;
 pub mod probe;
 pub mod receipt;
+pub mod remembered;
 
 pub mod mixed;
 

@@ -2,6 +2,7 @@
 //!
 //! What must never happen: a secret, or a person. A key is named by its public id.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -15,17 +16,20 @@ pub enum Actor {
     Key(Arc<str>),
     /// Whoever follows a link that was made for a recipient: the recipient, or whom it was passed on to.
     Recipient,
+    /// A provider that called back, through the tenant's account with this id.
+    Provider(Arc<str>),
 }
 
 impl Actor {
     /// As the audit log shows it. Ids of keys have twelve digits and capitals, unlike the words.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> Cow<'_, str> {
         match self {
-            Self::System => "system",
-            Self::Admin => "admin",
-            Self::Key(id) => id,
-            Self::Recipient => "recipient",
+            Self::System => "system".into(),
+            Self::Admin => "admin".into(),
+            Self::Key(id) => id.as_ref().into(),
+            Self::Recipient => "recipient".into(),
+            Self::Provider(account) => format!("provider:{account}").into(),
         }
     }
 }
@@ -42,6 +46,7 @@ mod tests {
             (Actor::Admin, "admin"),
             (Actor::Key("0123456789AB".into()), "0123456789AB"),
             (Actor::Recipient, "recipient"),
+            (Actor::Provider("texts".into()), "provider:texts"),
         ] {
             assert_eq!(actor.name(), name);
         }

@@ -6,9 +6,11 @@ use crate::apns::{self, Apns};
 use crate::fcm::{self, Fcm};
 use crate::fields::SettingsError;
 use crate::probe::Hop;
+use crate::remembered::Remembered;
 use crate::ses::{self, Ses, Sns, SnsError, Told};
 use crate::smtp::{self, Smtp};
 use crate::twilio::callback::{self, Keyword};
+use crate::twilio::limits::REMEMBERED_MAX as INBOUND_REMEMBERED_MAX;
 use crate::twilio::signature::{self, Signed};
 use crate::twilio::{self, Twilio};
 use crate::webpush::{self, WebPush};
@@ -69,7 +71,7 @@ fn open(account: &Account, ports: Ports) -> Result<Arc<dyn Client>, SettingsErro
             let settings = twilio::Settings::read(&settings)?;
             let secrets = twilio::Secrets::read(&secrets)?;
             let client = Twilio::open(settings, secrets.clone(), ports)?;
-            Arc::new(Texts { client, secrets })
+            Arc::new(Texts { client, secrets, inbound: Remembered::new(INBOUND_REMEMBERED_MAX) })
         }
     })
 }
@@ -142,7 +144,7 @@ impl Client for Smtp {
         slower(10_000, self.connections_max())
     }
 
-    /// A report of a mail server, as it came in. The sealed reference in it is its proof.
+    /// A report of a mail server, as it came in. Its caller has shown that it may speak for the mail server.
     fn hear<'a>(&'a self, call: &'a Incoming) -> BoxFuture<'a, Result<Heard, Deaf>> {
         Box::pin(async move {
             let sent_to = call.header("x-envelope-to").or_else(|| call.header("x-original-to"));
@@ -211,6 +213,8 @@ fn deaf(error: SnsError) -> Deaf {
 struct Texts {
     client: Twilio,
     secrets: twilio::Secrets,
+    /// Messages of recipients that are durable. Twilio signs no time, so that a copy of one is good for ever.
+    inbound: Remembered,
 }
 
 impl Channel for Texts {
@@ -246,17 +250,24 @@ impl Client for Texts {
             let path = call.url.split('?').next().unwrap_or_default();
             let reference = path.rsplit('/').next().unwrap_or_default();
             let events = callback::event(reference, &parameters).into_iter().collect();
-            let wishes = callback::inbound(&parameters).into_iter().filter_map(wish).collect();
-            Ok(Heard { events, wishes, message_id: None })
+            let inbound = callback::inbound(&parameters);
+            let is_repeat = |id: &String| self.inbound.contains(id);
+            let inbound = inbound.filter(|inbound| !inbound.message_id.as_ref().is_some_and(is_repeat));
+            let (wish, message_id) = inbound.and_then(wish).unzip();
+            Ok(Heard { events, wishes: wish.into_iter().collect(), message_id: message_id.flatten() })
         })
+    }
+
+    fn written(&self, message_id: String) {
+        self.inbound.insert(message_id);
     }
 }
 
-fn wish(inbound: callback::Inbound) -> Option<Wish> {
+fn wish(inbound: callback::Inbound) -> Option<(Wish, Option<String>)> {
     let is_stop = match inbound.keyword {
         Keyword::Stop => true,
         Keyword::Start => false,
         Keyword::Help | Keyword::Other => return None,
     };
-    Some(Wish { from: inbound.from, is_stop })
+    Some((Wish { from: inbound.from, is_stop }, inbound.message_id))
 }

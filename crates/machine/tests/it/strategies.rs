@@ -159,7 +159,8 @@ pub fn about() -> impl Strategy<Value = About> {
 
 pub fn actor() -> impl Strategy<Value = Actor> {
     let key = any::<String>().prop_map(|id| Actor::Key(id.into()));
-    prop_oneof![Just(Actor::System), Just(Actor::Admin), Just(Actor::Recipient), key]
+    let provider = any::<String>().prop_map(|account| Actor::Provider(account.into()));
+    prop_oneof![Just(Actor::System), Just(Actor::Admin), Just(Actor::Recipient), key, provider]
 }
 
 pub fn difference() -> impl Strategy<Value = Difference> {

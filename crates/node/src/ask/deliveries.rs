@@ -177,6 +177,8 @@ pub struct DeadLetter {
 pub struct ReceiptAsk {
     /// As the message carried it.
     pub reference: String,
+    /// The only channel that is spoken of; `None` for any.
+    pub channel: Option<ChannelKind>,
     pub outcome: Outcome,
     pub at: Option<Millis>,
     /// The provider's word for it, if there is one.

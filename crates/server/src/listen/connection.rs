@@ -8,7 +8,7 @@ use crate::listen::request_framing::{AmbiguousRequest, RequestFraming};
 use crate::listen::watched_stream::WatchedStream;
 use crate::listen::{Shared, asked_to_stop};
 use fantail_api::bodies::ConnectionBodies;
-use fantail_api::{ProbesOnly, TwoLengths};
+use fantail_api::{LocalPeer, ProbesOnly, TwoLengths};
 use fantail_rules::limits::HEAD_BYTES_MAX;
 use hyper::Request;
 use hyper::body::{Body, Incoming};
@@ -39,6 +39,14 @@ pub enum Admission {
 impl Admission {
     fn is_full(&self) -> bool {
         matches!(self, Self::Full { .. })
+    }
+
+    /// Whether the peer is this machine: a program on it, or whoever a proxy on it speaks for.
+    fn is_local(&self) -> bool {
+        match self {
+            Self::Full { place } => place.is_local(),
+            Self::ProbesOnly => false,
+        }
     }
 
     /// What the bodies of the connection's requests without a key are counted by. Probes have none.
@@ -72,6 +80,7 @@ pub fn builder(http: &Http, admission: &Admission) -> auto::Builder<TokioExecuto
 /// What the listener knows of a request and its routes do not.
 struct Marks {
     is_full: bool,
+    is_local: bool,
     bodies: Option<Arc<ConnectionBodies>>,
     ambiguous: AmbiguousRequest,
     /// So far. Of HTTP/1 they come one after the other.
@@ -90,6 +99,9 @@ impl Marks {
         }
         if !self.is_full {
             request.extensions_mut().insert(ProbesOnly);
+        }
+        if self.is_local {
+            request.extensions_mut().insert(LocalPeer);
         }
         is_last
     }
@@ -112,7 +124,8 @@ pub async fn serve_stream<S>(
     let is_full = admission.is_full();
     let service = {
         let in_flight = in_flight.clone();
-        let marks = Marks { is_full, bodies: admission.bodies(), ambiguous, requests: AtomicU64::new(0) };
+        let (is_local, bodies) = (admission.is_local(), admission.bodies());
+        let marks = Marks { is_full, is_local, bodies, ambiguous, requests: AtomicU64::new(0) };
         service_fn(move |mut request: Request<Incoming>| {
             let is_last = marks.mark(&mut request);
             let (in_flight, router) = (in_flight.clone(), router.clone());

@@ -80,6 +80,13 @@ pub struct Place {
     pub bodies: Option<Arc<ConnectionBodies>>,
 }
 
+impl Place {
+    /// Whether the peer is this machine, which is not counted.
+    pub fn is_local(&self) -> bool {
+        self.address.is_none()
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.places.taken();

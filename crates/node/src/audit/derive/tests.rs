@@ -98,6 +98,7 @@ fn schedules_and_segments(name: &str) -> Vec<RootRecord> {
         is_paused: true,
         sends: Sends::Notification,
         body: Sealed::default(),
+        author: None,
     };
     let put = SchedulePut { definition, version: u32::MAX, next: None, difference };
     let ran = ScheduleRan { tenant, id: id.clone(), due: Millis(0), run: None, next: None };
