@@ -1,5 +1,6 @@
 //! Which region, and as whom. The endpoint can be another one: emulators, or a private endpoint of the operator's network.
 
+use super::envelope::SnsHost;
 use super::limits::TOPICS_MAX;
 use crate::email::{Sender, SenderSecrets};
 use crate::fields::{Base, Fields, NAME_BYTES_MAX, SettingsError};
@@ -102,7 +103,7 @@ fn topics(fields: &mut Fields<'_>) -> Result<Vec<String>, SettingsError> {
     };
     let list = value.as_array().filter(|list| list.len() <= TOPICS_MAX).ok_or_else(wrong)?;
     let topic = |value: &Value| match value.as_str() {
-        Some(text) if text.starts_with("arn:") && text.len() <= ARN_BYTES_MAX => Ok(text.to_owned()),
+        Some(text) if SnsHost::of_topic(text).is_some() && text.len() <= ARN_BYTES_MAX => Ok(text.to_owned()),
         Some(_) | None => Err(wrong()),
     };
     list.iter().map(topic).collect()

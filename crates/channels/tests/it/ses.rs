@@ -22,6 +22,8 @@ use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
 pub const CONTENT: &[u8] = br#"{"subject":"Hello","html":"<p>Hello</p>"}"#;
 const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:mail";
+/// When the messages of SNS were.
+const WRITTEN: Millis = Millis(1_794_817_800_000);
 
 pub struct House {
     pub runtime: Runtime,
@@ -180,7 +182,7 @@ fn sns(time: &Arc<Time>, aws: &Aws, pem: &str, topics: &[&str]) -> Sns {
 #[test]
 fn sns_is_believed_by_topic_and_signature() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_io().build().expect("a runtime");
-    let time = Time::new(Some(runtime.handle().clone()));
+    let time = Time::at(WRITTEN, Some(runtime.handle().clone()));
     let (acceptor, pem) = secured();
     let aws = runtime.block_on(Aws::start(runtime.handle(), Some(acceptor)));
     let messages: Vec<Value> =
