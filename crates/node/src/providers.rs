@@ -22,7 +22,7 @@ use fantail_rules::ids::{KeyNo, Millis, TenantId};
 use fantail_rules::limits::PROVIDERS_PER_TENANT_MAX;
 use fantail_rules::provider_kind::ProviderKind;
 use std::sync::{Arc, Mutex, PoisonError};
-use tracing::error;
+use tracing::{error, warn};
 
 /// What somebody wants an account to be.
 #[derive(Clone, Debug)]
@@ -92,7 +92,12 @@ impl Node {
     pub async fn delete_provider(&self, tenant: TenantId, id: &str, expect: Expect) -> Result<(), Refusal> {
         let change = Change::Delete { tenant, id: id.to_owned() };
         match self.ask_provider(tenant, id, expect, change).await? {
-            Answer::Gone => Ok(()),
+            Answer::Gone => {
+                if self.providers(tenant).is_empty() {
+                    warn!(%tenant, provider = id, "the last account is gone: what the tenant sends fails with no_provider");
+                }
+                Ok(())
+            }
             _ => Err(other()),
         }
     }
@@ -176,7 +181,8 @@ fn account(row: &ProviderRow, secrets: Vec<u8>) -> Account {
 pub struct Known(Mutex<Option<Vec<ProviderRow>>>);
 
 /// Tells whoever sends which accounts there are, if that has changed.
-pub fn tell(ports: &Ports, known: &Known, rows: &[ProviderRow]) {
+/// `with_history`: tenants that once had an account.
+pub fn tell(ports: &Ports, known: &Known, (rows, with_history): (&[ProviderRow], &[TenantId])) {
     let mut known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
     if known.as_deref() == Some(rows) {
         return;
@@ -188,6 +194,7 @@ pub fn tell(ports: &Ports, known: &Known, rows: &[ProviderRow]) {
         }
         account(row, secrets.unwrap_or_default())
     });
+    ports.accounts.leave_sandbox(with_history.to_vec());
     ports.accounts.replace(opened.collect());
     *known = Some(rows.to_vec());
 }

@@ -42,7 +42,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::believed_time::StartClock;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::knobs::Knobs;
-use fantail_rules::limits::{GUARD_MS, LANE_EVENTS_MAX};
+use fantail_rules::limits::{GUARD_MS, LANE_EVENTS_MAX, LINK_MS};
 use fantail_rules::quota::Amounts;
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -67,6 +67,8 @@ pub struct Options {
     pub queue_max: u64,
     /// How long what is kept about deliveries outlives their event.
     pub guard_ms: u64,
+    /// After how long links for recipients end that say nothing else; 0: when their user goes.
+    pub link_ms: u64,
     pub knobs: Knobs,
     /// A time at which the server certainly ran, like that of its newest snapshot.
     pub known_time: Option<Millis>,
@@ -83,6 +85,7 @@ impl Default for Options {
             quotas: Amounts::default(),
             queue_max: LANE_EVENTS_MAX,
             guard_ms: GUARD_MS,
+            link_ms: LINK_MS,
             knobs: Knobs::default(),
             known_time: None,
         }
@@ -163,6 +166,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         quotas,
         queue_max,
         guard_ms,
+        link_ms,
         knobs,
         known_time,
     } = options;
@@ -197,6 +201,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         crowds: Crowds::default(),
         queue_max,
         guard_ms,
+        link_ms,
         knobs,
         disk,
         fanout: FanoutShare::default(),
@@ -266,7 +271,7 @@ fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>, accounts: Arc<providers:
         let read = ports.store.read(PartitionId::Root, &mut |state| found = control(state.tables()));
         match (read, found) {
             (Ok(()), Ok(control)) => {
-                providers::tell(&ports, &accounts, &control.providers);
+                providers::tell(&ports, &accounts, (&control.providers, &control.with_history));
                 plane.replace(&control);
             }
             (Err(failed), _) => ports.stop.set(&failed.to_string()),

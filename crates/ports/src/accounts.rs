@@ -10,6 +10,10 @@ pub trait Accounts: Send + Sync {
     /// From now on these accounts and no others, whichever were there before. What is under way goes on with what it began.
     /// One that cannot be used is told to the operator and refuses what comes to it; the others are not touched by that.
     fn replace(&self, accounts: Vec<Account>);
+
+    /// Tenants that have, or once had, an account: what they send never goes to accounts that are not theirs. Told before
+    /// `replace`; nobody is taken off again.
+    fn leave_sandbox(&self, tenants: Vec<TenantId>);
 }
 
 /// An account, opened.
@@ -47,4 +51,6 @@ pub struct NoAccounts;
 
 impl Accounts for NoAccounts {
     fn replace(&self, _: Vec<Account>) {}
+
+    fn leave_sandbox(&self, _: Vec<TenantId>) {}
 }

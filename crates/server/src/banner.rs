@@ -13,7 +13,7 @@ pub struct Banner {
     /// `None`: given by the operator.
     pub admin_file: Option<PathBuf>,
     /// Where the sandbox's own API is, if there is one.
-    pub sandbox: Option<SocketAddr>,
+    pub sandbox: Option<(SocketAddr, PathBuf)>,
     /// What is less than was asked for, if something is.
     pub limits: Option<String>,
     /// Whether test doubles exist in this process.
@@ -45,10 +45,13 @@ impl Banner {
             Some(file) => line("admin", &format!("key in {}", file.display())),
             None => line("admin", "key from the configuration"),
         }
-        if let Some(control) = self.sandbox {
+        if let Some((control, file)) = &self.sandbox {
+            let key = file.display();
             line(
                 "sandbox",
-                &format!("http://{control} (nothing leaves this machine until a provider is set up)"),
+                &format!(
+                    "http://{control} (key in {key}; nothing leaves this machine until a provider is set up)"
+                ),
             );
         }
         if let Some(limits) = &self.limits {
@@ -95,7 +98,10 @@ mod tests {
             testing: false,
             clock_days_ahead: None,
             test_clock: None,
-            sandbox: Some("127.0.0.1:7071".parse().expect("an address")),
+            sandbox: Some((
+                "127.0.0.1:7071".parse().expect("an address"),
+                "./fantail-data/sandbox.key".into(),
+            )),
             limits: Some("64 connections at a time".to_owned()),
         };
         let text = banner.text();
@@ -106,6 +112,7 @@ mod tests {
             "ft_x (tenant default",
             "admin.key",
             "nothing leaves",
+            "http://127.0.0.1:7071 (key in ./fantail-data/sandbox.key;",
             "limits   64 connections",
         ] {
             assert!(text.contains(part), "{text}");

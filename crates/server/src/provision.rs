@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 pub const DEFAULT_TENANT: &str = "default";
 const ADMIN_FILE: &str = "admin.key";
 const DEFAULT_FILE: &str = "default.key";
+const SANDBOX_FILE: &str = "sandbox.key";
 /// Longer files are not keys.
 const KEY_BYTES_MAX: u64 = 1_024;
 
@@ -45,6 +46,24 @@ pub fn admin_file(data: &Path) -> PathBuf {
 #[must_use]
 pub fn default_file(data: &Path) -> PathBuf {
     data.join(DEFAULT_FILE)
+}
+
+/// The key of the built-in sandbox's viewer.
+#[must_use]
+pub fn sandbox_file(data: &Path) -> PathBuf {
+    data.join(SANDBOX_FILE)
+}
+
+/// The key of a sandbox's viewer: the one of an earlier start, else a new one. No server fails to start for want of it.
+pub fn viewer_key(file: &Path, entropy: &dyn Entropy) -> Result<String> {
+    if let Ok(Some(text)) = read_key(file)
+        && key::is_admin_key(&text)
+    {
+        return Ok(text);
+    }
+    let text = key::mint_admin(entropy);
+    write_key(file, &text)?;
+    Ok(text)
 }
 
 /// The operator's key, else the one of an earlier start, else a new one.

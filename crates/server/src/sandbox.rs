@@ -23,8 +23,14 @@ pub struct House {
 }
 
 impl House {
-    pub async fn open(control_port: u16) -> Result<Self> {
-        let options = Options { control_port, takes_unknown_subscriptions: true, ..Options::default() };
+    /// `viewer_key`: what callers of its own API have to know. It shows the messages of all tenants without accounts.
+    pub async fn open(control_port: u16, viewer_key: String) -> Result<Self> {
+        let options = Options {
+            control_port,
+            viewer_key: Some(viewer_key),
+            takes_unknown_subscriptions: true,
+            ..Options::default()
+        };
         let running = Sandbox::start(options).await.context("cannot start the sandbox")?;
         Ok(Self { running })
     }
@@ -93,10 +99,17 @@ fn terms(kind: ProviderKind, at: SocketAddr, ca_pem: &str) -> Option<(Value, Val
         ProviderKind::Twilio => (
             json!({"accountSid": format!("AC{}", "0".repeat(32)), "connectTo": at, "caPem": ca_pem,
                    "senders": [{"from": "+15005550006", "kind": "longCode", "perSecond": 100}]}),
-            json!({"authToken": "sandbox"}),
+            // Whoever knew it could call back in the name of the sandbox.
+            json!({"authToken": random_text()?}),
         ),
         ProviderKind::Ses => return None,
     })
+}
+
+fn random_text() -> Option<String> {
+    let mut bytes = [0; 32];
+    aws_lc_rs::rand::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn p256_pem() -> Option<String> {

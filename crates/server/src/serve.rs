@@ -76,7 +76,10 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>, limits: Option<
     let exporter = config.collector.clone().map(Exporter::start).transpose();
     let exporter = exporter.context("cannot export traces")?;
     let sandbox = match config.delivery.sandbox {
-        true => Some(Arc::new(House::open(config.delivery.sandbox_port).await?)),
+        true => {
+            let key = provision::viewer_key(&provision::sandbox_file(&config.data), &*entropy)?;
+            Some(Arc::new(House::open(config.delivery.sandbox_port, key).await?))
+        }
         false => None,
     };
     let surroundings = Surroundings {
@@ -99,7 +102,7 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>, limits: Option<
     app.serve(running.node.clone(), running.host.clone());
     running.node.spawn_loop("runs", Box::pin(fantail_api::runs::run(app.clone(), running.node.clone())));
     let banner = banner(&config, address, &running, default_file, admin)?;
-    let sandbox = sandbox.map(|sandbox| sandbox.control());
+    let sandbox = sandbox.map(|sandbox| (sandbox.control(), provision::sandbox_file(&config.data)));
     Banner { test_clock: asked.map(|asked| asked.socket), sandbox, limits, ..banner }.print()?;
     info!(%address, data = %config.data.display(), "serving");
 

@@ -33,6 +33,7 @@ fn provider() -> Provider {
         created_at: text(TIME),
         updated_at: text(TIME),
         application_server_key: Some(text("BCV… (of webPush only)")),
+        callback_url: None,
         standing: Some(ProviderStanding {
             usable: true,
             resting: false,
@@ -57,7 +58,7 @@ examples! {
         credentials_expire_at: Some(text(TIME)),
     };
     Provider => provider();
-    Providers => Providers { providers: vec![provider()] };
+    Providers => Providers { providers: vec![provider()], sandbox: false };
     ProviderTest => ProviderTest {
         ok: true,
         hops: vec![ProviderHop { name: text("connect"), ok: true, detail: text("api.push.apple.com:443") }],

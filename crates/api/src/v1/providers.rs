@@ -4,6 +4,7 @@
 //! changes an account says which version it has seen. Goes to: `Node::put_provider`.
 
 use crate::call::Call;
+use crate::callbacks;
 use crate::check::Faults;
 use crate::condition::expect_of;
 use crate::pointer::Pointer;
@@ -29,14 +30,16 @@ const CONCURRENCY_MAX: u32 = 100_000;
 const ID_BYTES_MAX: usize = 64;
 
 pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let standings = standings(&*call.app.accounts()?, tenant);
-    let shown = call.node.providers(tenant).iter().map(|row| shown(row, &standings)).collect();
-    Ok(Reply::json(200, &Providers { providers: shown }))
+    let registry = call.app.accounts()?;
+    let standings = standings(&registry, tenant);
+    let rows = call.node.providers(tenant);
+    let shown = rows.iter().map(|row| shown(&call, row, &standings)).collect::<Result<_, _>>()?;
+    Ok(Reply::json(200, &Providers { providers: shown, sandbox: registry.is_sandboxed(tenant) }))
 }
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let row = call.node.provider(tenant, call.name("provider")?)?;
-    Ok(reply(200, &row, &standings(&*call.app.accounts()?, tenant)))
+    reply(&call, 200, &row, &standings(&*call.app.accounts()?, tenant))
 }
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -51,7 +54,7 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let draft = draft(&call, tenant, &ask)?;
     registry.check(&draft).map_err(|fault| Problem::field("/settings", fault))?;
     let (row, created) = call.node.put_provider(tenant, expect, ask).await?;
-    Ok(reply(if created { 201 } else { 200 }, &row, &standings(&registry, tenant)))
+    reply(&call, if created { 201 } else { 200 }, &row, &standings(&registry, tenant))
 }
 
 pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -153,15 +156,29 @@ fn standings(registry: &Registry, tenant: TenantId) -> Standings {
     registry.standings().into_iter().filter_map(own).collect()
 }
 
-fn reply(status: u16, row: &ProviderRow, standings: &Standings) -> Reply {
-    Reply::json(status, &shown(row, standings)).with_version(row.version)
+fn reply(call: &Call, status: u16, row: &ProviderRow, standings: &Standings) -> Result<Reply, Problem> {
+    Ok(Reply::json(status, &shown(call, row, standings)?).with_version(row.version))
 }
 
-fn shown(row: &ProviderRow, standings: &Standings) -> Provider {
+/// Where the provider of an account calls, if it does.
+fn callback_url(call: &Call, row: &ProviderRow) -> Result<Option<String>, Problem> {
+    let (tenant, id) = (row.put.tenant, &row.put.id);
+    let secret = match row.put.kind {
+        provider_kind::ProviderKind::Smtp => Some(call.node.callback_secret(tenant, id)?),
+        provider_kind::ProviderKind::Ses | provider_kind::ProviderKind::Twilio => None,
+        provider_kind::ProviderKind::Apns
+        | provider_kind::ProviderKind::Fcm
+        | provider_kind::ProviderKind::WebPush => return Ok(None),
+    };
+    let tenant = call.node.tenant(tenant).ok_or(Refusal::UnknownTenant)?;
+    Ok(Some(callbacks::provider::address(call.app.public_url(), &tenant.slug, id, secret.as_deref())))
+}
+
+fn shown(call: &Call, row: &ProviderRow, standings: &Standings) -> Result<Provider, Problem> {
     let put = &row.put;
     let settings: Map<String, Value> = serde_json::from_str(&put.settings).unwrap_or_default();
     let standing = standings.iter().find(|(id, _)| *id == put.id).filter(|_| put.enabled);
-    Provider {
+    Ok(Provider {
         provider_id: put.id.clone(),
         kind: kind_of(put.kind),
         channel: put.kind.channel().name().to_owned(),
@@ -176,6 +193,7 @@ fn shown(row: &ProviderRow, standings: &Standings) -> Provider {
         created_at: time::text(row.created),
         updated_at: time::text(row.updated),
         application_server_key: standing.and_then(|(_, standing)| standing.public_key.clone()),
+        callback_url: callback_url(call, row)?,
         standing: standing.map(|(_, standing)| ProviderStanding {
             usable: standing.is_usable,
             resting: standing.is_resting,
@@ -184,7 +202,7 @@ fn shown(row: &ProviderRow, standings: &Standings) -> Provider {
             rests: standing.counts.rests,
             failures: standing.counts.fails,
         }),
-    }
+    })
 }
 
 fn stored_kind(kind: ProviderKind) -> provider_kind::ProviderKind {

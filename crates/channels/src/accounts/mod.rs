@@ -5,7 +5,7 @@
 //! what an account of mail or text messages certainly did not take, the next one is asked to. Goes to: the provider's client.
 //!
 //! What must never happen: a push through an account that its token does not belong to, for it would be called dead; a message
-//! that a second account gets while the first one may have it; a tenant with accounts of its own whose messages go elsewhere.
+//! that a second account gets while the first one may have it; a tenant that has accounts, or once had, whose messages go elsewhere.
 
 mod choose;
 pub mod client;
@@ -27,9 +27,10 @@ use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
+use fantail_rules::provider_kind::ProviderKind;
 use futures_util::future::join_all;
 use sender::{AccountSender, NoRoom};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use tracing::{error, info};
 
@@ -42,7 +43,9 @@ pub struct Registry {
     tasks: Arc<dyn Tasks>,
     opener: Box<Opener>,
     own: RwLock<BTreeMap<TenantId, Ways>>,
-    /// For tenants that have no accounts at all: made when the first of them sends something.
+    /// Tenants that once had an account.
+    with_history: RwLock<BTreeSet<TenantId>>,
+    /// For tenants that never had an account: made when the first of them sends something.
     others: OnceLock<Ways>,
     make_others: OnceLock<Box<dyn Fn() -> Vec<Account> + Send + Sync>>,
 }
@@ -53,11 +56,12 @@ type Ways = Arc<Vec<Arc<AccountSender>>>;
 impl Registry {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, tasks: Arc<dyn Tasks>, opener: Box<Opener>) -> Arc<Self> {
-        let (own, others, make_others) = (RwLock::default(), OnceLock::new(), OnceLock::new());
-        Arc::new(Self { clock, tasks, opener, own, others, make_others })
+        let (own, with_history) = (RwLock::default(), RwLock::default());
+        let (others, make_others) = (OnceLock::new(), OnceLock::new());
+        Arc::new(Self { clock, tasks, opener, own, with_history, others, make_others })
     }
 
-    /// Where messages of tenants go that have no accounts: the sandbox. Said once; asked for when it is needed.
+    /// Where messages of tenants go that never had an account: the sandbox. Said once; asked for when it is needed.
     pub fn serve_others(&self, make: Box<dyn Fn() -> Vec<Account> + Send + Sync>) {
         assert!(self.make_others.set(make).is_ok(), "it is said once");
     }
@@ -81,28 +85,18 @@ impl Registry {
         }
     }
 
-    /// Whether the tenant has an account of this id.
+    /// The account that a call is for, if accounts of its kind are called back. The sandbox calls from this machine, for
+    /// tenants without accounts of their own.
     #[must_use]
-    pub fn knows(&self, tenant: TenantId, id: &str) -> bool {
-        self.ways(tenant).iter().any(|way| way.account.id == id)
-    }
-
-    /// What somebody says in the name of a provider; `None` if there is no such account.
-    pub async fn hear(&self, tenant: TenantId, id: &str, call: &Incoming) -> Option<Result<Heard, Deaf>> {
-        let way = self.ways(tenant).iter().find(|way| way.account.id == id).cloned()?;
-        match &way.client {
-            Ok(client) => Some(client.hear(call).await),
-            Err(reason) => Some(Err(Deaf::NotNow(reason.clone()))),
-        }
-    }
-
-    /// What was heard from an account under this id is durable.
-    pub fn written(&self, tenant: TenantId, id: &str, message_id: String) {
-        let ways = self.ways(tenant);
-        let way = ways.iter().find(|way| way.account.id == id);
-        if let Some(Ok(client)) = way.map(|way| &way.client) {
-            client.written(message_id);
-        }
+    pub fn called(&self, tenant: TenantId, id: &str, is_local: bool) -> Option<CalledAccount> {
+        let ways = self.own_ways(tenant).or_else(|| self.others.get().filter(|_| is_local).cloned())?;
+        let way = ways.iter().find(|way| way.account.id == id)?;
+        let proof = match way.account.kind {
+            ProviderKind::Smtp => CallbackProof::Secret,
+            ProviderKind::Ses | ProviderKind::Twilio => CallbackProof::Signature,
+            ProviderKind::Apns | ProviderKind::Fcm | ProviderKind::WebPush => return None,
+        };
+        Some(CalledAccount { proof, way: way.clone() })
     }
 
     /// How each account is doing, those of tenants without any first.
@@ -115,8 +109,8 @@ impl Registry {
     }
 
     fn ways(&self, tenant: TenantId) -> Ways {
-        if let Some(own) = self.own.read().unwrap_or_else(PoisonError::into_inner).get(&tenant) {
-            return own.clone();
+        if let Some(own) = self.own_ways(tenant) {
+            return own;
         }
         let open = || {
             let accounts = self.make_others.get().map(|make| make()).unwrap_or_default();
@@ -127,8 +121,20 @@ impl Registry {
 
     /// The same, but for accounts that nothing was sent through yet.
     fn ways_in_use(&self, tenant: TenantId) -> Option<Ways> {
+        self.own_ways(tenant).or_else(|| self.others.get().cloned())
+    }
+
+    /// `None` for a tenant that never had an account. One that has none any more has no way out.
+    fn own_ways(&self, tenant: TenantId) -> Option<Ways> {
         let own = self.own.read().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned();
-        own.or_else(|| self.others.get().cloned())
+        let had = || self.with_history.read().unwrap_or_else(PoisonError::into_inner).contains(&tenant);
+        own.or_else(|| had().then(Ways::default))
+    }
+
+    /// Whether what the tenant sends goes to the sandbox.
+    #[must_use]
+    pub fn is_sandboxed(&self, tenant: TenantId) -> bool {
+        self.make_others.get().is_some() && self.own_ways(tenant).is_none()
     }
 
     fn open(&self, account: Account) -> Arc<AccountSender> {
@@ -140,7 +146,49 @@ impl Registry {
     }
 }
 
+/// How a call shows that it comes from the provider.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallbackProof {
+    /// The provider signs it.
+    Signature,
+    /// Nobody signs it: it comes to an address that has a secret in it, or with a key.
+    Secret,
+}
+
+/// An account that is called back.
+pub struct CalledAccount {
+    pub proof: CallbackProof,
+    way: Arc<AccountSender>,
+}
+
+impl CalledAccount {
+    /// The only channel that its calls speak of.
+    #[must_use]
+    pub fn channel(&self) -> ChannelKind {
+        self.way.account.kind.channel()
+    }
+
+    /// What is said in the name of the provider. That a [`CallbackProof::Secret`] was shown, the caller has seen.
+    pub async fn hear(&self, call: &Incoming) -> Result<Heard, Deaf> {
+        match &self.way.client {
+            Ok(client) => client.hear(call).await,
+            Err(reason) => Err(Deaf::NotNow(reason.clone())),
+        }
+    }
+
+    /// What was heard under this id is durable.
+    pub fn written(&self, message_id: String) {
+        if let Ok(client) = &self.way.client {
+            client.written(message_id);
+        }
+    }
+}
+
 impl Accounts for Registry {
+    fn leave_sandbox(&self, tenants: Vec<TenantId>) {
+        self.with_history.write().unwrap_or_else(PoisonError::into_inner).extend(tenants);
+    }
+
     fn replace(&self, accounts: Vec<Account>) {
         let known: Vec<Arc<AccountSender>> = {
             let own = self.own.read().unwrap_or_else(PoisonError::into_inner);

@@ -2,8 +2,8 @@
 
 use super::parcel::{message, send, shipment, told};
 use super::time::Time;
-use fantail_channels::accounts::Registry;
 use fantail_channels::accounts::client::{Client, Usual};
+use fantail_channels::accounts::{CallbackProof, Registry};
 use fantail_channels::probe::Hop;
 use fantail_channels::stub::{Faults, Settings, Stub};
 use fantail_conformance::block_on;
@@ -140,6 +140,47 @@ fn only_tenants_without_accounts_share_one() {
     assert_eq!(house.told(ChannelKind::Sms, "stub:ok/c"), "rejected Message no_provider", "it is off");
     house.registry.replace(Vec::new());
     assert_eq!(house.told(ChannelKind::Email, "stub:ok/d"), "sandbox");
+}
+
+// fixes: security M2, proved M2
+#[test]
+fn the_sandbox_is_heard_from_this_machine_only() {
+    let house = House::new();
+    house.registry.serve_others(Box::new(|| vec![account("sandbox", ProviderKind::Twilio, 0)]));
+    let called = |id: &str, is_local| {
+        house.registry.called(TENANT, id, is_local).map(|called| (called.proof, called.channel()))
+    };
+    assert_eq!(called("sandbox", true), None, "nothing was sent there yet, and a stranger opens nothing");
+    assert_eq!(house.told(ChannelKind::Sms, "stub:ok/a"), "sandbox");
+    assert_eq!(called("sandbox", true), Some((CallbackProof::Signature, ChannelKind::Sms)));
+    assert_eq!(called("sandbox", false), None);
+    let own = [("texts", ProviderKind::Twilio), ("mail", ProviderKind::Smtp), ("ses", ProviderKind::Ses)];
+    let mut all: Vec<Account> = own.iter().map(|(id, kind)| account(id, *kind, 0)).collect();
+    all.push(account("ios", ProviderKind::Apns, 0));
+    house.registry.replace(all);
+    for is_local in [true, false] {
+        assert_eq!(called("sandbox", is_local), None, "the tenant has accounts");
+        assert_eq!(called("texts", is_local), Some((CallbackProof::Signature, ChannelKind::Sms)));
+        assert_eq!(called("ses", is_local), Some((CallbackProof::Signature, ChannelKind::Email)));
+        assert_eq!(called("mail", is_local), Some((CallbackProof::Secret, ChannelKind::Email)));
+        assert_eq!(called("ios", is_local), None, "Apple calls nobody");
+    }
+}
+
+/// Whoever deletes the last account by mistake hears of it: nothing is "sent" to a sandbox then.
+// fixes: security M4, proved M4
+#[test]
+fn a_tenant_that_once_had_an_account_never_goes_to_the_sandbox_again() {
+    let house = House::new();
+    house.registry.serve_others(Box::new(|| vec![account("sandbox", ProviderKind::Smtp, 0)]));
+    assert!(house.registry.is_sandboxed(TENANT));
+    house.registry.leave_sandbox(vec![TENANT]);
+    house.registry.replace(vec![account("mail", ProviderKind::Smtp, 0)]);
+    assert_eq!(house.told(ChannelKind::Email, "stub:ok/a"), "mail");
+    house.registry.replace(Vec::new());
+    assert_eq!(house.told(ChannelKind::Email, "stub:ok/b"), "rejected Message no_provider");
+    assert!(!house.registry.is_sandboxed(TENANT));
+    assert!(house.registry.is_sandboxed(TenantId(TENANT.0 + 1)));
 }
 
 // proves: DEL-17

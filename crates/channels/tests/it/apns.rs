@@ -235,7 +235,7 @@ impl House {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let body = body.to_string();
         let request = format!(
-            "{method} {path}{last} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path}{last} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
         self.runtime.block_on(async {

@@ -222,7 +222,7 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::CategoryGone { tenant, name, .. } => policy::apply_category_gone(view, *tenant, name),
         RootRecord::DefaultsPut(record) => policy::apply_defaults(view, record, at),
         RootRecord::ProviderPut(record, _) => provider::apply_put(view, record, at)?,
-        RootRecord::ProviderGone { tenant, id, .. } => provider::apply_gone(view, *tenant, id),
+        RootRecord::ProviderGone { tenant, id, .. } => provider::apply_gone(view, *tenant, id, at)?,
     }
     Ok(())
 }
@@ -236,6 +236,8 @@ pub struct Control {
     pub keys: Vec<ApiKeyRow>,
     pub webhooks: Vec<WebhookRow>,
     pub providers: Vec<ProviderRow>,
+    /// Tenants that once made an account, whether they have one or not.
+    pub with_history: Vec<TenantId>,
     pub policies: Policies,
 }
 
@@ -247,6 +249,7 @@ pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
         keys: root::api_keys(tables)?,
         webhooks: crate::tables::webhook::all(tables)?,
         providers: crate::tables::provider::all(tables)?,
+        with_history: crate::tables::provider::tenants_with_history(tables)?,
         policies: crate::tables::policy::policies(tables)?,
     })
 }

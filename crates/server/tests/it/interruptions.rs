@@ -47,6 +47,7 @@ const INTERRUPTIONS: [Interruption; 5] = [
 struct Providers {
     child: Child,
     control: String,
+    key: String,
     ca_pem: String,
     own: BTreeMap<String, SocketAddr>,
     _directory: Directory,
@@ -72,11 +73,13 @@ impl Providers {
         let own =
             places.iter().filter_map(|(name, place)| Some((name.clone(), place.parse().ok()?))).collect();
         let ca_pem = std::fs::read_to_string(directory.path("sandbox").join("ca.pem")).expect("an authority");
-        Self { child, control, ca_pem, own, _directory: directory }
+        let key = std::fs::read_to_string(directory.path("sandbox").join("viewer.key")).expect("a key");
+        let key = key.trim().to_owned();
+        Self { child, control, key, ca_pem, own, _directory: directory }
     }
 
     fn viewer(&self) -> Client {
-        Client::to(&self.control)
+        Client::to(&self.control).with_key(&self.key)
     }
 
     /// How often something arrived at each recipient by this channel.

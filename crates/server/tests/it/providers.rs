@@ -117,7 +117,8 @@ fn a_tenant_without_accounts_sends_to_the_sandbox_and_nothing_leaves() {
         &notification("first", &["ann"], json!({"content": {"title": "Hello", "body": "Ann"}})),
     );
     counts(&mut client, &id, &json!({"sent": 1}));
-    let page = expect(Client::to(control).get("/messages?channel=push"), 200);
+    let mut viewer = Client::to(control).with_key(&server.key("sandbox.key"));
+    let page = expect(viewer.get("/messages?channel=push"), 200);
     let messages = page["messages"].as_array().expect("messages");
     assert_eq!(messages.len(), 1, "{page}");
     assert_eq!((&messages[0]["emulator"], &messages[0]["recipient"]), (&json!("apns"), &json!(TOKEN)));
@@ -139,6 +140,35 @@ fn the_first_account_ends_the_sandbox_for_its_tenant() {
         found.to_string().contains("no_provider").then_some(found)
     });
     assert!(!found.to_string().contains("sandbox"), "{found}");
+}
+
+/// Nothing is "sent" to the sandbox by mistake, not after a restart either.
+// fixes: security M4, proved M4
+#[test]
+fn the_sandbox_does_not_come_back_with_the_last_account_gone() {
+    let (world, server) = (World::new(), Server::start());
+    let mut client = server.client();
+    let listed = |client: &mut Client| expect(client.get("/api/v1/providers"), 200);
+    assert_eq!(listed(&mut client), json!({"providers": [], "sandbox": true}));
+    put(&mut client, "mail", &world.smtp());
+    assert_eq!(listed(&mut client)["sandbox"], false);
+    expect(bare(&mut client, "DELETE", "/api/v1/providers/mail"), 204);
+    let fails = |client: &mut Client, name: &str| {
+        let body = json!({"notificationId": name, "channels": ["email"], "content": {"title": "Hi", "body": "Ann"},
+                          "recipients": [{"email": "ann@example.com"}]});
+        let id = send(client, &body);
+        eventually("it fails", || status(client, &id).to_string().contains("no_provider").then_some(()));
+        assert_eq!(listed(client), json!({"providers": [], "sandbox": false}));
+    };
+    fails(&mut client, "before");
+    assert!(server.log().contains("the last account is gone"), "{}", server.log());
+    let (data, _directory) = (server.data.clone(), server.stop());
+    let server = Server::start_in(&data, &[], &[]);
+    fails(&mut server.client(), "after");
+    let viewer = server.banner.iter().find(|line| line.contains("sandbox")).expect("it is there for others");
+    let control = viewer.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).expect("an address");
+    let mut viewer = Client::to(control).with_key(&server.key("sandbox.key"));
+    assert_eq!(expect(viewer.get("/messages"), 200)["arrived"], 0);
 }
 
 // proves: TEN-05
@@ -319,13 +349,14 @@ fn a_provider_that_falls_silent_holds_up_no_other() {
 }
 
 // proves: EML-03, EML-04, TRK-01, TRK-03
+// fixes: security L13
 #[test]
 fn mails_are_opened_clicked_and_left() {
     let (world, server) = (World::new(), Server::start());
     let mut client = server.client();
     put(&mut client, "mail", &world.smtp());
     expect(client.json("PUT", "/api/v1/users/ann", &json!({"email": "ann@example.com"})), 201);
-    let html = "<p>Hi <a href=\"https://example.com/offer?a=1&amp;b=2\">look</a></p>";
+    let html = "<p>Hi <a href=\"https://example.com/offer?a=1&amp;b=ü\">look</a></p>";
     let template = json!({"id": "offer", "name": "Offer", "defaultLocale": "en", "category": "news", "channels": {"email": {"subject": "Hi", "html": html, "text": "Hi"}}});
     expect(client.json("PUT", "/api/v1/templates/offer", &template), 201);
     let body = json!({"notificationId": "mail", "channels": ["email"], "category": "news", "templateId": "offer",
@@ -348,7 +379,7 @@ fn mails_are_opened_clicked_and_left() {
     eventually("the look is known", || status(&mut client, &id).to_string().contains("opened").then_some(()));
     let click = link("/t/c/");
     let led = reader.get(&click).expect("an answer");
-    assert_eq!((led.status, led.header("location")), (302, Some("https://example.com/offer?a=1&b=2")));
+    assert_eq!((led.status, led.header("location")), (302, Some("https://example.com/offer?a=1&b=%C3%BC")));
     let forged = format!("{}0000000000000", &click[..click.rfind('/').expect("a seal") + 1]);
     refused(reader.get(&forged), "CALLBACK_REFUSED");
     eventually("the click is known", || {
