@@ -109,6 +109,15 @@ pub fn require_server(caller: &Caller) -> Result<(), Problem> {
     }
 }
 
+/// What a key may do that was named, not presented: by what its holder has left behind here.
+pub fn named_key(node: &Node, tenant: TenantId, id: &str, scope: Scope) -> Result<Caller, Problem> {
+    let key = node.key_by_id(id).filter(|key| key.tenant == tenant).ok_or_else(unknown_key)?;
+    usable(&key, node.wall())?;
+    let caller = Caller::Key(key);
+    require(&caller, scope)?;
+    Ok(caller)
+}
+
 /// Whether this may be sent with such a priority, wherever that comes from.
 pub fn require_priority(caller: &Caller, priority: Priority) -> Result<(), Problem> {
     match priority {
@@ -159,7 +168,9 @@ fn unknown_tenant() -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::HeaderValue;
+    use crate::{body, well_formed};
+    use axum::http::{HeaderValue, Request};
+    use fantail_fuzz::{Corpus, fuzz};
 
     fn key_with(expires_at: Option<u64>, revoked_at: Option<u64>) -> KeyView {
         KeyView {
@@ -225,5 +236,74 @@ mod tests {
             assert_eq!(bearer(&headers).ok(), expected, "{text}");
         }
         assert!(bearer(&HeaderMap::new()).is_err());
+    }
+
+    const WORDS: &[&str] = &[
+        "\n",
+        ": ",
+        "%",
+        "%zz",
+        "%00",
+        "/",
+        "?",
+        "#",
+        "Bearer ",
+        "ft_",
+        "host: a",
+        "content-type: ",
+        "; charset=",
+        "charset=\"",
+        "gzip",
+        "content-encoding: identity, br",
+        "x-forwarded-for: 127.0.0.1",
+        "forwarded: for=\"[::1]\"",
+        "\u{e9}",
+        "\t",
+    ];
+
+    /// What is looked at before anybody knows who calls: the first line is the target, the others are headers.
+    #[test]
+    fn heads_without_a_key_are_read_or_refused() {
+        let good = [
+            "/api/v1/users/b%C3%BCrger?limit=5\nhost: a.example\nauthorization: Bearer ft_0123456789AB_x\ncontent-type: application/json",
+            "/callbacks/default/mail?k=0123\nhost: a.example\ncontent-type: text/plain; charset=\"utf-8\"\ncontent-encoding: identity",
+        ];
+        let corpus = Corpus::new(good.iter().map(|head| head.as_bytes().to_vec()).collect(), WORDS);
+        fuzz("head of a request", &corpus, |input| {
+            let mut lines = input.split(|byte| *byte == b'\n');
+            let mut request = Request::builder().uri(lines.next().unwrap_or_default());
+            for line in lines {
+                let mut halves = line.splitn(2, |byte| *byte == b':');
+                let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+                request = request.header(name, value.trim_ascii());
+            }
+            let Ok(request) = request.body(()) else { return };
+            let (parts, ()) = request.into_parts();
+            if well_formed::require(&parts).is_ok() {
+                let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+                let decoded = percent_encoding::percent_decode_str(target).count();
+                let escapes = target.bytes().filter(|byte| *byte == b'%').count();
+                assert_eq!(
+                    decoded + 2 * escapes,
+                    target.len(),
+                    "every % is followed by two digits: {target}"
+                );
+            }
+            if let Ok(presented) = bearer(&parts.headers)
+                && let Some(read) = key::read(presented)
+            {
+                assert!(presented.contains(read.id), "an id is part of its key");
+            }
+            if body::require_json(&parts.headers).is_ok() {
+                let kind = body::media_type(&parts.headers);
+                assert!(kind.is_some_and(|kind| kind.ends_with("json")));
+            }
+            if body::require_plain(&parts.headers).is_ok() {
+                let mut codings = parts.headers.get_all(header::CONTENT_ENCODING).iter();
+                assert!(
+                    codings.all(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
+                );
+            }
+        });
     }
 }
