@@ -83,6 +83,10 @@ bench-instructions:
 nightly: test
 	$(CARGO) run --locked --release -p fantail-sim -- --seeds $(SIM_SEEDS)
 	FANTAIL_FUZZ_ROUNDS=$(FUZZ_ROUNDS) FANTAIL_FUZZ_SEED=$(FUZZ_SEED) $(CARGO) test --locked --release -p fantail-fuzz
+	FANTAIL_FUZZ_ROUNDS=$(FUZZ_ROUNDS) FANTAIL_FUZZ_SEED=$(FUZZ_SEED) $(CARGO) test --locked --release -p fantail-api --lib -- \
+		forms_are_read_or_refused media_types_are_read_or_refused heads_without_a_key
+	FANTAIL_FUZZ_ROUNDS=$(FUZZ_ROUNDS) FANTAIL_FUZZ_SEED=$(FUZZ_SEED) $(CARGO) test --locked --release -p fantail-server --lib -- \
+		heads_and_bodies_are_followed_or_given_up
 	FANTAIL_HISTORIES=$(HISTORIES) $(CARGO) test --locked -p fantail-local --test it store
 	FANTAIL_APNS_PUSHES=$(APNS_PUSHES) $(CARGO) test --locked -p fantail-channels --test it apns
 	FANTAIL_CRASH_ROUNDS=$(CRASH_ROUNDS) FANTAIL_DELIVERY_CRASH_ROUNDS=$(DELIVERY_CRASH_ROUNDS) \

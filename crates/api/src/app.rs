@@ -6,6 +6,7 @@
 use crate::aside::AsidePlaces;
 use crate::bodies::BodyBudget;
 use crate::exports_under_way::ExportsUnderWay;
+use crate::hosted::LinkSaves;
 use crate::merge_turns::MergeTurns;
 use crate::problem::Problem;
 use crate::telemetry::{Telemetry, Text};
@@ -61,6 +62,8 @@ pub struct App {
     pub aside: AsidePlaces,
     /// What is being exported.
     pub exports: Arc<ExportsUnderWay>,
+    /// What links to preferences have saved.
+    pub(crate) link_saves: Arc<LinkSaves>,
     /// Where the server listens.
     listening: OnceLock<String>,
     serving: OnceLock<Serving>,
@@ -75,6 +78,7 @@ struct Serving {
 impl App {
     #[must_use]
     pub fn new(settings: Settings, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Arc<Self> {
+        let link_saves = Arc::new(LinkSaves::new(entropy.random_u128()));
         Arc::new(Self {
             settings,
             clock,
@@ -84,6 +88,7 @@ impl App {
             merge_turns: MergeTurns::default(),
             aside: AsidePlaces::default(),
             exports: Arc::default(),
+            link_saves,
             listening: OnceLock::new(),
             serving: OnceLock::new(),
             stopping: AtomicBool::new(false),

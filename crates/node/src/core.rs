@@ -55,6 +55,8 @@ pub struct Core {
     pub queue_max: u64,
     /// How long what is kept about deliveries outlives their event.
     pub guard_ms: u64,
+    /// After how long links for recipients end by themselves; 0: not before their user goes.
+    pub link_ms: u64,
     pub knobs: Knobs,
     /// What each tenant may still write while the disk is short.
     pub disk: Arc<DiskShare>,

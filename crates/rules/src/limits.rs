@@ -332,3 +332,12 @@ pub const LINGER_BYTES_MAX: usize = BODY_BYTES_MAX;
 pub const PROBE_CONNECTIONS_MAX: usize = 64;
 /// What an upload of any length must bring, so that it does not hold a connection for ever: less than any line of today.
 pub const UPLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 10;
+
+/// Changes that one link to preferences saves in an hour: more than a reader makes. To push all 1,000 changes of a user's history
+/// out then takes two days, and the audit log keeps them all.
+pub const LINK_SAVES_PER_HOUR_MAX: u8 = 20;
+/// Places at which saves of links are counted, a byte each. With 100,000 links an hour the chance that strangers fill the place of
+/// a link is below 10⁻²⁰.
+pub const LINK_SAVE_PLACES: usize = 1 << 20;
+/// How long a link for recipients works that nobody gave an end: longer than the year between two yearly mails.
+pub const LINK_MS: u64 = 400 * 24 * 3_600_000;

@@ -166,7 +166,7 @@ impl Parcel {
             purpose: Purpose::Unsubscribe,
             channel: Some(ChannelKind::Email),
             category: (!category.is_empty()).then(|| category.to_owned()),
-            until: None,
+            until: links::end_of_new_link(&self.core),
         };
         let token = links::sealed(&self.core, self.allowed.parcel.tenant, key, &link)?;
         Ok(token.map(|token| format!("{base}/u/{token}")))

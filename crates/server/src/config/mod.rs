@@ -62,6 +62,8 @@ pub struct Config {
     pub producers: producers::Defaults,
     /// How much tenants may have that have no quota of their own; 0: no limit.
     pub quotas: Amounts,
+    /// After how long links for recipients end that say nothing else; 0: when their user goes.
+    pub link_ms: u64,
     pub checkpoint_every: Duration,
     /// Where traces go.
     pub collector: Option<otlp::Settings>,
@@ -218,6 +220,7 @@ impl Layers {
                 key: self.rate("producer.key_per_second", "producer.key_burst")?,
             },
             quotas: self.quotas()?,
+            link_ms: self.number::<u64>("links.days", 0, 36_500)? * 86_400_000,
             checkpoint_every: Duration::from_secs(self.number("audit.checkpoint_s", 1, 86_400)?),
             collector: self.collector()?,
         };

@@ -33,6 +33,12 @@ pub const SETTINGS: &[Setting] = &[
          begin with it. Empty: the address that is listened on.",
     ),
     number(
+        "links.days",
+        "400",
+        "Days for which links to preferences and out of mailings work, unless they are made with an end of their own. 0: as \
+         long as their user is there.",
+    ),
+    number(
         "http.connections_max",
         "10000",
         "Connections at a time. Further ones are answered /livez, /readyz and /metrics only, and closed.",
