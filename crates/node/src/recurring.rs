@@ -101,7 +101,10 @@ impl Node {
             is_paused: ask.is_paused,
             sends: ask.sends,
             body: body.map_err(locked)?,
-            author: Some(author(&self.by, ask.may_be_critical)),
+            author: Some(Author {
+                key: self.by.key_id().map(str::to_owned),
+                may_be_critical: ask.may_be_critical,
+            }),
         };
         let known = core.read(PartitionId::Root, |view| schedule::find(view.tables(), tenant, id))?;
         let bytes = |body: usize| usage::ROW_BYTES + body as u64;
@@ -325,14 +328,6 @@ impl Node {
         }
         Ok(())
     }
-}
-
-fn author(by: &Actor, may_be_critical: bool) -> Author {
-    let key = match by {
-        Actor::Key(id) => Some(id.to_string()),
-        Actor::Admin | Actor::System | Actor::Recipient | Actor::Provider(_) => None,
-    };
-    Author { key, may_be_critical }
 }
 
 /// How runs end, as metrics say it. In the order of [`ScheduleRun::ALL`].

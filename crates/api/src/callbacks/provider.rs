@@ -100,7 +100,7 @@ struct Trusted {
 fn trusted(arrival: &Arrival, tenant: Option<TenantId>) -> Result<Option<Trusted>, Problem> {
     let (id, Some(tenant)) = (arrival.param("provider"), tenant) else { return Ok(None) };
     let Some(account) = arrival.app.accounts()?.called(tenant, id, arrival.is_local) else { return Ok(None) };
-    let by_provider = || Actor::Provider(id.into());
+    let by_provider = || Actor::provider(id);
     let by = match account.proof {
         CallbackProof::Signature => says_it_is_signed(&arrival.headers).then(by_provider),
         CallbackProof::Secret if has_secret(arrival, tenant, id)? => Some(by_provider()),

@@ -70,6 +70,7 @@ pub const ROUTES: &[Route] = &[
         "Where a provider tells what became of deliveries; it proves itself by its signature, or by the secret of the address",
         Callback(|arrival, unread| Box::pin(provider::take(arrival, unread))),
     )
+    .query(&["k"])
     .gives_text(200, XML)
     .refuses(CALLBACK),
     Route::new(

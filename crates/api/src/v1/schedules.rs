@@ -293,7 +293,7 @@ fn run(run: &Run) -> ScheduleRun {
 
 /// As the audit log names it.
 fn runs_as(author: &Author) -> String {
-    author.key.clone().unwrap_or_else(|| Actor::Admin.name().into_owned())
+    author.key.clone().unwrap_or_else(|| Actor::Admin.name().to_owned())
 }
 
 fn summary((row, standing): (ScheduleRow, Standing)) -> ScheduleSummary {

@@ -159,7 +159,7 @@ pub fn about() -> impl Strategy<Value = About> {
 
 pub fn actor() -> impl Strategy<Value = Actor> {
     let key = any::<String>().prop_map(|id| Actor::Key(id.into()));
-    let provider = any::<String>().prop_map(|account| Actor::Provider(account.into()));
+    let provider = any::<String>().prop_map(|account| Actor::provider(&account));
     prop_oneof![Just(Actor::System), Just(Actor::Admin), Just(Actor::Recipient), key, provider]
 }
 

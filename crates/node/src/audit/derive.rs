@@ -52,7 +52,7 @@ impl Said {
     }
 
     fn changed(by: &Actor, tenant: TenantId, action: &str, target: String, difference: Difference) -> Self {
-        let (actor, action) = (by.name().into_owned(), action.to_owned());
+        let (actor, action) = (by.name().to_owned(), action.to_owned());
         let Difference { before, after } = difference;
         Self::plain(tenant, Fact::Action(Action { actor, action, target, before, after }.fitting()))
     }
@@ -169,7 +169,7 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
 }
 
 fn of_front(by: &Actor, record: FrontRecord) -> Vec<Said> {
-    let actor = by.name().into_owned();
+    let actor = by.name().to_owned();
     match record {
         FrontRecord::Admitted(admitted) => {
             let (event, key, body) = (admitted.event, admitted.key, admitted.body);
@@ -234,7 +234,7 @@ async fn of_shard(
         ShardRecord::Closed { work, code } => closed(&speaker, by, work, &code),
         ShardRecord::UserGone { tenant, lookup, key, .. } => {
             let (pseudonym, receipt, actor) =
-                (Pseudonym(lookup.0), sha256(&record.bytes), by.name().into_owned());
+                (Pseudonym(lookup.0), sha256(&record.bytes), by.name().to_owned());
             Ok(vec![Said::plain(tenant, Fact::Erased(Erased { pseudonym, key, receipt, actor }))])
         }
         ShardRecord::Erasure(erasure) => Ok(erased(by, &erasure).into_iter().collect()),
@@ -345,7 +345,7 @@ async fn endpoints(
     let Speaker { core, recent, shard, .. } = speaker;
     let people = People::find(core, recent, tenant, shard, changed.iter().map(|(user, ..)| *user)).await?;
     let said = |(user, device, status)| {
-        let (pseudonym, actor) = (people.of(user).pseudonym, by.name().into_owned());
+        let (pseudonym, actor) = (people.of(user).pseudonym, by.name().to_owned());
         Said::plain(tenant, Fact::Endpoint(Endpoint { pseudonym, device, status, actor }))
     };
     Ok(changed.into_iter().map(said).collect())

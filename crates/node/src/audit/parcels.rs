@@ -168,7 +168,7 @@ impl Speaker<'_> {
             event: about.event,
             channel: about.channel,
             members: Commitment::to(&members),
-            actor: by.name().into_owned(),
+            actor: by.name().to_owned(),
         });
         Ok(vec![Said { tenant: about.tenant, fact, members, is_tracked: false }])
     }

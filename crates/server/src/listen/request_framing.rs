@@ -268,10 +268,13 @@ mod tests {
         for request in 1.. {
             let (head, rest) = text.split_once("\r\n\r\n")?;
             let mut lines = head.split("\r\n");
-            lines.next().filter(|line| line.ends_with(" HTTP/1.1") && !line.contains('\n'))?;
+            let is_plain = |line: &str| !line.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t');
+            lines
+                .next()
+                .filter(|line| line.ends_with(" HTTP/1.1") && !line.starts_with("PRI ") && is_plain(line))?;
             let mut lengths = (None, false);
             for line in lines {
-                let (name, value) = line.split_once(':')?;
+                let (name, value) = line.split_once(':').filter(|_| is_plain(line))?;
                 match name.to_ascii_lowercase().as_str() {
                     "content-length" if lengths.0.is_none() => {
                         lengths.0 = Some(value.trim().parse::<usize>().ok()?)
