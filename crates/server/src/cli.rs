@@ -94,7 +94,7 @@ pub struct SandboxArgs {
     /// Port of one emulator, like apns=2197; may be given several times
     #[arg(long, value_name = "NAME=PORT")]
     pub own: Vec<String>,
-    /// Where ca.pem is written, which clients have to trust
+    /// Where ca.pem is written, which clients have to trust, and viewer.key, which the control and viewer API wants
     #[arg(long, value_name = "DIR", default_value = "./fantail-sandbox")]
     pub directory: PathBuf,
 }

@@ -315,7 +315,9 @@ fn root_examples() -> Vec<RootRecord> {
     ];
     all.extend(policies::examples(tenant));
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
-    [all, providers::examples(tenant, difference), vec![quota_example(tenant, difference)]].concat()
+    all.extend(providers::examples(tenant, difference));
+    all.push(quota_example(tenant, difference));
+    [all, schedules::examples_with_author(tenant, difference)].concat()
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {

@@ -210,13 +210,13 @@ pub const SETTINGS: &[Setting] = &[
     text(
         "delivery.sandbox",
         "true",
-        "Whether messages of tenants without any provider go to the sandbox in this process, which emulates the providers and \
+        "Whether messages of tenants that never had a provider go to the sandbox in this process, which emulates the providers and \
          lets nothing leave this machine. false: they fail with no_provider.",
     ),
     number(
         "delivery.sandbox_port",
         "0",
-        "Where the sandbox's own API listens on 127.0.0.1; 0 chooses a free port.",
+        "Where the sandbox's own API listens on 127.0.0.1; 0 chooses a free port. Its key is in sandbox.key in the data directory.",
     ),
     testing(
         "delivery.stub_standby",
