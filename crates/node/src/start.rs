@@ -7,7 +7,7 @@ use crate::bell;
 use crate::books;
 use crate::bulk;
 use crate::clock::BelievedClock;
-use crate::control::ControlPlane;
+use crate::control::{ControlPlane, refresh};
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle};
 use crate::crowds::Crowds;
 use crate::directory_todos::DirectoryTodos;
@@ -32,13 +32,11 @@ use crate::todos::{LongTodos, Todos};
 use crate::{digests, guard_sweep, layout, providers, schedule, webhooks};
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
-use fantail_machine::root::control;
 use fantail_machine::shard::Offer;
 use fantail_machine::tables::todo::TodoWorker;
 use fantail_ports::journal::JournalError;
 use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
-use fantail_ports::tables::TablesError;
 use fantail_rules::believed_time::StartClock;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::knobs::Knobs;
@@ -262,22 +260,6 @@ fn start_loops(core: &Arc<Core>) -> Result<(), StartError> {
     core.spawn_loop("books", Box::pin(books::run(core.clone())));
     core.spawn_loop("webhooks", Box::pin(webhooks::follow::run(core.clone(), known)));
     Ok(())
-}
-
-/// Rebuilds the control plane after each batch of the root.
-fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>, accounts: Arc<providers::Known>) -> Settled {
-    Box::new(move |_, _| {
-        let mut found = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
-        let read = ports.store.read(PartitionId::Root, &mut |state| found = control(state.tables()));
-        match (read, found) {
-            (Ok(()), Ok(control)) => {
-                providers::tell(&ports, &accounts, (&control.providers, &control.with_history));
-                plane.replace(&control);
-            }
-            (Err(failed), _) => ports.stop.set(&failed.to_string()),
-            (Ok(()), Err(failed)) => ports.stop.set(&failed.to_string()),
-        }
-    })
 }
 
 impl Starter {

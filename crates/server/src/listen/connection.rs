@@ -88,6 +88,11 @@ struct Marks {
 }
 
 impl Marks {
+    fn new(admission: &Admission, ambiguous: AmbiguousRequest) -> Self {
+        let (is_full, is_local, bodies) = (admission.is_full(), admission.is_local(), admission.bodies());
+        Self { is_full, is_local, bodies, ambiguous, requests: AtomicU64::new(0) }
+    }
+
     /// Returns whether the connection ends behind the request: nobody can tell where the next one begins.
     fn mark(&self, request: &mut Request<Incoming>) -> bool {
         let is_last = self.ambiguous.is_at_or_before(self.requests.fetch_add(1, Relaxed) + 1);
@@ -124,8 +129,7 @@ pub async fn serve_stream<S>(
     let is_full = admission.is_full();
     let service = {
         let in_flight = in_flight.clone();
-        let (is_local, bodies) = (admission.is_local(), admission.bodies());
-        let marks = Marks { is_full, is_local, bodies, ambiguous, requests: AtomicU64::new(0) };
+        let marks = Marks::new(admission, ambiguous);
         service_fn(move |mut request: Request<Incoming>| {
             let is_last = marks.mark(&mut request);
             let (in_flight, router) = (in_flight.clone(), router.clone());
