@@ -315,8 +315,8 @@ fn root_examples() -> Vec<RootRecord> {
     ];
     all.extend(policies::examples(tenant));
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
-    let last = [vec![quota_example(tenant, difference)], schedules::examples_with_author(tenant, difference)];
-    [all, providers::examples(tenant, difference), last.concat()].concat()
+    let last = schedules::examples_with_author(tenant, difference);
+    [all, providers::examples(tenant, difference), vec![quota_example(tenant, difference)], last].concat()
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {
