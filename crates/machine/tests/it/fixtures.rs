@@ -315,8 +315,11 @@ fn root_examples() -> Vec<RootRecord> {
     ];
     all.extend(policies::examples(tenant));
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
-    let last = schedules::examples_with_author(tenant, difference);
-    [all, providers::examples(tenant, difference), vec![quota_example(tenant, difference)], last].concat()
+    [all, providers::examples(tenant, difference), last_root_examples(tenant, difference)].concat()
+}
+
+fn last_root_examples(tenant: TenantId, difference: Difference) -> Vec<RootRecord> {
+    [vec![quota_example(tenant, difference)], schedules::examples_with_author(tenant, difference)].concat()
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {
