@@ -326,18 +326,16 @@ fn a_stranger_cannot_tell_which_accounts_there_are() {
         (&[("x-amz-sns-message-type", "Notification")], "", b"no JSON"),
         (&[("authorization", "Bearer nonsense")], "", b"x"),
     ];
+    let mut seen: Option<Value> = None;
     for (headers, query, body) in cases {
         for path in paths {
             let request = Request { method: "POST", path: &format!("{path}{query}"), headers, body };
             let answer = server.anonymous().send(&request).expect("an answer");
             let mut problem = answer.json();
             problem.as_object_mut().expect("a problem").remove("requestId");
-            let expected = json!({
-                "type": "/docs/errors/callback-refused", "title": problem["title"], "status": 403,
-                "detail": "nothing proves that an account of this server is called by its provider",
-                "code": "CALLBACK_REFUSED",
-            });
-            assert_eq!((answer.status, problem), (403, expected), "{path}{query} {headers:?}");
+            let same = seen.get_or_insert_with(|| problem.clone());
+            assert_eq!((answer.status, &problem), (403, &*same), "{path}{query} {headers:?}");
+            assert_eq!(problem["code"], "CALLBACK_REFUSED");
         }
     }
 }
