@@ -146,7 +146,7 @@ fn parameters(route: &Route) -> Vec<Value> {
     parameters.extend(route.query.iter().map(|name| {
         let schema = match *name {
             // Versions and numbers of checkpoints elsewhere.
-            "from" | "to" if route.id == "listAuditEntries" => {
+            "from" | "to" if matches!(route.id, "listAuditEntries" | "listServerAuditEntries") => {
                 json!({"type": "string", "format": "date-time"})
             }
             "limit" | "version" | "from" | "to" => json!({"type": "integer", "minimum": 1}),

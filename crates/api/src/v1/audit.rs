@@ -15,6 +15,7 @@ use crate::v1::audit_fact;
 use fantail_audit::entry;
 use fantail_audit::fact::Fact;
 use fantail_node::ask::Refusal;
+use fantail_node::audit::notes::HOUSE;
 use fantail_node::audit::prove::{Anchor, Proven};
 use fantail_node::audit::search::Ask;
 use fantail_ports::audit::Entry;
@@ -55,6 +56,11 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         closed: user.map(|_| page.closed),
     };
     Ok(Reply::json(200, &answer))
+}
+
+/// What was done to the server itself, and logins with keys that nobody knows.
+pub async fn list_server(call: Call) -> Result<Reply, Problem> {
+    list(HOUSE, call).await
 }
 
 pub async fn prove(tenant: TenantId, call: Call) -> Result<Reply, Problem> {

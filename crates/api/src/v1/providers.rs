@@ -63,6 +63,7 @@ pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 /// Each hop to the provider, with the credentials that are there.
 pub async fn test(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let account = call.node.provider_account(tenant, call.name("provider")?)?;
+    call.node.note(tenant, "provider.test", &account.id).await?;
     let hops = call.app.accounts()?.probe(&account).await;
     let hop = |hop: &fantail_channels::probe::Hop| ProviderHop {
         name: hop.name.to_owned(),

@@ -26,7 +26,7 @@ use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Options, Personal, Released, Size};
-use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant, TenantQuota};
+use fantail_machine::records::root::{ApiKey, Layout, Noted, RootRecord, Tenant, TenantQuota};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
@@ -94,7 +94,7 @@ fn released_records_are_still_read() {
 fn every_record_kind_has_a_fixture() {
     assert_eq!(
         tags(&root_examples()),
-        (1..=8).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).collect()
+        (1..=8).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).chain([50]).collect()
     );
     assert_eq!(tags(&front_examples()), (1..=9).chain([17]).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
@@ -242,6 +242,10 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
     assert!(listed < cancelled);
 }
 
+fn noted_example(tenant: TenantId) -> RootRecord {
+    RootRecord::Noted(Noted { tenant, action: "provider.test".into(), target: "ios".into() })
+}
+
 fn root_examples() -> Vec<RootRecord> {
     let tenant = TenantId(300);
     let difference = Difference { before: Some(Digest([0x5b; 32])), after: Some(Digest([0x5c; 32])) };
@@ -310,7 +314,12 @@ fn root_examples() -> Vec<RootRecord> {
     ];
     all.extend(policies::examples(tenant));
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
-    [all, providers::examples(tenant, difference), vec![quota_example(tenant, difference)]].concat()
+    [
+        all,
+        providers::examples(tenant, difference),
+        vec![quota_example(tenant, difference), noted_example(tenant)],
+    ]
+    .concat()
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {

@@ -16,7 +16,7 @@ use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Released, Size};
-use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant, TenantQuota};
+use fantail_machine::records::root::{ApiKey, Layout, Noted, RootRecord, Tenant, TenantQuota};
 use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
@@ -241,6 +241,8 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
         (api_key(), difference()).prop_map(|(key, difference)| RootRecord::KeyPut(key, difference)),
         (tenant(), any::<String>(), difference())
             .prop_map(|(tenant, id, difference)| RootRecord::KeyRevoked { tenant, id, difference }),
+        (tenant(), any::<String>(), any::<String>())
+            .prop_map(|(tenant, action, target)| { RootRecord::Noted(Noted { tenant, action, target }) }),
         template_record(),
         webhook_record(),
         crate::providers::record(),

@@ -93,12 +93,12 @@ fn one_user_is_found_among_many_and_gone_with_the_key() {
     eventually_about(
         &mut client,
         "user=ann",
-        &[("consent", 1), ("endpoint", 1), ("parcel", 3), ("outcome", 2)],
+        &[("consent", 1), ("endpoint", 2), ("parcel", 3), ("outcome", 2)],
     );
     eventually_about(
         &mut client,
         "user=bob",
-        &[("consent", 1), ("endpoint", 1), ("parcel", 3), ("outcome", 2), ("deadLettered", 2)],
+        &[("consent", 1), ("endpoint", 2), ("parcel", 3), ("outcome", 2), ("deadLettered", 2)],
     );
     eventually_about(&mut client, "user=u7", &[("parcel", 1)]);
     // Beside the other filters.

@@ -67,6 +67,7 @@ const ROWS: &[(&str, Cost)] = &[
     ("openapi", Server),
     ("errorPage", Server),
     ("listAuditEntries", Page),
+    ("listServerAuditEntries", Page),
     ("proveRecipient", Page),
     ("listAuditCheckpoints", Page),
     ("createBulk", Counted(&["bulk: create", "bulk: a step of four users"])),
