@@ -14,6 +14,7 @@ DIRECTORY_FAULTS ?= 2000
 POWER_CUTS ?= 200
 INTERRUPTIONS ?= 50
 BACKUP_USERS ?= 1000000
+HOSTILE_CONNECTIONS ?= 10000
 HISTORIES ?= 1000
 FUZZ_ROUNDS ?= 1000000
 FUZZ_SEED ?= $(shell date +%Y%m%d)
@@ -32,10 +33,10 @@ help:
 	@echo "make interop  other people's clients and verifiers against ours (needs root or user namespaces)"
 	@echo "make bench    measure, beside the raw disk and the peers that are installed (make bench-peers)"
 	@echo "make bench-instructions  count instructions of the hot loops (needs valgrind)"
-	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(FUZZ_ROUNDS) mutated inputs for each reader, $(CRASH_ROUNDS) crashes, $(DIRECTORY_FAULTS) faults in files, $(POWER_CUTS) power cuts, $(INTERRUPTIONS) rounds of interruptions, backups of $(BACKUP_USERS) users"
+	@echo "make nightly  the long suites: $(SIM_SEEDS) simulated seeds, $(HISTORIES) histories of the store, $(FUZZ_ROUNDS) mutated inputs for each reader, $(CRASH_ROUNDS) crashes, $(DIRECTORY_FAULTS) faults in files, $(POWER_CUTS) power cuts, $(INTERRUPTIONS) rounds of interruptions, backups of $(BACKUP_USERS) users, $(HOSTILE_CONNECTIONS) hostile connections"
 	@echo "make deny     licences, advisories and sources of all dependencies (needs cargo-deny)"
 
-# `make run PROFILE=release` for measuring; `make run ARGS="--listen 0.0.0.0:7070"` for other settings.
+# `make run PROFILE=release` for measuring; `make run ARGS="--listen 127.0.0.1:8080"` for other settings.
 run:
 	@echo "building, then serving on http://127.0.0.1:7070 with data in ./fantail-data; Ctrl-C stops it"
 	$(CARGO) run --locked --profile $(PROFILE) -p fantail-server --bin fantail -- serve $(ARGS)
@@ -95,6 +96,8 @@ nightly: test
 		$(CARGO) test --locked -p fantail-server --test it interruptions:: -- --nocapture
 	FANTAIL_BACKUP_USERS=$(BACKUP_USERS) \
 		$(CARGO) test --locked -p fantail-server --test it bulk_backups:: -- --nocapture
+	FANTAIL_HOSTILE_CONNECTIONS=$(HOSTILE_CONNECTIONS) \
+		$(CARGO) test --locked -p fantail-server --test it hostile:: -- --nocapture --test-threads 1
 
 deny:
 	$(CARGO) deny --locked check

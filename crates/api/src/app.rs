@@ -3,6 +3,8 @@
 //! The listener is up before the node has recovered, so that probes can see it. Until `serve` is called every
 //! request is answered `NOT_READY`.
 
+use crate::access::RefusedSums;
+use crate::address_limits::{AddressLimits, AddressSettings};
 use crate::aside::AsidePlaces;
 use crate::bodies::BodyBudget;
 use crate::exports_under_way::ExportsUnderWay;
@@ -22,8 +24,11 @@ use std::time::Duration;
 
 /// What only the process that hosts the API knows.
 pub trait Host: Send + Sync {
-    /// What an operator should know: journal, store, disk, lag. `readyz` is green if every check is ok.
+    /// What an operator should know: journal, store, disk, lag.
     fn checks(&self) -> Vec<Check>;
+
+    /// Whether every check is ok; reads no table.
+    fn is_ready(&self) -> bool;
 
     /// Adds the metrics of journal, store, node and listener.
     fn write_metrics(&self, text: &mut Text);
@@ -46,6 +51,8 @@ pub struct Settings {
     /// Where recipients find the hosted pages, without a slash at its end; empty: where the server listens.
     pub public_url: String,
     pub version: &'static str,
+    /// What an address may ask for that has no key.
+    pub addresses: AddressSettings,
 }
 
 pub struct App {
@@ -61,6 +68,9 @@ pub struct App {
     pub aside: AsidePlaces,
     /// What is being exported.
     pub exports: Arc<ExportsUnderWay>,
+    pub addresses: AddressLimits,
+    /// Requests that were refused because of who asked.
+    pub refused: RefusedSums,
     /// Where the server listens.
     listening: OnceLock<String>,
     serving: OnceLock<Serving>,
@@ -75,8 +85,11 @@ struct Serving {
 impl App {
     #[must_use]
     pub fn new(settings: Settings, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Arc<Self> {
+        let addresses = AddressLimits::new(settings.addresses.clone());
         Arc::new(Self {
             settings,
+            addresses,
+            refused: RefusedSums::default(),
             clock,
             entropy,
             telemetry: Telemetry::default(),
@@ -133,6 +146,12 @@ impl App {
 
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Whether traffic should come here. Costs little, because strangers may ask.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.is_stopping() && self.host().is_some_and(|host| host.is_ready())
     }
 
     #[must_use]

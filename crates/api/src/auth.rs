@@ -3,8 +3,10 @@
 //! Comes from: `pipeline`. Decides: key → caller, caller + route → tenant or refusal. Goes to: the handler.
 //! What must never happen: an id in a path that authorises anything; a tenant that the key does not belong to.
 
+use crate::access::{AccessFault, Requester};
 use crate::app::App;
 use crate::key;
+use crate::listener_kinds::{ListenerKind, ListenerKinds};
 use crate::problem::Problem;
 use axum::http::{HeaderMap, header};
 use fantail_node::Node;
@@ -42,23 +44,66 @@ impl Caller {
     }
 }
 
-/// Who holds the key of this request.
-pub fn authenticate(app: &App, node: &Node, headers: &HeaderMap) -> Result<Caller, Problem> {
+/// Who holds the key of this request. A login that fails is charged to the address of the client.
+pub fn authenticate(
+    app: &App,
+    node: &Node,
+    headers: &HeaderMap,
+    listener: ListenerKinds,
+    requester: &mut Requester,
+) -> Result<Caller, Problem> {
+    let now = app.clock.monotonic();
+    let failed = match identify(app, node, headers, listener, requester) {
+        Ok(caller) => return Ok(caller),
+        Err(failed) => failed,
+    };
+    match failed.fault() {
+        Some(AccessFault::NoKey) => app.addresses.charge_request(requester.client.limited_as, now)?,
+        Some(AccessFault::TooManyFailures) => {}
+        Some(_) | None => {
+            app.addresses.charge_failed_login(requester.client.limited_as, now).map_err(too_many_failures)?
+        }
+    }
+    Err(failed)
+}
+
+/// A secret of 256 random bits cannot be guessed, so keys of tenants are looked at however many logins of the address have failed:
+/// a forgotten client with an old key does not shut out those who share its address. The operator may have chosen the server's own
+/// key, so that one is not compared any more.
+fn identify(
+    app: &App,
+    node: &Node,
+    headers: &HeaderMap,
+    listener: ListenerKinds,
+    requester: &mut Requester,
+) -> Result<Caller, Problem> {
     let presented = bearer(headers)?;
     let Some(key) = key::read(presented) else {
+        if !listener.contains(ListenerKind::Admin) {
+            return Err(unknown_key().because(AccessFault::UnknownKey));
+        }
+        app.addresses
+            .require_guess_allowed(requester.client.limited_as, app.clock.monotonic())
+            .map_err(too_many_failures)?;
         let hash = key::hash(presented.as_bytes());
-        return if equal(&hash, &app.settings.admin_key_hash) {
-            Ok(Caller::Server)
-        } else {
-            Err(unknown_key())
-        };
+        if !equal(&hash, &app.settings.admin_key_hash) {
+            return Err(unknown_key().because(AccessFault::UnknownKey));
+        }
+        requester.key = Some(Caller::Server.actor().name().to_owned());
+        return Ok(Caller::Server);
     };
-    let stored = node.key_by_id(key.id).ok_or_else(unknown_key)?;
+    requester.key = Some(key.id.to_owned());
+    let stored = node.key_by_id(key.id).ok_or_else(|| unknown_key().because(AccessFault::UnknownKey))?;
+    requester.tenant = Some(stored.tenant);
     if !equal(&key.secret_hash, &stored.secret_hash) {
-        return Err(unknown_key());
+        return Err(unknown_key().because(AccessFault::WrongSecret));
     }
     usable(&stored, node.wall())?;
     Ok(Caller::Key(stored))
+}
+
+fn too_many_failures(problem: Problem) -> Problem {
+    problem.because(AccessFault::TooManyFailures)
 }
 
 /// The tenant of a request for a tenant's resources.
@@ -81,7 +126,8 @@ pub fn tenant_with(
         (Caller::Key(key), Some(slug)) => {
             let own = node.tenant(key.tenant).is_some_and(|tenant| tenant.slug == slug);
             if !own {
-                return Err(Problem::new(Code::Forbidden, "the key belongs to another tenant"));
+                let other = Problem::new(Code::Forbidden, "the key belongs to another tenant");
+                return Err(other.because(AccessFault::OtherTenant));
             }
             key.tenant
         }
@@ -98,14 +144,15 @@ pub fn tenant_to_administer(node: &Node, caller: &Caller, slug: &str) -> Result<
         Caller::Server => Ok(tenant),
         Caller::Key(key) if key.tenant == tenant => Ok(tenant),
         // Whether other tenants exist is none of this caller's business.
-        Caller::Key(_) => Err(unknown_tenant()),
+        Caller::Key(_) => Err(unknown_tenant().because(AccessFault::OtherTenant)),
     }
 }
 
 pub fn require_server(caller: &Caller) -> Result<(), Problem> {
     match caller {
         Caller::Server => Ok(()),
-        Caller::Key(_) => Err(Problem::new(Code::Forbidden, "only the server's admin key may do this")),
+        Caller::Key(_) => Err(Problem::new(Code::Forbidden, "only the server's admin key may do this")
+            .because(AccessFault::ServerKeyNeeded)),
     }
 }
 
@@ -121,12 +168,15 @@ fn require(caller: &Caller, scope: Scope) -> Result<(), Problem> {
     if caller.has(scope) {
         return Ok(());
     }
-    Err(Problem::new(Code::Forbidden, format!("the key lacks the scope {}", scope.text())))
+    let lacking = Problem::new(Code::Forbidden, format!("the key lacks the scope {}", scope.text()));
+    Err(lacking.because(AccessFault::MissingScope))
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
-    let missing =
-        || Problem::new(Code::Unauthenticated, "send the key as `Authorization: Bearer` followed by the key");
+    let missing = || {
+        let detail = "send the key as `Authorization: Bearer` followed by the key";
+        Problem::new(Code::Unauthenticated, detail).because(AccessFault::NoKey)
+    };
     let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
     let text = value.to_str().map_err(|_| missing())?;
     let (scheme, key) = text.split_once(' ').ok_or_else(missing)?;
@@ -136,10 +186,12 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
 /// The holder has proven the secret, so it is safe to say what is wrong with the key.
 fn usable(key: &KeyView, now: Millis) -> Result<(), Problem> {
     if key.revoked_at.is_some() {
-        return Err(Problem::new(Code::Unauthenticated, "the key was revoked"));
+        let revoked = Problem::new(Code::Unauthenticated, "the key was revoked");
+        return Err(revoked.because(AccessFault::RevokedKey));
     }
     if key.expires_at.is_some_and(|expiry| expiry <= now) {
-        return Err(Problem::new(Code::Unauthenticated, "the key has expired"));
+        let expired = Problem::new(Code::Unauthenticated, "the key has expired");
+        return Err(expired.because(AccessFault::ExpiredKey));
     }
     Ok(())
 }

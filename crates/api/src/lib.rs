@@ -12,6 +12,11 @@ pub mod routes;
 mod pipeline;
 mod well_formed;
 
+pub mod access;
+pub mod address_limits;
+pub mod client_address;
+pub mod listener_kinds;
+
 mod aside;
 pub mod auth;
 pub mod bodies;

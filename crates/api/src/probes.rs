@@ -20,18 +20,20 @@ pub fn livez(_: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
 
 /// Whether traffic should come here.
 pub fn readyz(app: &App, query: &Query, _: &Params) -> Result<Reply, Problem> {
-    let readiness = app.readiness();
-    let status = if readiness.ready { 200 } else { 503 };
+    let status = |ready| if ready { 200 } else { 503 };
     if query.get("verbose").is_some() {
-        return Ok(Reply::json(status, &readiness));
+        let readiness = app.readiness();
+        return Ok(Reply::json(status(readiness.ready), &readiness));
     }
-    let word = if readiness.ready { "ready\n" } else { "not ready\n" };
-    Ok(Reply::bytes(status, "text/plain; charset=utf-8", word))
+    let ready = app.is_ready();
+    let word = if ready { "ready\n" } else { "not ready\n" };
+    Ok(Reply::bytes(status(ready), "text/plain; charset=utf-8", word))
 }
 
 pub fn metrics(app: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
     let mut text = Text::default();
     app.telemetry.write(&mut text, app.node().ok());
+    app.addresses.write(&mut text);
     text.gauge(
         "fantail_request_body_bytes",
         "Bytes of request bodies that are announced, being read, or held by requests under way",

@@ -1,5 +1,6 @@
 //! Why a request is not answered as asked, and the one place where the node's refusals become public codes.
 
+use crate::access::AccessFault;
 use crate::reply::Reply;
 use crate::template_problem;
 use axum::http::{HeaderValue, header};
@@ -21,11 +22,20 @@ pub struct Problem {
     retry_after_s: Option<u64>,
     /// What is in force instead of what the caller expected.
     version: Option<u32>,
+    /// For the operator: why the caller may not do this.
+    fault: Option<AccessFault>,
 }
 
 impl Problem {
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new(), retry_after_s: None, version: None }
+        Self {
+            code,
+            detail: detail.into(),
+            errors: Vec::new(),
+            retry_after_s: None,
+            version: None,
+            fault: None,
+        }
     }
 
     /// One wrong field.
@@ -62,6 +72,17 @@ impl Problem {
     #[must_use]
     pub fn with_version(self, version: Option<u32>) -> Self {
         Self { version, ..self }
+    }
+
+    #[must_use]
+    pub fn because(self, fault: AccessFault) -> Self {
+        Self { fault: Some(fault), ..self }
+    }
+
+    /// Why the caller may not do this, if that is what is wrong.
+    #[must_use]
+    pub fn fault(&self) -> Option<AccessFault> {
+        self.fault.or((self.code == Code::Forbidden).then_some(AccessFault::Forbidden))
     }
 
     /// The document as it goes out.

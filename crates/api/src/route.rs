@@ -5,6 +5,7 @@ use crate::body::UnreadBody;
 use crate::call::{Call, Query};
 use crate::callbacks::Arrival;
 use crate::hosted::Visit;
+use crate::listener_kinds::ListenerKinds;
 use crate::openapi::Shape;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -33,6 +34,17 @@ pub enum Handle {
     Hosted(fn(Visit, UnreadBody) -> Handling),
     /// Whoever proves itself by a signature, or by a seal in the path.
     Callback(fn(Arrival, UnreadBody) -> Handling),
+}
+
+impl Handle {
+    /// What strangers need is public; what needs a key is not.
+    const fn listeners(self) -> ListenerKinds {
+        match self {
+            Self::Hosted(_) | Self::Callback(_) => ListenerKinds::PUBLIC,
+            Self::Open(_) | Self::Scoped(..) | Self::TenantAdmin(_) => ListenerKinds::API_AND_ADMIN,
+            Self::ServerAdmin(_) => ListenerKinds::ADMIN,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +109,10 @@ pub struct Route {
     pub path: &'static str,
     pub summary: &'static str,
     pub handle: Handle,
+    /// Where it is served; elsewhere it does not exist.
+    pub listeners: ListenerKinds,
+    /// Query parameters that exist on a listener for administration only.
+    pub admin_query: &'static [&'static str],
     /// Names of the query parameters it knows.
     pub query: &'static [&'static str],
     /// Whether `If-Match` and `If-None-Match` say what the caller believes to be in force.
@@ -121,6 +137,8 @@ impl Route {
             path,
             summary,
             handle,
+            listeners: handle.listeners(),
+            admin_query: &[],
             query: &[],
             is_conditional: false,
             body: Body::None,
@@ -131,6 +149,15 @@ impl Route {
 
     pub const fn query(self, query: &'static [&'static str]) -> Self {
         Self { query, ..self }
+    }
+
+    /// Serves an open route on other listeners than its kind is served on.
+    pub const fn on(self, listeners: ListenerKinds) -> Self {
+        Self { listeners, ..self }
+    }
+
+    pub const fn admin_query(self, admin_query: &'static [&'static str]) -> Self {
+        Self { admin_query, ..self }
     }
 
     pub const fn conditional(self) -> Self {
@@ -183,6 +210,12 @@ impl Route {
         matches!(self.id, "livez" | "readyz" | "metrics")
     }
 
+    /// Whether it is answered without a key.
+    #[must_use]
+    pub fn is_open_to_strangers(&self) -> bool {
+        matches!(self.handle, Handle::Open(_) | Handle::Hosted(_) | Handle::Callback(_))
+    }
+
     /// Whether the header `Idempotency-Key` names what it sends.
     #[must_use]
     pub fn is_idempotent_by_name(&self) -> bool {
@@ -198,7 +231,10 @@ impl Route {
     #[must_use]
     pub fn all_codes(&self) -> Vec<Code> {
         let mut codes = self.codes.to_vec();
-        codes.extend([Code::MalformedRequest, Code::InvalidRequest]);
+        codes.extend([Code::MalformedRequest, Code::InvalidRequest, Code::AddressRateLimited]);
+        if !self.admin_query.is_empty() {
+            codes.push(Code::RouteNotFound);
+        }
         if !self.is_probe() {
             codes.push(Code::TooManyConnections);
         }

@@ -15,6 +15,7 @@ mod sent;
 mod templates;
 mod webhooks;
 
+use crate::listener_kinds::ListenerKinds;
 use crate::openapi::Shape;
 use crate::probes;
 use crate::route::Handle::{Open, Scoped, ServerAdmin, TenantAdmin};
@@ -375,12 +376,16 @@ const CORE: &[Route] = &[
     .gives(200, Shape::of::<ClockAccepted>()),
     // --- the server itself ---
     Route::new("livez", Get, "/livez", "Whether the process answers", Open(probes::livez))
+        .on(ListenerKinds::ALL)
         .gives_text(200, PLAIN),
     Route::new("readyz", Get, "/readyz", "Whether traffic should come here", Open(probes::readyz))
+        .on(ListenerKinds::ALL)
         .query(&["verbose"])
+        .admin_query(&["verbose"])
         .gives_text(200, PLAIN)
         .gives(200, Shape::of::<Readiness>()),
     Route::new("metrics", Get, "/metrics", "Metrics for Prometheus", Open(probes::metrics))
+        .on(ListenerKinds::ADMIN)
         .gives_text(200, Text::MEDIA_TYPE),
     Route::new("openapi", Get, "/openapi.json", "This document", Open(probes::describe))
         .gives_text(200, crate::reply::JSON),

@@ -330,5 +330,11 @@ pub const HEAD_BYTES_MAX: usize = 128 << 10;
 pub const LINGER_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// Connections without a place, which are answered probes only. Health checks ask at once, so few are enough.
 pub const PROBE_CONNECTIONS_MAX: usize = 64;
+/// Of a listener for administration: however many connections the others have, an operator comes in.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+/// Addresses whose limits are remembered, twice: about 15 MB. Whoever is forgotten begins anew.
+pub const ADDRESSES_REMEMBERED_MAX: usize = 32 << 10;
+/// Addresses that are told apart in a sum of refused logins. Beyond it there are "64+".
+pub const REFUSED_PEERS_COUNTED_MAX: usize = 64;
 /// What an upload of any length must bring, so that it does not hold a connection for ever: less than any line of today.
 pub const UPLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 10;

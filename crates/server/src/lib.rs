@@ -18,6 +18,7 @@ mod descriptors;
 mod disk_watch;
 mod host;
 pub mod listen;
+pub mod listeners;
 pub mod otlp;
 mod provider_metrics;
 pub mod provision;
@@ -30,6 +31,7 @@ mod test_faults;
 mod banner;
 mod logging;
 mod panics;
+mod private_files;
 mod tls;
 
 mod audit_command;

@@ -16,9 +16,35 @@ pub struct Setting {
 
 pub const SETTINGS: &[Setting] = &[
     text("data", "./fantail-data", "Directory that holds everything: journal, tables, keys."),
-    text("listen", "127.0.0.1:7070", "Address and port. Port 0 chooses a free one."),
-    text("tls.cert", "", "Certificate chain in PEM. With tls.key: the listener speaks TLS only."),
+    text(
+        "listen",
+        "127.0.0.1:7070",
+        "Address and port of the API. Port 0 chooses a free one. What follows in public.listen and admin.listen is served here too, \
+         unless it has a listener of its own.",
+    ),
+    text(
+        "bootstrap",
+        "default",
+        "What a new server makes for its first request: default (the tenant default and a key that may do everything but admin and \
+         send:critical), full (a key that may do that too) or none.",
+    ),
+    text(
+        "public.listen",
+        "",
+        "Another address for what needs no key: hosted pages, callbacks of providers, tracked links, terse health. Empty: listen.",
+    ),
+    text(
+        "tls.cert",
+        "",
+        "Certificate chain in PEM. With tls.key: listen speaks TLS only, and so does every other listener beyond this machine.",
+    ),
     text("tls.key", "", "Private key of the certificate in PEM."),
+    text(
+        "admin.listen",
+        "",
+        "Another address for administration: what the server's own key does, /metrics, /readyz?verbose, and all of the API. Empty: \
+         listen as long as that is on this machine, otherwise 127.0.0.1:7071. Beyond this machine only if it is named here.",
+    ),
     secret(
         "admin.key",
         "Admin key of the server, 32 to 256 printable characters. Prefer the environment. Without it one is made on \
@@ -42,6 +68,34 @@ pub const SETTINGS: &[Setting] = &[
         "1000",
         "The same for one address (of IPv6: for one /64 network), except for this machine. 0: as many as there are. A proxy \
          in front may need more.",
+    ),
+    number(
+        "http.requests_per_address",
+        "1000",
+        "Requests without a key that one address (of IPv6: one /64 network) may make in a second: hosted pages, callbacks, tracked \
+         links. Further ones get 429. 0: as many as it likes.",
+    ),
+    number(
+        "http.failed_logins_per_address",
+        "60",
+        "Logins of one address that may fail in a minute. Further ones get 429, and the server's own key is not even compared. 0: as \
+         many as it likes.",
+    ),
+    text(
+        "http.limit_loopback",
+        "false",
+        "true or false: whether this machine has the limits of every other address.",
+    ),
+    text(
+        "http.trusted_proxies",
+        "",
+        "Networks of proxies in front, like 10.0.0.0/8, separated by commas. For what they pass on, the rightmost address of \
+         X-Forwarded-For or Forwarded that is none of them counts: in limits and in logs.",
+    ),
+    text(
+        "http.plain_allowed",
+        "false",
+        "true or false: plain HTTP beyond this machine. For a proxy in front that ends TLS; without one, keys travel in the clear.",
     ),
     number("http.header_timeout_s", "10", "Time for the TLS handshake and the head of the first request."),
     number(
