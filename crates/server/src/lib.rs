@@ -52,3 +52,4 @@ mod scan_command;
 pub mod channels;
 pub mod client;
 pub mod seed;
+mod server_url;

@@ -66,6 +66,7 @@ mod respect;
 mod route_matrix;
 mod schedules;
 mod sending;
+mod server_urls;
 mod stories;
 mod supervision;
 mod templates;
