@@ -3,6 +3,7 @@
 //!
 //! `FANTAIL_HOSTILE_CONNECTIONS` says how many there are; with `make nightly` 10,000. Then the ratio of the client's p99 and the
 //! memory are printed.
+#![expect(clippy::print_stdout, reason = "figures for people, and a word from one process to the other")]
 
 use crate::deliveries::metric;
 use crate::server::Server;
