@@ -242,8 +242,9 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
     assert!(listed < cancelled);
 }
 
-fn noted_example(tenant: TenantId) -> RootRecord {
-    RootRecord::Noted(Noted { tenant, action: "provider.test".into(), target: "ios".into() })
+fn quota_and_note(tenant: TenantId, difference: Difference) -> Vec<RootRecord> {
+    let noted = Noted { tenant, action: "provider.test".into(), target: "ios".into() };
+    vec![quota_example(tenant, difference), RootRecord::Noted(noted)]
 }
 
 fn root_examples() -> Vec<RootRecord> {
@@ -314,12 +315,7 @@ fn root_examples() -> Vec<RootRecord> {
     ];
     all.extend(policies::examples(tenant));
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
-    [
-        all,
-        providers::examples(tenant, difference),
-        vec![quota_example(tenant, difference), noted_example(tenant)],
-    ]
-    .concat()
+    [all, providers::examples(tenant, difference), quota_and_note(tenant, difference)].concat()
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {
