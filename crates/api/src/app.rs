@@ -11,6 +11,7 @@ use crate::problem::Problem;
 use crate::telemetry::{Telemetry, Text};
 use fantail_channels::accounts::Registry;
 use fantail_node::Node;
+use fantail_outbound::policy::Policy;
 use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
 use fantail_ports::entropy::Entropy;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub slow_request: Duration,
     /// Where recipients find the hosted pages, without a slash at its end; empty: where the server listens.
     pub public_url: String,
+    /// Where connections may go that tenants can cause.
+    pub outbound: Policy,
     pub version: &'static str,
 }
 

@@ -16,6 +16,7 @@ pub mod alerts;
 pub mod dead_guard;
 mod digest;
 pub mod fields;
+pub mod targets;
 
 mod collapse;
 mod push_content;

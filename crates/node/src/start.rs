@@ -29,6 +29,7 @@ use crate::recover::{RecoverError, Recovered, recover};
 use crate::tail::Tail;
 use crate::take::TakeLoop;
 use crate::todos::{LongTodos, Todos};
+use crate::webhooks::WebhookProgresses;
 use crate::{digests, guard_sweep, layout, providers, schedule, webhooks};
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
@@ -209,6 +210,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         directories,
         shards,
         applied,
+        webhook_progresses: WebhookProgresses::default(),
         schedules: bell::Bell::default(),
         audited: watch::Sender::new(false),
     });

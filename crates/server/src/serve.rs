@@ -173,6 +173,7 @@ fn settings(config: &Config, admin: &AdminKey) -> Settings {
         body_timeout: config.http.body_timeout,
         slow_request: config.http.slow,
         public_url: config.public_url.clone(),
+        outbound: config.outbound.clone(),
         version: env!("CARGO_PKG_VERSION"),
     }
 }

@@ -23,8 +23,8 @@ pub struct ProviderPut {
     /// Of the kind: see docs/providers. Nothing secret belongs here.
     #[serde(default)]
     pub settings: Map<String, Value>,
-    /// Of the kind: keys, passwords and tokens. Kept sealed and never shown again. Left out, those of before stay; a new account
-    /// of `webPush` makes its own.
+    /// Of the kind: keys, passwords and tokens. Kept sealed and never shown again. Left out, those of before stay, unless the
+    /// settings send them elsewhere or protect them less; a new account of `webPush` makes its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Map<String, Value>>,
     /// Accounts of a lower order are asked first.

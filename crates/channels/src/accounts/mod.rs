@@ -16,6 +16,7 @@ mod sender;
 pub use room::Counts;
 pub use sender::Standing;
 
+use crate::fields::SettingsError;
 use crate::mixed::NO_PROVIDER;
 use crate::probe::Hop;
 use choose::{begin_where_room_is, chain, is_of};
@@ -27,14 +28,15 @@ use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
+use fantail_rules::provider_kind::ProviderKind;
 use futures_util::future::join_all;
 use sender::{AccountSender, NoRoom};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use tracing::{error, info};
 
-/// Makes the client of an account; the error says what is wrong with its settings.
-pub type Opener = dyn Fn(&Account) -> Result<Arc<dyn Client>, String> + Send + Sync;
+/// Makes the client of an account; the error says what is wrong, and points into its settings or credentials.
+pub type Opener = dyn Fn(&Account) -> Result<Arc<dyn Client>, SettingsError> + Send + Sync;
 
 /// All accounts, as they are now.
 pub struct Registry {
@@ -44,7 +46,24 @@ pub struct Registry {
     own: RwLock<BTreeMap<TenantId, Ways>>,
     /// For tenants that have no accounts at all: made when the first of them sends something.
     others: OnceLock<Ways>,
-    make_others: OnceLock<Box<dyn Fn() -> Vec<Account> + Send + Sync>>,
+    sandbox: OnceLock<SandboxAccounts>,
+}
+
+/// Accounts for tenants that have none, and how their clients are made: the operator's own, so no tenant's settings open
+/// what they need.
+pub struct SandboxAccounts {
+    pub make: Box<dyn Fn() -> Vec<Account> + Send + Sync>,
+    pub opener: Box<Opener>,
+}
+
+/// An account without its credentials, and how it is doing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccountStanding {
+    pub tenant: TenantId,
+    pub id: String,
+    pub kind: ProviderKind,
+    pub enabled: bool,
+    pub standing: Standing,
 }
 
 /// Ascending by order, then by name.
@@ -53,13 +72,13 @@ type Ways = Arc<Vec<Arc<AccountSender>>>;
 impl Registry {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, tasks: Arc<dyn Tasks>, opener: Box<Opener>) -> Arc<Self> {
-        let (own, others, make_others) = (RwLock::default(), OnceLock::new(), OnceLock::new());
-        Arc::new(Self { clock, tasks, opener, own, others, make_others })
+        let (own, others, sandbox) = (RwLock::default(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { clock, tasks, opener, own, others, sandbox })
     }
 
     /// Where messages of tenants go that have no accounts: the sandbox. Said once; asked for when it is needed.
-    pub fn serve_others(&self, make: Box<dyn Fn() -> Vec<Account> + Send + Sync>) {
-        assert!(self.make_others.set(make).is_ok(), "it is said once");
+    pub fn serve_others(&self, sandbox: SandboxAccounts) {
+        assert!(self.sandbox.set(sandbox).is_ok(), "it is said once");
     }
 
     /// The channel that goes through the accounts for this kind.
@@ -69,7 +88,7 @@ impl Registry {
     }
 
     /// Whether settings and credentials can be used at all, without using them.
-    pub fn check(&self, account: &Account) -> Result<(), String> {
+    pub fn check(&self, account: &Account) -> Result<(), SettingsError> {
         (self.opener)(account).map(drop)
     }
 
@@ -77,7 +96,7 @@ impl Registry {
     pub async fn probe(&self, account: &Account) -> Vec<Hop> {
         match (self.opener)(account) {
             Ok(client) => client.probe().await,
-            Err(reason) => vec![Hop::failed("settings", reason)],
+            Err(error) => vec![Hop::failed("settings", error.to_string())],
         }
     }
 
@@ -107,11 +126,17 @@ impl Registry {
 
     /// How each account is doing, those of tenants without any first.
     #[must_use]
-    pub fn standings(&self) -> Vec<(Account, Standing)> {
+    pub fn standings(&self) -> Vec<AccountStanding> {
         let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
         let others = self.others.get().into_iter();
-        let all = others.chain(own.values()).flat_map(|ways| ways.iter());
-        all.map(|way| (way.account.clone(), way.standing())).collect()
+        others.chain(own.values()).flat_map(|ways| ways.iter()).map(|way| standing(way)).collect()
+    }
+
+    /// The same, of one tenant's own accounts.
+    #[must_use]
+    pub fn standings_of(&self, tenant: TenantId) -> Vec<AccountStanding> {
+        let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
+        own.get(&tenant).into_iter().flat_map(|ways| ways.iter()).map(|way| standing(way)).collect()
     }
 
     fn ways(&self, tenant: TenantId) -> Ways {
@@ -119,8 +144,8 @@ impl Registry {
             return own.clone();
         }
         let open = || {
-            let accounts = self.make_others.get().map(|make| make()).unwrap_or_default();
-            sorted(accounts.into_iter().map(|account| self.open(account)).collect())
+            let Some(SandboxAccounts { make, opener }) = self.sandbox.get() else { return Ways::default() };
+            sorted(make().into_iter().map(|account| self.open(account, opener)).collect())
         };
         self.others.get_or_init(open).clone()
     }
@@ -131,8 +156,8 @@ impl Registry {
         own.or_else(|| self.others.get().cloned())
     }
 
-    fn open(&self, account: Account) -> Arc<AccountSender> {
-        let client = (self.opener)(&account);
+    fn open(&self, account: Account, opener: &Opener) -> Arc<AccountSender> {
+        let client = opener(&account).map_err(|error| error.to_string());
         if let Err(reason) = &client {
             error!(provider = account.id, tenant = %account.tenant, reason, "an account cannot be used");
         }
@@ -141,25 +166,35 @@ impl Registry {
 }
 
 impl Accounts for Registry {
-    fn replace(&self, accounts: Vec<Account>) {
-        let known: Vec<Arc<AccountSender>> = {
-            let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
-            own.values().flat_map(|ways| ways.iter().cloned()).collect()
-        };
-        let mut own: BTreeMap<TenantId, Vec<Arc<AccountSender>>> = BTreeMap::new();
-        for account in accounts {
+    fn replace(&self, tenant: TenantId, accounts: Vec<Account>) {
+        let known = self.own.read().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned();
+        let known: BTreeMap<&str, &Arc<AccountSender>> =
+            known.iter().flat_map(|ways| ways.iter()).map(|way| (way.account.id.as_str(), way)).collect();
+        let open = |account: Account| match known.get(account.id.as_str()) {
             // One that did not change keeps its connections and its pace.
-            let way = match known.iter().find(|way| way.account == account) {
-                Some(way) => way.clone(),
-                None => {
-                    info!(provider = account.id, tenant = %account.tenant, version = account.version, "account in use");
-                    self.open(account)
-                }
-            };
-            own.entry(way.account.tenant).or_default().push(way);
+            Some(way) if way.account == account => Arc::clone(way),
+            Some(_) | None => {
+                info!(provider = account.id, %tenant, version = account.version, "account in use");
+                self.open(account, &self.opener)
+            }
+        };
+        let ways = sorted(accounts.into_iter().map(open).collect());
+        let mut own = self.own.write().unwrap_or_else(PoisonError::into_inner);
+        match ways.is_empty() {
+            true => drop(own.remove(&tenant)),
+            false => drop(own.insert(tenant, ways)),
         }
-        let own = own.into_iter().map(|(tenant, ways)| (tenant, sorted(ways))).collect();
-        *self.own.write().unwrap_or_else(PoisonError::into_inner) = own;
+    }
+}
+
+fn standing(way: &AccountSender) -> AccountStanding {
+    let Account { tenant, id, kind, enabled, .. } = &way.account;
+    AccountStanding {
+        tenant: *tenant,
+        id: id.clone(),
+        kind: *kind,
+        enabled: *enabled,
+        standing: way.standing(),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::limits::TOPICS_MAX;
 use crate::email::{Sender, SenderSecrets};
 use crate::fields::{Base, Fields, NAME_BYTES_MAX, SettingsError};
+use crate::targets::AccountTarget;
 use fantail_outbound::sigv4::Credentials;
 use serde_json::Value;
 use std::fmt;
@@ -89,6 +90,30 @@ impl Settings {
         };
         fields.end()?;
         Ok(settings)
+    }
+
+    /// Where connections and signed requests go.
+    #[must_use]
+    pub fn targets(&self) -> Vec<AccountTarget> {
+        // Every field is named, so that a new one is either listed below or leads nowhere.
+        let Self {
+            region,
+            endpoint,
+            connect_to,
+            ca_pem,
+            sender: _,
+            configuration_set: _,
+            // Their messages name hosts of SNS, which are judged when they are called.
+            event_topics: _,
+            rate_max: _,
+            bulk: _,
+        } = self;
+        vec![
+            AccountTarget::value("/settings/region", region),
+            AccountTarget::base("/settings/endpoint", endpoint, *connect_to),
+            AccountTarget::connect_to("/settings/connectTo", *connect_to, !endpoint.is_tls),
+            AccountTarget::value("/settings/caPem", ca_pem.as_deref().unwrap_or_default()),
+        ]
     }
 }
 

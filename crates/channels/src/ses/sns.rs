@@ -156,7 +156,7 @@ impl Sns {
         let target = Target {
             host: host.to_owned(),
             port: 443,
-            connect_to: self.connect_to,
+            at: self.connect_to.into(),
             tls: Some(Arc::clone(&self.tls)),
         };
         let request = Request::get(path).body(Bytes::new()).map_err(|error| error.to_string())?;

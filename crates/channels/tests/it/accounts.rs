@@ -2,13 +2,14 @@
 
 use super::parcel::{message, send, shipment, told};
 use super::time::Time;
-use fantail_channels::accounts::Registry;
 use fantail_channels::accounts::client::{Client, Usual};
+use fantail_channels::accounts::{Opener, Registry, SandboxAccounts};
+use fantail_channels::fields::SettingsError;
 use fantail_channels::probe::Hop;
 use fantail_channels::stub::{Faults, Settings, Stub};
 use fantail_conformance::block_on;
 use fantail_ports::BoxFuture;
-use fantail_ports::accounts::{Account, Accounts};
+use fantail_ports::accounts::{Account, Accounts, Credentials};
 use fantail_ports::channel::{Answer, Channel, Message, Proof, Report, Shipment};
 use fantail_ports::clock::Clock;
 use fantail_rules::channel_kind::ChannelKind;
@@ -62,33 +63,43 @@ impl Client for Fake {
 struct House {
     time: Arc<Time>,
     /// What stands behind each account, by its name, newest last.
-    stubs: Arc<Mutex<BTreeMap<String, Vec<Arc<Stub>>>>>,
+    stubs: Stubs,
     registry: Arc<Registry>,
 }
 
+type Stubs = Arc<Mutex<BTreeMap<String, Vec<Arc<Stub>>>>>;
+
+/// Settings are the name of an app, or `unusable`.
+fn opener(stubs: &Stubs, time: &Arc<Time>) -> Box<Opener> {
+    let (clock, made) = (time.clone(), stubs.clone());
+    Box::new(move |account| {
+        if account.settings == "unusable" {
+            return Err(SettingsError::new("/credentials/key", "is missing"));
+        }
+        let stub = Stub::open(&Settings::recording(), clock.clone(), clock.clone());
+        let stub = Arc::new(stub.expect("a stub"));
+        made.lock().expect("no panic").entry(account.id.clone()).or_default().push(stub.clone());
+        let app = (!account.settings.is_empty()).then(|| account.settings.clone());
+        Ok(Arc::new(Fake { stub, app }))
+    })
+}
+
 impl House {
-    /// Settings are the name of an app, or `unusable`.
     fn new() -> Self {
         let time = Time::new(None);
-        let stubs: Arc<Mutex<BTreeMap<String, Vec<Arc<Stub>>>>> = Arc::default();
-        let (clock, made) = (time.clone(), stubs.clone());
-        let open = move |account: &Account| -> Result<Arc<dyn Client>, String> {
-            if account.settings == "unusable" {
-                return Err("no key".to_owned());
-            }
-            let stub = Stub::open(&Settings::recording(), clock.clone(), clock.clone());
-            let stub = Arc::new(stub.expect("a stub"));
-            made.lock().expect("no panic").entry(account.id.clone()).or_default().push(stub.clone());
-            let app = (!account.settings.is_empty()).then(|| account.settings.clone());
-            Ok(Arc::new(Fake { stub, app }))
-        };
-        let registry = Registry::new(time.clone(), time.clone(), Box::new(open));
+        let stubs: Stubs = Arc::default();
+        let registry = Registry::new(time.clone(), time.clone(), opener(&stubs, &time));
         Self { time, stubs, registry }
+    }
+
+    /// How often an account was opened.
+    fn opened(&self, name: &str) -> usize {
+        self.stubs.lock().expect("no panic").get(name).map_or(0, Vec::len)
     }
 
     fn of(accounts: Vec<Account>) -> Self {
         let house = Self::new();
-        house.registry.replace(accounts);
+        house.registry.replace(TENANT, accounts);
         house
     }
 
@@ -118,7 +129,7 @@ fn account(id: &str, kind: ProviderKind, order: u16) -> Account {
         version: 1,
         kind,
         settings: String::new(),
-        secrets: Vec::new(),
+        secrets: Credentials::new(Vec::new()),
         order,
         weight: 1,
         per_second: None,
@@ -132,13 +143,14 @@ fn account(id: &str, kind: ProviderKind, order: u16) -> Account {
 #[test]
 fn only_tenants_without_accounts_share_one() {
     let house = House::new();
-    house.registry.serve_others(Box::new(|| vec![account("sandbox", ProviderKind::Smtp, 0)]));
+    let make = Box::new(|| vec![account("sandbox", ProviderKind::Smtp, 0)]);
+    house.registry.serve_others(SandboxAccounts { make, opener: opener(&house.stubs, &house.time) });
     assert_eq!(house.told(ChannelKind::Email, "stub:ok/a"), "sandbox");
     let off = Account { enabled: false, ..account("texts", ProviderKind::Twilio, 0) };
-    house.registry.replace(vec![off]);
+    house.registry.replace(TENANT, vec![off]);
     assert_eq!(house.told(ChannelKind::Email, "stub:ok/b"), "rejected Message no_provider");
     assert_eq!(house.told(ChannelKind::Sms, "stub:ok/c"), "rejected Message no_provider", "it is off");
-    house.registry.replace(Vec::new());
+    house.registry.replace(TENANT, Vec::new());
     assert_eq!(house.told(ChannelKind::Email, "stub:ok/d"), "sandbox");
 }
 
@@ -228,20 +240,48 @@ fn accounts_change_while_a_server_runs_and_those_that_did_not_stay() {
     let (mail, texts) = (account("mail", ProviderKind::Smtp, 1), account("texts", ProviderKind::Twilio, 1));
     let house = House::of(vec![mail.clone(), texts.clone()]);
     assert_eq!(house.told(ChannelKind::Sms, "stub:ok/a"), "texts");
-    let rotated = Account { version: 2, secrets: b"new".to_vec(), ..mail };
-    house.registry.replace(vec![rotated.clone(), texts.clone()]);
-    let opened = |name: &str| house.stubs.lock().expect("no panic")[name].len();
-    assert_eq!((opened("mail"), opened("texts")), (2, 1));
+    let rotated = Account { version: 2, secrets: Credentials::new(b"new".to_vec()), ..mail };
+    house.registry.replace(TENANT, vec![rotated.clone(), texts.clone()]);
+    assert_eq!((house.opened("mail"), house.opened("texts")), (2, 1));
     assert_eq!(house.told(ChannelKind::Email, "stub:ok/b"), "mail");
     let broken = Account { version: 3, settings: "unusable".into(), ..rotated };
-    assert_eq!(house.registry.check(&broken), Err("no key".to_owned()));
+    assert_eq!(house.registry.check(&broken), Err(SettingsError::new("/credentials/key", "is missing")));
     let hops = block_on(house.registry.probe(&broken));
-    assert_eq!(hops, [Hop::failed("settings", "no key")]);
-    house.registry.replace(vec![broken.clone(), texts]);
+    assert_eq!(hops, [Hop::failed("settings", "/credentials/key: is missing")]);
+    house.registry.replace(TENANT, vec![broken.clone(), texts]);
     let answer = house.told(ChannelKind::Email, "stub:ok/c");
     assert_eq!(answer, "later Some(60000) Credential account_unusable");
     assert!(!format!("{broken:?}").contains("new"), "credentials are not shown");
     let standings = house.registry.standings();
-    let usable: Vec<_> = standings.iter().map(|(account, now)| (&account.id[..], now.is_usable)).collect();
+    let usable: Vec<_> = standings.iter().map(|one| (&one.id[..], one.standing.is_usable)).collect();
     assert_eq!(usable, [("mail", false), ("texts", true)]);
+}
+
+/// Each has its own connections and pace; what one tenant changes costs the others nothing.
+// fixes: security L12
+#[test]
+fn a_change_of_one_tenant_opens_no_account_of_another() {
+    const OTHER: TenantId = TenantId(2);
+    let house = House::of(vec![account("mine", ProviderKind::Smtp, 1)]);
+    let theirs = Account { tenant: OTHER, ..account("theirs", ProviderKind::Smtp, 1) };
+    house.registry.replace(OTHER, vec![theirs.clone()]);
+    for version in 2..5 {
+        let changed = Account { version, ..account("mine", ProviderKind::Smtp, 1) };
+        house.registry.replace(TENANT, vec![changed]);
+    }
+    assert_eq!((house.opened("mine"), house.opened("theirs")), (4, 1));
+    let of = |tenant| house.registry.standings_of(tenant).into_iter().map(|one| one.id).collect::<Vec<_>>();
+    assert_eq!((of(TENANT), of(OTHER)), (vec!["mine".to_owned()], vec!["theirs".to_owned()]));
+    house.registry.replace(OTHER, Vec::new());
+    assert_eq!((of(TENANT).len(), of(OTHER).len()), (1, 0));
+}
+
+/// Copies of an account share its credentials, so that there is one place to overwrite.
+// fixes: security L12
+#[test]
+fn credentials_are_not_copied_and_not_shown() {
+    let credentials = Credentials::new(b"hunter2".to_vec());
+    let account = Account { secrets: credentials.clone(), ..account("mail", ProviderKind::Smtp, 1) };
+    assert_eq!(account.clone().secrets.bytes().as_ptr(), credentials.bytes().as_ptr());
+    assert!(!format!("{account:?} {credentials:?}").contains("hunter2"));
 }

@@ -7,6 +7,7 @@ use super::time::Time;
 use fantail_channels::receipt::Outcome;
 use fantail_channels::ses::{Secrets, Ses, Settings, Sns, SnsError, Told};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Report, Shipment};
@@ -43,7 +44,7 @@ pub fn settings(port: u16) -> Value {
 pub fn open(time: &Arc<Time>, settings: &Value) -> Ses {
     let settings = Settings::read(settings).expect("settings");
     let secrets = Secrets::read(&json!({"accessKeyId": "AKIDEXAMPLE", "secretAccessKey": "secret"}));
-    let ports = Ports { clock: time.clone(), tasks: time.clone() };
+    let ports = Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() };
     Ses::open(settings, secrets.expect("secrets"), ports).expect("a channel")
 }
 
@@ -173,7 +174,11 @@ fn sns(time: &Arc<Time>, aws: &Aws, pem: &str, topics: &[&str]) -> Sns {
     settings["caPem"] = if pem.is_empty() { Value::Null } else { pem.into() };
     settings["eventTopics"] = json!(topics);
     let settings = Settings::read(&settings).expect("settings");
-    Sns::open(&settings, Ports { clock: time.clone(), tasks: time.clone() }).expect("a reader")
+    Sns::open(
+        &settings,
+        Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() },
+    )
+    .expect("a reader")
 }
 
 // proves: EML-02, TRK-03

@@ -8,7 +8,7 @@
 //! What must never happen: a place that is ahead of what the receiver took; one webhook that waits for another.
 
 use super::tell::{self, News};
-use super::{fail, set, switch};
+use super::{WebhookFailure, fail, set, switch};
 use crate::ask::Refusal;
 use crate::core::{Core, answer, internal, locked};
 use crate::deliveries;
@@ -16,7 +16,7 @@ use crate::supervise::caught;
 use crate::take::HOUSE;
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::tables::webhook::{self, WebhookRow};
-use fantail_ports::channel::{Answer, Message, Refusal as Refused, Shipment};
+use fantail_ports::channel::{Answer, Message, Proof, Refusal as Refused, Shipment};
 use fantail_ports::journal::{JournalError, ReadLimit};
 use fantail_ports::keyring::Context;
 use fantail_rules::actor::Actor;
@@ -98,6 +98,7 @@ async fn forget(core: &Core, (tenant, webhook): &(TenantId, String)) -> Result<(
         let ask = ShardAsk::Untell { tenant: *tenant, webhook: webhook.clone() };
         answer(shard.queue.push(HOUSE, &Actor::System, vec![ask], 128)).await?;
     }
+    core.webhook_progresses.forget(*tenant, webhook);
     Ok(())
 }
 
@@ -284,11 +285,13 @@ impl Follower {
             self.places.insert(shard, Place { told: place.told, looked: through });
             return Ok(is_moved);
         }
-        if !messages.is_empty()
-            && let Some(failure) = self.send(messages).await?
-        {
-            self.failed(failure).await?;
-            return Ok(false);
+        if !messages.is_empty() {
+            if let Some(failure) = self.send(messages).await? {
+                self.failed(failure).await?;
+                return Ok(false);
+            }
+            let at = self.core.ports.clock.wall();
+            self.core.webhook_progresses.succeeded(self.tenant, &self.id, at);
         }
         self.failures = 0;
         if self.failing_since()?.is_some() {
@@ -326,7 +329,7 @@ impl Follower {
             messages: messages.into_iter().map(message).collect(),
         };
         let Some(channel) = core.ports.channels.get(&ChannelKind::Webhook) else {
-            return Ok(Some(Failure { reason: "no_provider".to_owned(), is_final: false }));
+            return Ok(Some(Failure::of_ours("no_provider")));
         };
         let answers: Mutex<Vec<Answer>> = Mutex::default();
         let report = |_: usize, answer: Answer| {
@@ -335,7 +338,7 @@ impl Follower {
         channel.send(&shipment, &report).await;
         let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
         if answers.len() < shipment.messages.len() {
-            return Ok(Some(Failure { reason: "no_answer".to_owned(), is_final: false }));
+            return Ok(Some(Failure::of_ours("no_answer")));
         }
         Ok(answers.iter().find_map(Failure::of))
     }
@@ -347,15 +350,21 @@ impl Follower {
         if since.is_none() {
             fail(&core, self.tenant, &self.id, true).await?;
         }
-        let reason = failure.reason;
-        if failure.is_final || wall.since(since.unwrap_or(wall)) >= core.ports.webhook_patience_ms {
-            info!(tenant = %self.tenant, webhook = self.id, reason, failures = self.failures, "webhook switched off");
+        let Failure { reason, detail, is_final } = failure;
+        let report = |next_at| {
+            let failure = WebhookFailure { reason: reason.clone(), detail: detail.clone(), next_at };
+            core.webhook_progresses.failed(self.tenant, &self.id, wall, failure);
+        };
+        if is_final || wall.since(since.unwrap_or(wall)) >= core.ports.webhook_patience_ms {
+            report(None);
+            info!(tenant = %self.tenant, webhook = self.id, reason, detail, failures = self.failures, "webhook switched off");
             switch(&core, &Actor::System, self.tenant, &self.id, Some(reason)).await?;
             return Ok(());
         }
-        let rest = rest_ms(self.failures);
-        warn!(tenant = %self.tenant, webhook = self.id, reason, failures = self.failures, rest, "webhook failed");
-        let rested = core.ports.clock.monotonic().plus(rest.min(core.ports.webhook_patience_ms));
+        let rest = rest_ms(self.failures).min(core.ports.webhook_patience_ms);
+        report(Some(wall.plus(rest)));
+        warn!(tenant = %self.tenant, webhook = self.id, reason, detail, failures = self.failures, rest, "webhook failed");
+        let rested = core.ports.clock.monotonic().plus(rest);
         core.ports.tasks.sleep_until(rested).await;
         Ok(())
     }
@@ -370,18 +379,39 @@ impl Follower {
 /// Why a receiver did not take a message.
 struct Failure {
     reason: String,
+    /// For people. Names nothing that the tenant did not write.
+    detail: String,
     /// It never will.
     is_final: bool,
 }
 
 impl Failure {
+    fn of_ours(reason: &str) -> Self {
+        Self { reason: reason.to_owned(), detail: String::new(), is_final: false }
+    }
+
     fn of(answer: &Answer) -> Option<Self> {
-        let (reason, is_final) = match answer {
+        let (reason, detail, is_final) = match answer {
             Answer::Accepted { .. } => return None,
-            Answer::Rejected { refusal, code, .. } => (code.clone(), *refusal == Refused::DeadEndpoint),
-            Answer::Later { code, .. } | Answer::Unknown { code, .. } => (code.clone(), false),
-            Answer::NotSent { proof, .. } => (format!("{proof:?}").to_lowercase(), false),
+            Answer::Rejected { refusal, code, message } => {
+                (code.as_str(), message, *refusal == Refused::DeadEndpoint)
+            }
+            Answer::Later { code, message, .. } | Answer::Unknown { code, message } => {
+                (code.as_str(), message, false)
+            }
+            Answer::NotSent { proof, message } => (not_sent(*proof), message, false),
         };
-        Some(Self { reason, is_final })
+        Some(Self { reason: reason.to_owned(), detail: detail.clone(), is_final })
+    }
+}
+
+fn not_sent(proof: Proof) -> &'static str {
+    match proof {
+        Proof::NoConnection => "no_connection",
+        Proof::Unprocessed => "unprocessed",
+        Proof::Deadline => "deadline",
+        Proof::Forbidden => "forbidden",
+        Proof::Resting { .. } => "resting",
+        Proof::NoRoom { .. } => "no_room",
     }
 }

@@ -4,6 +4,7 @@
 mod delivery;
 mod environment;
 mod file;
+mod outbound;
 mod public_url;
 mod quotas;
 mod settings;
@@ -17,9 +18,8 @@ pub use testing::{SWITCH, read_switch};
 use crate::otlp;
 use fantail_api::key;
 use fantail_channels::webhook;
-use fantail_channels::webhook::address::Network;
-use fantail_channels::webhook::settings::PortRule;
 use fantail_node::producers;
+use fantail_outbound::policy::Policy;
 use fantail_rules::limits::PRODUCER_RATE_MAX;
 use fantail_rules::pacing::Rate;
 use fantail_rules::quota::Amounts;
@@ -59,6 +59,8 @@ pub struct Config {
     pub room: Room,
     pub memory: Memory,
     pub delivery: Delivery,
+    /// Where connections may go that tenants can cause.
+    pub outbound: Policy,
     pub producers: producers::Defaults,
     /// How much tenants may have that have no quota of their own; 0: no limit.
     pub quotas: Amounts,
@@ -213,6 +215,7 @@ impl Layers {
                 hot_bytes: self.number::<usize>("inbox.hot_mib", 0, 1 << 20)? << 20,
             },
             delivery: self.delivery()?,
+            outbound: self.outbound()?,
             producers: producers::Defaults {
                 tenant: self.rate("producer.tenant_per_second", "producer.tenant_burst")?,
                 key: self.rate("producer.key_per_second", "producer.key_burst")?,
@@ -226,15 +229,7 @@ impl Layers {
     }
 
     fn delivery(&self) -> Result<Delivery, ConfigError> {
-        let list = |key| self.get(key).0.split(',').map(str::trim).filter(|one| !one.is_empty());
-        let networks: Result<Vec<Network>, _> = list("webhook.private_networks").map(str::parse).collect();
-        let wrong = "must be networks like 10.0.0.0/8, separated by commas";
-        let is_open = self.flag("webhook.http_allowed")?;
         let webhook = webhook::Settings {
-            http_allowed: is_open,
-            ports: self.webhook_ports(is_open)?,
-            private_networks: networks.map_err(|_| self.invalid("webhook.private_networks", wrong))?,
-            private_hosts: list("webhook.private_hosts").map(str::to_owned).collect(),
             total_timeout_ms: self.number::<u64>("webhook.timeout_s", 1, 60)? * 1_000,
             ..webhook::Settings::default()
         };
@@ -282,18 +277,6 @@ impl Layers {
             burst => burst,
         };
         Ok((per_second > 0).then_some(Rate { per_second, burst }))
-    }
-
-    /// Those that are named; else any in an open house, and the usual ones in a closed one.
-    fn webhook_ports(&self, is_open: bool) -> Result<PortRule, ConfigError> {
-        let named = self.get("webhook.ports").0;
-        if named.is_empty() {
-            let usual = webhook::Settings::default().ports;
-            return Ok(if is_open { PortRule::Any } else { usual });
-        }
-        let ports: Result<Vec<u16>, _> = named.split(',').map(|port| port.trim().parse()).collect();
-        let wrong = "must be ports like 443, separated by commas";
-        ports.map(PortRule::Only).map_err(|_| self.invalid("webhook.ports", wrong))
     }
 
     fn flag(&self, key: &'static str) -> Result<bool, ConfigError> {

@@ -136,21 +136,25 @@ pub const SETTINGS: &[Setting] = &[
          what keeps a delivery from being sent twice. At least 30, so that it outlasts everything that can still be sent.",
     ),
     text(
-        "webhook.private_networks",
+        "outbound.allow",
         "",
-        "Networks that webhooks may be sent to although they are not public, like 10.0.0.0/8, separated by commas.",
-    ),
-    text("webhook.private_hosts", "", "Hosts that may have private addresses, separated by commas."),
-    text(
-        "webhook.http_allowed",
-        "false",
-        "true or false: webhooks over plain http, and to any port. For receivers inside the house.",
+        "Targets inside the house that tenants may have connected to, for webhooks, providers' accounts and push services, \
+         separated by commas: an address, a network or a host, each with a port or without, like 127.0.0.1:9000, \
+         10.0.0.0/8, hooks.internal:8080 or .internal (all names below it). With a port, or * for all ports of one host, \
+         plain connections are allowed too. List only names whose addresses you control. Metadata services of clouds are \
+         refused always.",
     ),
     text(
-        "webhook.ports",
-        "",
-        "Ports that webhooks may be sent to, separated by commas. Needed where http_allowed and private targets meet.",
+        "outbound.ports",
+        "443,8443",
+        "Ports of public addresses that webhooks, providers' accounts and push services may be at, separated by commas.",
     ),
+    text(
+        "outbound.mail_ports",
+        "25,465,587,2525",
+        "Ports of public addresses that mail relays may be at, separated by commas.",
+    ),
+    text("outbound.families", "both", "both, ipv4 or ipv6: which addresses tenants may have connected to."),
     number("webhook.timeout_s", "15", "Time for one attempt."),
     number(
         "webhook.disable_after_s",

@@ -140,3 +140,29 @@ fn test_settings_are_refused_without_the_switch_and_public_listeners_with_it() {
         assert!(read(&[("listen", listen)], &[], None).is_ok());
     }
 }
+
+/// Outbound targets are read at the start, and what opens too much or is misspelt is named there.
+// fixes: security H2
+#[test]
+fn outbound_targets_are_read_and_mistakes_are_named() {
+    let with = |name: &str, value: &str| read(&[], &[(name, value)], None);
+    let allow = |value: &str| with("FANTAIL_OUTBOUND_ALLOW", value);
+    let several =
+        allow("127.0.0.1:9000, 10.0.0.0/8 ,hooks.internal:8080,,.internal").expect("valid").outbound;
+    assert_eq!(several.listed(), "127.0.0.1/32:9000, 10.0.0.0/8, hooks.internal:8080, .internal");
+    assert_eq!(read(&[], &[], None).expect("valid").outbound.listed(), "");
+    assert!(with("FANTAIL_OUTBOUND_FAMILIES", "ipv6").is_ok());
+    let many = vec!["127.0.0.1"; 257].join(",");
+    for (result, part) in [
+        (allow("http://127.0.0.1:9000"), "outbound.allow"),
+        (allow("10.0.0.0/8:*"), "every port"),
+        (allow("0.0.0.0/0"), "switch the filter off"),
+        (allow(&many), "at most 256"),
+        (with("FANTAIL_OUTBOUND_FAMILIES", "v4"), "must be both, ipv4 or ipv6"),
+        (with("FANTAIL_OUTBOUND_PORTS", "0"), "must be ports"),
+        (with("FANTAIL_OUTBOUND_MAIL_PORTS", "smtp"), "must be ports"),
+    ] {
+        let error = result.expect_err(part).to_string();
+        assert!(error.contains(part), "{error} should contain {part}");
+    }
+}

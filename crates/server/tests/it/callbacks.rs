@@ -33,7 +33,7 @@ fn suppressed(client: &mut Client, channel: &str, address: &str) -> String {
 // proves: EML-02, EML-07, TRK-02, TRK-03
 #[test]
 fn reports_of_mail_servers_end_what_they_are_about() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "mail", &world.smtp());
     let url = json!({"url": callback(&server, "mail")});
@@ -57,7 +57,7 @@ fn reports_of_mail_servers_end_what_they_are_about() {
 // proves: EML-02, EML-05, TRK-03
 #[test]
 fn events_of_ses_are_believed_if_amazon_signed_them() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     let mut viewer = world.viewer();
     let topic = expect(viewer.post("/sns/topics", &json!({"region": "eu-west-1", "name": "mails"})), 200);
@@ -105,7 +105,7 @@ fn twilio(world: &World) -> Value {
 // proves: SMS-01, SMS-03, TRK-02, TRK-05
 #[test]
 fn texts_are_delivered_and_stop_is_heard() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "texts", &twilio(&world));
     let text = |id: &str| {
@@ -145,7 +145,7 @@ fn texts_are_delivered_and_stop_is_heard() {
 // proves: PSH-02, PSH-09, DEV-01
 #[test]
 fn every_service_pushes() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     let key = expect(server.client().get("/api/v1/providers"), 200);
     assert_eq!(key["providers"], json!([]));

@@ -5,7 +5,7 @@
 //! says how many rounds; `make nightly` asks for many.
 
 use crate::deliveries::{notification, status};
-use crate::providers::{apns_account, put, smtp_account};
+use crate::providers::{LOCAL_PROVIDERS, apns_account, put, smtp_account};
 use crate::resetting_proxy::ResettingProxy;
 use crate::server::{Directory, Server, fantail, run};
 use crate::world::{eventually, expect, put_user};
@@ -26,7 +26,7 @@ const PRIORITIES: [&str; 4] = ["critical", "high", "normal", "low"];
 const STOPPED_FOR: usize = 300;
 
 /// A stop does not wait for what half-open connections hold.
-const SETTINGS: [(&str, &str); 1] = [("FANTAIL_DELIVERY_DRAIN_S", "1")];
+const SETTINGS: [(&str, &str); 2] = [("FANTAIL_DELIVERY_DRAIN_S", "1"), LOCAL_PROVIDERS];
 
 /// What is done to the server, one after the other, spread over the load.
 #[derive(Clone, Copy)]

@@ -49,6 +49,7 @@ mod marks;
 mod matrix;
 mod moved_clock;
 mod outages;
+mod outbound;
 mod people;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod power;

@@ -17,6 +17,9 @@ const P8: &str = "-----BEGIN PRIVATE KEY-----\n\
     1RTwjmYSi9R/zpBnuQ4EiMnCqfMPWiZqB4QdbAd0E7oH50VpuZ1P087G\n\
     -----END PRIVATE KEY-----\n";
 
+/// Every port of this machine: emulators choose theirs when they start.
+pub const LOCAL_PROVIDERS: (&str, &str) = ("FANTAIL_OUTBOUND_ALLOW", "127.0.0.1:*");
+
 /// The providers, in this process, so that a test can break them and judge what arrived.
 pub struct World {
     pub sandbox: Running,
@@ -29,6 +32,11 @@ impl World {
         let runtime = Runtime::new().expect("a runtime");
         let sandbox = runtime.block_on(Sandbox::start(Options::default())).expect("a sandbox");
         Self { sandbox, _runtime: runtime }
+    }
+
+    /// With a server whose operator lets accounts connect to it.
+    pub fn with_server() -> (Self, Server) {
+        (Self::new(), Server::start_with(&[], &[LOCAL_PROVIDERS]))
     }
 
     pub fn viewer(&self) -> Client {
@@ -129,7 +137,7 @@ fn a_tenant_without_accounts_sends_to_the_sandbox_and_nothing_leaves() {
 // proves: TEN-05
 #[test]
 fn the_first_account_ends_the_sandbox_for_its_tenant() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "mail", &world.smtp());
     phone(&mut client, "ann", TOKEN);
@@ -144,7 +152,7 @@ fn the_first_account_ends_the_sandbox_for_its_tenant() {
 // proves: TEN-05
 #[test]
 fn credentials_are_sealed_rotated_while_they_are_used_and_never_shown() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     let made = put(&mut client, "ios", &world.apns());
     assert_eq!((&made["version"], &made["channel"]), (&json!(1), &json!("push")));
@@ -186,7 +194,7 @@ fn credentials_are_sealed_rotated_while_they_are_used_and_never_shown() {
 // proves: TPL-01, PSH-01, PSH-11
 #[test]
 fn a_template_says_what_only_phones_show() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "ios", &world.apns());
     phone(&mut client, "ann", TOKEN);
@@ -238,7 +246,7 @@ fn a_template_says_what_only_phones_show() {
 
 #[test]
 fn accounts_that_cannot_be_used_are_refused_with_a_reason() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     let path = "/api/v1/providers/ios";
     let with = |change: &dyn Fn(&mut Value)| {
@@ -276,7 +284,7 @@ fn accounts_that_cannot_be_used_are_refused_with_a_reason() {
 // proves: DEV-02, DEV-04, DEL-13
 #[test]
 fn a_dead_token_retires_its_device() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "ios", &world.apns());
     let dead = format!("dead0410{}", &TOKEN[8..]);
@@ -297,7 +305,7 @@ fn a_dead_token_retires_its_device() {
 // proves: DEL-04, DEL-16, RL-04
 #[test]
 fn a_provider_that_falls_silent_holds_up_no_other() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "ios", &world.apns());
     put(&mut client, "mail", &world.smtp());
@@ -321,7 +329,7 @@ fn a_provider_that_falls_silent_holds_up_no_other() {
 // proves: EML-03, EML-04, TRK-01, TRK-03
 #[test]
 fn mails_are_opened_clicked_and_left() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "mail", &world.smtp());
     expect(client.json("PUT", "/api/v1/users/ann", &json!({"email": "ann@example.com"})), 201);
@@ -369,7 +377,7 @@ fn mails_are_opened_clicked_and_left() {
 /// Tokens of the stub go to the stub, whatever accounts there are.
 #[test]
 fn the_stub_stays_beside_accounts() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "ios", &world.apns());
     put_user(&mut client, "ann");
