@@ -7,6 +7,7 @@
 //!
 //! What must never happen: a place that is ahead of what the receiver took; one webhook that waits for another.
 
+use super::failure::AttemptFailure;
 use super::tell::{self, News};
 use super::{WebhookFailure, fail, set, switch};
 use crate::ask::Refusal;
@@ -16,7 +17,7 @@ use crate::supervise::caught;
 use crate::take::HOUSE;
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::tables::webhook::{self, WebhookRow};
-use fantail_ports::channel::{Answer, Message, Proof, Refusal as Refused, Shipment};
+use fantail_ports::channel::{Answer, Message, Shipment};
 use fantail_ports::journal::{JournalError, ReadLimit};
 use fantail_ports::keyring::Context;
 use fantail_rules::actor::Actor;
@@ -306,7 +307,7 @@ impl Follower {
     }
 
     /// Why not all of it was taken, if so.
-    async fn send(&self, messages: Vec<(String, Vec<u8>)>) -> Result<Option<Failure>, Refusal> {
+    async fn send(&self, messages: Vec<(String, Vec<u8>)>) -> Result<Option<AttemptFailure>, Refusal> {
         let core = &self.core;
         let target = core.ports.keyring.open(self.tenant, Context::Address, &self.row.put.target);
         let target = target.map_err(locked)?;
@@ -329,7 +330,7 @@ impl Follower {
             messages: messages.into_iter().map(message).collect(),
         };
         let Some(channel) = core.ports.channels.get(&ChannelKind::Webhook) else {
-            return Ok(Some(Failure::of_ours("no_provider")));
+            return Ok(Some(AttemptFailure::of_ours("no_provider")));
         };
         let answers: Mutex<Vec<Answer>> = Mutex::default();
         let report = |_: usize, answer: Answer| {
@@ -338,19 +339,19 @@ impl Follower {
         channel.send(&shipment, &report).await;
         let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
         if answers.len() < shipment.messages.len() {
-            return Ok(Some(Failure::of_ours("no_answer")));
+            return Ok(Some(AttemptFailure::of_ours("no_answer")));
         }
-        Ok(answers.iter().find_map(Failure::of))
+        Ok(answers.iter().find_map(AttemptFailure::of))
     }
 
-    async fn failed(&mut self, failure: Failure) -> Result<(), Refusal> {
+    async fn failed(&mut self, failure: AttemptFailure) -> Result<(), Refusal> {
         let core = self.core.clone();
         self.failures = self.failures.saturating_add(1);
         let (wall, since) = (core.ports.clock.wall(), self.failing_since()?);
         if since.is_none() {
             fail(&core, self.tenant, &self.id, true).await?;
         }
-        let Failure { reason, detail, is_final } = failure;
+        let AttemptFailure { reason, detail, is_final } = failure;
         let report = |next_at| {
             let failure = WebhookFailure { reason: reason.clone(), detail: detail.clone(), next_at };
             core.webhook_progresses.failed(self.tenant, &self.id, wall, failure);
@@ -373,45 +374,5 @@ impl Follower {
     fn failing_since(&self) -> Result<Option<Millis>, Refusal> {
         let (tenant, id) = (self.tenant, &self.id);
         self.core.read(PartitionId::Root, |view| webhook::failing_since(view.tables(), tenant, id))
-    }
-}
-
-/// Why a receiver did not take a message.
-struct Failure {
-    reason: String,
-    /// For people. Names nothing that the tenant did not write.
-    detail: String,
-    /// It never will.
-    is_final: bool,
-}
-
-impl Failure {
-    fn of_ours(reason: &str) -> Self {
-        Self { reason: reason.to_owned(), detail: String::new(), is_final: false }
-    }
-
-    fn of(answer: &Answer) -> Option<Self> {
-        let (reason, detail, is_final) = match answer {
-            Answer::Accepted { .. } => return None,
-            Answer::Rejected { refusal, code, message } => {
-                (code.as_str(), message, *refusal == Refused::DeadEndpoint)
-            }
-            Answer::Later { code, message, .. } | Answer::Unknown { code, message } => {
-                (code.as_str(), message, false)
-            }
-            Answer::NotSent { proof, message } => (not_sent(*proof), message, false),
-        };
-        Some(Self { reason: reason.to_owned(), detail: detail.clone(), is_final })
-    }
-}
-
-fn not_sent(proof: Proof) -> &'static str {
-    match proof {
-        Proof::NoConnection => "no_connection",
-        Proof::Unprocessed => "unprocessed",
-        Proof::Deadline => "deadline",
-        Proof::Forbidden => "forbidden",
-        Proof::Resting { .. } => "resting",
-        Proof::NoRoom { .. } => "no_room",
     }
 }

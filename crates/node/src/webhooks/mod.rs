@@ -5,6 +5,7 @@
 //!
 //! What must never happen: a secret in a log or in a list; a webhook that begins before it was asked for.
 
+mod failure;
 pub mod follow;
 mod progress;
 mod tell;

@@ -444,7 +444,7 @@ fn a_receiver_that_fails_for_too_long_is_switched_off_until_it_is_enabled() {
 }
 
 /// What an operator no longer allows is not connected to, and the tenant sees why.
-// fixes: usability B6
+// fixes: usability B6, usability 3.8
 #[test]
 fn a_webhook_that_is_forbidden_says_so_to_its_tenant() {
     let (house, receiver) = (Post::new(), Receiver::start());
