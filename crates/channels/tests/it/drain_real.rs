@@ -5,7 +5,7 @@
 
 use super::drain::{Backlog, START_WITHIN_MS, TENANT, locked};
 use super::fcm_desk;
-use super::house::{Everywhere, endpoint};
+use super::house::{Everywhere, endpoint, policy};
 use super::mail;
 use super::parcel::{message, shipment};
 use super::relay::{Manners, Relay};

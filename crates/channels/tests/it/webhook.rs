@@ -255,9 +255,8 @@ fn a_peer_that_closes_at_once_leaves_no_doubt_it_did_not_cause() {
         let port = listener.local_addr().expect("a bound port").port();
         (listener, port)
     });
-    let closing = House::with(|settings| {
-        settings.ports = fantail_channels::webhook::settings::PortRule::Only(vec![port]);
-    });
+    let target = format!("127.0.0.1:{port}");
+    let closing = House::open_to(&[target], None, Arc::new(SystemResolver::default()), |_| ());
     house.runtime.spawn(async move { while listener.accept().await.is_ok() {} });
     // Over TLS it cannot have got far. In the clear the request may have been written before the end was seen.
     assert_eq!(told(&closing.post_to(&format!("https://127.0.0.1:{port}/"))), "not sent NoConnection");

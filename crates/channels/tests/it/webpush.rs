@@ -1,7 +1,7 @@
 //! Web Push against a push service on this machine: the path says how it behaves. What is sent, what each end is called,
 //! whose key is refused, and where nobody is connected to.
 
-use super::house::Everywhere;
+use super::house::{Everywhere, policy};
 use super::nobody::Nobody;
 use super::parcel::{message, send, shipment, told};
 use super::service::{Reaction, Seen, Service};

@@ -93,7 +93,8 @@ fn an_entry_opens_its_target_and_no_other() {
     for (url, expected) in [
         ("http://127.0.0.1:9001/", "not public"),
         ("http://127.0.0.2:9000/", "not public"),
-        ("http://10.1.2.3/", "plain"),
+        ("http://10.1.2.3:443/", "plain"),
+        ("http://10.1.2.3/", "not public"),
         ("https://10.1.2.3:8080/", "not public"),
         ("https://10.2.2.3/", "not public"),
         ("http://hooks/", "no domain"),
