@@ -152,7 +152,7 @@ fn outbound_targets_are_read_and_mistakes_are_named() {
     assert_eq!(several.listed(), "127.0.0.1/32:9000, 10.0.0.0/8, hooks.internal:8080, .internal");
     assert_eq!(read(&[], &[], None).expect("valid").outbound.listed(), "");
     assert!(with("FANTAIL_OUTBOUND_FAMILIES", "ipv6").is_ok());
-    let many = vec!["127.0.0.1"; 257].join(",");
+    let many = ["127.0.0.1"; 257].join(",");
     for (result, part) in [
         (allow("http://127.0.0.1:9000"), "outbound.allow"),
         (allow("10.0.0.0/8:*"), "every port"),
