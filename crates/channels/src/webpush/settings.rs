@@ -94,6 +94,7 @@ mod tests {
         }
     }
 
+    // fixes: security H2
     #[test]
     fn mistakes_are_placed() {
         let with = |name: &str, value: Value| {
@@ -104,7 +105,6 @@ mod tests {
         assert_eq!(with("padTo", json!(128)), Ok(()));
         for (name, value) in [
             ("padTo", json!(3_994)),
-            // fixes: security H2
             ("ports", json!([6443])),
             ("privateNetworks", json!(["10.0.0.0/8"])),
             ("privateHosts", json!(["localhost"])),

@@ -83,7 +83,9 @@ impl Allow {
         if could_be_here { self.port.covers(port, is_usual) } else { Covers::No }
     }
 
-    fn names(&self, name: &str) -> bool {
+    /// Whether it is about this name, not about a network.
+    #[must_use]
+    pub fn names(&self, name: &str) -> bool {
         match &self.place {
             Place::Network(_) => false,
             Place::Name(listed) => name == listed,

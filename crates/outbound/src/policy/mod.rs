@@ -151,11 +151,13 @@ impl Policy {
             let is_allowed = here.iter().any(|address| self.judge_address(destination, *address).is_ok());
             return if is_allowed { Ok(()) } else { Err(Forbidden::Private { allow }) };
         }
+        // A resolver would look for it inside the house first, so only an entry with its name allows it.
+        if !name.contains('.') && !self.allow.iter().any(|entry| entry.names(name)) {
+            return Err(Forbidden::ShortName { allow });
+        }
         let covers = self.allow.iter().map(|entry| entry.could_cover(name, destination.port, is_usual));
         match strongest(covers) {
             Covers::Port => Ok(()),
-            // A resolver would look for it inside the house first.
-            Covers::No if !name.contains('.') => Err(Forbidden::ShortName { allow }),
             Covers::Usual | Covers::No if destination.is_plain => Err(Forbidden::Plain { allow }),
             Covers::Usual => Ok(()),
             Covers::No if is_usual => Ok(()),
