@@ -223,6 +223,7 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
         cancellation: Some([6; 16]),
         collapse: Some(sealed(3)),
         is_sensitive: true,
+        name: None,
     };
     node.send(&users[..1]);
     let listed = node.post(list(2), false);
@@ -351,6 +352,7 @@ fn front_examples() -> Vec<FrontRecord> {
         cancellation: Some([6; 16]),
         collapse: Some(sealed(3)),
         is_sensitive: true,
+        name: None,
     };
     vec![
         admitted(Audience::Listed { list: list(2), tier: Tier::Pointer, turned: true }, Options::default()),
@@ -384,6 +386,10 @@ fn front_examples() -> Vec<FrontRecord> {
         },
         FrontRecord::Unsaid { tenant, shard: ShardNo(3), user: UserNo(500), events: vec![Ulid(6)] },
         cancels::front_example(tenant),
+        admitted(
+            Audience::Addressed(vec![(ShardNo(3), vec![UserNo(500)])]),
+            Options { name: Some(sealed(3)), ..Options::default() },
+        ),
     ]
 }
 

@@ -299,10 +299,16 @@ pub fn delivery() -> impl Strategy<Value = Delivery> {
 }
 
 pub fn options() -> impl Strategy<Value = Options> {
-    let keys = (option::of(any::<[u8; 16]>()), option::of(sealed()));
-    (option::of(millis()), keys, any::<bool>()).prop_map(|(due, (cancellation, collapse), is_sensitive)| {
-        Options { due, cancellation, collapse, is_sensitive }
-    })
+    let keys = (option::of(any::<[u8; 16]>()), option::of(sealed()), option::of(sealed()));
+    (option::of(millis()), keys, any::<bool>()).prop_map(
+        |(due, (cancellation, collapse, name), is_sensitive)| Options {
+            due,
+            cancellation,
+            collapse,
+            is_sensitive,
+            name,
+        },
+    )
 }
 
 fn admitted() -> impl Strategy<Value = Admitted> {
