@@ -34,7 +34,7 @@ impl Caller {
         }
     }
 
-    fn has(&self, scope: Scope) -> bool {
+    pub fn has(&self, scope: Scope) -> bool {
         match self {
             Self::Server => true,
             Self::Key(key) => key.scopes.iter().any(|held| held == scope.text()),

@@ -6,6 +6,7 @@ use crate::bodies::{BodyBudget, BodyClaim, BodyHolder, ConnectionBodies};
 use crate::objects::Objects;
 use crate::pointer;
 use crate::problem::Problem;
+use crate::shape_fault::worded;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -169,8 +170,8 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 }
 
 /// Reads a shape from a document, as `parse` does.
-pub fn from_document<T: DeserializeOwned>(document: Value) -> Result<T, serde_json::Error> {
-    T::deserialize(Objects(document))
+pub fn from_document<T: DeserializeOwned>(document: Value) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(Objects(document)).map_err(|error| located_fault(&error))
 }
 
 /// What is wrong, and where: first whether it is JSON at all, then which field.
@@ -184,7 +185,7 @@ fn explain<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Probl
     let mut json = serde_json::Deserializer::from_slice(body);
     match serde_path_to_error::deserialize::<_, T>(Objects(&mut json)) {
         Err(located) => located_fault(&located),
-        Ok(_) => Problem::field("", bounded(&error.to_string())),
+        Ok(_) => Problem::field("", worded(&error.to_string())),
     }
 }
 
@@ -198,17 +199,20 @@ fn located_fault(error: &serde_path_to_error::Error<serde_json::Error>) -> Probl
         }
     }
     let message = error.inner().to_string();
-    // serde names the field only in its message; the place after "at line" is already in the pointer.
-    let detail = message.rsplit_once(" at line ").map_or(message.as_str(), |(detail, _)| detail);
-    if let Some(field) = missing_field(detail) {
-        pointer.push_str(&format!("/{}", pointer::escape(field)));
+    // serde names the field only in its message.
+    if let Some(field) = field_in(&message) {
+        let place = format!("/{}", pointer::escape(field));
+        if !pointer.ends_with(&place) {
+            pointer.push_str(&place);
+        }
     }
-    Problem::field(pointer, bounded(detail))
+    Problem::field(pointer, worded(&message))
 }
 
-/// The field that a message of serde says is missing. Unknown and repeated ones are in the path already.
-fn missing_field(message: &str) -> Option<&str> {
-    let rest = message.strip_prefix("missing field `")?;
+/// The field that a message of serde says is missing or repeated. Unknown ones are in the path already.
+fn field_in(message: &str) -> Option<&str> {
+    let missing = message.strip_prefix("missing field `");
+    let rest = missing.or_else(|| message.strip_prefix("duplicate field `"))?;
     rest.split_once('`').map(|(field, _)| field)
 }
 

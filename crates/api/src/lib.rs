@@ -10,6 +10,7 @@ pub mod route;
 pub mod routes;
 
 mod pipeline;
+mod shape_fault;
 mod well_formed;
 
 mod aside;

@@ -19,7 +19,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 use axum::routing::on;
 use fantail_rules::ids::{FrontNo, TenantId};
@@ -135,10 +135,13 @@ async fn dispatch(
         let body = unread.read(holder, BODY_BYTES_MAX).await?;
         (call.body, call.held) = (body.bytes, Some(body.claim));
     }
-    match authorised {
+    let is_conditional =
+        [header::IF_MATCH, header::IF_NONE_MATCH].iter().any(|name| call.headers.contains_key(name));
+    let handled = match authorised {
         Authorised::Tenant(tenant, handler) => handler(tenant, call).await,
         Authorised::Server(handler) => handler(call).await,
-    }
+    };
+    handled.map_err(|problem| if is_conditional { problem } else { problem.without_condition() })
 }
 
 /// A handler together with the right to run it.

@@ -9,7 +9,9 @@ use crate::reply::{JSON, Reply};
 use crate::telemetry::Text;
 use axum::body::Bytes;
 use fantail_wire::code::Code;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
+
+const DAY_MS: u64 = 86_400_000;
 
 type Params = [(String, String)];
 
@@ -44,12 +46,18 @@ pub fn metrics(app: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
 }
 
 pub fn describe(app: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    let document = DOCUMENT.get_or_init(|| {
-        let document = openapi::document(app.settings.version);
-        Bytes::from(serde_json::to_vec_pretty(&document).expect("a JSON value serializes"))
-    });
-    Ok(Reply::bytes(200, JSON, document.clone()))
+    /// Made once a day: examples of times that must lie ahead are reckoned from it.
+    static DOCUMENT: Mutex<Option<(u64, Bytes)>> = Mutex::new(None);
+    let now = app.clock.wall();
+    let day = now.0 / DAY_MS;
+    let mut kept = DOCUMENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, document)) = kept.as_ref().filter(|(made_on, _)| *made_on == day) {
+        return Ok(Reply::bytes(200, JSON, document.clone()));
+    }
+    let document = openapi::document(app.settings.version, now);
+    let document = Bytes::from(serde_json::to_vec_pretty(&document).expect("a JSON value serializes"));
+    *kept = Some((day, document.clone()));
+    Ok(Reply::bytes(200, JSON, document))
 }
 
 /// The page that a problem document's `type` points to.

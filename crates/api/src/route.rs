@@ -89,6 +89,9 @@ pub struct Answer {
     pub shape: Option<Shape>,
 }
 
+/// The hosted page has most: good, not understood, gone, and changed meanwhile.
+const ANSWERS_MAX: usize = 4;
+
 #[derive(Clone, Copy)]
 pub struct Route {
     /// Name in OpenAPI, logs and metrics; frozen.
@@ -99,10 +102,12 @@ pub struct Route {
     pub handle: Handle,
     /// Names of the query parameters it knows.
     pub query: &'static [&'static str],
+    /// Those of them that a request cannot leave out.
+    pub required_query: &'static [&'static str],
     /// Whether `If-Match` and `If-None-Match` say what the caller believes to be in force.
     pub is_conditional: bool,
     pub body: Body,
-    pub answers: [Option<Answer>; 2],
+    pub answers: [Option<Answer>; ANSWERS_MAX],
     /// Codes beyond those that every route of its kind can give.
     pub codes: &'static [Code],
 }
@@ -122,15 +127,20 @@ impl Route {
             summary,
             handle,
             query: &[],
+            required_query: &[],
             is_conditional: false,
             body: Body::None,
-            answers: [None, None],
+            answers: [None; ANSWERS_MAX],
             codes: &[],
         }
     }
 
     pub const fn query(self, query: &'static [&'static str]) -> Self {
         Self { query, ..self }
+    }
+
+    pub const fn needs(self, required_query: &'static [&'static str]) -> Self {
+        Self { required_query, ..self }
     }
 
     pub const fn conditional(self) -> Self {
@@ -170,10 +180,11 @@ impl Route {
     }
 
     const fn answers_with(self, answer: Answer) -> Self {
-        let answers = match self.answers[0] {
-            None => [Some(answer), None],
-            Some(first) => [Some(first), Some(answer)],
-        };
+        let (mut answers, mut place) = (self.answers, 0);
+        while answers[place].is_some() {
+            place += 1;
+        }
+        answers[place] = Some(answer);
         Self { answers, ..self }
     }
 

@@ -28,6 +28,7 @@ pub const ROUTES: &[Route] = &[
         Scoped(AuditRead, |tenant, call| Box::pin(audit::prove(tenant, call))),
     )
     .query(&["notification", "user"])
+    .needs(&["notification", "user"])
     .gives(200, Shape::of::<AuditProofs>())
     .refuses(&[Code::EventNotFound, Code::UserNotFound]),
     Route::new(

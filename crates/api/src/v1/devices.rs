@@ -15,19 +15,36 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{self, Status};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::APP_VERSION_BYTES_MAX;
+use fantail_wire::code::Code;
 use fantail_wire::device::{
     Device, DeviceKind, DeviceRegister, DeviceRegistered, Devices, EndpointStatus, Platform,
 };
+use fantail_wire::tenant::Scope;
 use serde_json::{Map, Value, json};
 
 pub async fn register(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let request: DeviceRegister = call.json()?;
+    require_scope(&call, &request)?;
     let is_taken = |named: Named<'_>| call.is_taken(tenant, named);
-    let ask = ask_of(call.json()?, call.caller.actor().name(), call.app.clock.wall(), &is_taken)?;
+    let ask = ask_of(request, call.caller.actor().name(), call.app.clock.wall(), &is_taken)?;
     call.spend_import(tenant, 1)?;
     let device_id = ask.device.clone();
     let registered = call.node.register_device(tenant, ask).await?;
     let answer = DeviceRegistered { device_id, status: status_of(registered.status) };
     Ok(Reply::json(if registered.created { 201 } else { 200 }, &answer))
+}
+
+/// A key that can only register devices says nothing in a user's name and has nothing sent to a server.
+fn require_scope(call: &Call, request: &DeviceRegister) -> Result<(), Problem> {
+    let what = match request {
+        DeviceRegister { kind: DeviceKind::Webhook, .. } => "a webhook",
+        DeviceRegister { consent: Some(_), .. } => "a consent",
+        DeviceRegister { kind: DeviceKind::Push, consent: None, .. } => return Ok(()),
+    };
+    if call.caller.has(Scope::UsersWrite) {
+        return Ok(());
+    }
+    Err(Problem::new(Code::Forbidden, format!("{what} needs a key that has the scope users:write, too")))
 }
 
 pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {

@@ -24,9 +24,9 @@ use fantail_wire::provider::{
 use serde_json::{Map, Value};
 
 /// More than any provider takes from anybody.
-const PER_SECOND_MAX: u32 = 10_000_000;
-const CONCURRENCY_MAX: u32 = 100_000;
-const ID_BYTES_MAX: usize = 64;
+pub const PER_SECOND_MAX: u32 = 10_000_000;
+pub const CONCURRENCY_MAX: u32 = 100_000;
+pub const ID_BYTES_MAX: usize = 64;
 
 pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let standings = standings(&*call.app.accounts()?, tenant);

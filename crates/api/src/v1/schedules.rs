@@ -83,8 +83,7 @@ pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         }
         let mut document = serde_json::to_value(definition(&view)?).expect("our shapes are JSON");
         merge(&mut document, &Value::Object(patch.clone()));
-        let wanted: SchedulePut = body::from_document(document)
-            .map_err(|fault| Problem::new(Code::InvalidRequest, fault.to_string()))?;
+        let wanted: SchedulePut = body::from_document(document)?;
         let ask = understood(tenant, &call, wanted).await?;
         match call.node.put_schedule(tenant, &id, Expect::Version(version), ask).await {
             Ok((view, _)) => return reply(200, view, call.node.wall()),

@@ -21,7 +21,7 @@ use fantail_wire::webhook::{
 const SECRET_BYTES: usize = 24;
 /// Receivers have a day to change, and a month at most.
 const KEEP_S: u64 = 86_400;
-const KEEP_S_MAX: u64 = 30 * 86_400;
+pub const KEEP_S_MAX: u64 = 30 * 86_400;
 /// How often a rotation is tried when others change the same webhook.
 const ROTATIONS_TRIED_MAX: usize = 8;
 
