@@ -203,6 +203,7 @@ fn each_recipient_is_told_once_and_again_under_the_same_id_when_replayed() {
     ];
     eventually("everybody is told of", || (receiver.types().len() >= 6).then_some(()));
     assert_eq!(receiver.types(), expected, "and nothing of what was before");
+    assert!(receiver.told().values().all(|(body, _)| body["data"]["notificationId"] == "n1"));
     // A crash repeats at most what was not written down, under ids that are known.
     server.kill();
     let server = house.start(&open(&receiver));
@@ -224,6 +225,39 @@ fn each_recipient_is_told_once_and_again_under_the_same_id_when_replayed() {
     expect(bare(&mut client, "DELETE", &format!("/api/v1/webhooks/{id}")), 204);
     refused(bare(&mut client, "DELETE", &format!("/api/v1/webhooks/{id}")), "WEBHOOK_NOT_FOUND");
     refused(client.post(&path, &json!({"since": "2020-01-01T00:00:00Z"})), "WEBHOOK_NOT_FOUND");
+}
+
+// fixes: usability §3.19
+#[test]
+fn a_users_webhook_says_whose_and_of_what_it_is() {
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let server = house.start(&open(&receiver));
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    receiver.trust(secret);
+    let hook = json!({"userId": "ann", "deviceId": "hook", "kind": "webhook", "url": receiver.url, "secret": secret});
+    expect(client.post("/api/v1/devices", &hook), 201);
+    let by_webhook = |more: Value| {
+        let mut body = json!({"channels": ["webhook"], "category": "orders"});
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        body
+    };
+    let sent = send(&mut client, &notification("w-1", &["ann"], by_webhook(json!({}))));
+    let secretly = json!({"options": {"sensitive": true}});
+    let sensitive = send(&mut client, &notification("w-2", &["ann"], by_webhook(secretly)));
+    eventually("both arrived", || (receiver.told().len() >= 2).then_some(()));
+    let told = receiver.told();
+    let of = |id: &str| {
+        told.values().map(|(body, _)| body).find(|body| body["eventId"] == *id).expect("it arrived")
+    };
+    let expected = json!({"title": "Hello", "eventId": sent, "notificationId": "w-1", "userId": "ann", "category": "orders"});
+    assert_eq!(*of(&sent), expected);
+    let shown = of(&sensitive);
+    assert_eq!(
+        (&shown["userId"], &shown["notificationId"], &shown["category"]),
+        (&json!("ann"), &Value::Null, &Value::Null)
+    );
 }
 
 /// All webhooks that a tenant may have go to a receiver that never answers. Another tenant hears of all its notifications.
