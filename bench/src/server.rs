@@ -80,7 +80,7 @@ impl Server {
         {
             command.env_remove(name);
         }
-        command.env("FANTAIL_TESTING", "1");
+        command.env("FANTAIL_TESTING", "1").env("FANTAIL_BOOTSTRAP", "full");
         // Measures the server, not one of its limits.
         command.env("FANTAIL_PRODUCER_TENANT_PER_SECOND", "0");
         command.envs(environment.iter().copied());

@@ -26,7 +26,7 @@ const subscribe = () => post("/subscribe", { userVisibleOnly: "true", applicatio
 async function send(subscriptions, secrets) {
   const answers = await sendOne({
     provider: "webpush",
-    settings: { subject: "mailto:push@example.com", httpAllowed: true, ports: [PORT], privateHosts: ["localhost"] },
+    settings: { subject: "mailto:push@example.com" },
     secrets,
     content: { title: "Hello", body: "Grüße 👋", data: { order: 42 } },
     messages: subscriptions.map(({ endpoint, keys }, number) => ({

@@ -3,10 +3,8 @@
     python openapi_clients.py python|go|typescript
 """
 
-import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -14,30 +12,16 @@ import urllib.request
 
 from openapi_generator_cli import run
 from sandbox import check
+from server import Server
 
 HERE = pathlib.Path(__file__).parent
 DIRECTORY = pathlib.Path(os.environ["CASE_DIRECTORY"])
-FANTAIL = json.loads(os.environ["FANTAIL_BINS"])["fantail_command"]
 # Of Go alone: constants of different enums share a package, and would have the same names.
 OPTIONS = {
     "python": ["-g", "python", "--additional-properties=packageName=fantail_client"],
     "go": ["-g", "go", "--additional-properties=packageName=fantail,enumClassPrefix=true,withGoMod=false"],
     "typescript": ["-g", "typescript-fetch", "--additional-properties=supportsES6=true"],
 }
-
-
-def serve():
-    """A server of its own, with a user; its address and the key of the tenant."""
-    data = DIRECTORY / "data"
-    command = [FANTAIL, "serve", "--data", str(data), "--listen", "127.0.0.1:0"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    banner = ""
-    for line in server.stdout:
-        banner += line
-        if line.strip() == "ready":
-            break
-    url = re.search(r"api +(http://\S+)/api/v1", banner).group(1)
-    return server, url, (data / "default.key").read_text().strip()
 
 
 def generate(language, url):
@@ -75,16 +59,13 @@ def must(*command, cwd=None):
 
 def main():
     language = sys.argv[1]
-    server, url, key = serve()
-    try:
-        made = generate(language, url)
+    with Server(DIRECTORY) as server:
+        made = generate(language, server.url)
         caller = compile_and_call(language, made)
         print(f"ok {language}: the client compiles", flush=True)
-        called = subprocess.run([*caller, url, key], capture_output=True, text=True)
+        called = subprocess.run([*caller, server.url, server.key()], capture_output=True, text=True)
         print(called.stdout, end="", flush=True)
         check(f"{language}: it calls", (called.returncode, called.stderr[-2000:]), (0, ""))
-    finally:
-        server.kill()
 
 
 main()

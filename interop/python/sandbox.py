@@ -10,7 +10,9 @@ import uuid as uuids
 def control(method, path, body=None):
     """Asks the control API."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(os.environ["SANDBOX_CONTROL"] + path, data=data, method=method)
+    headers = {"content-type": "application/json"}
+    url = os.environ["SANDBOX_CONTROL"] + path
+    request = urllib.request.Request(url, data=data, headers=headers, method=method)
     try:
         with urllib.request.urlopen(request) as response:
             return json.load(response)

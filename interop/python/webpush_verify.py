@@ -50,9 +50,6 @@ answers = send_one({
     "provider": "webpush",
     "settings": {
         "subject": "mailto:push@example.com",
-        "httpAllowed": True,
-        "ports": [port],
-        "privateNetworks": ["127.0.0.1"],
         "padTo": 64,
     },
     "secrets": {"vapidPrivateKey": b64(vapid.private_numbers().private_value.to_bytes(32, "big"))},

@@ -1,16 +1,18 @@
 //! What the tests claim to prove. `docs/contract.md` gives every promise an id; a test that proves one says so in
 //! a comment, `proves: FAN-03, INB-04`. Here the two are laid side by side.
 //!
-//! What must never happen: a claim for an id that the contract does not have. A promise without a claim is no
-//! error; it is work to do, and it is listed.
+//! What must never happen: a claim for an id that the contract does not have, or one that stands on nothing that runs. A
+//! promise without a claim is no error; it is work to do, and it is listed. Whether a test is good is for its readers.
 
 mod id;
+mod proof;
 
 pub use id::Id;
 
 use crate::claims::{self, Comment};
 use crate::repo::Repo;
 use anyhow::{Result, ensure};
+use proof::Proofs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -27,7 +29,7 @@ pub struct Claim {
 pub struct Report {
     pub defined: BTreeSet<Id>,
     pub claims: BTreeMap<Id, Vec<Claim>>,
-    /// Claims that are not understood, or name no id of the contract. Empty if all is well.
+    /// Claims that are not understood, name no id of the contract, or prove nothing. Empty if all is well.
     pub errors: Vec<String>,
 }
 
@@ -35,8 +37,9 @@ pub fn check(repo: &Repo) -> Result<Report> {
     let defined = defined(&repo.text(CONTRACT)?.unwrap_or_default());
     ensure!(!defined.is_empty(), "{CONTRACT} defines no id");
     let mut report = Report { defined, ..Report::default() };
+    let proofs = Proofs::read(repo)?;
     for comment in claims::comments(repo, CLAIM)? {
-        report.add(&comment);
+        report.add(&comment, &proofs);
     }
     Ok(report)
 }
@@ -54,7 +57,11 @@ fn defined(contract: &str) -> BTreeSet<Id> {
 }
 
 impl Report {
-    fn add(&mut self, comment: &Comment) {
+    fn add(&mut self, comment: &Comment, proofs: &Proofs) {
+        if let Some(fault) = proofs.fault(comment) {
+            self.errors.push(format!("{}:{}: {fault}", comment.path, comment.line));
+            return;
+        }
         let claim = Claim { path: comment.path.clone(), line: comment.line };
         match id::parse_list(&comment.list) {
             Ok(ids) => ids.into_iter().for_each(|id| self.add_claim(id, claim.clone())),
@@ -134,8 +141,9 @@ Tests say FAN-77.
 
     fn report(text: &str) -> Report {
         let mut report = Report { defined: defined(SMALL), ..Report::default() };
-        for comment in claims::comments_in("a.rs", text, CLAIM) {
-            report.add(&comment);
+        let proofs = Proofs::with_cases("[\"python/a.py\"]");
+        for comment in claims::comments_in("interop/python/a.py", text, CLAIM) {
+            report.add(&comment, &proofs);
         }
         report
     }
@@ -181,7 +189,7 @@ Tests say FAN-77.
     fn what_no_test_claims_is_listed() {
         let report = report("// proves: FAN-01..04");
         assert!(report.listing().ends_with("no test proves: PRF-01 QH-01\n"));
-        assert!(report.listing().contains("FAN-02  a.rs:1\n"));
+        assert!(report.listing().contains("FAN-02  interop/python/a.py:1\n"));
         assert!(report.summary().ends_with("all    4 of   6 claimed by tests\n"));
     }
 }

@@ -14,7 +14,8 @@ const REVIEWS: &str = "docs/reviews/";
 const WORD: &str = "fixes:";
 
 /// The reviews that a finding may come from.
-const SOURCES: &[&str] = &["correctness", "interop", "proved", "security", "torture", "usability"];
+const SOURCES: &[&str] =
+    &["contract", "correctness", "interop", "proved", "security", "torture", "usability"];
 
 #[derive(Debug, Default)]
 pub struct Report {

@@ -1,15 +1,16 @@
-//! `cargo xtask tidy`, `cargo xtask contract` and `cargo xtask fixes`.
+//! `cargo xtask tidy`, `contract`, `fixes` and `sbom`.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::process::ExitCode;
 use xtask::repo::Repo;
-use xtask::{contract, fixes, tidy};
+use xtask::{contract, fixes, sbom, tidy};
 
 const USAGE: &str = "\
 cargo xtask tidy                  check how the code is written
 cargo xtask contract [--summary]  list which promises of docs/contract.md the tests claim to prove
 cargo xtask fixes [--summary]     list which findings of docs/reviews have a test
+cargo xtask sbom [TARGET]         print what the binary is made of as CycloneDX JSON
 ";
 
 fn main() -> Result<ExitCode> {
@@ -21,6 +22,8 @@ fn main() -> Result<ExitCode> {
         ["contract", "--summary"] => run_contract(contract::Report::summary),
         ["fixes"] => run_fixes(fixes::Report::listing),
         ["fixes", "--summary"] => run_fixes(fixes::Report::summary),
+        ["sbom"] => run_sbom(None),
+        ["sbom", target] => run_sbom(Some(target)),
         _ => {
             say(USAGE)?;
             Ok(ExitCode::from(2))
@@ -47,6 +50,16 @@ fn run_fixes(show: fn(&fixes::Report) -> String) -> Result<ExitCode> {
     let report = fixes::check(&Repo::here()?)?;
     say(&show(&report))?;
     say_errors(&report.errors)
+}
+
+/// For the first target of deny.toml, or one of the others.
+fn run_sbom(target: Option<&str>) -> Result<ExitCode> {
+    let repo = Repo::here()?;
+    let targets = tidy::Policy::read(&repo)?.targets;
+    let target = target.unwrap_or(&targets[0]);
+    ensure!(targets.iter().any(|known| known == target), "{target} is none of {}", targets.join(", "));
+    say(&sbom::write(&repo, target)?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn say_errors(errors: &[String]) -> Result<ExitCode> {

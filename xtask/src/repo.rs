@@ -35,6 +35,11 @@ impl Repo {
         Ok(Self { root: root.to_path_buf(), paths })
     }
 
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.paths.iter().map(String::as_str)
     }

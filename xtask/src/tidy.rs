@@ -1,12 +1,16 @@
 //! How the code is written, checked file by file. Every finding names its place and what to do about it.
 //!
-//! One file per rule: `length` (the ratchet), `words`, `headers`, `errors` (a page per code), `places`.
+//! One file per rule: `length` (the ratchet), `words`, `headers`, `errors` (a page per code), `places`, `supply` (what comes in from
+//! outside).
 
 mod errors;
 mod headers;
 mod length;
 mod places;
+mod supply;
 mod words;
+
+pub use supply::Policy;
 
 use crate::repo::Repo;
 use crate::source::Source;
@@ -39,6 +43,7 @@ pub fn check(repo: &Repo) -> Result<Vec<Finding>> {
     findings.extend(headers::check(&files));
     findings.extend(errors::check(repo)?);
     findings.extend(places::check(repo)?);
+    findings.extend(supply::check(repo)?);
     Ok(findings)
 }
 

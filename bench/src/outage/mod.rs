@@ -37,7 +37,9 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
     let calm = silence / 3;
     let plan = Plan { silent_from: calm, silent_until: calm + silence, end: calm + silence + silence / 2 };
     let providers = Providers::start()?;
-    let server = bench.serve("outage").await?;
+    // The accounts of this scenario are with a sandbox of its own, on ports that it chose.
+    let allow = [("FANTAIL_OUTBOUND_ALLOW", "127.0.0.1:*")];
+    let server = Server::start_with(&bench.binary, &bench.work.join("outage"), &allow).await?;
     providers.open_accounts(&server.target).await?;
     streams::prepare(&server).await?;
     server.settle().await?;

@@ -1,5 +1,6 @@
 //! Time as it passes, and tasks on tokio, for senders that are driven without a server.
 
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub fn ports() -> Ports {
     let time = Arc::new(System { began: Instant::now() });
-    Ports { clock: time.clone(), tasks: time }
+    Ports { clock: time.clone(), tasks: time, connector: Connector::of_operator() }
 }
 
 struct System {

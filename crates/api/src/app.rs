@@ -3,14 +3,18 @@
 //! The listener is up before the node has recovered, so that probes can see it. Until `serve` is called every
 //! request is answered `NOT_READY`.
 
+use crate::access::RefusedSums;
+use crate::address_limits::{AddressLimits, AddressSettings};
 use crate::aside::AsidePlaces;
 use crate::bodies::BodyBudget;
 use crate::exports_under_way::ExportsUnderWay;
+use crate::hosted::LinkSaves;
 use crate::merge_turns::MergeTurns;
 use crate::problem::Problem;
 use crate::telemetry::{Telemetry, Text};
 use fantail_channels::accounts::Registry;
 use fantail_node::Node;
+use fantail_outbound::policy::Policy;
 use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
 use fantail_ports::entropy::Entropy;
@@ -22,8 +26,11 @@ use std::time::Duration;
 
 /// What only the process that hosts the API knows.
 pub trait Host: Send + Sync {
-    /// What an operator should know: journal, store, disk, lag. `readyz` is green if every check is ok.
+    /// What an operator should know: journal, store, disk, lag.
     fn checks(&self) -> Vec<Check>;
+
+    /// Whether every check is ok; reads no table.
+    fn is_ready(&self) -> bool;
 
     /// Adds the metrics of journal, store, node and listener.
     fn write_metrics(&self, text: &mut Text);
@@ -45,7 +52,11 @@ pub struct Settings {
     pub slow_request: Duration,
     /// Where recipients find the hosted pages, without a slash at its end; empty: where the server listens.
     pub public_url: String,
+    /// Where connections may go that tenants can cause.
+    pub outbound: Policy,
     pub version: &'static str,
+    /// What an address may ask for that has no key.
+    pub addresses: AddressSettings,
 }
 
 pub struct App {
@@ -61,6 +72,11 @@ pub struct App {
     pub aside: AsidePlaces,
     /// What is being exported.
     pub exports: Arc<ExportsUnderWay>,
+    /// What links to preferences have saved.
+    pub(crate) link_saves: Arc<LinkSaves>,
+    pub addresses: AddressLimits,
+    /// Requests that were refused because of who asked.
+    pub refused: RefusedSums,
     /// Where the server listens.
     listening: OnceLock<String>,
     serving: OnceLock<Serving>,
@@ -75,8 +91,12 @@ struct Serving {
 impl App {
     #[must_use]
     pub fn new(settings: Settings, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Arc<Self> {
+        let link_saves = Arc::new(LinkSaves::new(entropy.random_u128()));
+        let addresses = AddressLimits::new(settings.addresses.clone());
         Arc::new(Self {
             settings,
+            addresses,
+            refused: RefusedSums::default(),
             clock,
             entropy,
             telemetry: Telemetry::default(),
@@ -84,6 +104,7 @@ impl App {
             merge_turns: MergeTurns::default(),
             aside: AsidePlaces::default(),
             exports: Arc::default(),
+            link_saves,
             listening: OnceLock::new(),
             serving: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -133,6 +154,12 @@ impl App {
 
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Whether traffic should come here. Costs little, because strangers may ask.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.is_stopping() && self.host().is_some_and(|host| host.is_ready())
     }
 
     #[must_use]

@@ -3,8 +3,10 @@
 //! Comes from: `pipeline`. Decides: key → caller, caller + route → tenant or refusal. Goes to: the handler.
 //! What must never happen: an id in a path that authorises anything; a tenant that the key does not belong to.
 
+use crate::access::{AccessFault, Requester};
 use crate::app::App;
 use crate::key;
+use crate::listener_kinds::{ListenerKind, ListenerKinds};
 use crate::problem::Problem;
 use axum::http::{HeaderMap, header};
 use fantail_node::Node;
@@ -34,7 +36,7 @@ impl Caller {
         }
     }
 
-    fn has(&self, scope: Scope) -> bool {
+    pub fn has(&self, scope: Scope) -> bool {
         match self {
             Self::Server => true,
             Self::Key(key) => key.scopes.iter().any(|held| held == scope.text()),
@@ -42,23 +44,66 @@ impl Caller {
     }
 }
 
-/// Who holds the key of this request.
-pub fn authenticate(app: &App, node: &Node, headers: &HeaderMap) -> Result<Caller, Problem> {
+/// Who holds the key of this request. A login that fails is charged to the address of the client.
+pub fn authenticate(
+    app: &App,
+    node: &Node,
+    headers: &HeaderMap,
+    listener: ListenerKinds,
+    requester: &mut Requester,
+) -> Result<Caller, Problem> {
+    let now = app.clock.monotonic();
+    let failed = match identify(app, node, headers, listener, requester) {
+        Ok(caller) => return Ok(caller),
+        Err(failed) => failed,
+    };
+    match failed.fault() {
+        Some(AccessFault::NoKey) => app.addresses.charge_request(requester.client.limited_as, now)?,
+        Some(AccessFault::TooManyFailures) => {}
+        Some(_) | None => {
+            app.addresses.charge_failed_login(requester.client.limited_as, now).map_err(too_many_failures)?
+        }
+    }
+    Err(failed)
+}
+
+/// A secret of 256 random bits cannot be guessed, so keys of tenants are looked at however many logins of the address have failed:
+/// a forgotten client with an old key does not shut out those who share its address. The operator may have chosen the server's own
+/// key, so that one is not compared any more.
+fn identify(
+    app: &App,
+    node: &Node,
+    headers: &HeaderMap,
+    listener: ListenerKinds,
+    requester: &mut Requester,
+) -> Result<Caller, Problem> {
     let presented = bearer(headers)?;
     let Some(key) = key::read(presented) else {
+        if !listener.contains(ListenerKind::Admin) {
+            return Err(unknown_key().because(AccessFault::UnknownKey));
+        }
+        app.addresses
+            .require_guess_allowed(requester.client.limited_as, app.clock.monotonic())
+            .map_err(too_many_failures)?;
         let hash = key::hash(presented.as_bytes());
-        return if equal(&hash, &app.settings.admin_key_hash) {
-            Ok(Caller::Server)
-        } else {
-            Err(unknown_key())
-        };
+        if !equal(&hash, &app.settings.admin_key_hash) {
+            return Err(unknown_key().because(AccessFault::UnknownKey));
+        }
+        requester.key = Some(Caller::Server.actor().name().to_owned());
+        return Ok(Caller::Server);
     };
-    let stored = node.key_by_id(key.id).ok_or_else(unknown_key)?;
+    requester.key = Some(key.id.to_owned());
+    let stored = node.key_by_id(key.id).ok_or_else(|| unknown_key().because(AccessFault::UnknownKey))?;
+    requester.tenant = Some(stored.tenant);
     if !equal(&key.secret_hash, &stored.secret_hash) {
-        return Err(unknown_key());
+        return Err(unknown_key().because(AccessFault::WrongSecret));
     }
     usable(&stored, node.wall())?;
     Ok(Caller::Key(stored))
+}
+
+fn too_many_failures(problem: Problem) -> Problem {
+    problem.because(AccessFault::TooManyFailures)
 }
 
 /// The tenant of a request for a tenant's resources.
@@ -81,7 +126,8 @@ pub fn tenant_with(
         (Caller::Key(key), Some(slug)) => {
             let own = node.tenant(key.tenant).is_some_and(|tenant| tenant.slug == slug);
             if !own {
-                return Err(Problem::new(Code::Forbidden, "the key belongs to another tenant"));
+                let other = Problem::new(Code::Forbidden, "the key belongs to another tenant");
+                return Err(other.because(AccessFault::OtherTenant));
             }
             key.tenant
         }
@@ -98,15 +144,25 @@ pub fn tenant_to_administer(node: &Node, caller: &Caller, slug: &str) -> Result<
         Caller::Server => Ok(tenant),
         Caller::Key(key) if key.tenant == tenant => Ok(tenant),
         // Whether other tenants exist is none of this caller's business.
-        Caller::Key(_) => Err(unknown_tenant()),
+        Caller::Key(_) => Err(unknown_tenant().because(AccessFault::OtherTenant)),
     }
 }
 
 pub fn require_server(caller: &Caller) -> Result<(), Problem> {
     match caller {
         Caller::Server => Ok(()),
-        Caller::Key(_) => Err(Problem::new(Code::Forbidden, "only the server's admin key may do this")),
+        Caller::Key(_) => Err(Problem::new(Code::Forbidden, "only the server's admin key may do this")
+            .because(AccessFault::ServerKeyNeeded)),
     }
+}
+
+/// What a key may do that was named, not presented: by what its holder has left behind here.
+pub fn named_key(node: &Node, tenant: TenantId, id: &str, scope: Scope) -> Result<Caller, Problem> {
+    let key = node.key_by_id(id).filter(|key| key.tenant == tenant).ok_or_else(unknown_key)?;
+    usable(&key, node.wall())?;
+    let caller = Caller::Key(key);
+    require(&caller, scope)?;
+    Ok(caller)
 }
 
 /// Whether this may be sent with such a priority, wherever that comes from.
@@ -121,12 +177,15 @@ fn require(caller: &Caller, scope: Scope) -> Result<(), Problem> {
     if caller.has(scope) {
         return Ok(());
     }
-    Err(Problem::new(Code::Forbidden, format!("the key lacks the scope {}", scope.text())))
+    let lacking = Problem::new(Code::Forbidden, format!("the key lacks the scope {}", scope.text()));
+    Err(lacking.because(AccessFault::MissingScope))
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
-    let missing =
-        || Problem::new(Code::Unauthenticated, "send the key as `Authorization: Bearer` followed by the key");
+    let missing = || {
+        let detail = "send the key as `Authorization: Bearer` followed by the key";
+        Problem::new(Code::Unauthenticated, detail).because(AccessFault::NoKey)
+    };
     let value = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
     let text = value.to_str().map_err(|_| missing())?;
     let (scheme, key) = text.split_once(' ').ok_or_else(missing)?;
@@ -136,10 +195,12 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
 /// The holder has proven the secret, so it is safe to say what is wrong with the key.
 fn usable(key: &KeyView, now: Millis) -> Result<(), Problem> {
     if key.revoked_at.is_some() {
-        return Err(Problem::new(Code::Unauthenticated, "the key was revoked"));
+        let revoked = Problem::new(Code::Unauthenticated, "the key was revoked");
+        return Err(revoked.because(AccessFault::RevokedKey));
     }
     if key.expires_at.is_some_and(|expiry| expiry <= now) {
-        return Err(Problem::new(Code::Unauthenticated, "the key has expired"));
+        let expired = Problem::new(Code::Unauthenticated, "the key has expired");
+        return Err(expired.because(AccessFault::ExpiredKey));
     }
     Ok(())
 }
@@ -159,7 +220,9 @@ fn unknown_tenant() -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::HeaderValue;
+    use crate::{body, well_formed};
+    use axum::http::{HeaderValue, Request};
+    use fantail_fuzz::{Corpus, fuzz};
 
     fn key_with(expires_at: Option<u64>, revoked_at: Option<u64>) -> KeyView {
         KeyView {
@@ -225,5 +288,74 @@ mod tests {
             assert_eq!(bearer(&headers).ok(), expected, "{text}");
         }
         assert!(bearer(&HeaderMap::new()).is_err());
+    }
+
+    const WORDS: &[&str] = &[
+        "\n",
+        ": ",
+        "%",
+        "%zz",
+        "%00",
+        "/",
+        "?",
+        "#",
+        "Bearer ",
+        "ft_",
+        "host: a",
+        "content-type: ",
+        "; charset=",
+        "charset=\"",
+        "gzip",
+        "content-encoding: identity, br",
+        "x-forwarded-for: 127.0.0.1",
+        "forwarded: for=\"[::1]\"",
+        "\u{e9}",
+        "\t",
+    ];
+
+    /// What is looked at before anybody knows who calls: the first line is the target, the others are headers.
+    #[test]
+    fn heads_without_a_key_are_read_or_refused() {
+        let good = [
+            "/api/v1/users/b%C3%BCrger?limit=5\nhost: a.example\nauthorization: Bearer ft_0123456789AB_x\ncontent-type: application/json",
+            "/callbacks/default/mail?k=0123\nhost: a.example\ncontent-type: text/plain; charset=\"utf-8\"\ncontent-encoding: identity",
+        ];
+        let corpus = Corpus::new(good.iter().map(|head| head.as_bytes().to_vec()).collect(), WORDS);
+        fuzz("head of a request", &corpus, |input| {
+            let mut lines = input.split(|byte| *byte == b'\n');
+            let mut request = Request::builder().uri(lines.next().unwrap_or_default());
+            for line in lines {
+                let mut halves = line.splitn(2, |byte| *byte == b':');
+                let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+                request = request.header(name, value.trim_ascii());
+            }
+            let Ok(request) = request.body(()) else { return };
+            let (parts, ()) = request.into_parts();
+            if well_formed::require(&parts).is_ok() {
+                let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+                let decoded = percent_encoding::percent_decode_str(target).count();
+                let escapes = target.bytes().filter(|byte| *byte == b'%').count();
+                assert_eq!(
+                    decoded + 2 * escapes,
+                    target.len(),
+                    "every % is followed by two digits: {target}"
+                );
+            }
+            if let Ok(presented) = bearer(&parts.headers)
+                && let Some(read) = key::read(presented)
+            {
+                assert!(presented.contains(read.id), "an id is part of its key");
+            }
+            if body::require_json(&parts.headers).is_ok() {
+                let kind = body::media_type(&parts.headers);
+                assert!(kind.is_some_and(|kind| kind.ends_with("json")));
+            }
+            if body::require_plain(&parts.headers).is_ok() {
+                let mut codings = parts.headers.get_all(header::CONTENT_ENCODING).iter();
+                assert!(
+                    codings.all(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
+                );
+            }
+        });
     }
 }

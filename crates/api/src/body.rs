@@ -6,6 +6,7 @@ use crate::bodies::{BodyBudget, BodyClaim, BodyHolder, ConnectionBodies};
 use crate::objects::Objects;
 use crate::pointer;
 use crate::problem::Problem;
+use crate::shape_fault::worded;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -59,7 +60,30 @@ impl UnreadBody {
         claim.grow_to(room)?;
         match tokio::time::timeout(timeout, collect(&mut body, &mut claim, room as usize, bytes_max)).await {
             Ok(collected) => collected.map(|bytes| HeldBody { bytes, claim }),
-            Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
+            Err(_) => Err(late()),
+        }
+    }
+
+    /// Reads all of it as [`Self::read`] does, and keeps nothing: its sender cannot tell that nobody wants it.
+    pub async fn discard(self, bytes_max: usize) -> Result<(), Problem> {
+        let Self { mut body, announced, timeout, .. } = self;
+        if announced > bytes_max as u64 {
+            return Err(too_large(bytes_max));
+        }
+        let discarded = async {
+            let mut length = 0;
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| broken(&error))?;
+                length += frame.data_ref().map_or(0, Bytes::len);
+                if length > bytes_max {
+                    return Err(too_large(bytes_max));
+                }
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(timeout, discarded).await {
+            Ok(discarded) => discarded,
+            Err(_) => Err(late()),
         }
     }
 
@@ -120,6 +144,10 @@ pub fn require_plain(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Code::UnsupportedMediaType, "send the body without Content-Encoding"))
 }
 
+fn late() -> Problem {
+    Problem::new(Code::RequestTimeout, "the body did not arrive in time")
+}
+
 fn too_large(bytes_max: usize) -> Problem {
     Problem::new(Code::BodyTooLarge, format!("bodies have at most {bytes_max} bytes here"))
 }
@@ -169,8 +197,8 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 }
 
 /// Reads a shape from a document, as `parse` does.
-pub fn from_document<T: DeserializeOwned>(document: Value) -> Result<T, serde_json::Error> {
-    T::deserialize(Objects(document))
+pub fn from_document<T: DeserializeOwned>(document: Value) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(Objects(document)).map_err(|error| located_fault(&error))
 }
 
 /// What is wrong, and where: first whether it is JSON at all, then which field.
@@ -184,7 +212,7 @@ fn explain<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Probl
     let mut json = serde_json::Deserializer::from_slice(body);
     match serde_path_to_error::deserialize::<_, T>(Objects(&mut json)) {
         Err(located) => located_fault(&located),
-        Ok(_) => Problem::field("", bounded(&error.to_string())),
+        Ok(_) => Problem::field("", worded(&error.to_string())),
     }
 }
 
@@ -198,17 +226,20 @@ fn located_fault(error: &serde_path_to_error::Error<serde_json::Error>) -> Probl
         }
     }
     let message = error.inner().to_string();
-    // serde names the field only in its message; the place after "at line" is already in the pointer.
-    let detail = message.rsplit_once(" at line ").map_or(message.as_str(), |(detail, _)| detail);
-    if let Some(field) = missing_field(detail) {
-        pointer.push_str(&format!("/{}", pointer::escape(field)));
+    // serde names the field only in its message.
+    if let Some(field) = field_in(&message) {
+        let place = format!("/{}", pointer::escape(field));
+        if !pointer.ends_with(&place) {
+            pointer.push_str(&place);
+        }
     }
-    Problem::field(pointer, bounded(detail))
+    Problem::field(pointer, worded(&message))
 }
 
-/// The field that a message of serde says is missing. Unknown and repeated ones are in the path already.
-fn missing_field(message: &str) -> Option<&str> {
-    let rest = message.strip_prefix("missing field `")?;
+/// The field that a message of serde says is missing or repeated. Unknown ones are in the path already.
+fn field_in(message: &str) -> Option<&str> {
+    let missing = message.strip_prefix("missing field `");
+    let rest = missing.or_else(|| message.strip_prefix("duplicate field `"))?;
     rest.split_once('`').map(|(field, _)| field)
 }
 
@@ -351,6 +382,29 @@ mod tests {
             let problem = unread(&budget, frames, announced, ends).read(TENANT, bytes_max).await;
             let problem = problem.expect_err("it is refused");
             assert_eq!((problem.code, budget.taken()), (code, 0), "{frames} of {announced}");
+        }
+    }
+
+    // fixes: security M2, proved M2, usability B8
+    #[tokio::test]
+    async fn what_nobody_wants_is_refused_as_what_is_read() {
+        for (frames, announced, ends, bytes_max) in [
+            (0, 0, true, 1 << 20),
+            (5, 0, true, 5 << 10),
+            (5, 0, true, 4 << 10),
+            (0, 5 << 10, false, 4 << 10),
+            (2, 0, false, 1 << 20),
+            (2, 8 << 10, false, 1 << 20),
+        ] {
+            let budget = budget(8 << 10);
+            let read = unread(&budget, frames, announced, ends).read(BodyHolder::NoKey, bytes_max).await;
+            let discarded = unread(&budget, frames, announced, ends).discard(bytes_max).await;
+            let (read, discarded) = (read.map(drop), discarded);
+            assert_eq!(
+                read.map_err(|problem| (problem.code, problem.detail)),
+                discarded.map_err(|problem| (problem.code, problem.detail)),
+                "{frames} of {announced}"
+            );
         }
     }
 

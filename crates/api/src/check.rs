@@ -8,7 +8,7 @@ use fantail_rules::name::{self, NameFault};
 use fantail_wire::code::Code;
 use fantail_wire::problem::FieldError;
 
-const URL_BYTES_MAX: usize = 2_048;
+pub const URL_BYTES_MAX: usize = 2_048;
 /// Schemes that run or reveal something on the reader's side.
 const SCHEMES_REFUSED: &[&str] = &["javascript", "data", "vbscript", "file", "blob", "about"];
 

@@ -10,7 +10,13 @@ pub mod route;
 pub mod routes;
 
 mod pipeline;
+mod shape_fault;
 mod well_formed;
+
+pub mod access;
+pub mod address_limits;
+pub mod client_address;
+pub mod listener_kinds;
 
 mod aside;
 pub mod auth;

@@ -48,6 +48,7 @@ pub fn of(code: Code) -> &'static str {
         Code::BodyTooLarge => page!("body-too-large"),
         Code::UnsupportedMediaType => page!("unsupported-media-type"),
         Code::RateLimited => page!("rate-limited"),
+        Code::AddressRateLimited => page!("address-rate-limited"),
         Code::LimitReached => page!("limit-reached"),
         Code::QuotaExceeded => page!("quota-exceeded"),
         Code::QueueFull => page!("queue-full"),

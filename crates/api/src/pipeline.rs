@@ -3,13 +3,16 @@
 //! Comes from: `server`'s connections. Decides: which handler, and whether it may run. Goes to: `v1/*`.
 //! What must never happen: a secret, a body or a user's id in a log line. Routes are logged by name, not by path.
 
+use crate::access::{AccessFault, Requester};
 use crate::app::App;
 use crate::auth;
 use crate::bodies::BodyHolder;
 use crate::body::{self, UnreadBody};
 use crate::call::{Call, Query};
 use crate::callbacks::Arrival;
+use crate::client_address::{Peer, is_forwarded};
 use crate::hosted::Visit;
+use crate::listener_kinds::{ListenerKind, ListenerKinds};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Body as RouteBody, Handle, Handling, Route};
@@ -19,13 +22,14 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 use axum::routing::on;
 use fantail_rules::ids::{FrontNo, TenantId};
 use fantail_rules::limits::BODY_BYTES_MAX;
 use fantail_rules::ulid::Ulid;
 use fantail_wire::code::Code;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::{debug, info};
@@ -37,11 +41,13 @@ pub struct ProbesOnly;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_MAX: usize = 64;
 
-pub fn router(app: Arc<App>) -> Router {
+/// What a listener of these kinds serves.
+pub fn router(app: Arc<App>, listener: ListenerKinds) -> Router {
     let mut router = Router::new();
-    for (index, route) in ROUTES.iter().enumerate() {
+    for (index, route) in ROUTES.iter().enumerate().filter(|(_, route)| route.listeners.intersects(listener))
+    {
         let app = app.clone();
-        let handler = move |request: Request| serve(app.clone(), index, request);
+        let handler = move |request: Request| serve(app.clone(), listener, index, request);
         router = router.route(route.path, on(route.method.filter(), handler));
     }
     let (no_route, no_method) = (app.clone(), app);
@@ -52,27 +58,56 @@ pub fn router(app: Arc<App>) -> Router {
         })
 }
 
-async fn serve(app: Arc<App>, index: usize, request: Request) -> Response {
+/// Who asks, before any key was looked at.
+fn requester(app: &App, request: &Request) -> Requester {
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(ip)| *ip);
+    Requester { client: app.addresses.rules().client(peer, request.headers()), key: None, tenant: None }
+}
+
+/// What a request is answered, whoever asked.
+struct Answered {
+    reply: Reply,
+    refused: Option<Code>,
+}
+
+impl Answered {
+    /// Counts what is refused, and remembers it for the audit log if it is because of who asked.
+    fn new(app: &App, result: Result<Reply, Problem>, requester: &Requester, request_id: &str) -> Self {
+        let problem = match result {
+            Ok(reply) => return Self { reply, refused: None },
+            Err(problem) => problem,
+        };
+        let code = problem.code;
+        app.telemetry.problem(code);
+        if let Some(fault) = problem.fault() {
+            app.telemetry.access_refused(fault);
+            app.refused.add(requester, app.clock.wall());
+        }
+        Self { reply: problem.into_reply(request_id), refused: Some(code) }
+    }
+}
+
+async fn serve(app: Arc<App>, listener: ListenerKinds, index: usize, request: Request) -> Response {
     let began_us = app.clock.micros();
     let _under_way = app.telemetry.begin();
     let route = &ROUTES[index];
     let request_id = request_id(&app, request.headers());
-    let (reply, code) = match dispatch(&app, route, request, &request_id).await {
-        Ok(reply) => (reply, None),
-        Err(problem) => {
-            let code = problem.code;
-            app.telemetry.problem(code);
-            (problem.into_reply(&request_id), Some(code.text()))
-        }
-    };
+    let mut requester = requester(&app, &request);
+    let result = dispatch(&app, route, listener, request, &request_id, &mut requester).await;
+    let fault = result.as_ref().err().and_then(Problem::fault).map(AccessFault::name);
+    let Answered { reply, refused } = Answered::new(&app, result, &requester, &request_id);
     let elapsed_us = app.clock.micros().saturating_sub(began_us);
     let elapsed = Duration::from_micros(elapsed_us);
     let status = reply.status.as_u16();
     app.telemetry.answered(index, status, elapsed);
-    if code.is_some() || elapsed > app.settings.slow_request {
-        info!(request_id, route = route.id, status, code, elapsed_us, "answered");
+    let (client, key) = (requester.client.address, &requester.key);
+    let code = refused.map(Code::text);
+    // What is refused because an address asks too often is counted: a line for each would be one more thing to flood.
+    let is_logged = refused.is_some_and(|code| code != Code::AddressRateLimited);
+    if is_logged || elapsed > app.settings.slow_request {
+        info!(request_id, route = route.id, status, code, reason = fault, %client, key, elapsed_us, "answered");
     } else {
-        debug!(request_id, route = route.id, status, elapsed_us, "answered");
+        debug!(request_id, route = route.id, status, code, %client, key, elapsed_us, "answered");
     }
     finish(reply, &request_id)
 }
@@ -80,8 +115,10 @@ async fn serve(app: Arc<App>, index: usize, request: Request) -> Response {
 async fn dispatch(
     app: &Arc<App>,
     route: &'static Route,
+    listener: ListenerKinds,
     request: Request,
     request_id: &str,
+    requester: &mut Requester,
 ) -> Result<Reply, Problem> {
     let (mut parts, body) = request.into_parts();
     well_formed::require(&parts)?;
@@ -89,24 +126,12 @@ async fn dispatch(
     if parts.extensions.get::<ProbesOnly>().is_some() && !route.is_probe() {
         return Err(Problem::new(Code::TooManyConnections, "only probes are answered now").retry_after_s(1));
     }
-    if let Handle::Open(handler) = route.handle {
-        let query = Query::read(parts.uri.query(), route.query)?;
-        return handler(app, &query, &path_params(&mut parts, route).await?);
+    if route.is_open_to_strangers() {
+        app.addresses.charge_request(requester.client.limited_as, app.clock.monotonic())?;
+        return answer_stranger(app, route, listener, requester, parts, unread).await;
     }
     let node = app.node()?;
-    if let Handle::Hosted(handler) = route.handle {
-        let params = path_params(&mut parts, route).await?;
-        let token = params.into_iter().next().map(|(_, token)| token).unwrap_or_default();
-        let (node, headers) = (node.clone(), parts.headers);
-        return handler(Visit { node, token, headers }, unread).await;
-    }
-    if let Handle::Callback(handler) = route.handle {
-        let params = path_params(&mut parts, route).await?;
-        let path_and_query = parts.uri.path_and_query().map_or("", |path| path.as_str()).to_owned();
-        let (app, node, headers) = (app.clone(), node.clone(), parts.headers);
-        return handler(Arrival { app, node, params, path_and_query, headers }, unread).await;
-    }
-    let caller = auth::authenticate(app, node, &parts.headers)?;
+    let caller = auth::authenticate(app, node, &parts.headers, listener, requester)?;
     let node = node.acting_as(caller.actor());
     let params = path_params(&mut parts, route).await?;
     let mut call = Call {
@@ -135,9 +160,51 @@ async fn dispatch(
         let body = unread.read(holder, BODY_BYTES_MAX).await?;
         (call.body, call.held) = (body.bytes, Some(body.claim));
     }
-    match authorised {
+    let is_conditional =
+        [header::IF_MATCH, header::IF_NONE_MATCH].iter().any(|name| call.headers.contains_key(name));
+    let handled = match authorised {
         Authorised::Tenant(tenant, handler) => handler(tenant, call).await,
         Authorised::Server(handler) => handler(call).await,
+    };
+    handled.map_err(|problem| if is_conditional { problem } else { problem.without_condition() })
+}
+
+/// Answers somebody without a key: what is open, or who has a link or a signature.
+async fn answer_stranger(
+    app: &Arc<App>,
+    route: &'static Route,
+    listener: ListenerKinds,
+    requester: &Requester,
+    mut parts: Parts,
+    unread: UnreadBody,
+) -> Result<Reply, Problem> {
+    if let Handle::Open(handler) = route.handle {
+        let query = Query::read(parts.uri.query(), route.query)?;
+        let is_of_admin = route.admin_query.iter().any(|name| query.get(name).is_some());
+        if is_of_admin && !listener.contains(ListenerKind::Admin) {
+            return Err(Problem::new(Code::RouteNotFound, "this is answered by admin.listen only"));
+        }
+        return handler(app, &query, &path_params(&mut parts, route).await?);
+    }
+    let node = app.node()?.clone();
+    let params = path_params(&mut parts, route).await?;
+    match route.handle {
+        Handle::Hosted(handler) => {
+            let token = params.into_iter().next().map(|(_, token)| token).unwrap_or_default();
+            let (headers, saves) = (parts.headers, app.link_saves.clone());
+            handler(Visit { node, token, headers, saves }, unread).await
+        }
+        Handle::Callback(handler) => {
+            let path_and_query = parts.uri.path_and_query().map_or("", |path| path.as_str()).to_owned();
+            let is_local = requester.client.address.is_loopback() && !is_forwarded(&parts.headers);
+            let (app, headers, requester) = (app.clone(), parts.headers, requester.clone());
+            let arrival =
+                Arrival { app, node, params, path_and_query, headers, is_local, listener, requester };
+            handler(arrival, unread).await
+        }
+        Handle::Open(_) | Handle::Scoped(..) | Handle::TenantAdmin(_) | Handle::ServerAdmin(_) => {
+            unreachable!("what is open was answered, and all else needs a key")
+        }
     }
 }
 
@@ -190,15 +257,18 @@ async fn path_params(parts: &mut Parts, route: &Route) -> Result<Vec<(String, St
 
 /// Answers what no route answers.
 async fn refuse(app: Arc<App>, code: Code, request: Request) -> Response {
+    let client = requester(&app, &request).client;
     let (parts, _) = request.into_parts();
     let request_id = request_id(&app, &parts.headers);
     let detail = match code {
         Code::MethodNotAllowed => "see the Allow header for the methods of this path",
         _ => "see /openapi.json for all paths",
     };
-    let problem = well_formed::require(&parts).err().unwrap_or_else(|| Problem::new(code, detail));
+    let asked = app.addresses.charge_request(client.limited_as, app.clock.monotonic());
+    let problem = asked.and_then(|()| well_formed::require(&parts)).err();
+    let problem = problem.unwrap_or_else(|| Problem::new(code, detail));
     app.telemetry.problem(problem.code);
-    debug!(request_id, code = problem.code.text(), "answered");
+    debug!(request_id, code = problem.code.text(), client = %client.address, "answered");
     finish(problem.into_reply(&request_id), &request_id)
 }
 

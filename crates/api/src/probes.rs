@@ -9,7 +9,9 @@ use crate::reply::{JSON, Reply};
 use crate::telemetry::Text;
 use axum::body::Bytes;
 use fantail_wire::code::Code;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
+
+const DAY_MS: u64 = 86_400_000;
 
 type Params = [(String, String)];
 
@@ -20,18 +22,20 @@ pub fn livez(_: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
 
 /// Whether traffic should come here.
 pub fn readyz(app: &App, query: &Query, _: &Params) -> Result<Reply, Problem> {
-    let readiness = app.readiness();
-    let status = if readiness.ready { 200 } else { 503 };
+    let status = |ready| if ready { 200 } else { 503 };
     if query.get("verbose").is_some() {
-        return Ok(Reply::json(status, &readiness));
+        let readiness = app.readiness();
+        return Ok(Reply::json(status(readiness.ready), &readiness));
     }
-    let word = if readiness.ready { "ready\n" } else { "not ready\n" };
-    Ok(Reply::bytes(status, "text/plain; charset=utf-8", word))
+    let ready = app.is_ready();
+    let word = if ready { "ready\n" } else { "not ready\n" };
+    Ok(Reply::bytes(status(ready), "text/plain; charset=utf-8", word))
 }
 
 pub fn metrics(app: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
     let mut text = Text::default();
     app.telemetry.write(&mut text, app.node().ok());
+    app.addresses.write(&mut text);
     text.gauge(
         "fantail_request_body_bytes",
         "Bytes of request bodies that are announced, being read, or held by requests under way",
@@ -44,12 +48,18 @@ pub fn metrics(app: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
 }
 
 pub fn describe(app: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    let document = DOCUMENT.get_or_init(|| {
-        let document = openapi::document(app.settings.version);
-        Bytes::from(serde_json::to_vec_pretty(&document).expect("a JSON value serializes"))
-    });
-    Ok(Reply::bytes(200, JSON, document.clone()))
+    /// Made once a day: examples of times that must lie ahead are reckoned from it.
+    static DOCUMENT: Mutex<Option<(u64, Bytes)>> = Mutex::new(None);
+    let now = app.clock.wall();
+    let day = now.0 / DAY_MS;
+    let mut kept = DOCUMENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, document)) = kept.as_ref().filter(|(made_on, _)| *made_on == day) {
+        return Ok(Reply::bytes(200, JSON, document.clone()));
+    }
+    let document = openapi::document(app.settings.version, now);
+    let document = Bytes::from(serde_json::to_vec_pretty(&document).expect("a JSON value serializes"));
+    *kept = Some((day, document.clone()));
+    Ok(Reply::bytes(200, JSON, document))
 }
 
 /// The page that a problem document's `type` points to.

@@ -1,5 +1,6 @@
 //! Why a request is not answered as asked, and the one place where the node's refusals become public codes.
 
+use crate::access::AccessFault;
 use crate::reply::Reply;
 use crate::template_problem;
 use axum::http::{HeaderValue, header};
@@ -21,11 +22,20 @@ pub struct Problem {
     retry_after_s: Option<u64>,
     /// What is in force instead of what the caller expected.
     version: Option<u32>,
+    /// For the operator: why the caller may not do this.
+    fault: Option<AccessFault>,
 }
 
 impl Problem {
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new(), retry_after_s: None, version: None }
+        Self {
+            code,
+            detail: detail.into(),
+            errors: Vec::new(),
+            retry_after_s: None,
+            version: None,
+            fault: None,
+        }
     }
 
     /// One wrong field.
@@ -64,8 +74,40 @@ impl Problem {
         Self { version, ..self }
     }
 
+    #[must_use]
+    pub fn because(self, fault: AccessFault) -> Self {
+        Self { fault: Some(fault), ..self }
+    }
+
+    /// Why the caller may not do this, if that is what is wrong.
+    #[must_use]
+    pub fn fault(&self) -> Option<AccessFault> {
+        self.fault.or((self.code == Code::Forbidden).then_some(AccessFault::Forbidden))
+    }
+
+    /// For a request that names no version where one is in force: what to send instead.
+    #[must_use]
+    pub fn without_condition(mut self) -> Self {
+        let (Code::VersionConflict, Some(version)) = (self.code, self.version) else { return self };
+        let detail =
+            format!("version {version} is in force and If-Match is missing: send If-Match: \"{version}\"");
+        self.errors =
+            vec![FieldError::new("/If-Match", format!("is missing, version {version} is in force"))];
+        self.detail = detail.into();
+        self
+    }
+
+    /// Every 422 says where: what concerns the whole body points at all of it.
+    fn located(&self) -> Vec<FieldError> {
+        if self.errors.is_empty() && self.code.status() == 422 {
+            return vec![FieldError::new("", self.detail.as_ref())];
+        }
+        self.errors.clone()
+    }
+
     /// The document as it goes out.
     pub fn into_reply(self, request_id: &str) -> Reply {
+        let errors = self.located();
         let document = fantail_wire::problem::Problem {
             kind: format!("/errors/{}", self.code.page()),
             title: self.code.title().to_owned(),
@@ -73,7 +115,7 @@ impl Problem {
             detail: self.detail.into_owned(),
             code: self.code,
             request_id: request_id.to_owned(),
-            errors: self.errors,
+            errors,
         };
         let mut reply = Reply::json(self.code.status(), &document).with_type(MEDIA_TYPE);
         if let Some(seconds) = self.retry_after_s {
@@ -120,7 +162,7 @@ impl From<Refusal> for Problem {
             Refusal::UnknownDelivery => Self::new(Code::DeliveryNotFound, detail),
             Refusal::OtherBody => Self::new(
                 Code::DuplicateNotification,
-                "this source and id were accepted before with other content",
+                "this id was used within the last 48 hours for something with other content",
             ),
             Refusal::UnknownTemplate { .. } | Refusal::UnknownTemplateVersion { .. } => {
                 Self::new(Code::TemplateNotFound, detail)
@@ -134,6 +176,7 @@ impl From<Refusal> for Problem {
             Refusal::PolicyConflict { current } => {
                 Self::new(Code::VersionConflict, detail).with_version(current)
             }
+            Refusal::UserChanged => Self::new(Code::VersionConflict, detail),
             Refusal::UnknownCategory { .. } => Self::new(Code::CategoryNotFound, detail),
             Refusal::TemplateInactive { .. } => Self::new(Code::TemplateInactive, detail),
             Refusal::InvalidTemplate { problems } => template_problem::invalid(problems),
@@ -228,6 +271,7 @@ mod tests {
             (Refusal::UnknownTemplate { template: "t".into() }, "TEMPLATE_NOT_FOUND"),
             (Refusal::UnknownTemplateVersion { template: "t".into(), version: 2 }, "TEMPLATE_NOT_FOUND"),
             (Refusal::TemplateConflict { current: Some(3) }, "VERSION_CONFLICT"),
+            (Refusal::UserChanged, "VERSION_CONFLICT"),
             (Refusal::UnknownCategory { category: "c".into() }, "CATEGORY_NOT_FOUND"),
             (Refusal::PolicyConflict { current: Some(3) }, "VERSION_CONFLICT"),
             (Refusal::TemplateInactive { template: "t".into() }, "TEMPLATE_INACTIVE"),
@@ -246,6 +290,34 @@ mod tests {
             assert_eq!(problem.code.text(), code);
             assert!(!problem.detail.contains("secret path"), "reasons stay in the log");
         }
+    }
+
+    // fixes: usability §3.15
+    #[test]
+    fn every_422_says_where() {
+        for code in Code::ALL.iter().filter(|code| code.status() == 422) {
+            let reply = Problem::new(*code, "wrong").into_reply("r1");
+            let document: serde_json::Value = serde_json::from_slice(&reply.body).expect("a document");
+            assert_eq!(document["errors"][0]["detail"], "wrong", "{code:?}");
+        }
+        let reply = Problem::new(Code::Forbidden, "no").into_reply("r1");
+        let document: serde_json::Value = serde_json::from_slice(&reply.body).expect("a document");
+        assert!(document["errors"].is_null());
+    }
+
+    // fixes: usability §3.9
+    #[test]
+    fn a_missing_condition_is_named() {
+        let conflict = || Problem::from(Refusal::PolicyConflict { current: Some(3) });
+        assert_eq!(
+            conflict().without_condition().detail,
+            "version 3 is in force and If-Match is missing: send If-Match: \"3\""
+        );
+        assert_eq!(conflict().without_condition().errors[0].pointer, "/If-Match");
+        let none = Problem::from(Refusal::PolicyConflict { current: None });
+        assert_eq!(none.clone().without_condition().detail, none.detail);
+        let other = Problem::field("/x", "wrong");
+        assert_eq!(other.without_condition().errors[0].pointer, "/x");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::body::UnreadBody;
 use crate::call::{Call, Query};
 use crate::callbacks::Arrival;
 use crate::hosted::Visit;
+use crate::listener_kinds::ListenerKinds;
 use crate::openapi::Shape;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -33,6 +34,17 @@ pub enum Handle {
     Hosted(fn(Visit, UnreadBody) -> Handling),
     /// Whoever proves itself by a signature, or by a seal in the path.
     Callback(fn(Arrival, UnreadBody) -> Handling),
+}
+
+impl Handle {
+    /// What strangers need is public; what needs a key is not.
+    const fn listeners(self) -> ListenerKinds {
+        match self {
+            Self::Hosted(_) | Self::Callback(_) => ListenerKinds::PUBLIC,
+            Self::Open(_) | Self::Scoped(..) | Self::TenantAdmin(_) => ListenerKinds::API_AND_ADMIN,
+            Self::ServerAdmin(_) => ListenerKinds::ADMIN,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +101,9 @@ pub struct Answer {
     pub shape: Option<Shape>,
 }
 
+/// The hosted page has most: good, not understood, gone, and changed meanwhile.
+const ANSWERS_MAX: usize = 4;
+
 #[derive(Clone, Copy)]
 pub struct Route {
     /// Name in OpenAPI, logs and metrics; frozen.
@@ -97,12 +112,18 @@ pub struct Route {
     pub path: &'static str,
     pub summary: &'static str,
     pub handle: Handle,
+    /// Where it is served; elsewhere it does not exist.
+    pub listeners: ListenerKinds,
+    /// Query parameters that exist on a listener for administration only.
+    pub admin_query: &'static [&'static str],
     /// Names of the query parameters it knows.
     pub query: &'static [&'static str],
+    /// Those of them that a request cannot leave out.
+    pub required_query: &'static [&'static str],
     /// Whether `If-Match` and `If-None-Match` say what the caller believes to be in force.
     pub is_conditional: bool,
     pub body: Body,
-    pub answers: [Option<Answer>; 2],
+    pub answers: [Option<Answer>; ANSWERS_MAX],
     /// Codes beyond those that every route of its kind can give.
     pub codes: &'static [Code],
 }
@@ -121,16 +142,32 @@ impl Route {
             path,
             summary,
             handle,
+            listeners: handle.listeners(),
+            admin_query: &[],
             query: &[],
+            required_query: &[],
             is_conditional: false,
             body: Body::None,
-            answers: [None, None],
+            answers: [None; ANSWERS_MAX],
             codes: &[],
         }
     }
 
     pub const fn query(self, query: &'static [&'static str]) -> Self {
         Self { query, ..self }
+    }
+
+    /// Serves an open route on other listeners than its kind is served on.
+    pub const fn on(self, listeners: ListenerKinds) -> Self {
+        Self { listeners, ..self }
+    }
+
+    pub const fn admin_query(self, admin_query: &'static [&'static str]) -> Self {
+        Self { admin_query, ..self }
+    }
+
+    pub const fn needs(self, required_query: &'static [&'static str]) -> Self {
+        Self { required_query, ..self }
     }
 
     pub const fn conditional(self) -> Self {
@@ -170,10 +207,11 @@ impl Route {
     }
 
     const fn answers_with(self, answer: Answer) -> Self {
-        let answers = match self.answers[0] {
-            None => [Some(answer), None],
-            Some(first) => [Some(first), Some(answer)],
-        };
+        let (mut answers, mut place) = (self.answers, 0);
+        while answers[place].is_some() {
+            place += 1;
+        }
+        answers[place] = Some(answer);
         Self { answers, ..self }
     }
 
@@ -181,6 +219,12 @@ impl Route {
     #[must_use]
     pub fn is_probe(&self) -> bool {
         matches!(self.id, "livez" | "readyz" | "metrics")
+    }
+
+    /// Whether it is answered without a key.
+    #[must_use]
+    pub fn is_open_to_strangers(&self) -> bool {
+        matches!(self.handle, Handle::Open(_) | Handle::Hosted(_) | Handle::Callback(_))
     }
 
     /// Whether the header `Idempotency-Key` names what it sends.
@@ -198,7 +242,10 @@ impl Route {
     #[must_use]
     pub fn all_codes(&self) -> Vec<Code> {
         let mut codes = self.codes.to_vec();
-        codes.extend([Code::MalformedRequest, Code::InvalidRequest]);
+        codes.extend([Code::MalformedRequest, Code::InvalidRequest, Code::AddressRateLimited]);
+        if !self.admin_query.is_empty() {
+            codes.push(Code::RouteNotFound);
+        }
         if !self.is_probe() {
             codes.push(Code::TooManyConnections);
         }

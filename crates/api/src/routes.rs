@@ -5,6 +5,7 @@ mod bulk;
 mod categories;
 mod endpoints;
 mod erasures;
+mod follows;
 mod hosted;
 mod inbox;
 mod providers;
@@ -15,24 +16,23 @@ mod sent;
 mod templates;
 mod webhooks;
 
+use crate::listener_kinds::ListenerKinds;
 use crate::openapi::Shape;
 use crate::probes;
 use crate::route::Handle::{Open, Scoped, ServerAdmin, TenantAdmin};
 use crate::route::Method::{Delete, Get, Patch, Post, Put};
 use crate::route::Route;
 use crate::telemetry::Text;
-use crate::v1::{backups, clock, events, follows, keys, tenants, topics, users};
+use crate::v1::{backups, clock, events, keys, tenants, topics, users};
 use endpoints::ENDPOINTS;
 use fantail_node::ask::EdgeChange::{Join, Leave};
 use fantail_wire::code::Code;
 use fantail_wire::event::{EventAccepted, EventsAccepted};
 use fantail_wire::health::{Backup, ClockAccepted, Readiness};
-use fantail_wire::list::{
-    EdgesChanged, FollowState, Followers, Follows, FollowsBatch, Subscribers, SubscribersBatch,
-};
+use fantail_wire::list::{EdgesChanged, Subscribers, SubscribersBatch};
 use fantail_wire::tenant::Scope::{EventsWrite, UsersRead, UsersWrite};
 use fantail_wire::tenant::{KeyCreate, KeyCreated, Keys, Tenant, TenantChange, TenantCreate, Tenants};
-use fantail_wire::user::{User, UserPut, UsersBatch, UsersPut};
+use fantail_wire::user::{User, UserPatch, UserPut, UsersBatch, UsersPut};
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 /// What can be wrong with something that is sent.
@@ -73,6 +73,7 @@ pub static ROUTES: &[Route] = &ALL;
 
 static ALL: [Route;
     CORE.len()
+        + follows::ROUTES.len()
         + sent::ROUTES.len()
         + ENDPOINTS.len()
         + inbox::ROUTES.len()
@@ -88,6 +89,7 @@ static ALL: [Route;
         + providers::ROUTES.len()
         + webhooks::ROUTES.len()] = joined(&[
     CORE,
+    follows::ROUTES,
     sent::ROUTES,
     &ENDPOINTS,
     inbox::ROUTES,
@@ -146,13 +148,25 @@ const CORE: &[Route] = &[
         "putUser",
         Put,
         "/api/v1/users/{user}",
-        "Create a user or replace its profile and attributes",
+        "Create a user, or replace its profile and attributes if there is a body",
         Scoped(UsersWrite, |tenant, call| Box::pin(users::put(tenant, call))),
     )
+    .conditional()
     .takes(Shape::of::<UserPut>())
     .gives(201, Shape::of::<User<'static>>())
     .gives(200, Shape::of::<User<'static>>())
-    .refuses(TOO_MUCH),
+    .refuses(&[Code::VersionConflict, Code::RateLimited, Code::QuotaExceeded]),
+    Route::new(
+        "patchUser",
+        Patch,
+        "/api/v1/users/{user}",
+        "Change some of a user's profile and attributes (JSON merge patch, If-Match)",
+        Scoped(UsersWrite, |tenant, call| Box::pin(users::patch(tenant, call))),
+    )
+    .conditional()
+    .takes(Shape::of::<UserPatch>())
+    .gives(200, Shape::of::<User<'static>>())
+    .refuses(&[Code::UserNotFound, Code::VersionConflict, Code::RateLimited, Code::QuotaExceeded]),
     Route::new(
         "getUser",
         Get,
@@ -181,72 +195,6 @@ const CORE: &[Route] = &[
     .takes(Shape::of::<UsersBatch>())
     .gives(200, Shape::of::<UsersPut>())
     .refuses(TOO_MUCH),
-    // --- follows ---
-    Route::new(
-        "follow",
-        Put,
-        "/api/v1/users/{user}/follows/{actor}",
-        "Follow an actor",
-        Scoped(UsersWrite, |tenant, call| Box::pin(follows::change(tenant, call, Join))),
-    )
-    .gives_nothing(204)
-    .refuses(&[Code::UserNotFound, Code::LimitReached, Code::RateLimited]),
-    Route::new(
-        "unfollow",
-        Delete,
-        "/api/v1/users/{user}/follows/{actor}",
-        "Stop following an actor",
-        Scoped(UsersWrite, |tenant, call| Box::pin(follows::change(tenant, call, Leave))),
-    )
-    .gives_nothing(204)
-    .refuses(NO_USER),
-    Route::new(
-        "getFollow",
-        Get,
-        "/api/v1/users/{user}/follows/{actor}",
-        "Whether a user follows an actor",
-        Scoped(UsersRead, |tenant, call| Box::pin(follows::get(tenant, call))),
-    )
-    .gives(200, Shape::of::<FollowState>())
-    .refuses(NO_USER),
-    Route::new(
-        "listFollows",
-        Get,
-        "/api/v1/users/{user}/follows",
-        "List whom a user follows",
-        Scoped(UsersRead, |tenant, call| Box::pin(follows::list_follows(tenant, call))),
-    )
-    .query(PAGE)
-    .gives(200, Shape::of::<Follows>())
-    .refuses(NO_USER),
-    Route::new(
-        "listFollowers",
-        Get,
-        "/api/v1/users/{user}/followers",
-        "List the followers of an actor",
-        Scoped(UsersRead, |tenant, call| Box::pin(follows::list_followers(tenant, call))),
-    )
-    .query(PAGE)
-    .gives(200, Shape::of::<Followers>()),
-    Route::new(
-        "followMany",
-        Post,
-        "/api/v1/follows/batch",
-        "Add up to 10,000 follows",
-        Scoped(UsersWrite, |tenant, call| Box::pin(follows::change_many(tenant, call, Join))),
-    )
-    .takes(Shape::of::<FollowsBatch>())
-    .gives(200, Shape::of::<EdgesChanged>())
-    .refuses(TOO_FAST),
-    Route::new(
-        "unfollowMany",
-        Post,
-        "/api/v1/follows/batch-delete",
-        "Remove up to 10,000 follows",
-        Scoped(UsersWrite, |tenant, call| Box::pin(follows::change_many(tenant, call, Leave))),
-    )
-    .takes(Shape::of::<FollowsBatch>())
-    .gives(200, Shape::of::<EdgesChanged>()),
     // --- topics ---
     Route::new(
         "subscribe",
@@ -375,12 +323,18 @@ const CORE: &[Route] = &[
     .gives(200, Shape::of::<ClockAccepted>()),
     // --- the server itself ---
     Route::new("livez", Get, "/livez", "Whether the process answers", Open(probes::livez))
+        .on(ListenerKinds::ALL)
         .gives_text(200, PLAIN),
     Route::new("readyz", Get, "/readyz", "Whether traffic should come here", Open(probes::readyz))
+        .on(ListenerKinds::ALL)
         .query(&["verbose"])
+        .admin_query(&["verbose"])
         .gives_text(200, PLAIN)
-        .gives(200, Shape::of::<Readiness>()),
+        .gives(200, Shape::of::<Readiness>())
+        .gives_text(503, PLAIN)
+        .gives(503, Shape::of::<Readiness>()),
     Route::new("metrics", Get, "/metrics", "Metrics for Prometheus", Open(probes::metrics))
+        .on(ListenerKinds::ADMIN)
         .gives_text(200, Text::MEDIA_TYPE),
     Route::new("openapi", Get, "/openapi.json", "This document", Open(probes::describe))
         .gives_text(200, crate::reply::JSON),

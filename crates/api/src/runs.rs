@@ -4,10 +4,14 @@
 //! that the schedule and the time of the run give it. Goes to: the same handlers as requests, then to the root, which waits for
 //! the next run from there on.
 //!
-//! What must never happen: a run that is told twice. After a crash in between it is asked for again, under the same name.
+//! A run may do what the key may that wrote the schedule last, as it is then: it is refused once the key is revoked or over, and
+//! what became critical meanwhile needs `send:critical`. It is charged to the tenant, and to the key, as a request is.
+//!
+//! What must never happen: a run that is told twice. After a crash in between it is asked for again, under the same name. A run that
+//! does more than its author may.
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{self, Caller};
 use crate::call::{Call, Query};
 use crate::problem::Problem;
 use crate::time;
@@ -16,13 +20,14 @@ use crate::v1::{bulk, notifications};
 use axum::body::Bytes;
 use axum::http::HeaderMap;
 use fantail_node::Node;
-use fantail_node::ask::Refusal;
-use fantail_node::recurring::{Came, DueRun, PutOff, Sends};
+use fantail_node::ask::{Priority, Refusal};
+use fantail_node::recurring::{Author, Came, DueRun, PutOff, Sends};
 use fantail_node::supervise::caught;
 use fantail_rules::ulid::Ulid;
 use fantail_wire::bulk::BulkSend;
 use fantail_wire::code::Code;
 use fantail_wire::notification::{NotificationSend, SendOptions};
+use fantail_wire::tenant::Scope;
 use std::sync::{Arc, Mutex};
 use tracing::warn;
 
@@ -65,11 +70,12 @@ fn name_of(run: &DueRun) -> String {
 
 async fn issue(app: &Arc<App>, node: &Node, run: &DueRun) -> Result<Came, Problem> {
     let name = name_of(run);
+    let (caller, may_be_critical) = rights_of(node, run)?;
     let call = Call {
         app: app.clone(),
         node: node.clone(),
         request_id: name.clone(),
-        caller: Caller::Server,
+        caller,
         headers: HeaderMap::new(),
         params: Vec::new(),
         query: Query::default(),
@@ -84,13 +90,15 @@ async fn issue(app: &Arc<App>, node: &Node, run: &DueRun) -> Result<Came, Proble
             let mut request: NotificationSend = serde_json::from_slice(&run.body).map_err(unread)?;
             request.notification_id = Some(name.clone());
             at_its_time(&mut request.options, run);
-            notify(&call, run, request).await
+            notify(&call, run, request, may_be_critical).await
         }
         Sends::ToSegment => {
             let mut request: BulkSend = serde_json::from_slice(&run.body).map_err(unread)?;
             request.notification_id = Some(name.clone());
             at_its_time(&mut request.options, run);
             let ask = bulk::read(run.tenant, &call, request).await?;
+            require_critical(ask.event.priority, may_be_critical)?;
+            call.spend(run.tenant, 1)?;
             node.bulk(run.tenant, ask)
                 .await
                 .map(|accepted| Came::Issued(accepted.event))
@@ -107,6 +115,29 @@ async fn issue(app: &Arc<App>, node: &Node, run: &DueRun) -> Result<Came, Proble
     }
 }
 
+/// Who asks for a run, and whether that may be something critical.
+fn rights_of(node: &Node, run: &DueRun) -> Result<(Caller, bool), Problem> {
+    match &run.author {
+        None => Ok((Caller::Server, false)),
+        Some(Author { key: None, may_be_critical }) => Ok((Caller::Server, *may_be_critical)),
+        Some(Author { key: Some(id), may_be_critical }) => {
+            let caller = auth::named_key(node, run.tenant, id, Scope::NotificationsWrite)?;
+            let may_now = auth::require_priority(&caller, Priority::Critical).is_ok();
+            Ok((caller, *may_be_critical && may_now))
+        }
+    }
+}
+
+fn require_critical(priority: Priority, may_be_critical: bool) -> Result<(), Problem> {
+    match priority {
+        Priority::Critical if !may_be_critical => Err(Problem::new(
+            Code::Forbidden,
+            "the key that wrote the schedule may not send what is critical",
+        )),
+        Priority::Critical | Priority::High | Priority::Normal | Priority::Low => Ok(()),
+    }
+}
+
 /// On the recipients' clocks, everybody's delivery waits for the time of the run.
 fn at_its_time(options: &mut SendOptions, run: &DueRun) {
     if let Some(local) = run.recurrence.local_time(run.run) {
@@ -115,7 +146,12 @@ fn at_its_time(options: &mut SendOptions, run: &DueRun) {
 }
 
 /// Those who are not there any more are left out.
-async fn notify(call: &Call, run: &DueRun, mut request: NotificationSend) -> Result<Came, Problem> {
+async fn notify(
+    call: &Call,
+    run: &DueRun,
+    mut request: NotificationSend,
+    may_be_critical: bool,
+) -> Result<Came, Problem> {
     let named = Draft::of(run.tenant, call, request.clone())?;
     if let Err(Refusal::UnknownRecipients { users }) = call.node.recipients(run.tenant, &named.who).await {
         let is_gone = |user: &Option<String>| user.as_ref().is_some_and(|user| users.contains(user));
@@ -126,6 +162,8 @@ async fn notify(call: &Call, run: &DueRun, mut request: NotificationSend) -> Res
     }
     let mut draft = Draft::of(run.tenant, call, request)?;
     let template = draft.choose_template(run.tenant, call)?;
+    require_critical(draft.ask.priority, may_be_critical)?;
+    call.spend(run.tenant, draft.who.len())?;
     let accepted = notifications::issue(run.tenant, call, &mut draft, template).await?;
     Ok(Came::Issued(accepted.event))
 }

@@ -2,6 +2,7 @@
 //! event on the hot path; no registry, no lock, no allocation. Tenant labels are bounded: the first
 //! `TENANT_LABELS_MAX` tenants have their own, all others share one.
 
+use crate::access::AccessFault;
 use crate::routes::ROUTES;
 use fantail_node::Node;
 use fantail_node::ask::Resource;
@@ -63,6 +64,8 @@ pub struct Telemetry {
     pub events_replayed: Counter,
     pub inbox_reads: Counter,
     problems: Vec<Counter>,
+    /// By fault, in the order of their numbers.
+    access_refused: [Counter; AccessFault::ALL.len()],
     begun: Counter,
     ended: Counter,
 }
@@ -92,6 +95,7 @@ impl Default for Telemetry {
             events_replayed: Counter::default(),
             inbox_reads: Counter::default(),
             problems: Code::ALL.iter().map(|_| Counter::default()).collect(),
+            access_refused: Default::default(),
             begun: Counter::default(),
             ended: Counter::default(),
         }
@@ -113,6 +117,10 @@ impl Telemetry {
 
     pub fn problem(&self, code: Code) {
         self.problems[code as usize].add(1);
+    }
+
+    pub fn access_refused(&self, fault: AccessFault) {
+        self.access_refused[fault as usize].add(1);
     }
 
     pub fn events_accepted(&self, tenant: TenantId, count: u64) {
@@ -140,6 +148,7 @@ impl Telemetry {
             &self.events_replayed,
         );
         text.counter("fantail_inbox_reads_total", "Inbox pages read", &self.inbox_reads);
+        self.write_access(text);
         text.family("fantail_problems_total", "counter", "Requests refused, by code");
         for code in Code::ALL {
             text.sample(
@@ -147,6 +156,14 @@ impl Telemetry {
                 &[("code", code.text())],
                 self.problems[*code as usize].get(),
             );
+        }
+    }
+
+    fn write_access(&self, text: &mut Text) {
+        let name = "fantail_access_refused_total";
+        text.family(name, "counter", "Requests refused because of who asked, by reason");
+        for fault in AccessFault::ALL {
+            text.sample(name, &[("reason", fault.name())], self.access_refused[fault as usize].get());
         }
     }
 

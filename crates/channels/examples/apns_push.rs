@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "a program: this is where time and the command line come from")]
 
 use fantail_channels::apns::{Apns, Secrets, Settings};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Message, Shipment};
@@ -54,7 +55,7 @@ fn main() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let answers = runtime.block_on(async {
         let time = Arc::new(System { began: Instant::now() });
-        let ports = Ports { clock: time.clone(), tasks: time.clone() };
+        let ports = Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() };
         let apns = Apns::open(settings, secrets, ports).map_err(io::Error::other)?;
         let answers = Mutex::new(Vec::new());
         let report = |index: usize, answer: Answer| {

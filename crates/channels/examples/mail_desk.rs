@@ -17,6 +17,7 @@ use bytes::Bytes;
 use fantail_channels::fields::SettingsError;
 use fantail_channels::ses::{self, Ses, Sns};
 use fantail_channels::smtp::{self, Smtp, report};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_outbound::sigv4::{Credentials, Service, sign};
 use fantail_ports::BoxFuture;
@@ -58,7 +59,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let time = Arc::new(RealTime(Instant::now()));
-    let ports = Ports { clock: time.clone(), tasks: time };
+    let ports = Ports { clock: time.clone(), tasks: time, connector: Connector::of_operator() };
     for line in stdin().lock().lines() {
         let ask: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
         let answer = runtime.block_on(answer(&ask, &ports)).unwrap_or_else(|error| json!({"error": error}));

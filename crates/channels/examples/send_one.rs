@@ -8,6 +8,7 @@
 //! `unsubscribe` of its own.
 
 use fantail_channels::{apns, fcm, ses, smtp, twilio, webpush};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Message, Shipment};
@@ -30,7 +31,7 @@ fn main() -> Result<(), Failure> {
     let ask: Value = serde_json::from_str(&text)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let world = World::new(runtime.handle().clone());
-    let ports = Ports { clock: world.clone(), tasks: world.clone() };
+    let ports = Ports { clock: world.clone(), tasks: world.clone(), connector: Connector::of_operator() };
     let channel = {
         let _inside = runtime.enter();
         open(&ask, ports)?

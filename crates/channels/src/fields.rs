@@ -25,6 +25,14 @@ impl SettingsError {
     }
 }
 
+impl SettingsError {
+    /// The same, of a part that begins here. What stands there already stays.
+    #[must_use]
+    pub fn below(self, pointer: &str) -> Self {
+        Self { field: format!("{pointer}{}", self.field), ..self }
+    }
+}
+
 impl fmt::Display for SettingsError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.field.as_str() {

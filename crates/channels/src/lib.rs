@@ -9,6 +9,7 @@ pub mod failover;
 pub mod part;
 pub mod probe;
 pub mod receipt;
+pub mod remembered;
 
 pub mod mixed;
 
@@ -16,6 +17,7 @@ pub mod alerts;
 pub mod dead_guard;
 mod digest;
 pub mod fields;
+pub mod targets;
 
 mod collapse;
 mod push_content;

@@ -125,6 +125,7 @@ fn nothing_else_opens_it(rig: &mut dyn Rig) {
         Context::DeviceMeta,
         Context::CollapseKey,
         Context::Link,
+        Context::NotificationName,
         Context::Credential,
     ];
     for context in others {

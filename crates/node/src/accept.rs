@@ -189,6 +189,13 @@ struct Prepared {
     otherwise: Option<Refusal>,
 }
 
+/// What the request of an event is remembered by. The word in front keeps it apart from whatever else is hashed with the same
+/// key: no source is taken for the word of something else.
+pub fn event_key(core: &Core, tenant: TenantId, source: &str, id: &str) -> Result<[u8; 16], Refusal> {
+    let name = [b"event\0", source.as_bytes(), b"\0", id.as_bytes()].concat();
+    core.ports.keyring.digest(tenant, &name).map_err(locked)
+}
+
 /// Hashes, seals and resolves one event, and chooses its front. An event whose recipients are not all there can still
 /// be a repeat: the first one was accepted when they were.
 fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Result<Prepared, Refusal> {
@@ -196,11 +203,7 @@ fn prepare(core: &Core, tenant: TenantId, event: EventAsk, tier_up: u32) -> Resu
         require_room(core, tenant, event.priority)?;
     }
     let keyring = &core.ports.keyring;
-    let mut name = Vec::with_capacity(event.source.len() + event.id.len() + 1);
-    name.extend_from_slice(event.source.as_bytes());
-    name.push(0);
-    name.extend_from_slice(event.id.as_bytes());
-    let key = keyring.digest(tenant, &name).map_err(locked)?;
+    let key = event_key(core, tenant, &event.source, &event.id)?;
     let now = core.ports.clock.wall();
     let options = options_of(core, tenant, &event.options, now)?;
     // Its time begins when it is due.

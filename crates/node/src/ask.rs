@@ -21,6 +21,7 @@ use crate::respect::ConsentAsk;
 pub use fantail_machine::shard::collect::{COLLECTED, SINGLY};
 pub use fantail_machine::shard::redrive::REDRIVEN;
 pub use fantail_machine::shard::redrive::Wish;
+pub use fantail_machine::shard::users::PutCondition;
 pub use fantail_machine::tables::ledger::ParcelId;
 pub use fantail_machine::tables::work::Halt;
 pub use fantail_rules::attempt::{Class, State as DeliveryState};
@@ -166,6 +167,8 @@ pub struct UserView {
     pub channels: Vec<Channel>,
     pub created_at: Millis,
     pub updated_at: Millis,
+    /// Names the write that left the user so. `None` if the user has gone since.
+    pub write: Option<[u8; 12]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -252,6 +255,8 @@ pub struct EventView {
     pub collapse_key: Option<String>,
     /// Channels carry a generic text.
     pub is_sensitive: bool,
+    /// What its producer calls it. `None` for events, and if its key was destroyed.
+    pub name: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -328,6 +333,9 @@ pub enum Refusal {
     TemplateConflict { current: Option<u32> },
     #[error("revision {current} of it is in force")]
     RespectConflict { current: u32 },
+    /// The condition of a put does not hold.
+    #[error("the user was changed meanwhile")]
+    UserChanged,
     #[error("no such category: {category}")]
     UnknownCategory { category: String },
     /// As of a template.

@@ -28,6 +28,7 @@ use crate::quotas;
 use crate::segments::find;
 use fantail_machine::front::admit::{Ask, AskAudience};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
+use fantail_machine::records::front::Options;
 pub use fantail_machine::records::front::Steer;
 pub use fantail_machine::records::walk::{Pace, Walk};
 use fantail_machine::tables::{usage, walk as rows};
@@ -189,6 +190,9 @@ fn admit(core: &Core, by: &Actor, tenant: TenantId, ask: BulkAsk) -> Result<Push
     let key = request_key(core, tenant, &event.id)?;
     let now = core.ports.clock.wall();
     let options = options_of(core, tenant, &event.options, now)?;
+    let keyring = &core.ports.keyring;
+    let name = keyring.seal(tenant, KeyNo::TENANT, Context::NotificationName, event.id.as_bytes());
+    let options = Options { name: Some(name.map_err(locked)?), ..options };
     let when = (event.options.appointment, event.options.begins(now).plus(event.ttl_ms));
     let facts = groups::Facts {
         kind: &event.kind,

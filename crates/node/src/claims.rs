@@ -170,7 +170,10 @@ async fn tell(core: &Core, no: DirectoryNo, ask: DirectoryAsk) -> Result<(), Ref
     let count = match &ask {
         DirectoryAsk::Released { claims, .. } | DirectoryAsk::Claim { claims, .. } => claims.len(),
         DirectoryAsk::Told { told, .. } => told.len(),
-        DirectoryAsk::Suppress { .. } | DirectoryAsk::Unsuppress { .. } => 1,
+        DirectoryAsk::Suppress { .. }
+        | DirectoryAsk::Unsuppress { .. }
+        | DirectoryAsk::Stop { .. }
+        | DirectoryAsk::Start { .. } => 1,
     };
     if count > 0 {
         answer(core.directory(no).queue.push(HOUSE, &Actor::System, vec![ask], count * CLAIM_BYTES)).await?;

@@ -1,12 +1,16 @@
 //! The control plane as everybody reads it: in memory, replaced whole after each change of the root.
 
 use crate::ask::{KeyView, TenantView};
+use crate::lead::Settled;
+use crate::ports::Ports;
+use crate::providers;
 use fantail_machine::records::root::Tenant;
-use fantail_machine::root::Control;
+use fantail_machine::root::{Control, control};
 use fantail_machine::tables::provider::ProviderRow;
 use fantail_machine::tables::root::ApiKeyRow;
 use fantail_machine::tables::webhook::WebhookRow;
-use fantail_rules::ids::TenantId;
+use fantail_ports::tables::TablesError;
+use fantail_rules::ids::{PartitionId, TenantId};
 use fantail_rules::policy::Policies;
 use fantail_rules::quota::Quota;
 use std::collections::{BTreeMap, HashMap};
@@ -69,6 +73,22 @@ impl ControlPlane {
         let snapshot = Arc::new(Snapshot { tenants, slugs, keys, webhooks, providers, policies });
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
+}
+
+/// Rebuilds the control plane after each batch of the root.
+pub fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>, accounts: Arc<providers::Known>) -> Settled {
+    Box::new(move |_, _| {
+        let mut found = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
+        let read = ports.store.read(PartitionId::Root, &mut |state| found = control(state.tables()));
+        match (read, found) {
+            (Ok(()), Ok(control)) => {
+                providers::tell(&ports, &accounts, (&control.providers, &control.with_history));
+                plane.replace(&control);
+            }
+            (Err(failed), _) => ports.stop.set(&failed.to_string()),
+            (Ok(()), Err(failed)) => ports.stop.set(&failed.to_string()),
+        }
+    })
 }
 
 fn tenant_view(row: &Tenant, quota: Quota) -> TenantView {

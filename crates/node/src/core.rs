@@ -18,6 +18,7 @@ use crate::queue::Queue;
 use crate::quotas::TenantUsage;
 use crate::tail::Tail;
 use crate::todos::{LongTodos, Todos};
+use crate::webhooks::WebhookProgresses;
 use fantail_machine::directory::{DirectoryAnswer, DirectoryAsk};
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::records::root::Layout;
@@ -55,6 +56,8 @@ pub struct Core {
     pub queue_max: u64,
     /// How long what is kept about deliveries outlives their event.
     pub guard_ms: u64,
+    /// After how long links for recipients end by themselves; 0: not before their user goes.
+    pub link_ms: u64,
     pub knobs: Knobs,
     /// What each tenant may still write while the disk is short.
     pub disk: Arc<DiskShare>,
@@ -72,6 +75,8 @@ pub struct Core {
     pub shards: BTreeMap<ShardNo, ShardHandle>,
     /// What is durable and folded of every partition.
     pub applied: BTreeMap<PartitionId, watch::Receiver<Position>>,
+    /// How webhooks to producers are doing.
+    pub webhook_progresses: WebhookProgresses,
     /// Rings when a schedule was made or changed.
     pub schedules: Bell,
     /// Turns true when the audit log is fed no more.

@@ -5,8 +5,10 @@
 
 use crate::ask::{DeadLetter, Refusal};
 use crate::core::{Core, answer};
-use crate::deliveries::{LEDGERS_MAX, shown, tries_of};
+use crate::deliveries::{LEDGERS_MAX, shown};
+use crate::inbox;
 use crate::people::locate;
+use crate::tries::tries_of;
 use fantail_machine::shard::redrive::Wish;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId};
@@ -69,11 +71,13 @@ fn letters_of(
     letters: &mut Vec<DeadLetter>,
 ) -> Result<(), Refusal> {
     let Some(row) = row else { return Ok(()) };
+    let name = inbox::name_of_event(core, parcel.tenant, row.event)?;
     let members = row.members.iter().zip(row.standings.iter());
     for (member, standing) in members.filter(|(_, standing)| standing.state == State::Dead) {
         let (user, address) = shown(core, parcel.tenant, shard, member.user)?;
         letters.push(DeadLetter {
             event: row.event,
+            name: name.clone(),
             channel: parcel.channel,
             lane: row.terms.lane,
             user,

@@ -14,10 +14,11 @@ use crate::digests::report;
 use crate::editions;
 use crate::inbox;
 use crate::people::{locate, name_of};
+use crate::tries::{tries_by, tries_of};
 use fantail_machine::shard::collect::COLLECTED;
 use fantail_machine::tables::digest::is_digest;
 use fantail_machine::tables::event::{self, EventRow};
-use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId, Standing};
+use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId};
 use fantail_machine::tables::tally::{self, Tally};
 use fantail_machine::tables::{taken, track, walk, window, work};
 use fantail_ports::tables::{Tables, TablesError};
@@ -26,7 +27,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, DeviceNo, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::nameless;
 use fantail_rules::priority::Priority;
-use fantail_rules::retry::{Tries, attempts};
+use fantail_rules::retry::attempts;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 
@@ -89,6 +90,7 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
     };
     let mut status = NotificationStatus {
         event,
+        name: inbox::name_in(core, tenant, &row.options)?,
         created_at: row.at,
         category: row.category,
         is_cancelled: row.cancelled,
@@ -196,7 +198,7 @@ pub fn recipients(
                 .read(PartitionId::Shard(*shard), |view| ledgers_from(view.tables(), tenant, event, place))?;
             let is_last = found.len() < LEDGERS_MAX;
             for (parcel, row) in found {
-                for (member, standing) in row.members.iter().zip(row.standings.iter()) {
+                for (at, (member, standing)) in row.members.iter().zip(row.standings.iter()).enumerate() {
                     let here = Place { shard: *shard, channel: parcel.channel, user: member.user };
                     if (here.channel, here.user) < (place.channel, place.user) {
                         continue;
@@ -208,6 +210,14 @@ pub fn recipients(
                         return Ok(page);
                     }
                     let (user, address) = shown(core, tenant, *shard, member.user)?;
+                    let tries = if row.is_tracked && standing.state == State::Deferred {
+                        let notes = core.read(PartitionId::Shard(*shard), |view| {
+                            track::find(view.tables(), parcel, u16::try_from(at).unwrap_or(u16::MAX))
+                        })?;
+                        tries_by(standing, &notes)
+                    } else {
+                        tries_of(standing)
+                    };
                     page.recipients.push(RecipientStatus {
                         place: here,
                         user,
@@ -215,7 +225,7 @@ pub fn recipients(
                         device: member.device.0,
                         state: standing.state,
                         code: standing.code.clone(),
-                        attempts: attempts(standing.state, tries_of(standing), row.terms.lane),
+                        attempts: attempts(standing.state, tries, row.terms.lane),
                         begun_at: row.begun,
                     });
                 }
@@ -227,11 +237,6 @@ pub fn recipients(
         }
     }
     Ok(page)
-}
-
-/// Every burnt retry was a failure.
-pub fn tries_of(standing: &Standing) -> Tries {
-    Tries { failures: standing.retries, resends: standing.resends }
 }
 
 /// The name of a user, or what may be shown of the address of one without.
@@ -302,6 +307,7 @@ pub fn explain(core: &Core, tenant: TenantId, event: Ulid, who: &Who) -> Result<
     let phase = status(core, tenant, event)?.phase;
     Ok(Explanation {
         event,
+        name: view.name.clone(),
         user: nameless::shown(&name).unwrap_or(name),
         accepted_at: row.at,
         category: row.category,

@@ -57,6 +57,21 @@ impl Node {
         unsuppress(&self.core, &self.by, tenant, ask).await
     }
 
+    /// A recipient answered STOP. What suppresses the address for another reason stays as it is.
+    pub async fn stop_address(&self, tenant: TenantId, ask: &SuppressionAsk) -> Result<bool, Refusal> {
+        let address = suppressed_hash(&self.core, tenant, ask)?;
+        let stop = DirectoryAsk::Stop { tenant, address };
+        tell_directory(&self.core, &self.by, tenant, address, stop).await?;
+        until_told(&self.core, tenant, address).await
+    }
+
+    /// A recipient answered START: lifts a STOP and nothing else.
+    pub async fn start_address(&self, tenant: TenantId, ask: &SuppressionAsk) -> Result<(), Refusal> {
+        let address = suppressed_hash(&self.core, tenant, ask)?;
+        let start = DirectoryAsk::Start { tenant, address };
+        tell_directory(&self.core, &self.by, tenant, address, start).await.map(drop)
+    }
+
     pub async fn suppression(
         &self,
         tenant: TenantId,
@@ -242,6 +257,11 @@ pub async fn suppress(
 ) -> Result<bool, Refusal> {
     let address = suppressed_hash(core, tenant, ask)?;
     suppress_address(core, by, tenant, address, reason).await?;
+    until_told(core, tenant, address).await
+}
+
+/// Whether the owner's shard has taken the suppression of an address, waited for as long as a request may take.
+async fn until_told(core: &Core, tenant: TenantId, address: AddressHash) -> Result<bool, Refusal> {
     let partition = PartitionId::Directory(core.directory_of(address));
     let is_told = || core.read(partition, |view| is_told(view.tables(), tenant, address));
     until(core, partition, give_up_at(core), is_told).await

@@ -243,5 +243,6 @@ pub fn view(core: &Core, shard: ShardNo, tenant: TenantId, event: Ulid) -> Resul
         is_personal: false,
         collapse_key: Some(format!("digest-{:016x}", row.collapse)),
         is_sensitive: false,
+        name: None,
     }))
 }

@@ -12,6 +12,7 @@ use crate::{audit, deliveries};
 use fantail_ports::store::Gauges;
 use fantail_rules::believed_time::Jump;
 use fantail_rules::ids::{FrontNo, PartitionId, Position};
+use std::collections::BTreeMap;
 
 /// How the node is doing, for readiness and metrics.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub struct Health {
     pub dead_letters: u64,
     /// What deliveries came to since the start, and why.
     pub outcomes: Stood,
+    /// Attempts of webhooks to producers that failed, by reason.
+    pub webhook_failures: BTreeMap<String, u64>,
     pub backlog: Backlog,
     pub bulk: Jobs,
     /// From acceptance to the provider's answer, in the order of the lanes.
@@ -72,6 +75,7 @@ impl Node {
             deliveries: deliveries::totals(core),
             dead_letters: deliveries::dead_letters(core),
             outcomes: core.meter.outcomes(),
+            webhook_failures: core.webhook_progresses.failures(),
             backlog: backlog::look(core),
             bulk: bulk::jobs(core),
             waited: core.meter.waited(),

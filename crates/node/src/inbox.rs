@@ -12,8 +12,10 @@ use crate::core::{Core, answer, internal, locked};
 use crate::editions;
 use crate::known::ShardPages;
 use crate::people::locate;
+use fantail_machine::records::front::Options;
 use fantail_machine::shard::inbox::{Entry, UserInbox};
 use fantail_machine::shard::{ShardAnswer, ShardAsk, mark};
+use fantail_machine::tables::digest::is_digest;
 use fantail_machine::tables::event::{self, EventRow};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_ports::tables::TablesError;
@@ -154,6 +156,25 @@ pub fn event(core: &Core, tenant: TenantId, event: Ulid) -> Result<Arc<EventView
     Ok(opened)
 }
 
+/// What the producer calls an event, if it has a name and is still known.
+pub fn name_of_event(core: &Core, tenant: TenantId, event: Ulid) -> Result<Option<String>, Refusal> {
+    if is_digest(event) {
+        return Ok(None);
+    }
+    match self::event(core, tenant, event) {
+        Ok(view) => Ok(view.name.clone()),
+        Err(Refusal::UnknownEvent { .. }) => Ok(None),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// The name that an event was accepted with. A key that is gone hides it.
+pub fn name_in(core: &Core, tenant: TenantId, options: &Options) -> Result<Option<String>, Refusal> {
+    let Some(sealed) = &options.name else { return Ok(None) };
+    let name = open(core, tenant, Context::NotificationName, sealed)?;
+    Ok(name.and_then(|name| String::from_utf8(name).ok()))
+}
+
 /// Adds content to entries. An event that its front has forgotten is left out.
 fn describe(
     core: &Core,
@@ -200,6 +221,7 @@ fn opened(core: &Core, tenant: TenantId, row: EventRow) -> Result<EventView, Ref
         Some(sealed) => open(core, tenant, context, &sealed),
         None => Ok(None),
     };
+    let name = name_in(core, tenant, &row.options)?;
     let actor = open_some(Context::Actor, row.actor)?;
     let collapse = open_some(Context::CollapseKey, row.options.collapse)?;
     Ok(EventView {
@@ -212,6 +234,7 @@ fn opened(core: &Core, tenant: TenantId, row: EventRow) -> Result<EventView, Ref
         is_personal: row.personal > 0,
         collapse_key: collapse.and_then(|key| String::from_utf8(key).ok()),
         is_sensitive: row.options.is_sensitive,
+        name,
     })
 }
 

@@ -60,7 +60,8 @@ impl Known {
     pub fn keep_event(&self, epoch: Epoch, tenant: TenantId, event: Ulid, known: Arc<EventView>) {
         let mut events = lock(&self.events);
         if events.epoch == epoch.0 {
-            let bytes = EVENT_BYTES + known.content.len();
+            let name = known.name.as_ref().map_or(0, String::len);
+            let bytes = EVENT_BYTES + known.content.len() + name;
             events.kept.put((tenant, event), known, bytes, EVENT_BYTES_MAX);
         }
     }
@@ -188,6 +189,7 @@ mod tests {
             is_personal: false,
             collapse_key: None,
             is_sensitive: false,
+            name: None,
         })
     }
 

@@ -30,6 +30,7 @@ mod queue;
 mod tail;
 mod take;
 mod todos;
+mod tries;
 
 pub mod backlog;
 mod backoff;

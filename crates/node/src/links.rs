@@ -44,7 +44,8 @@ pub struct Followed {
 }
 
 impl Node {
-    /// The text of a new link. Nothing is stored: a link is valid as long as its user is there and its time is not over.
+    /// The text of a new link. Nothing is stored: a link is valid as long as its user is there and its time is not over, which ends by itself
+    /// as the settings say.
     pub fn make_link(&self, tenant: TenantId, name: &str, ask: LinkAsk) -> Result<String, Refusal> {
         let (shard, number) = locate(&self.core, tenant, name)?;
         let row =
@@ -52,6 +53,7 @@ impl Node {
         let unknown = || Refusal::UnknownUser { user: name.to_owned() };
         let key = row.ok_or_else(unknown)?.id.key;
         let LinkAsk { purpose, channel, category, until } = ask;
+        let until = until.or_else(|| end_of_new_link(&self.core));
         let link = Link { shard, user: number, purpose, channel, category, until };
         sealed(&self.core, tenant, key, &link)?.ok_or_else(unknown)
     }
@@ -95,6 +97,11 @@ impl Node {
             _ => Err(internal("the shard answered something else")),
         }
     }
+}
+
+/// When a link ends that is made now and says nothing else.
+pub(crate) fn end_of_new_link(core: &Core) -> Option<Millis> {
+    (core.link_ms > 0).then(|| core.ports.clock.wall().plus(core.link_ms))
 }
 
 /// The text of a link, under its user's key; `None` if that is gone.

@@ -3,8 +3,9 @@
 //! Comes from: the API, for a name that nothing new may have (`rules::name`). What exists keeps its name and is changed, sent and
 //! repeated under it, so only names that are not found here are refused.
 
+use crate::accept::event_key;
 use crate::ask::{ListAsk, Refusal};
-use crate::core::{Core, locked};
+use crate::core::Core;
 use crate::node::Node;
 use crate::{devices, notify, people};
 use fantail_machine::tables::{idempotency, list, policy, schedule, segment, template};
@@ -85,8 +86,7 @@ fn is_list(core: &Core, tenant: TenantId, name: &ListAsk) -> Result<bool, Refusa
 
 /// The front of an event follows from more than its name, so all of them are searched.
 fn is_event(core: &Core, tenant: TenantId, source: &str, id: &str) -> Result<bool, Refusal> {
-    let name = [source.as_bytes(), b"\0", id.as_bytes()].concat();
-    let key = core.ports.keyring.digest(tenant, &name).map_err(locked)?;
+    let key = event_key(core, tenant, source, id)?;
     let buckets = Bucket::searched(core.ports.clock.wall());
     for front in core.fronts.keys() {
         let found = core.read(PartitionId::Front(*front), |view| {

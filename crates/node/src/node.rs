@@ -5,8 +5,8 @@
 use crate::ask::{
     Accepted, Amounts, Called, ChannelSet, Counts, DeadLetter, EdgeAsk, EdgeChange, EventAsk, Explanation,
     InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus, NotificationView,
-    NotifyAsk, Place, Priority, Recipient, RecipientPage, Refusal, TenantAsk, TenantPatch, TenantView,
-    Upserted, UserAsk, UserView, Which, Who, Wish,
+    NotifyAsk, Place, Priority, PutCondition, Recipient, RecipientPage, Refusal, TenantAsk, TenantPatch,
+    TenantView, Upserted, UserAsk, UserView, Which, Who, Wish,
 };
 use crate::core::Core;
 use crate::dead_letters::DeadPlace;
@@ -287,6 +287,16 @@ impl Node {
 
     pub async fn put_users(&self, tenant: TenantId, users: Vec<UserAsk>) -> Vec<Result<Upserted, Refusal>> {
         people::put_users(&self.core, &self.by, tenant, users).await
+    }
+
+    /// Puts a user if the condition holds when it is done.
+    pub async fn put_user_if(
+        &self,
+        tenant: TenantId,
+        user: UserAsk,
+        condition: PutCondition,
+    ) -> Result<Upserted, Refusal> {
+        people::put_user_if(&self.core, &self.by, tenant, user, condition).await
     }
 
     pub async fn user(&self, tenant: TenantId, user: &str) -> Result<UserView, Refusal> {

@@ -148,7 +148,7 @@ pub async fn recall(
     }
 }
 
-/// The event that a producer named so, for as long as the name is remembered.
+/// The event that a producer named so, for as long as the name is remembered to find repeats.
 pub fn find(core: &Core, tenant: TenantId, id: &str) -> Result<Option<Ulid>, Refusal> {
     core.require_tenant(tenant)?;
     let key = request_key(core, tenant, id)?;
@@ -186,6 +186,10 @@ fn prepare(core: &Core, tenant: TenantId, key: [u8; 16], ask: NotifyAsk) -> Resu
     let content = keyring.seal(tenant, key_of_content, Context::Content, &ask.content).map_err(gone)?;
     let now = core.ports.clock.wall();
     let options = options_of(core, tenant, &ask.options, now)?;
+    // The name goes with the content: a producer may put an address into it.
+    let name =
+        keyring.seal(tenant, key_of_content, Context::NotificationName, ask.id.as_bytes()).map_err(gone)?;
+    let options = Options { name: Some(name), ..options };
     let facts = Facts {
         kind: &ask.kind,
         category: &ask.category,
@@ -234,5 +238,6 @@ pub fn options_of(core: &Core, tenant: TenantId, ask: &OptionsAsk, now: Millis) 
         cancellation: ask.cancellation_key.as_ref().map(hash).transpose()?,
         collapse: ask.collapse_key.as_ref().map(seal).transpose()?,
         is_sensitive: ask.is_sensitive,
+        name: None,
     })
 }

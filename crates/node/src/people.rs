@@ -7,7 +7,7 @@
 
 mod put;
 
-pub use put::put_users;
+pub use put::{put_user_if, put_users};
 
 use crate::accept::seal_name;
 use crate::ask::{EdgeAsk, EdgeChange, ListAsk, Names, Refusal, UserView};
@@ -58,6 +58,7 @@ pub fn user(core: &Core, tenant: TenantId, name: &str) -> Result<UserView, Refus
         zone: row.zone,
         created_at: row.created,
         updated_at: row.updated,
+        write: Some(row.attributes.nonce),
     })
 }
 

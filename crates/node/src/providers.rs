@@ -16,13 +16,14 @@ use crate::ports::Ports;
 use fantail_machine::records::provider::ProviderPut;
 use fantail_machine::root::provider::{Answer, Ask, Change};
 use fantail_machine::root::{RootAnswer, RootAsk};
-use fantail_ports::accounts::Account;
+use fantail_ports::accounts::{Account, Credentials};
 use fantail_ports::keyring::Context;
 use fantail_rules::ids::{KeyNo, Millis, TenantId};
 use fantail_rules::limits::PROVIDERS_PER_TENANT_MAX;
 use fantail_rules::provider_kind::ProviderKind;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tracing::error;
+use tracing::{error, warn};
 
 /// What somebody wants an account to be.
 #[derive(Clone, Debug)]
@@ -92,7 +93,12 @@ impl Node {
     pub async fn delete_provider(&self, tenant: TenantId, id: &str, expect: Expect) -> Result<(), Refusal> {
         let change = Change::Delete { tenant, id: id.to_owned() };
         match self.ask_provider(tenant, id, expect, change).await? {
-            Answer::Gone => Ok(()),
+            Answer::Gone => {
+                if self.providers(tenant).is_empty() {
+                    warn!(%tenant, provider = id, "the last account is gone: what the tenant sends fails with no_provider");
+                }
+                Ok(())
+            }
             _ => Err(other()),
         }
     }
@@ -123,7 +129,7 @@ impl Node {
     pub fn provider_account(&self, tenant: TenantId, id: &str) -> Result<Account, Refusal> {
         let row = self.provider(tenant, id)?;
         let secrets = self.core.ports.keyring.open(tenant, Context::Credential, &row.put.secrets);
-        Ok(account(&row, secrets.map_err(locked)?))
+        Ok(account(&row, Credentials::new(secrets.map_err(locked)?)))
     }
 
     async fn ask_provider(
@@ -153,7 +159,7 @@ fn other() -> Refusal {
     internal("the root answered something else")
 }
 
-fn account(row: &ProviderRow, secrets: Vec<u8>) -> Account {
+fn account(row: &ProviderRow, secrets: Credentials) -> Account {
     let ProviderPut { tenant, id, kind, settings, order, weight, per_second, concurrency, enabled, .. } =
         &row.put;
     Account {
@@ -171,23 +177,37 @@ fn account(row: &ProviderRow, secrets: Vec<u8>) -> Account {
     }
 }
 
-/// The accounts that whoever sends was told last; nothing before the first time.
+/// The rows of each tenant that the senders have.
 #[derive(Default)]
-pub struct Known(Mutex<Option<Vec<ProviderRow>>>);
+pub struct Known(Mutex<BTreeMap<TenantId, Vec<ProviderRow>>>);
 
-/// Tells whoever sends which accounts there are, if that has changed.
-pub fn tell(ports: &Ports, known: &Known, rows: &[ProviderRow]) {
+/// Gives the senders the accounts of those tenants whose rows have changed. The credentials of others stay sealed.
+/// `with_history`: tenants that once had an account.
+pub fn tell(ports: &Ports, known: &Known, (rows, with_history): (&[ProviderRow], &[TenantId])) {
+    ports.accounts.leave_sandbox(with_history.to_vec());
     let mut known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if known.as_deref() == Some(rows) {
-        return;
+    let mut now: BTreeMap<TenantId, Vec<&ProviderRow>> = BTreeMap::new();
+    for row in rows {
+        now.entry(row.put.tenant).or_default().push(row);
     }
-    let opened = rows.iter().map(|row| {
-        let secrets = ports.keyring.open(row.put.tenant, Context::Credential, &row.put.secrets);
-        if let Err(failed) = &secrets {
-            error!(provider = row.put.id, tenant = %row.put.tenant, %failed, "credentials do not open");
+    let gone: Vec<TenantId> = known.keys().filter(|tenant| !now.contains_key(tenant)).copied().collect();
+    for tenant in gone {
+        ports.accounts.replace(tenant, Vec::new());
+        known.remove(&tenant);
+    }
+    for (tenant, rows) in now {
+        if known.get(&tenant).is_some_and(|known| known.iter().eq(rows.iter().copied())) {
+            continue;
         }
-        account(row, secrets.unwrap_or_default())
-    });
-    ports.accounts.replace(opened.collect());
-    *known = Some(rows.to_vec());
+        ports.accounts.replace(tenant, rows.iter().map(|row| opened(ports, row)).collect());
+        known.insert(tenant, rows.into_iter().cloned().collect());
+    }
+}
+
+fn opened(ports: &Ports, row: &ProviderRow) -> Account {
+    let secrets = ports.keyring.open(row.put.tenant, Context::Credential, &row.put.secrets);
+    if let Err(failed) = &secrets {
+        error!(provider = row.put.id, tenant = %row.put.tenant, %failed, "credentials do not open");
+    }
+    account(row, Credentials::new(secrets.unwrap_or_default()))
 }

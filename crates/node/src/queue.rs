@@ -361,7 +361,6 @@ mod tests {
         batch.iter().flat_map(|item| item.asks.clone()).collect()
     }
 
-    // proves: TEN-03
     #[test]
     fn a_flood_of_one_tenant_leaves_room_for_the_other() {
         let queue = Queue::default();
@@ -372,7 +371,6 @@ mod tests {
         assert!(batch.len() > 50, "and the batch is well filled");
     }
 
-    // proves: TEN-03
     // fixes: correctness A15, security M8
     #[test]
     fn a_tenant_that_fills_the_queue_keeps_nobody_else_out() {

@@ -8,7 +8,7 @@
 //! What must never happen: a receipt that is answered before it is durable. Saying it again changes nothing.
 
 use crate::ask::{Outcome, ReceiptAsk, Refusal};
-use crate::core::{Core, answers, internal};
+use crate::core::{Core, answers, internal, locked};
 use crate::deliver::reference_key;
 use crate::devices::suppress_address;
 use crate::node::Node;
@@ -36,6 +36,14 @@ impl Node {
             reference_key(core, tenant).ok()
         };
         Reference::read(reference, key).map(|found| found.tenant).ok_or(Refusal::UnknownDelivery)
+    }
+
+    /// What is in the address at which reports about an account's deliveries are believed.
+    pub fn callback_secret(&self, tenant: TenantId, account: &str) -> Result<String, Refusal> {
+        self.core.require_tenant(tenant)?;
+        let text = [b"callback secret\0", account.as_bytes()].concat();
+        let secret = self.core.ports.keyring.digest(tenant, &text).map_err(locked)?;
+        Ok(secret.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// What links of a tenant's mails are sealed under.
@@ -92,7 +100,9 @@ fn reference_of(core: &Core, tenant: TenantId, ask: &ReceiptAsk) -> Result<Refer
     core.require_tenant(tenant)?;
     let key = reference_key(core, tenant)?;
     let reference = Reference::read(&ask.reference, |of| (of == tenant).then_some(key));
-    let reference = reference.filter(|reference| core.shards.contains_key(&reference.shard));
+    let is_spoken_of = |reference: &Reference| ask.channel.is_none_or(|channel| channel == reference.channel);
+    let reference =
+        reference.filter(|reference| core.shards.contains_key(&reference.shard) && is_spoken_of(reference));
     reference.ok_or(Refusal::UnknownDelivery)
 }
 

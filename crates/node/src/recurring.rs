@@ -7,7 +7,7 @@
 //! What must never happen: a run that is issued twice. It is written down after it was issued; whoever issues it again in
 //! between asks under the same name, and hears of the first one.
 
-pub use fantail_machine::records::schedule::{Came, Definition, Run, Sends};
+pub use fantail_machine::records::schedule::{Author, Came, Definition, Run, Sends};
 pub use fantail_machine::tables::schedule::{ScheduleRow, Standing};
 pub use put_off::PutOff;
 
@@ -52,6 +52,8 @@ pub struct ScheduleAsk {
     pub is_paused: bool,
     pub sends: Sends,
     pub body: Vec<u8>,
+    /// Whether whoever asks may send what is critical.
+    pub may_be_critical: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +75,8 @@ pub struct DueRun {
     pub recurrence: Recurrence,
     pub sends: Sends,
     pub body: Vec<u8>,
+    /// Whose rights it has.
+    pub author: Option<Author>,
 }
 
 impl Node {
@@ -97,6 +101,10 @@ impl Node {
             is_paused: ask.is_paused,
             sends: ask.sends,
             body: body.map_err(locked)?,
+            author: Some(Author {
+                key: self.by.key_id().map(str::to_owned),
+                may_be_critical: ask.may_be_critical,
+            }),
         };
         let known = core.read(PartitionId::Root, |view| schedule::find(view.tables(), tenant, id))?;
         let bytes = |body: usize| usage::ROW_BYTES + body as u64;
@@ -268,8 +276,9 @@ impl Node {
             self.ran(id, (*tenant, *due), None, caught_up.through).await?;
             return Ok(None);
         };
-        let sends = row.definition.sends;
-        Ok(Some(DueRun { tenant: *tenant, id: id.clone(), due: *due, run, recurrence, sends, body }))
+        let Definition { sends, author, .. } = row.definition;
+        let (tenant, due) = (*tenant, *due);
+        Ok(Some(DueRun { tenant, id: id.clone(), due, run, recurrence, sends, body, author }))
     }
 
     /// A run cannot be issued for now.

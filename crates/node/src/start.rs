@@ -4,7 +4,7 @@
 use crate::ask::Refusal;
 use crate::bell;
 use crate::clock::BelievedClock;
-use crate::control::ControlPlane;
+use crate::control::{ControlPlane, refresh};
 use crate::core::{Core, DirectoryHandle, FrontHandle, ShardHandle};
 use crate::crowds::Crowds;
 use crate::directory_todos::DirectoryTodos;
@@ -23,20 +23,19 @@ use crate::quotas::TenantUsage;
 use crate::recover::{RecoverError, Recovered, recover};
 use crate::tail::Tail;
 use crate::todos::{LongTodos, Todos};
+use crate::webhooks::WebhookProgresses;
 use crate::{layout, providers};
 use fantail_machine::front::fact::Said;
 use fantail_machine::records::root::Layout;
-use fantail_machine::root::control;
 use fantail_machine::shard::Offer;
 use fantail_machine::tables::todo::TodoWorker;
 use fantail_ports::journal::JournalError;
 use fantail_ports::keyring::KeyringError;
 use fantail_ports::store::StoreError;
-use fantail_ports::tables::TablesError;
 use fantail_rules::believed_time::StartClock;
 use fantail_rules::ids::{DirectoryNo, FrontNo, Millis, PartitionId, Position, ShardNo};
 use fantail_rules::knobs::Knobs;
-use fantail_rules::limits::{GUARD_MS, LANE_EVENTS_MAX};
+use fantail_rules::limits::{GUARD_MS, LANE_EVENTS_MAX, LINK_MS};
 use fantail_rules::quota::Amounts;
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -61,6 +60,8 @@ pub struct Options {
     pub queue_max: u64,
     /// How long what is kept about deliveries outlives their event.
     pub guard_ms: u64,
+    /// After how long links for recipients end that say nothing else; 0: when their user goes.
+    pub link_ms: u64,
     pub knobs: Knobs,
     /// A time at which the server certainly ran, like that of its newest snapshot.
     pub known_time: Option<Millis>,
@@ -77,6 +78,7 @@ impl Default for Options {
             quotas: Amounts::default(),
             queue_max: LANE_EVENTS_MAX,
             guard_ms: GUARD_MS,
+            link_ms: LINK_MS,
             knobs: Knobs::default(),
             known_time: None,
         }
@@ -157,6 +159,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         quotas,
         queue_max,
         guard_ms,
+        link_ms,
         knobs,
         known_time,
     } = options;
@@ -165,8 +168,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let known: Arc<providers::Known> = Arc::default();
     let settled = refresh(starter.ports.clone(), plane.clone(), known.clone());
     let (root, _) = starter.lead(Root, &BTreeMap::new(), settled).await?;
-    let wanted = Layout { shards, fronts, directories };
-    let layout = layout::agree(&root, wanted, may_have_fronts).await?;
+    let layout = layout::agree(&root, Layout { shards, fronts, directories }, may_have_fronts).await?;
     // What was recovered is the control plane until the root's next batch.
     refresh(starter.ports.clone(), plane.clone(), known)(&[], &[]);
     let fronts = starter.lead_fronts(layout).await?;
@@ -191,6 +193,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         crowds: Crowds::default(),
         queue_max,
         guard_ms,
+        link_ms,
         knobs,
         disk,
         fanout: FanoutShare::default(),
@@ -203,6 +206,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         directories,
         shards,
         applied,
+        webhook_progresses: WebhookProgresses::default(),
         schedules: bell::Bell::default(),
         audited: watch::Sender::new(false),
     });
@@ -211,22 +215,6 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let report = Report { replayed_records: replayed, shards, fronts, clock: start_clock };
     info!(replayed, shards, fronts, "node started");
     Ok((core, report))
-}
-
-/// Rebuilds the control plane after each batch of the root.
-fn refresh(ports: Arc<Ports>, plane: Arc<ControlPlane>, accounts: Arc<providers::Known>) -> Settled {
-    Box::new(move |_, _| {
-        let mut found = Err(TablesError::Io { reason: "the store gave no state".to_owned() });
-        let read = ports.store.read(PartitionId::Root, &mut |state| found = control(state.tables()));
-        match (read, found) {
-            (Ok(()), Ok(control)) => {
-                providers::tell(&ports, &accounts, &control.providers);
-                plane.replace(&control);
-            }
-            (Err(failed), _) => ports.stop.set(&failed.to_string()),
-            (Ok(()), Err(failed)) => ports.stop.set(&failed.to_string()),
-        }
-    })
 }
 
 impl Starter {

@@ -6,10 +6,21 @@
 use crate::ask::{KeyAsk, KeyView, Refusal, TenantAsk, TenantPatch, TenantView};
 use crate::control::key_view;
 use crate::core::{Core, answer, internal, locked};
+use crate::queue::QueueLine;
 use crate::take::HOUSE;
+use fantail_machine::records::root::Noted;
 use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::TenantId;
+
+/// Leaves a trace in the audit log, durable on return.
+pub async fn note(core: &Core, by: &Actor, noted: Noted) -> Result<(), Refusal> {
+    let line = QueueLine::asked_by(by, noted.tenant);
+    match answer(core.root.push(line, by, vec![RootAsk::Note(noted)], 1_024)).await? {
+        RootAnswer::Noted => Ok(()),
+        _ => Err(other()),
+    }
+}
 
 async fn ask(core: &Core, by: &Actor, ask: RootAsk) -> Result<RootAnswer, Refusal> {
     match answer(core.root.push(HOUSE, by, vec![ask], 1_024)).await? {
@@ -26,6 +37,7 @@ async fn ask(core: &Core, by: &Actor, ask: RootAsk) -> Result<RootAnswer, Refusa
         | RootAnswer::Tenant(_)
         | RootAnswer::Key(_)
         | RootAnswer::Revoked
+        | RootAnswer::Noted
         | RootAnswer::SlugTaken) => Ok(done),
     }
 }

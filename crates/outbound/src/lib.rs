@@ -2,9 +2,21 @@
 //! payload and its own answers.
 //!
 //! What must never happen: a request that is said to be unsent without proof, a redirect that is followed, a proxy of the
-//! environment, a wait that does not go through the ports, or a secret in a log or an error.
+//! environment, a wait that does not go through the ports, a secret in a log or an error, or a connection that the operator's
+//! policy does not allow.
 //!
-//! Deliberately not here: targets that strangers choose. Those are judged by `channels/webhook` first.
+//! Reading order: what a target is (`url`, `address`), whether it may be connected to (`policy`), the connection
+//! (`resolve`, `connector`, `tls`), and what is spoken on it.
+
+pub mod url;
+
+pub mod address;
+
+pub mod policy;
+
+pub mod resolve;
+
+pub mod connector;
 
 pub mod tls;
 

@@ -73,6 +73,8 @@ pub enum Context {
     Link = 10,
     /// What a tenant proves itself to a provider with.
     Credential = 11,
+    /// What a producer calls a notification or a bulk send.
+    NotificationName = 12,
 }
 
 /// Personal bytes as they travel through journal and tables.

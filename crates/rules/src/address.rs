@@ -7,13 +7,15 @@ use crate::channel_kind::ChannelKind;
 use crate::limits::ADDRESS_BYTES_MAX;
 
 /// RFC 5321: the whole, the part before the `@`, and one label behind it.
-const EMAIL_BYTES_MAX: usize = 254;
+pub const EMAIL_BYTES_MAX: usize = 254;
 const EMAIL_LOCAL_BYTES_MAX: usize = 64;
 const LABEL_BYTES_MAX: usize = 63;
 /// E.164: country code included.
 const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 8..=15;
+/// With separators.
+pub const PHONE_BYTES_MAX: usize = 64;
 const URL_BYTES_MAX: usize = 2_048;
-const LOCALE_BYTES_MAX: usize = 35;
+pub const LOCALE_BYTES_MAX: usize = 35;
 
 /// An address as it is sent to, and as it is told from others.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,6 +87,9 @@ fn is_domain(domain: &str) -> bool {
 /// `+`, then 8 to 15 digits of which the first is not zero. Separators that people write are dropped.
 fn read_phone(text: &str) -> Result<Address, &'static str> {
     let wrong = Err("must be a number like +436601234567: a plus sign and 8 to 15 digits");
+    if text.len() > PHONE_BYTES_MAX {
+        return wrong;
+    }
     let plain: String =
         text.chars().filter(|letter| !matches!(letter, ' ' | '-' | '.' | '(' | ')')).collect();
     let Some(digits) = plain.strip_prefix('+') else { return wrong };
@@ -191,6 +196,8 @@ mod tests {
             "+1202x550123",
         ];
         bad.iter().for_each(|bad| check(Sms, bad, None));
+        let long = format!("+1202{}5550123", " ".repeat(PHONE_BYTES_MAX));
+        check(Sms, &long, None);
         check(Sms, "+1202555\n0123", None);
     }
 

@@ -60,7 +60,8 @@ pub const MARK_ROWS_PER_RECORD_MAX: usize = 256;
 pub const SNOOZED_MAX: usize = 100;
 /// How often a user may change what the inbox shows until the oldest of these turns is forgotten; they are read with every page.
 pub const INBOX_TURNS_MAX: usize = 16;
-/// Entries that are looked at one by one to count without those that the user does not want to see. Older ones do not count.
+/// Entries that are looked at one by one to count without those that the user does not want to see. Older ones count, wanted or
+/// not: each look reads what is known of its event, and a count is asked for with every page.
 pub const INBOX_HIDDEN_LOOKED_AT_MAX: usize = 10_000;
 /// What a user may ask to get at most in an hour and in a day on one channel. More is no cap.
 pub const CAP_PER_HOUR_MAX: u16 = 1_000;
@@ -330,5 +331,20 @@ pub const HEAD_BYTES_MAX: usize = 128 << 10;
 pub const LINGER_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// Connections without a place, which are answered probes only. Health checks ask at once, so few are enough.
 pub const PROBE_CONNECTIONS_MAX: usize = 64;
+/// Of a listener for administration: however many connections the others have, an operator comes in.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+/// Addresses whose limits are remembered, twice: about 15 MB. Whoever is forgotten begins anew.
+pub const ADDRESSES_REMEMBERED_MAX: usize = 32 << 10;
+/// Addresses that are told apart in a sum of refused logins. Beyond it there are "64+".
+pub const REFUSED_PEERS_COUNTED_MAX: usize = 64;
 /// What an upload of any length must bring, so that it does not hold a connection for ever: less than any line of today.
 pub const UPLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 10;
+
+/// Changes that one link to preferences saves in an hour: more than a reader makes. To push all 1,000 changes of a user's history
+/// out then takes two days, and the audit log keeps them all.
+pub const LINK_SAVES_PER_HOUR_MAX: u8 = 20;
+/// Places at which saves of links are counted, a byte each. With 100,000 links an hour the chance that strangers fill the place of
+/// a link is below 10⁻²⁰.
+pub const LINK_SAVE_PLACES: usize = 1 << 20;
+/// How long a link for recipients works that nobody gave an end: longer than the year between two yearly mails.
+pub const LINK_MS: u64 = 400 * 24 * 3_600_000;

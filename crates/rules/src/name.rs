@@ -59,6 +59,12 @@ const INVISIBLE: [(u32, u32); 36] = [
     (0x100000, 0x10ffff),
 ];
 
+/// The ranges that are in no new name, ascending.
+#[must_use]
+pub fn invisible() -> &'static [(u32, u32)] {
+    &INVISIBLE
+}
+
 /// What is wrong with a new name, if anything. Its length is checked elsewhere.
 #[must_use]
 pub fn fault(name: &str) -> Option<NameFault> {

@@ -77,7 +77,7 @@ fn promised_ms(lane: Priority) -> u64 {
 mod tests {
     use super::*;
 
-    // proves: API-01, PRI-02
+    // proves: API-01
     #[test]
     fn the_promise_holds_unless_there_is_more_to_do() {
         let outlook = |rest_ms, ahead, per_second| Outlook { rest_ms, ahead, per_second };

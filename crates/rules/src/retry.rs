@@ -92,12 +92,15 @@ pub struct Tries {
     pub failures: u8,
     /// Copies beyond the first.
     pub resends: u8,
+    /// What waits was put off by us, before anything was sent.
+    pub was_put_off: bool,
 }
 
 /// How often something was tried. A failure is counted when it is known, so what waits, or was given up after one, has
 /// been tried as often as it failed; in every other state one more attempt has led there.
 #[must_use]
-pub fn attempts(state: State, Tries { failures, resends }: Tries, lane: Priority) -> u8 {
+pub fn attempts(state: State, tries: Tries, lane: Priority) -> u8 {
+    let Tries { failures, resends, was_put_off } = tries;
     let failed = failures.saturating_add(resends);
     match state {
         State::Intent
@@ -106,6 +109,7 @@ pub fn attempts(state: State, Tries { failures, resends }: Tries, lane: Priority
         | State::Failed
         | State::Unknown
         | State::Unconfirmed => failed.saturating_add(1),
+        State::Deferred if was_put_off => failed,
         // A provider that wants a rest was asked, although that counts for nothing.
         State::Deferred => failed.max(1),
         // What is malformed was refused by one more attempt; what was retried too often, by the last failure.
@@ -197,8 +201,20 @@ mod tests {
             (State::Dead, 1, 0, 2),
             (State::Dead, 4, 0, 4),
         ] {
-            let made = attempts(state, Tries { failures, resends }, Priority::Normal);
+            let tries = Tries { failures, resends, was_put_off: false };
+            let made = attempts(state, tries, Priority::Normal);
             assert_eq!(made, expected, "{state:?} after {failures} failures and {resends} resends");
+        }
+    }
+
+    // fixes: usability §3.17
+    #[test]
+    fn what_we_put_off_was_not_tried() {
+        for (state, failures, expected) in
+            [(State::Deferred, 0, 0), (State::Deferred, 2, 2), (State::Accepted, 0, 1)]
+        {
+            let tries = Tries { failures, resends: 0, was_put_off: true };
+            assert_eq!(attempts(state, tries, Priority::Normal), expected, "{state:?}");
         }
     }
 

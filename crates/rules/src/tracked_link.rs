@@ -39,6 +39,19 @@ pub fn target(reference: &str, url: &str, sealed: &str, key: &[u8; 16]) -> Optio
     (!differs && expected.len() == sealed.len() && is_trackable(&url)).then_some(url)
 }
 
+/// A target as a `Location` has it: in ASCII. Whatever is not is written as the percent-encoded bytes of its UTF-8 (RFC 3987, 3.1).
+#[must_use]
+pub fn location(target: &str) -> String {
+    let mut text = String::with_capacity(target.len());
+    for byte in target.bytes() {
+        match byte {
+            b'!'..=b'~' => text.push(char::from(byte)),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
 fn is_trackable(url: &str) -> bool {
     let is_web = ["http://", "https://"].iter().any(|scheme| {
         url.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
@@ -129,6 +142,19 @@ mod tests {
         }
     }
 
+    // fixes: security L13
+    #[test]
+    fn locations_are_ascii() {
+        for (target, expected) in [
+            ("https://shop.example/a?b=1&c=%C3%BC#d", "https://shop.example/a?b=1&c=%C3%BC#d"),
+            ("https://shop.example/a?b=1&c=ü", "https://shop.example/a?b=1&c=%C3%BC"),
+            ("https://bücher.example/東京", "https://b%C3%BCcher.example/%E6%9D%B1%E4%BA%AC"),
+            ("https://shop.example/a\r\nb c", "https://shop.example/a%0D%0Ab%20c"),
+        ] {
+            assert_eq!(location(target), expected);
+        }
+    }
+
     #[test]
     fn only_links_of_the_web_are_tracked() {
         let long = format!("https://shop.example/{}", "a".repeat(TRACKED_URL_BYTES_MAX));
@@ -153,6 +179,7 @@ mod tests {
         #[test]
         fn any_text_is_refused_or_read(url in "[ -~]{0,80}", sealed in "[0-9a-z]{0,20}") {
             prop_assert_eq!(target("r1", &url, &sealed, &KEY), None);
+            prop_assert!(location(&url).bytes().all(|byte| byte.is_ascii_graphic()));
         }
 
         #[test]

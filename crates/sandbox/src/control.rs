@@ -1,7 +1,9 @@
 //! The viewer and control API: plain HTTP and JSON on 127.0.0.1, problem documents for errors.
 //!
-//! Whatever the console shows of the sandbox, and whatever a test changes about it, goes through here.
+//! Whatever the console shows of the sandbox, and whatever a test changes about it, goes through here. Who may ask is decided by
+//! `control_guard`.
 
+use crate::control_guard;
 use crate::emulator::{ControlCall, ControlReply, Emulator, Raw};
 use crate::faults::Profile;
 use crate::judge::{self, Send};
@@ -34,6 +36,8 @@ pub(crate) struct Desk {
     pub world: World,
     pub http: Arc<Vec<Arc<dyn Emulator>>>,
     pub raw: Arc<Vec<Arc<dyn Raw>>>,
+    /// What callers over HTTP have to know, if anything.
+    pub viewer_key: Option<Arc<str>>,
 }
 
 pub(crate) async fn serve(listener: TcpListener, desk: Desk) {
@@ -57,6 +61,9 @@ async fn connection(stream: TcpStream, desk: Desk) {
 
 async fn answer(request: Request<Incoming>, desk: &Desk) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
+    if let Err(refusal) = control_guard::check(&head, desk.viewer_key.as_deref()) {
+        return problem(refusal.status(), refusal.detail());
+    }
     if head.method == Method::GET && head.uri.path() == "/ca.pem" {
         return respond(StatusCode::OK, "application/x-pem-file", desk.world.authority().pem());
     }

@@ -64,3 +64,5 @@ pub mod record;
 pub mod judge;
 
 mod control;
+
+mod control_guard;

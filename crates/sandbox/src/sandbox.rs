@@ -28,6 +28,8 @@ pub struct Options {
     pub shared_port: u16,
     /// Always on 127.0.0.1: whoever can use it can do everything.
     pub control_port: u16,
+    /// What callers of the control API have to know. Without one every user of this machine can use it.
+    pub viewer_key: Option<String>,
     /// Of single emulators, by name; any port if not given.
     pub own_ports: BTreeMap<String, u16>,
     /// Where `ca.pem` is written, if anywhere.
@@ -44,6 +46,7 @@ impl Default for Options {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             shared_port: 0,
             control_port: 0,
+            viewer_key: None,
             own_ports: BTreeMap::new(),
             directory: None,
             record: Limits::default(),
@@ -100,7 +103,8 @@ impl Sandbox {
         }
         world.0.places.get_or_init(|| places.clone());
         tasks.spawn(listen::http(shared.0, site));
-        let desk = Desk { world: world.clone(), http, raw: Arc::new(raw) };
+        let viewer_key = options.viewer_key.as_deref().map(Arc::from);
+        let desk = Desk { world: world.clone(), http, raw: Arc::new(raw), viewer_key };
         tasks.spawn(control::serve(control.0, desk.clone()));
         Ok(Running { world, desk, places, tasks })
     }

@@ -20,6 +20,7 @@ use fantail_audit::checkpoint::Checkpoint;
 use fantail_local::audit::read_checkpoints;
 use fantail_local::disk::RealDisk;
 use fantail_local::journal::{dump, segments};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_outbound::sigv4::Credentials;
 use fantail_ports::clock::Clock;
@@ -61,7 +62,8 @@ pub fn run(args: &AuditExportArgs) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let clock = Arc::new(SystemClock::default());
     let tasks = SystemTasks { handle: runtime.handle().clone(), clock: clock.clone() };
-    let ports = Ports { clock: clock.clone(), tasks: Arc::new(tasks) };
+    let connector = Connector::of_operator();
+    let ports = Ports { clock: clock.clone(), tasks: Arc::new(tasks), connector };
     let bucket = bucket(args, ports)?;
     let lock = match args.retain_days {
         None => None,

@@ -2,30 +2,24 @@
 //! command moves it to where the operator wants it. Restoring copies it into an empty data directory; the next start
 //! recovers from it.
 
+use crate::caller::{admin_client_of, answered};
 use crate::cli::{BackupArgs, RestoreArgs, say};
-use crate::client::{Client, Request};
+use crate::client::Request;
 use crate::composition::journal_directory;
-use crate::config::process_environment;
-use crate::provision::{admin_file, data_directory, read_key};
+use crate::private_files;
+use crate::provision::data_directory;
 use anyhow::{Context, Result, bail, ensure};
 use fantail_local::disk::{Disk, RealDisk};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 pub fn backup(args: &BackupArgs) -> Result<()> {
+    private_files::keep_private();
     let target = &args.directory;
     ensure!(!target.exists(), "{} exists already", target.display());
-    let file = admin_file(&args.server.data);
-    let key = match process_environment("FANTAIL_ADMIN_KEY") {
-        Some(key) => key,
-        None => read_key(&file)?.with_context(|| {
-            format!("no admin key in {}: give --data or FANTAIL_ADMIN_KEY", file.display())
-        })?,
-    };
-    let mut client = Client::to(&args.server.server).with_key(&key);
+    let mut client = admin_client_of(&args.server)?;
     let request = Request { method: "POST", path: "/api/v1/backups", headers: &[], body: &[] };
-    let response = client.send(&request).context("cannot reach the server")?;
-    ensure!(response.status == 201, "the server answered {}: {}", response.status, response.text());
+    let response = answered(client.send(&request), 201)?;
     let made: fantail_wire::health::Backup = serde_json::from_slice(&response.body)?;
     move_tree(&seen_from_here(&args.server.data, Path::new(&made.path)), target)?;
     say(format_args!("{} bytes in {}", made.bytes, target.display()))
@@ -38,6 +32,7 @@ fn seen_from_here(data: &Path, made: &Path) -> PathBuf {
 }
 
 pub fn restore(args: &RestoreArgs) -> Result<()> {
+    private_files::keep_private();
     let source = &args.directory;
     ensure!(journal_directory(source).is_dir(), "{} is not a backup: it has no journal", source.display());
     if args.data.exists() && fs::read_dir(&args.data)?.next().is_some() {

@@ -13,7 +13,8 @@ const CLEAR: &str = "\r\x1b[2K";
 #[must_use]
 pub fn line_of(bulk: &Bulk) -> String {
     let Bulk { event_id, segment, users, looked_at, members, .. } = bulk;
-    let mut line = format!("{event_id} {segment}: {}", standing(bulk));
+    let name = bulk.notification_id.as_deref().unwrap_or("-");
+    let mut line = format!("{event_id} {name} {segment}: {}", standing(bulk));
     line.push_str(&format!(", {looked_at} of {users} users, {members} members"));
     if bulk.entries > 0 {
         line.push_str(&format!(", {} in inboxes", bulk.entries));
@@ -106,6 +107,7 @@ mod tests {
         let counts = [("sent".to_owned(), 7), ("unconfirmed".to_owned(), 1)].into_iter().collect();
         Bulk {
             event_id: "01KG".to_owned(),
+            notification_id: Some("sale".to_owned()),
             segment: "vips".to_owned(),
             status,
             waits_for: None,
@@ -123,7 +125,7 @@ mod tests {
     #[test]
     fn a_line_says_everything() {
         let line = line_of(&bulk(BulkStatus::Running, 10));
-        let expected = "01KG vips: running, 10 of 40 users, 8 members, 3 in inboxes, 2 skipped (no_consent); push: 7 sent, 1 unconfirmed";
+        let expected = "01KG sale vips: running, 10 of 40 users, 8 members, 3 in inboxes, 2 skipped (no_consent); push: 7 sent, 1 unconfirmed";
         assert_eq!(line, expected);
         let scheduled = line_of(&bulk(BulkStatus::Scheduled, 0));
         assert!(scheduled.contains("scheduled for 2026-06-10T21:00:00.000Z"), "{scheduled}");

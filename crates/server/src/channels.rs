@@ -8,19 +8,22 @@
 use crate::config::{Config, Delivery};
 use crate::sandbox::House;
 use anyhow::{Context, Result};
-use fantail_channels::accounts::Registry;
 use fantail_channels::accounts::open::opener;
+use fantail_channels::accounts::{Registry, SandboxAccounts};
 use fantail_channels::failover::Failover;
 use fantail_channels::mixed::Mixed;
 use fantail_channels::stub::{self, Stub};
-use fantail_channels::webhook::{self, SystemResolver, Webhook};
-use fantail_outbound::pool;
+use fantail_channels::webhook::Webhook;
+use fantail_outbound::connector::Connector;
+use fantail_outbound::policy::Policy;
+use fantail_outbound::pool::Ports;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tracing::info;
 
 /// The ways out, and the accounts that most of them go through.
 pub struct Channels {
@@ -35,18 +38,24 @@ pub fn open(
     sandbox: Option<Arc<House>>,
 ) -> Result<Channels> {
     let delivery = &config.delivery;
-    let ports = webhook::Ports {
+    let listed = config.outbound.listed();
+    if !listed.is_empty() {
+        info!(allow = listed, "tenants may have these targets connected to beside public ones");
+    }
+    // Each has lookups of its own: names that do not answer hold up none of the others.
+    let ports = |policy: &Policy| Ports {
         clock: clock.clone(),
         tasks: tasks.clone(),
-        resolver: Arc::new(SystemResolver::default()),
+        connector: Connector::new(policy.clone()),
     };
-    let webhook = Webhook::new(delivery.webhook.clone(), ports).context("cannot use the webhook settings")?;
+    let webhook = Webhook::new(delivery.webhook.clone(), ports(&config.outbound));
+    let webhook = webhook.context("cannot use the webhook settings")?;
     let webhook: Arc<dyn Channel> = Arc::new(webhook);
     let ways = [ChannelKind::Push, ChannelKind::Email, ChannelKind::Sms, ChannelKind::Webhook];
-    let ports = pool::Ports { clock: clock.clone(), tasks: tasks.clone() };
-    let accounts = Registry::new(clock.clone(), tasks.clone(), opener(ports));
+    let accounts = Registry::new(clock.clone(), tasks.clone(), opener(ports(&config.outbound)));
     if let Some(sandbox) = sandbox {
-        accounts.serve_others(Box::new(move || sandbox.accounts()));
+        let opener = opener(ports(&sandbox.policy()?));
+        accounts.serve_others(SandboxAccounts { make: Box::new(move || sandbox.accounts()), opener });
     }
     let way = |kind: ChannelKind| {
         let provider = match kind {

@@ -94,7 +94,7 @@ pub struct SandboxArgs {
     /// Port of one emulator, like apns=2197; may be given several times
     #[arg(long, value_name = "NAME=PORT")]
     pub own: Vec<String>,
-    /// Where ca.pem is written, which clients have to trust
+    /// Where ca.pem is written, which clients have to trust, and viewer.key, which the control and viewer API wants
     #[arg(long, value_name = "DIR", default_value = "./fantail-sandbox")]
     pub directory: PathBuf,
 }
@@ -249,9 +249,15 @@ pub struct BackupArgs {
 /// Where the running server is and which key it takes.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
-    /// Address of the running server
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7070")]
+    /// URL of the running server, as its banner prints it, or an address and a port
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7070")]
     pub server: String,
+    /// Certificates in PEM that vouch for an https server, beside those of the web
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Send the key over plain http to another machine, where anybody in between can read it
+    #[arg(long)]
+    pub plain: bool,
     /// Data directory of the running server; its keys are read from there
     #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
     pub data: PathBuf,

@@ -1,11 +1,14 @@
 //! A small blocking HTTP/1.1 client for the command line and the tests: one connection, kept alive, any stream.
 //! It speaks to our own server only, so it knows what that sends: bodies with a length or in chunks, no redirects.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+mod dial;
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+use crate::server_url::ServerUrl;
+use anyhow::Result;
+use dial::{Dial, Tls, Way};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
+
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 const BODY_BYTES_MAX: u64 = 64 << 20;
 
@@ -15,7 +18,11 @@ pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
 pub struct Client {
+    /// As requests name the server.
     host: String,
+    /// Where paths begin, without a slash at its end.
+    prefix: String,
+    dial: Dial,
     stream: Option<BufReader<Box<dyn Stream>>>,
     /// Sent with every request.
     headers: Vec<(String, String)>,
@@ -58,13 +65,26 @@ impl Client {
     /// Connects when the first request is sent, and again when the server has closed an idle connection.
     #[must_use]
     pub fn to(host: &str) -> Self {
-        Self { host: host.to_owned(), stream: None, headers: Vec::new() }
+        let dial = Dial { address: host.to_owned(), way: Way::Plain };
+        Self { host: host.to_owned(), prefix: String::new(), dial, stream: None, headers: Vec::new() }
+    }
+
+    /// A client of a server somewhere: over TLS, or over plain HTTP if the server is on this machine or `is_plain_allowed`.
+    pub fn at(url: &ServerUrl, ca: Option<&Path>, is_plain_allowed: bool) -> Result<Self> {
+        let way = match (url.is_tls, is_plain_allowed) {
+            (true, _) => Way::Tls(Tls::new(&url.name, ca)?),
+            (false, true) => Way::Plain,
+            (false, false) => Way::PlainHere,
+        };
+        let dial = Dial { address: url.address.clone(), way };
+        let (host, prefix) = (url.host.clone(), url.prefix.clone());
+        Ok(Self { host, prefix, dial, stream: None, headers: Vec::new() })
     }
 
     /// Speaks over a stream that is already there; there is no second one.
     #[must_use]
     pub fn over(host: &str, stream: Box<dyn Stream>) -> Self {
-        Self { host: host.to_owned(), stream: Some(BufReader::new(stream)), headers: Vec::new() }
+        Self { stream: Some(BufReader::new(stream)), ..Self::to(host) }
     }
 
     #[must_use]
@@ -108,7 +128,7 @@ impl Client {
         let head = self.head_of(request);
         let stream = match &mut self.stream {
             Some(stream) => stream,
-            None => self.stream.insert(BufReader::new(connect(&self.host)?)),
+            None => self.stream.insert(BufReader::new(self.dial.connect()?)),
         };
         let result = exchange(stream, request, &head);
         let close = match &result {
@@ -122,7 +142,8 @@ impl Client {
     }
 
     fn head_of(&self, request: &Request<'_>) -> String {
-        let mut head = format!("{} {} HTTP/1.1\r\nhost: {}\r\n", request.method, request.path, self.host);
+        let Self { host, prefix, .. } = self;
+        let mut head = format!("{} {prefix}{} HTTP/1.1\r\nhost: {host}\r\n", request.method, request.path);
         let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         for (name, value) in own.chain(request.headers.iter().copied()) {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -130,14 +151,6 @@ impl Client {
         head.push_str(&format!("content-length: {}\r\n\r\n", request.body.len()));
         head
     }
-}
-
-fn connect(host: &str) -> io::Result<Box<dyn Stream>> {
-    let stream = TcpStream::connect(host)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    Ok(Box::new(stream))
 }
 
 fn is_closed(error: &io::Error) -> bool {

@@ -252,6 +252,7 @@ fn node_options(config: &Config, known_time: Option<Millis>) -> Options {
         quotas: config.quotas,
         queue_max: config.delivery.queue_max,
         guard_ms: config.delivery.guard_ms,
+        link_ms: config.link_ms,
         known_time,
         ..Options::default()
     }

@@ -26,6 +26,11 @@ pub fn write(text: &mut Text, health: &Health) {
         let labels = [("channel", channel.name()), ("result", result), ("because", because)];
         text.sample(name, &labels, count);
     }
+    let name = "fantail_webhook_failures_total";
+    text.family(name, "counter", "Attempts of webhooks to producers that failed, by reason");
+    for (reason, count) in &health.webhook_failures {
+        text.sample(name, &[("reason", reason)], *count);
+    }
     write_backlog(text, health);
     write_bulk(text, health);
     let dead = "Dead letters that wait to be redriven or dropped";

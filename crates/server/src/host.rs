@@ -69,6 +69,10 @@ impl Host for ServerHost {
         ]
     }
 
+    fn is_ready(&self) -> bool {
+        self.node.stopped().is_none() && self.journal.failure().is_none() && self.room().ok
+    }
+
     fn write_metrics(&self, text: &mut Text) {
         self.connections.write(text);
         let since = "When this process started, in seconds since 1970";

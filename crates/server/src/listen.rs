@@ -20,10 +20,10 @@ use deadlines::EndReason;
 use fantail_api::telemetry::{Counter, Text};
 use fantail_rules::limits::PROBE_CONNECTIONS_MAX;
 use in_flight::ResponseBudget;
-use places::Places;
+pub use places::Places;
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -89,6 +89,7 @@ pub struct Listener {
     pub socket: TcpListener,
     pub tls: Option<TlsAcceptor>,
     pub http: Http,
+    pub places: Arc<Places>,
     pub connections: Arc<Connections>,
 }
 
@@ -110,7 +111,7 @@ struct Shared {
 impl Listener {
     /// Serves until `stop` says so, then lets requests under way finish, as long as `http.drain` allows.
     pub async fn run(self, router: Router, mut stop: watch::Receiver<bool>) {
-        let places = Places::new(self.http.connections_max, self.http.connections_per_address);
+        let places = self.places;
         let (http, connections) = (self.http, self.connections);
         let shared = Arc::new(Shared { router, http, tls: self.tls, connections });
         let mut probes = ProbeConnections::default();
@@ -126,7 +127,7 @@ impl Listener {
                         };
                         let is_probe = matches!(admission, Admission::ProbesOnly);
                         let open = Open::new(&shared.connections, alive.clone());
-                        let task = tokio::spawn(serve(shared.clone(), stream, admission, stop.clone(), open));
+                        let task = tokio::spawn(serve(shared.clone(), (stream, peer.ip()), admission, stop.clone(), open));
                         if is_probe {
                             shared.connections.refused.add(1);
                             probes.push(task.abort_handle());
@@ -193,7 +194,7 @@ impl Drop for Open {
 
 async fn serve(
     shared: Arc<Shared>,
-    stream: TcpStream,
+    (stream, peer): (TcpStream, IpAddr),
     admission: Admission,
     stop: watch::Receiver<bool>,
     open: Open,
@@ -203,9 +204,9 @@ async fn serve(
         return;
     }
     match &shared.tls {
-        None => serve_stream(&shared, stream, &admission, stop).await,
+        None => serve_stream(&shared, (stream, peer), &admission, stop).await,
         Some(tls) => match tokio::time::timeout(shared.http.header_timeout, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve_stream(&shared, stream, &admission, stop).await,
+            Ok(Ok(stream)) => serve_stream(&shared, (stream, peer), &admission, stop).await,
             Ok(Err(error)) => debug!(%error, "TLS handshake failed"),
             Err(_) => debug!("TLS handshake timed out"),
         },

@@ -12,7 +12,7 @@ pub fn write(text: &mut Text, node: &Node, accounts: &Registry) {
     let mut family = |name: &str, kind: &str, help: &str, values: &[(&str, u64, usize)]| {
         text.family(name, kind, help);
         for (result, value, at) in values {
-            let account = &all[*at].0;
+            let account = &all[*at];
             let tenant = account.tenant.to_string();
             let mut labels =
                 vec![("tenant", &tenant[..]), ("provider", &account.id), ("kind", account.kind.name())];
@@ -23,10 +23,11 @@ pub fn write(text: &mut Text, node: &Node, accounts: &Registry) {
         }
     };
     let each = |value: fn(&fantail_channels::accounts::Standing) -> u64| {
-        all.iter().enumerate().map(|(at, (_, now))| ("", value(now), at)).collect::<Vec<_>>()
+        all.iter().enumerate().map(|(at, one)| ("", value(&one.standing), at)).collect::<Vec<_>>()
     };
-    let counts = all.iter().enumerate().flat_map(|(at, (_, now))| {
-        [("answered", now.counts.works, at), ("rest", now.counts.rests, at), ("failed", now.counts.fails, at)]
+    let counts = all.iter().enumerate().flat_map(|(at, one)| {
+        let counts = &one.standing.counts;
+        [("answered", counts.works, at), ("rest", counts.rests, at), ("failed", counts.fails, at)]
     });
     let counts: Vec<_> = counts.collect();
     family(

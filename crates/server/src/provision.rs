@@ -3,7 +3,7 @@
 //! Keys are written to files that only their owner can read, before they are made known to the node: a crash in
 //! between is repaired by the next start, which finds the file and finishes.
 
-use crate::config::Secret;
+use crate::config::{Bootstrap, Config, Secret};
 use anyhow::{Context, Result, bail, ensure};
 use fantail_api::key::{self, NewKey};
 use fantail_local::disk::{Disk, RealDisk};
@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 pub const DEFAULT_TENANT: &str = "default";
 const ADMIN_FILE: &str = "admin.key";
 const DEFAULT_FILE: &str = "default.key";
+const SANDBOX_FILE: &str = "sandbox.key";
 /// Longer files are not keys.
 const KEY_BYTES_MAX: u64 = 1_024;
 
@@ -47,6 +48,24 @@ pub fn default_file(data: &Path) -> PathBuf {
     data.join(DEFAULT_FILE)
 }
 
+/// The key of the built-in sandbox's viewer.
+#[must_use]
+pub fn sandbox_file(data: &Path) -> PathBuf {
+    data.join(SANDBOX_FILE)
+}
+
+/// The key of a sandbox's viewer: the one of an earlier start, else a new one. No server fails to start for want of it.
+pub fn viewer_key(file: &Path, entropy: &dyn Entropy) -> Result<String> {
+    if let Ok(Some(text)) = read_key(file)
+        && key::is_admin_key(&text)
+    {
+        return Ok(text);
+    }
+    let text = key::mint_admin(entropy);
+    write_key(file, &text)?;
+    Ok(text)
+}
+
 /// The operator's key, else the one of an earlier start, else a new one.
 pub fn admin_key(data: &Path, given: Option<&Secret>, entropy: &dyn Entropy) -> Result<AdminKey> {
     if let Some(key) = given {
@@ -65,14 +84,22 @@ pub fn admin_key(data: &Path, given: Option<&Secret>, entropy: &dyn Entropy) -> 
     Ok(AdminKey { key: Secret(text), file: Some(file) })
 }
 
-/// Makes sure that the tenant `default` exists on a fresh server and has had a key. Returns the file if there is one.
-pub async fn default_tenant(node: &Node, data: &Path, entropy: &dyn Entropy) -> Result<Option<PathBuf>> {
-    let file = default_file(data);
-    let Some(tenant) = find_or_create(node).await? else { return Ok(None) };
+/// Makes sure that the tenant `default` exists on a fresh server and has had a key, unless the operator wants neither.
+pub async fn default_tenant(node: &Node, config: &Config, entropy: &dyn Entropy) -> Result<()> {
+    // Not to make other keys, and not to send what goes past quiet hours and limits.
+    let is_kept_back = |scope: &Scope| matches!(scope, Scope::Admin | Scope::SendCritical);
+    let is_full = match config.bootstrap {
+        Bootstrap::None => return Ok(()),
+        Bootstrap::Default => false,
+        Bootstrap::Full => true,
+    };
+    let scopes = Scope::ALL.iter().filter(|scope| is_full || !is_kept_back(scope));
+    let file = default_file(&config.data);
+    let Some(tenant) = find_or_create(node).await? else { return Ok(()) };
     let text = match read_key(&file)? {
         Some(text) => text,
         // Someone took the key away on purpose: it is not made again.
-        None if !node.keys(tenant.id).is_empty() => return Ok(None),
+        None if !node.keys(tenant.id).is_empty() => return Ok(()),
         None => {
             let text = NewKey::mint(entropy).text;
             write_key(&file, &text)?;
@@ -84,13 +111,21 @@ pub async fn default_tenant(node: &Node, data: &Path, entropy: &dyn Entropy) -> 
         let ask = KeyAsk {
             id: presented.id.to_owned(),
             secret_hash: presented.secret_hash,
-            scopes: Scope::ALL.iter().map(|scope| scope.text().to_owned()).collect(),
+            scopes: scopes.map(|scope| scope.text().to_owned()).collect(),
             expires_at: None,
             rate: None,
         };
         node.create_key(tenant.id, ask).await.context("cannot make the first key")?;
     }
-    Ok(Some(file))
+    Ok(())
+}
+
+/// The file with the first key and the key, as long as it is good for anything.
+pub fn default_key(node: &Node, data: &Path) -> Result<Option<(PathBuf, String)>> {
+    let file = default_file(data);
+    let Some(text) = read_key(&file)? else { return Ok(None) };
+    let stored = key::read(&text).and_then(|presented| node.key_by_id(presented.id));
+    Ok(stored.filter(|key| key.revoked_at.is_none()).map(|_| (file, text)))
 }
 
 /// The default tenant; `None` on a server that has other tenants but not this one.

@@ -8,7 +8,8 @@ use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use fantail_channels::webpush::generate_vapid;
-use fantail_ports::accounts::Account;
+use fantail_outbound::policy::{Allow, Policy};
+use fantail_ports::accounts::{Account, Credentials};
 use fantail_rules::ids::TenantId;
 use fantail_rules::provider_kind::ProviderKind;
 use fantail_sandbox::{Options, Running, Sandbox};
@@ -23,8 +24,14 @@ pub struct House {
 }
 
 impl House {
-    pub async fn open(control_port: u16) -> Result<Self> {
-        let options = Options { control_port, takes_unknown_subscriptions: true, ..Options::default() };
+    /// `viewer_key`: what callers of its own API have to know. It shows the messages of all tenants without accounts.
+    pub async fn open(control_port: u16, viewer_key: String) -> Result<Self> {
+        let options = Options {
+            control_port,
+            viewer_key: Some(viewer_key),
+            takes_unknown_subscriptions: true,
+            ..Options::default()
+        };
         let running = Sandbox::start(options).await.context("cannot start the sandbox")?;
         Ok(Self { running })
     }
@@ -35,6 +42,14 @@ impl House {
         self.running.control()
     }
 
+    /// Its own accounts connect to its emulators and to nothing else, whatever the operator's policy says about tenants.
+    pub fn policy(&self) -> Result<Policy> {
+        let ports = ProviderKind::ALL.into_iter().filter_map(|kind| self.running.own(emulator(kind)));
+        let entry = |at: SocketAddr| at.to_string().parse().context("an emulator has no address");
+        let allow: Vec<Allow> = ports.map(entry).collect::<Result<_>>()?;
+        Ok(Policy::default().allowing(allow))
+    }
+
     /// One account for each kind of provider.
     #[must_use]
     pub fn accounts(&self) -> Vec<Account> {
@@ -42,14 +57,7 @@ impl House {
     }
 
     fn account(&self, kind: ProviderKind) -> Option<Account> {
-        let emulator = match kind {
-            ProviderKind::WebPush => "webpush",
-            ProviderKind::Apns
-            | ProviderKind::Fcm
-            | ProviderKind::Ses
-            | ProviderKind::Smtp
-            | ProviderKind::Twilio => kind.name(),
-        };
+        let emulator = emulator(kind);
         let at = self.running.own(emulator)?;
         let (settings, secrets) = terms(kind, at, &self.running.ca_pem())?;
         Some(Account {
@@ -58,13 +66,24 @@ impl House {
             version: 1,
             kind,
             settings: settings.to_string(),
-            secrets: secrets.to_string().into_bytes(),
+            secrets: Credentials::new(secrets.to_string().into_bytes()),
             order: 0,
             weight: 1,
             per_second: None,
             concurrency: None,
             enabled: true,
         })
+    }
+}
+
+fn emulator(kind: ProviderKind) -> &'static str {
+    match kind {
+        ProviderKind::WebPush => "webpush",
+        ProviderKind::Apns
+        | ProviderKind::Fcm
+        | ProviderKind::Ses
+        | ProviderKind::Smtp
+        | ProviderKind::Twilio => kind.name(),
     }
 }
 
@@ -93,10 +112,17 @@ fn terms(kind: ProviderKind, at: SocketAddr, ca_pem: &str) -> Option<(Value, Val
         ProviderKind::Twilio => (
             json!({"accountSid": format!("AC{}", "0".repeat(32)), "connectTo": at, "caPem": ca_pem,
                    "senders": [{"from": "+15005550006", "kind": "longCode", "perSecond": 100}]}),
-            json!({"authToken": "sandbox"}),
+            // Whoever knew it could call back in the name of the sandbox.
+            json!({"authToken": random_text()?}),
         ),
         ProviderKind::Ses => return None,
     })
+}
+
+fn random_text() -> Option<String> {
+    let mut bytes = [0; 32];
+    aws_lc_rs::rand::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn p256_pem() -> Option<String> {

@@ -8,20 +8,21 @@ use crate::banner::Banner;
 use crate::cli::ServeCommand;
 use crate::composition::{self, Running, Surroundings};
 use crate::config::{self, Config};
-use crate::listen::{self, Connections, Listener};
+use crate::listen::Connections;
+use crate::listeners::{self, BoundListener};
 use crate::otlp::Exporter;
 use crate::provision::{self, AdminKey};
 use crate::sandbox::House;
 use crate::system::{SystemClock, SystemEntropy, SystemTasks};
 use crate::test_clock::{self, TestClock, TestTasks};
-use crate::{descriptors, logging, panics, tls};
+use crate::{descriptors, logging, panics, private_files};
 use anyhow::{Context, Result, bail};
-use fantail_api::{App, Settings, key, router};
+use fantail_api::listener_kinds::ListenerKind;
+use fantail_api::{App, Settings, access, key};
 use fantail_node::Node;
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -36,6 +37,7 @@ const FAILED_DRAIN: Duration = Duration::from_secs(2);
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
 pub fn run(command: &ServeCommand) -> Result<()> {
+    private_files::keep_private();
     let testing = config::read_switch(&config::process_environment)?;
     let begins = config::process_environment(test_clock::BEGINS);
     let clock = test_clock::Asked::read(command.clock.as_deref(), testing, begins.as_deref())?;
@@ -65,20 +67,18 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>, limits: Option<
     let mut signals = Signals::catch()?;
     let entropy = Arc::new(SystemEntropy::default());
     provision::data_directory(&config.data)?;
+    private_files::warn_of_open_files(&config);
     let (clock, tasks) = time(asked.as_ref())?;
     let admin = provision::admin_key(&config.data, config.admin_key.as_ref(), &*entropy)?;
     let app = App::new(settings(&config, &admin), clock.clone(), entropy.clone());
     let connections = Arc::new(Connections::default());
     let (stop, stopped) = watch::channel(false);
-    let (address, mut listening) = listen(&config, &app, &connections, stopped)?;
-    app.listen(format!("{}://{address}", if config.tls.is_some() { "https" } else { "http" }));
+    let (bound, mut listening) = listeners::open(&config, &app, &connections, stopped)?;
+    app.listen(listeners::url_of(&bound, ListenerKind::Public));
 
     let exporter = config.collector.clone().map(Exporter::start).transpose();
     let exporter = exporter.context("cannot export traces")?;
-    let sandbox = match config.delivery.sandbox {
-        true => Some(Arc::new(House::open(config.delivery.sandbox_port).await?)),
-        false => None,
-    };
+    let sandbox = sandbox(&config, &entropy).await?;
     let surroundings = Surroundings {
         clock,
         entropy: entropy.clone(),
@@ -95,13 +95,16 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>, limits: Option<
             return Ok(());
         }
     };
-    let default_file = provision::default_tenant(&running.node, &config.data, &*entropy).await?;
+    provision::default_tenant(&running.node, &config, &*entropy).await?;
     app.serve(running.node.clone(), running.host.clone());
     running.node.spawn_loop("runs", Box::pin(fantail_api::runs::run(app.clone(), running.node.clone())));
-    let banner = banner(&config, address, &running, default_file, admin)?;
-    let sandbox = sandbox.map(|sandbox| sandbox.control());
+    running.node.spawn_loop("refused", Box::pin(access::run(app.clone(), running.node.clone())));
+    let banner = banner(&config, &bound, &running, admin)?;
+    let sandbox = sandbox.map(|sandbox| (sandbox.control(), provision::sandbox_file(&config.data)));
     Banner { test_clock: asked.map(|asked| asked.socket), sandbox, limits, ..banner }.print()?;
-    info!(%address, data = %config.data.display(), "serving");
+    for BoundListener { address, kinds, .. } in &bound {
+        info!(%address, serves = kinds.names(), data = %config.data.display(), "serving");
+    }
 
     let end = tokio::select! {
         signal = signals.next() => End::Asked(signal),
@@ -119,12 +122,22 @@ async fn serve(config: Config, asked: Option<test_clock::Asked>, limits: Option<
     };
     info!(signal, "stopping");
     drain(&config, &running.node, listening, &mut signals).await?;
+    app.refused.write(&running.node).await;
     (running.close)().await?;
     if let Some(exporter) = exporter {
         tokio::task::spawn_blocking(move || exporter.stop()).await.context("exporting traces panicked")?;
     }
     info!(signal, "stopped");
     Ok(())
+}
+
+/// The sandbox inside the server, if there is to be one.
+async fn sandbox(config: &Config, entropy: &SystemEntropy) -> Result<Option<Arc<House>>> {
+    if !config.delivery.sandbox {
+        return Ok(None);
+    }
+    let key = provision::viewer_key(&provision::sandbox_file(&config.data), entropy)?;
+    Ok(Some(Arc::new(House::open(config.delivery.sandbox_port, key).await?)))
 }
 
 /// Ends at once, but for requests that wait for a leader: they are answered.
@@ -173,41 +186,27 @@ fn settings(config: &Config, admin: &AdminKey) -> Settings {
         body_timeout: config.http.body_timeout,
         slow_request: config.http.slow,
         public_url: config.public_url.clone(),
+        outbound: config.outbound.clone(),
         version: env!("CARGO_PKG_VERSION"),
+        addresses: config.addresses.clone(),
     }
 }
 
-fn listen(
-    config: &Config,
-    app: &Arc<App>,
-    connections: &Arc<Connections>,
-    stopped: watch::Receiver<bool>,
-) -> Result<(SocketAddr, JoinHandle<()>)> {
-    let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
-    let socket =
-        listen::bind(config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
-    let address = socket.local_addr()?;
-    let listener = Listener { socket, tls, http: config.http, connections: connections.clone() };
-    Ok((address, tokio::spawn(listener.run(router(app.clone()), stopped))))
-}
-
-fn banner(
-    config: &Config,
-    address: SocketAddr,
-    running: &Running,
-    default_file: Option<PathBuf>,
-    admin: AdminKey,
-) -> Result<Banner> {
-    let default_key = match default_file {
-        Some(file) => provision::read_key(&file)?.map(|key| (file, key)),
-        None => None,
-    };
+fn banner(config: &Config, bound: &[BoundListener], running: &Running, admin: AdminKey) -> Result<Banner> {
+    let default_key = provision::default_key(&running.node, &config.data)?;
+    let is_exposed = default_key.is_some() && bound.iter().any(|listener| !listener.is_loopback());
+    if is_exposed {
+        warn!(
+            "the first key exists while the server listens beyond this machine: make keys of your own and revoke it"
+        );
+    }
     Ok(Banner {
-        address,
-        tls: config.tls.is_some(),
+        listeners: bound.to_vec(),
         data: config.data.clone(),
         format: running.format,
         default_key,
+        is_exposed,
+        is_terminal: std::io::stdout().is_terminal(),
         admin_file: admin.file,
         testing: config.testing,
         clock_days_ahead: running.clock_days_ahead,

@@ -61,7 +61,7 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             Answer::CalledOff(node.cancel_by_key(tenant, &cancellation_name(key)).await)
         }
         Call::Receipt { tenant, reference, outcome, .. } => {
-            let ask = ReceiptAsk { reference, outcome, at: None, code: String::new() };
+            let ask = ReceiptAsk { reference, channel: None, outcome, at: None, code: String::new() };
             let answer = node.receive(tenant, &[ask]).await.pop();
             Answer::Receipt(answer.unwrap_or(Err(Refusal::UnknownTenant)))
         }

@@ -58,6 +58,42 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Which variables on a line of a template have no value, or of all of it. Of those of a loop the engine does not say it.
+    pub fn missing(&self, cause: &Error, name: &str, root: &Value) -> String {
+        let nothing = || "a variable has no value".to_owned();
+        let Ok(template) = self.0.get_template(cause.name().unwrap_or(name)) else { return nothing() };
+        let line = cause.line().unwrap_or(1);
+        let source = template.source();
+        let on_line = source.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+        let is_called = |name: &str| source.contains(&format!("{name}("));
+        let mut names: Vec<String> = template.undeclared_variables(true).into_iter().collect();
+        names.retain(|name| !is_called(name) && has_no_value(root, name));
+        names.sort_unstable();
+        if names.iter().any(|name| on_line.contains(name.as_str())) {
+            names.retain(|name| on_line.contains(name.as_str()));
+        }
+        let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        match &quoted[..] {
+            [] => nothing(),
+            [one] => format!("{one} has no value"),
+            [first @ .., last] => format!("{} and {last} have no value", first.join(", ")),
+        }
+    }
+}
+
+/// Follows a path like `user.attributes.firstName`.
+fn has_no_value(root: &Value, path: &str) -> bool {
+    let mut value = root.clone();
+    for part in path.split('.') {
+        match value.get_attr(part) {
+            Ok(next) if !next.is_undefined() => value = next,
+            Ok(_) | Err(_) => return true,
+        }
+    }
+    false
+}
+
 fn write_plain(out: &mut minijinja::Output<'_>, value: &Value) -> Result<(), Error> {
     match value.as_str() {
         Some(text) => out.write_str(text)?,

@@ -80,7 +80,7 @@ pub enum RenderError {
     NoVariant { variant: usize },
     #[error("the body depends on the user")]
     NeedsUser,
-    #[error("{pointer}: line {line}: a value is missing: {detail}")]
+    #[error("{pointer}: line {line}: {detail}")]
     Missing { pointer: String, line: usize, detail: String },
     #[error("{pointer}: line {line}: {detail}")]
     Failed { pointer: String, line: usize, detail: String },
@@ -294,8 +294,9 @@ impl Writer<'_> {
                 let root = Root { facts: Arc::clone(&self.facts), language: Arc::clone(&text.language) };
                 let engine = self.compiled.engines.get(mode).expect("an engine for every mode that is used");
                 let root = Value::from_object(root);
-                let done = engine.render(name, root, &mut buffer, self.bytes_max);
-                self.steps += done.map_err(|error| self.error(text, &error))?;
+                let done = engine.render(name, root.clone(), &mut buffer, self.bytes_max);
+                let missing = |cause: &Error| engine.missing(cause, name, &root);
+                self.steps += done.map_err(|error| self.error(text, &error, missing))?;
                 if self.steps > FUEL_DOCUMENT {
                     return Err(RenderError::TooMuchWork { pointer: text.pointer.clone() });
                 }
@@ -312,19 +313,21 @@ impl Writer<'_> {
         Ok(any)
     }
 
-    fn error(&self, text: &Text, error: &Error) -> RenderError {
+    fn error(&self, text: &Text, error: &Error, missing: impl Fn(&Error) -> String) -> RenderError {
         // Includes and blocks wrap what happened inside of them.
         let mut cause = error;
         while let Some(inner) = cause.source().and_then(|source| source.downcast_ref::<Error>()) {
             cause = inner;
         }
         let (pointer, line) = (text.pointer.clone(), cause.line().unwrap_or(1));
-        let detail = cause.detail().map_or_else(|| cause.kind().to_string(), str::to_owned);
+        let said = cause.detail().map(str::to_owned);
         match cause.kind() {
             ErrorKind::OutOfFuel => RenderError::TooMuchWork { pointer },
             ErrorKind::WriteFailure => RenderError::TooLarge { bytes_max: self.bytes_max },
-            ErrorKind::UndefinedError => RenderError::Missing { pointer, line, detail },
-            _ => RenderError::Failed { pointer, line, detail },
+            ErrorKind::UndefinedError => {
+                RenderError::Missing { pointer, line, detail: said.unwrap_or_else(|| missing(cause)) }
+            }
+            kind => RenderError::Failed { pointer, line, detail: said.unwrap_or_else(|| kind.to_string()) },
         }
     }
 }

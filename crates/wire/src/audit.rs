@@ -118,6 +118,19 @@ pub struct AuditCheckpoint {
     pub number: u64,
     #[schemars(extend("format" = "date-time"))]
     pub at: String,
-    /// Six lines and the signature over them.
+    /// Six lines and the signature over them. It is of the whole log, so it says how many chains all tenants have together.
     pub note: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // fixes: security L14
+    #[test]
+    fn checkpoints_say_that_they_count_the_chains_of_all_tenants() {
+        let schema = schemars::schema_for!(AuditCheckpoint);
+        let note = schema.pointer("/properties/note/description").and_then(|text| text.as_str());
+        assert!(note.is_some_and(|text| text.contains("all tenants")), "{note:?}");
+    }
 }

@@ -72,8 +72,9 @@ pub struct OffPeak {
 #[serde(rename_all = "camelCase")]
 pub struct BulkAccepted {
     pub request_id: String,
+    /// As you named it, or a name that was made up.
     pub notification_id: String,
-    /// For everything that asks about it later.
+    /// The platform's id. Everything takes either of the two.
     pub event_id: String,
 }
 
@@ -90,7 +91,11 @@ pub struct BulkPatch {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Bulk {
+    /// The platform's id.
     pub event_id: String,
+    /// As its producer named it. An event for a segment has no such name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notification_id: Option<String>,
     pub segment: String,
     pub status: BulkStatus,
     /// `window`, `rate` or `deliveries`: what it waits for now.
@@ -101,8 +106,9 @@ pub struct Bulk {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub scheduled_at: Option<String>,
-    /// Users there were when it began, and those who were looked at.
+    /// Users there were when it began, or there are until then.
     pub users: u64,
+    /// Those of them who were looked at.
     pub looked_at: u64,
     /// Whoever was chosen and is told.
     pub members: u64,

@@ -74,6 +74,7 @@ codes! {
     BodyTooLarge "BODY_TOO_LARGE" 413 "The body is too large";
     UnsupportedMediaType "UNSUPPORTED_MEDIA_TYPE" 415 "The content type is not supported";
     RateLimited "RATE_LIMITED" 429 "More is asked for than the rate allows";
+    AddressRateLimited "ADDRESS_RATE_LIMITED" 429 "The address asks more than it may";
     LimitReached "LIMIT_REACHED" 409 "A limit was reached";
     QuotaExceeded "QUOTA_EXCEEDED" 409 "The tenant has as much as it may";
     TooManyConnections "TOO_MANY_CONNECTIONS" 503 "All connections are taken";

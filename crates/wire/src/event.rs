@@ -70,7 +70,7 @@ pub struct EventData {
 }
 
 /// A way to somebody.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Channel {
     InApp,
@@ -93,6 +93,18 @@ impl Channel {
             Self::Sms => "sms",
             Self::Webhook => "webhook",
         }
+    }
+}
+
+/// The words of all channels.
+const CHANNELS: &[&str] = &["inApp", "push", "email", "sms", "webhook"];
+
+/// Read as a text, so that a place below a channel is named with the channel.
+impl<'de> Deserialize<'de> for Channel {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = Cow::<'de, str>::deserialize(deserializer)?;
+        let found = Self::ALL.iter().copied().find(|channel| channel.text() == word);
+        found.ok_or_else(|| Error::unknown_variant(&word, CHANNELS))
     }
 }
 
@@ -143,6 +155,7 @@ pub struct Content {
 pub struct Action {
     /// Unique within the notification.
     pub id: String,
+    /// At most 256 bytes; in a template 8,192.
     pub title: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -153,7 +166,7 @@ pub struct Action {
 #[serde(rename_all = "camelCase")]
 pub struct EventAccepted {
     pub request_id: String,
-    /// Our id of the event; its followers and recipients see it as `notificationId`.
+    /// The platform's id of the event.
     pub event_id: String,
     pub status: AcceptedStatus,
 }
@@ -414,6 +427,17 @@ mod tests {
             (Ok(_), Err(part)) => panic!("{json} was read, expected: {part}"),
             (Err(error), Ok(())) => panic!("{json}: {error}"),
         }
+    }
+
+    #[test]
+    fn channels_are_read_as_they_are_written() {
+        for (channel, word) in Channel::ALL.iter().zip(CHANNELS) {
+            assert_eq!(channel.text(), *word);
+            assert_eq!(serde_json::to_value(channel).expect("JSON"), *word);
+            assert_eq!(serde_json::from_value::<Channel>((*word).into()).expect("a channel"), *channel);
+        }
+        assert_eq!(CHANNELS.len(), Channel::ALL.len());
+        assert!(serde_json::from_str::<Channel>(r#""pigeon""#).is_err());
     }
 
     const DATA: &str = r#""data":{"audience":{"topic":"t"},"content":{"title":"x"}}"#;

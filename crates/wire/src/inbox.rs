@@ -24,8 +24,11 @@ pub struct Inbox<'a> {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Notification<'a> {
-    /// The event's id.
-    pub notification_id: String,
+    /// The platform's id.
+    pub event_id: String,
+    /// As its producer named it. Events have no such name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notification_id: Option<&'a str>,
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     #[serde(rename = "type")]
@@ -65,12 +68,13 @@ pub enum State {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Marks {
+    /// Each is an `eventId` or a `notificationId`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<String>>,
     /// Everything that has arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<bool>,
-    /// With `all`: only what had arrived by then. A notification id (it included) or a `sinceCursor`.
+    /// With `all`: only what had arrived by then. An `eventId` or a `notificationId` (it included), or a `sinceCursor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }
@@ -78,6 +82,7 @@ pub struct Marks {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Snooze {
+    /// Each is an `eventId` or a `notificationId`.
     pub ids: Vec<String>,
     /// When they come back: in the future, at most a year ahead.
     #[schemars(extend("format" = "date-time"))]
@@ -87,6 +92,7 @@ pub struct Snooze {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Unsnooze {
+    /// Each is an `eventId` or a `notificationId`.
     pub ids: Vec<String>,
 }
 

@@ -15,7 +15,7 @@ pub struct PreferenceLinkAsk {
     /// The category, or all without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// When the link ends; without it, when the user goes.
+    /// When the link ends; without it, when the setting `links.days` says (400 days), and never later than the user goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub expires_at: Option<String>,

@@ -162,9 +162,9 @@ pub struct CancelResult {
 #[serde(rename_all = "camelCase")]
 pub struct NotificationAccepted {
     pub request_id: String,
-    /// As you named it.
+    /// As you named it, or the id of the request if you did not.
     pub notification_id: String,
-    /// Our id, which its recipients see.
+    /// The platform's id. Everything takes either of the two.
     pub event_id: String,
     pub status: SendStatus,
     pub recipient_count: u64,
@@ -196,7 +196,11 @@ pub enum Phase {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NotificationStatus {
+    /// The platform's id.
     pub event_id: String,
+    /// As its producer named it. Events have no such name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notification_id: Option<String>,
     pub status: Phase,
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
@@ -210,7 +214,7 @@ pub struct NotificationStatus {
     /// How many were named; 0 for followers and subscribers.
     pub recipient_count: u64,
     pub channels: Vec<ChannelStatus>,
-    /// Deliveries one by one, if asked for with `limit` or `cursor`.
+    /// Deliveries one by one: 100, or as many as `limit` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deliveries: Vec<Delivery>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,7 +250,8 @@ pub struct Delivery {
     /// Why, in a word.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
-    /// How often it was handed, or is being handed, to the provider; what the provider's own rest put off counts once.
+    /// How often it was handed, or is being handed, to the provider; what the provider's own rest put off counts once, and what
+    /// was put off before it was sent does not count.
     pub attempts: u8,
     #[schemars(extend("format" = "date-time"))]
     pub begun_at: String,
@@ -256,7 +261,11 @@ pub struct Delivery {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
+    /// The platform's id.
     pub event_id: String,
+    /// As its producer named it. Events have no such name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notification_id: Option<String>,
     /// Or what may be shown of an address.
     pub user_id: String,
     pub steps: Vec<Step>,
@@ -286,7 +295,11 @@ pub struct Step {
 pub struct Trace {
     /// 32 hexadecimal digits: the bytes of the event's id.
     pub trace_id: String,
+    /// The platform's id.
     pub event_id: String,
+    /// As its producer named it. Events have no such name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notification_id: Option<String>,
     /// Or what may be shown of an address.
     pub user_id: String,
     pub spans: Vec<TraceSpan>,
@@ -329,7 +342,11 @@ pub struct DeadLetters {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetter {
+    /// The platform's id.
     pub event_id: String,
+    /// As its producer named it. Events have no such name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notification_id: Option<String>,
     /// Empty if the user is gone, or has no name.
     pub user_id: String,
     /// Of somebody without a name, in part.
@@ -348,8 +365,12 @@ pub struct DeadLetter {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeadLetterChoice {
+    /// Of one notification or event, by the platform's id or by that of its producer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
+    /// As `eventId`; one of them at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notification_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Channel>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

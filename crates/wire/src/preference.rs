@@ -134,6 +134,7 @@ pub struct ConsentPut {
     pub source: Option<String>,
     /// When; now if nothing is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub granted_at: Option<String>,
 }
 

@@ -23,8 +23,8 @@ pub struct ProviderPut {
     /// Of the kind: see docs/providers. Nothing secret belongs here.
     #[serde(default)]
     pub settings: Map<String, Value>,
-    /// Of the kind: keys, passwords and tokens. Kept sealed and never shown again. Left out, those of before stay; a new account
-    /// of `webPush` makes its own.
+    /// Of the kind: keys, passwords and tokens. Kept sealed and never shown again. Left out, those of before stay, unless the
+    /// settings send them elsewhere or protect them less; a new account of `webPush` makes its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Map<String, Value>>,
     /// Accounts of a lower order are asked first.
@@ -82,6 +82,10 @@ pub struct Provider {
     /// Of `webPush`: what pages give to `PushManager.subscribe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application_server_key: Option<String>,
+    /// Where the provider calls back: topics of SNS and numbers of Twilio are pointed at it, reports of mail servers (`smtp`) are
+    /// posted to it. The one of `smtp` has a secret in it: whoever knows it can say that mails bounced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
     /// How it is doing on this server; left out while it is switched off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<ProviderStanding>,
@@ -105,6 +109,8 @@ pub struct ProviderStanding {
 #[serde(rename_all = "camelCase")]
 pub struct Providers {
     pub providers: Vec<Provider>,
+    /// Whether what is sent goes to the sandbox inside the server, and to nobody: as long as there was never an account.
+    pub sandbox: bool,
 }
 
 /// What a test of an account found, hop by hop. Nothing was sent to anybody.

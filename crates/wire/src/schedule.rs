@@ -41,8 +41,10 @@ pub struct SchedulePatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub starts_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub ends_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
@@ -61,6 +63,9 @@ pub struct Schedule {
     pub definition: SchedulePut,
     /// The next runs; on the recipients' own clocks, when the first time zone comes to each of them.
     pub next_runs: Vec<String>,
+    /// Who wrote it last: the id of a key, or `admin`. Runs have the rights of this key, and are refused once it is revoked or over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_as: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run: Option<ScheduleRun>,
     #[schemars(extend("format" = "date-time"))]
@@ -92,6 +97,9 @@ pub struct ScheduleSummary {
     pub cron: String,
     pub timezone: String,
     pub paused: bool,
+    /// The id of the key that wrote it last, or `admin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_as: Option<String>,
     /// Left out if there is none any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]

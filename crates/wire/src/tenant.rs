@@ -138,7 +138,8 @@ pub enum Scope {
     CategoriesRead,
     #[serde(rename = "categories:write")]
     CategoriesWrite,
-    /// Register devices, and nothing else: for keys that apps carry.
+    /// Register and unregister devices, of any user: for a key on your server, never in an app. A webhook and a consent need
+    /// `users:write`, too.
     #[serde(rename = "devices:write")]
     DevicesWrite,
     /// Manage the webhooks that tell what becomes of notifications.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The body of `PUT users/{id}`: the whole user. What is not here is removed. An empty body is an empty object.
+/// The body of `PUT users/{user}`: the whole user. What is not here is removed. Without a body a user is made if there is none,
+/// and one that there is stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UserPut {
@@ -24,6 +25,22 @@ pub struct UserPut {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locale: Option<String>,
     /// The name of a time zone like `Europe/Vienna`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+}
+
+/// A JSON merge patch (RFC 7396) of a user: what is left out stays, what is `null` is removed. Attributes are merged one by one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UserPatch {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phone: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locale: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WebhookCreate {
+    /// https, on port 443 or 8443, at a public address, unless the operator allows more (`outbound.allow`).
     pub url: String,
     /// notification.sent, .delivered, .failed, .suppressed, .expired, .cancelled, .unconfirmed for named users;
     /// notification.progress and notification.summary for followers and subscribers. All of them if left out.
@@ -60,6 +61,25 @@ pub struct Webhook {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub disabled_at: Option<String>,
+    /// Since when its receiver takes nothing. Left out while it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub failing_since: Option<String>,
+    /// When it was tried last since the server started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub last_attempt_at: Option<String>,
+    /// Why the last attempt failed: `forbidden` (the server may not connect there), `no_connection`, `timeout`, `deadline`,
+    /// `reset`, `protocol`, `resting`, `no_room`, or the status that the receiver answered. Left out if it did not fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// The same for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error_detail: Option<String>,
+    /// When it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub next_attempt_at: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use fantail_outbound::pool::{Failure, Pool, Ports, Reply, Target, Timing};
+use fantail_outbound::pool::{At, Failure, Pool, Ports, Reply, Target, Timing};
 use fantail_outbound::sigv4::{Credentials, Service, encode, sign};
 use fantail_outbound::tls;
 use fantail_rules::ids::Millis;
@@ -74,7 +74,7 @@ impl Bucket {
         } else {
             None
         };
-        let target = Target { host: location.host.clone(), port: location.port, connect_to: None, tls };
+        let target = Target { host: location.host.clone(), port: location.port, at: At::Name, tls };
         let pool = Pool::new(target, ports.clone());
         Ok(Self { location, credentials, pool, ports })
     }

@@ -51,12 +51,8 @@ impl Receiver {
     }
 
     /// Settings of a server that may reach it.
-    pub fn settings(&self) -> [(&'static str, String); 3] {
-        [
-            ("FANTAIL_WEBHOOK_PRIVATE_NETWORKS", "127.0.0.0/8".to_owned()),
-            ("FANTAIL_WEBHOOK_HTTP_ALLOWED", "true".to_owned()),
-            ("FANTAIL_WEBHOOK_PORTS", self.port.to_string()),
-        ]
+    pub fn settings(&self) -> [(&'static str, String); 1] {
+        [("FANTAIL_OUTBOUND_ALLOW", format!("127.0.0.1:{}", self.port))]
     }
 
     /// Connections that got no answer.

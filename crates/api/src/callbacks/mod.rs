@@ -8,7 +8,9 @@
 pub mod provider;
 pub mod tracking;
 
+use crate::access::Requester;
 use crate::app::App;
+use crate::listener_kinds::ListenerKinds;
 use axum::http::HeaderMap;
 use fantail_node::Node;
 use std::sync::Arc;
@@ -24,11 +26,22 @@ pub struct Arrival {
     pub params: Vec<(String, String)>,
     pub path_and_query: String,
     pub headers: HeaderMap,
+    /// Whether it came from this machine.
+    pub is_local: bool,
+    pub listener: ListenerKinds,
+    pub requester: Requester,
 }
 
 impl Arrival {
     /// Of a parameter that the route has.
     fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    /// Of the query, as it was sent.
+    fn query(&self, name: &str) -> Option<&str> {
+        let (_, query) = self.path_and_query.split_once('?')?;
+        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 }

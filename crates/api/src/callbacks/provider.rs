@@ -4,24 +4,34 @@
 //! POST /callbacks/{tenant}/{provider}             events of an account, reports of mail servers, answers of recipients
 //! POST /callbacks/twilio/{provider}/{reference}   what became of one delivery; the reference says whose it is
 //! ```
-//! Comes from: the provider. Decides: by the account's own code whether the provider says it. Goes to: `Node::receive`, and the
-//! suppressions. Said twice it changes nothing; a reference that is not ours is passed over, so that nobody repeats it for days.
+//! Comes from: the provider. Decides: by the account's own code, by the secret in the address or by a key whether the provider says
+//! it. Goes to: `Node::receive`, and the suppressions. Said twice it changes nothing; a reference that is not ours is passed over, so
+//! that nobody repeats it for days.
+//!
+//! What must never happen: an answer from which a stranger learns which tenants and accounts there are; a word about a channel that
+//! the account does not send through.
 
 use super::{Arrival, BYTES_MAX};
+use crate::auth;
 use crate::bodies::BodyHolder;
 use crate::body::{self, UnreadBody};
 use crate::problem::Problem;
 use crate::reply::Reply;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::http::HeaderMap;
 use fantail_channels::accounts::client::{Deaf, Heard, Incoming, Wish};
+use fantail_channels::accounts::{CallbackProof, CalledAccount};
 use fantail_channels::receipt::{self, Event};
+use fantail_channels::twilio::signature;
+use fantail_node::Node;
 use fantail_node::ask::{Outcome, ReceiptAsk, Refusal, SuppressionAsk};
+use fantail_rules::actor::Actor;
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::RECEIPT_CODE_BYTES_MAX;
-use fantail_rules::suppression::Reason;
 use fantail_wire::code::Code;
+use fantail_wire::tenant::Scope;
 use tracing::{debug, info};
 
 /// What Twilio takes for "nothing to say".
@@ -29,48 +39,112 @@ const NOTHING_TO_SAY: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Respons
 const XML: &str = "text/xml";
 const FORM: &str = "application/x-www-form-urlencoded";
 const TEXT: &str = "text/plain; charset=utf-8";
+/// What SNS says of every call in its head.
+const SNS_MESSAGE_TYPE: &str = "x-amz-sns-message-type";
+/// What the secret of an address is called.
+const SECRET_PARAMETER: &str = "k";
 
 pub async fn take(arrival: Arrival, unread: UnreadBody) -> Result<Reply, Problem> {
-    let tenant = arrival.node.tenant_by_slug(arrival.param("tenant"));
-    let tenant = tenant.ok_or_else(|| unknown(arrival.param("provider")))?;
-    hear(&arrival, tenant.id, unread).await
-}
-
-pub async fn take_status(arrival: Arrival, unread: UnreadBody) -> Result<Reply, Problem> {
-    let tenant = arrival.node.tenant_of_reference(arrival.param("reference"))?;
+    let tenant = arrival.node.tenant_by_slug(arrival.param("tenant")).map(|tenant| tenant.id);
     hear(&arrival, tenant, unread).await
 }
 
-/// Reads the body only of a call to an account that there is.
-async fn hear(arrival: &Arrival, tenant: TenantId, unread: UnreadBody) -> Result<Reply, Problem> {
-    let id = arrival.param("provider");
-    if !arrival.app.accounts()?.knows(tenant, id) {
-        return Err(unknown(id));
-    }
+pub async fn take_status(arrival: Arrival, unread: UnreadBody) -> Result<Reply, Problem> {
+    let tenant = arrival.node.tenant_of_reference(arrival.param("reference")).ok();
+    hear(&arrival, tenant, unread).await
+}
+
+/// Reads the body only of a call that may prove itself by it. All others are refused alike, whether there is such an account
+/// or not, and as late as if it were read.
+async fn hear(arrival: &Arrival, tenant: Option<TenantId>, unread: UnreadBody) -> Result<Reply, Problem> {
+    let Some(trusted) = trusted(arrival, tenant)? else {
+        if says_it_is_signed(&arrival.headers) {
+            unread.discard(BYTES_MAX).await?;
+        }
+        return Err(refused());
+    };
+    let Trusted { tenant, account, by } = trusted;
     let body = unread.read(BodyHolder::NoKey, BYTES_MAX).await?;
     let call = Incoming {
         url: format!("{}{}", arrival.app.public_url(), arrival.path_and_query),
         headers: headers_of(&arrival.headers),
         body: body.bytes.clone(),
     };
-    let heard = match arrival.app.accounts()?.hear(tenant, id, &call).await {
-        None | Some(Err(Deaf::NothingExpected)) => return Err(unknown(id)),
-        Some(Err(deaf @ Deaf::NotProven)) => {
-            info!(provider = id, %tenant, "a callback is not proven");
-            return Err(Problem::new(Code::CallbackRefused, deaf.to_string()));
+    let heard = match account.hear(&call).await {
+        Err(Deaf::NothingExpected | Deaf::NotProven) => {
+            info!(provider = arrival.param("provider"), %tenant, "a callback is not proven");
+            return Err(refused());
         }
-        Some(Err(deaf @ Deaf::Malformed(_))) => return Err(Problem::field("", deaf.to_string())),
-        Some(Err(deaf @ Deaf::NotNow(_))) => {
+        Err(deaf @ Deaf::Malformed(_)) => return Err(Problem::field("", deaf.to_string())),
+        Err(deaf @ Deaf::NotNow(_)) => {
             return Err(Problem::new(Code::NotReady, deaf.to_string()).retry_after_s(60));
         }
-        Some(Ok(heard)) => heard,
+        Ok(heard) => heard,
     };
     let message_id = heard.message_id.clone();
-    write_down(arrival, tenant, heard).await?;
+    write_down(&arrival.node.acting_as(by), (tenant, account.channel()), heard).await?;
     if let Some(message_id) = message_id {
-        arrival.app.accounts()?.written(tenant, id, message_id);
+        account.written(message_id);
     }
     Ok(thanks(body::media_type(&arrival.headers).as_deref()))
+}
+
+/// A call that is from a provider, or from a caller with a key, unless a signature turns out to be wrong.
+struct Trusted {
+    tenant: TenantId,
+    account: CalledAccount,
+    by: Actor,
+}
+
+/// `None` for a call that proves nothing, or to an account that nobody calls.
+fn trusted(arrival: &Arrival, tenant: Option<TenantId>) -> Result<Option<Trusted>, Problem> {
+    let (id, Some(tenant)) = (arrival.param("provider"), tenant) else { return Ok(None) };
+    let Some(account) = arrival.app.accounts()?.called(tenant, id, arrival.is_local) else { return Ok(None) };
+    let by_provider = || Actor::provider(id);
+    let by = match account.proof {
+        CallbackProof::Signature => says_it_is_signed(&arrival.headers).then(by_provider),
+        CallbackProof::Secret if has_secret(arrival, tenant, id)? => Some(by_provider()),
+        CallbackProof::Secret => key_holder(arrival, tenant),
+    };
+    if by.is_none() {
+        info!(provider = id, %tenant, "a callback came without its signature, secret or key");
+    }
+    Ok(by.map(|by| Trusted { tenant, account, by }))
+}
+
+/// Whether a signature is to be expected: in its head, or in the body that it says to have.
+fn says_it_is_signed(headers: &HeaderMap) -> bool {
+    headers.contains_key(signature::SIGNATURE) || headers.contains_key(SNS_MESSAGE_TYPE)
+}
+
+/// Whether the address is the one that is shown with the account.
+fn has_secret(arrival: &Arrival, tenant: TenantId, id: &str) -> Result<bool, Problem> {
+    let Some(given) = arrival.query(SECRET_PARAMETER) else { return Ok(false) };
+    let secret = arrival.node.callback_secret(tenant, id)?;
+    Ok(verify_slices_are_equal(given.as_bytes(), secret.as_bytes()).is_ok())
+}
+
+/// Who holds the key of the call, if it may hand in receipts of the tenant.
+fn key_holder(arrival: &Arrival, tenant: TenantId) -> Option<Actor> {
+    let (node, headers) = (&arrival.node, &arrival.headers);
+    let mut requester = arrival.requester.clone();
+    let caller = auth::authenticate(&arrival.app, node, headers, arrival.listener, &mut requester).ok()?;
+    let of_key = auth::tenant_with(node, headers, &caller, Scope::ReceiptsWrite).ok()?;
+    (of_key == tenant).then(|| caller.actor())
+}
+
+/// Says nothing about which accounts there are.
+fn refused() -> Problem {
+    Problem::new(
+        Code::CallbackRefused,
+        "nothing proves that an account of this server is called by its provider",
+    )
+}
+
+/// The address at which calls to an account are believed.
+pub fn address(public_url: &str, tenant: &str, account: &str, secret: Option<&str>) -> String {
+    let secret = secret.map(|secret| format!("?{SECRET_PARAMETER}={secret}")).unwrap_or_default();
+    format!("{public_url}/callbacks/{tenant}/{account}{secret}")
 }
 
 /// Twilio alone posts forms, and takes the answer for what it is to say. All others read nothing but the status.
@@ -81,9 +155,13 @@ fn thanks(media_type: Option<&str>) -> Reply {
     }
 }
 
-async fn write_down(arrival: &Arrival, tenant: TenantId, heard: Heard) -> Result<(), Problem> {
-    let asks: Vec<ReceiptAsk> = heard.events.into_iter().filter_map(ask_of).collect();
-    for result in arrival.node.receive(tenant, &asks).await {
+async fn write_down(
+    node: &Node,
+    (tenant, channel): (TenantId, ChannelKind),
+    heard: Heard,
+) -> Result<(), Problem> {
+    let asks: Vec<ReceiptAsk> = heard.events.into_iter().filter_map(|event| ask_of(event, channel)).collect();
+    for result in node.receive(tenant, &asks).await {
         match result {
             Ok(_) => {}
             Err(Refusal::UnknownDelivery) => debug!(%tenant, "a callback about no delivery of ours"),
@@ -91,13 +169,13 @@ async fn write_down(arrival: &Arrival, tenant: TenantId, heard: Heard) -> Result
         }
     }
     for wish in heard.wishes {
-        grant(arrival, tenant, &wish).await?;
+        grant(node, tenant, &wish).await?;
     }
     Ok(())
 }
 
 /// What is only on its way changes nothing.
-fn ask_of(event: Event) -> Option<ReceiptAsk> {
+fn ask_of(event: Event, channel: ChannelKind) -> Option<ReceiptAsk> {
     let outcome = match event.outcome {
         receipt::Outcome::Delivered => Outcome::Delivered,
         receipt::Outcome::Opened => Outcome::Opened,
@@ -109,30 +187,23 @@ fn ask_of(event: Event) -> Option<ReceiptAsk> {
     };
     let code = event.code.bytes().filter(u8::is_ascii_graphic).map(char::from);
     let code = code.take(RECEIPT_CODE_BYTES_MAX).collect();
-    Some(ReceiptAsk { reference: event.reference, outcome, at: event.at, code })
+    Some(ReceiptAsk { reference: event.reference, channel: Some(channel), outcome, at: event.at, code })
 }
 
 /// STOP and START of a recipient.
-async fn grant(arrival: &Arrival, tenant: TenantId, wish: &Wish) -> Result<(), Problem> {
+async fn grant(node: &Node, tenant: TenantId, wish: &Wish) -> Result<(), Problem> {
     let Ok(from) = address::read(ChannelKind::Sms, &wish.from) else { return Ok(()) };
     let ask = SuppressionAsk { kind: ChannelKind::Sms, identity: from.identity };
-    let done = match wish.is_stop {
-        true => arrival.node.suppress(tenant, &ask, Reason::Stop).await.map(drop),
-        false => arrival.node.unsuppress(tenant, &ask).await,
-    };
-    match done {
-        Ok(()) | Err(Refusal::NotSuppressed) => Ok(()),
-        Err(refusal) => Err(refusal.into()),
+    match wish.is_stop {
+        true => node.stop_address(tenant, &ask).await.map(drop)?,
+        false => node.start_address(tenant, &ask).await?,
     }
+    Ok(())
 }
 
 fn headers_of(headers: &HeaderMap) -> Vec<(String, String)> {
     let readable = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     readable.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-}
-
-fn unknown(provider: &str) -> Problem {
-    Refusal::UnknownProvider { provider: provider.to_owned() }.into()
 }
 
 #[cfg(test)]
@@ -162,8 +233,9 @@ mod tests {
     fn events_become_receipts_but_for_what_is_on_its_way() {
         let check = |outcome, expected: Option<Outcome>| {
             let event = Event { reference: "r".into(), outcome, code: "5.1.1 böse\r\n".into(), at: None };
-            let ask = ask_of(event);
+            let ask = ask_of(event, ChannelKind::Email);
             assert_eq!(ask.as_ref().map(|ask| ask.outcome), expected);
+            assert!(ask.as_ref().is_none_or(|ask| ask.channel == Some(ChannelKind::Email)));
             assert!(ask.is_none_or(|ask| ask.code == "5.1.1bse"), "codes are plain");
         };
         check(receipt::Outcome::Delivered, Some(Outcome::Delivered));

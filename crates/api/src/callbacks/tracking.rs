@@ -12,6 +12,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use axum::http::{HeaderValue, header};
 use fantail_node::ask::{Outcome, ReceiptAsk, Refusal};
+use fantail_rules::actor::Actor;
 use fantail_rules::tracked_link;
 use fantail_wire::code::Code;
 use tracing::debug;
@@ -38,7 +39,7 @@ pub async fn follow(arrival: Arrival) -> Result<Reply, Problem> {
     let key = arrival.node.link_key(tenant)?;
     let url = tracked_link::target(&reference, arrival.param("url"), arrival.param("seal"), &key);
     let url = url.ok_or_else(wrong)?;
-    let location = HeaderValue::from_str(&url).map_err(|_| wrong())?;
+    let location = HeaderValue::from_str(&tracked_link::location(&url)).map_err(|_| wrong())?;
     note(&arrival, &reference, Outcome::Clicked).await;
     let reply = Reply::bytes(302, TEXT, "").with_header(header::LOCATION, location);
     Ok(never_kept(reply))
@@ -46,8 +47,10 @@ pub async fn follow(arrival: Arrival) -> Result<Reply, Problem> {
 
 async fn note(arrival: &Arrival, reference: &str, outcome: Outcome) {
     let Ok(tenant) = arrival.node.tenant_of_reference(reference) else { return };
-    let ask = ReceiptAsk { reference: reference.to_owned(), outcome, at: None, code: String::new() };
-    for result in arrival.node.receive(tenant, &[ask]).await {
+    let reference = reference.to_owned();
+    let ask = ReceiptAsk { reference, channel: None, outcome, at: None, code: String::new() };
+    let node = arrival.node.acting_as(Actor::Recipient);
+    for result in node.receive(tenant, &[ask]).await {
         match result {
             Ok(_) | Err(Refusal::UnknownDelivery) => {}
             Err(refusal) => debug!(%refusal, "an opened mail was not written down"),

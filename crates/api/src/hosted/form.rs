@@ -163,6 +163,7 @@ fn name_in(head: &str) -> Option<String> {
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
+    use fantail_fuzz::{Corpus, fuzz};
 
     fn read(kind: &'static str, body: &str) -> Option<Vec<(String, String)>> {
         let mut headers = HeaderMap::new();
@@ -251,5 +252,85 @@ mod tests {
         ] {
             assert_eq!(quiet(bad), None, "{bad}");
         }
+    }
+
+    const WORDS: &[&str] = &[
+        "&",
+        "=",
+        "+",
+        "%",
+        "%C3%A9",
+        "%FF",
+        "\r\n",
+        "\r\n\r\n",
+        "--b",
+        "\r\n--b\r\n",
+        "\r\n--b--",
+        "name=\"",
+        "\"",
+        ";",
+        "Content-Disposition: form-data; name=\"start\"",
+        "quiet=on&",
+        "start=22:00&",
+        "end=07:00&",
+        "zone=Europe/Vienna",
+        "day=6&",
+        "List-Unsubscribe=One-Click",
+        "99:99",
+        "\0",
+    ];
+
+    /// Whatever is posted by whoever has a link.
+    #[test]
+    fn forms_are_read_or_refused() {
+        let plain = [
+            "List-Unsubscribe=One-Click",
+            "form=preferences&version=1&everything=on&channel=email&category=likes",
+            "quiet=on&start=22%3A00&end=07%3A00&zone=Europe%2FVienna&day=0&day=6",
+        ];
+        let part = |name: &str, value: &str| {
+            format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+        };
+        let parts = format!("{}{}--b--\r\n", part("quiet", "on"), part("start", "22:00"));
+        for (kind, inputs) in [
+            (PLAIN, plain.iter().map(|form| form.as_bytes().to_vec()).collect()),
+            ("multipart/form-data; boundary=b", vec![parts.into_bytes()]),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+            let corpus = Corpus::new(inputs, WORDS);
+            for input in &corpus.inputs {
+                assert!(Form::read(&headers, input).is_some(), "the corpus has good forms");
+            }
+            fuzz("form of a hosted page", &corpus, |input| {
+                let Some(form) = Form::read(&headers, input) else { return };
+                assert!(form.0.len() <= FIELDS_MAX);
+                if let Some(Some(quiet)) = form.quiet(None) {
+                    assert!(quiet.is_enabled, "it was filled in");
+                }
+                for (name, value) in &form.0 {
+                    let is_alone = form.0.iter().filter(|(other, _)| other == name).count() == 1;
+                    assert_eq!(form.one(name), is_alone.then_some(value.as_str()));
+                }
+            });
+        }
+    }
+
+    /// What a stranger says about a body, before any of it is read.
+    #[test]
+    fn media_types_are_read_or_refused() {
+        let good =
+            ["multipart/form-data; boundary=\"x-1\"", "application/x-www-form-urlencoded; charset=utf-8"];
+        let corpus = Corpus::new(good.iter().map(|kind| kind.as_bytes().to_vec()).collect(), WORDS);
+        fuzz("media type of a form", &corpus, |input| {
+            let Ok(value) = HeaderValue::from_bytes(input) else { return };
+            let headers: HeaderMap = [(header::CONTENT_TYPE, value)].into_iter().collect();
+            let languages = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            assert!(["en", "de", "fr", "es"].contains(&super::super::words::choose(languages, "").code));
+            if let Some(boundary) = boundary(&headers) {
+                assert!((1..=70).contains(&boundary.len()));
+            }
+            Form::read(&headers, b"--x-1\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n--x-1--");
+        });
     }
 }

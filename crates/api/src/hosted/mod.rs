@@ -5,6 +5,7 @@
 //! anything, since scanners fetch every link of a mail; a page that loads, runs or frames something of somebody else.
 
 mod form;
+mod link_saves;
 mod page;
 mod words;
 
@@ -19,7 +20,10 @@ use fantail_node::links::{Followed, Purpose};
 use fantail_node::respect::Prefer;
 use fantail_rules::preference::Preferences;
 use form::{BYTES_MAX, Form};
+pub use link_saves::LinkSaves;
+use link_saves::TooManySaves;
 use page::{Page, Saying};
+use std::sync::Arc;
 use words::Words;
 
 /// A request for a page.
@@ -27,6 +31,13 @@ pub struct Visit {
     pub node: Node,
     pub token: String,
     pub headers: HeaderMap,
+    pub saves: Arc<LinkSaves>,
+}
+
+/// Why a change was not made.
+enum NotSaved {
+    TooMany(TooManySaves),
+    Refused(Refusal),
 }
 
 pub async fn show(visit: Visit) -> Result<Reply, Problem> {
@@ -71,9 +82,10 @@ async fn leave(visit: &Visit, mut followed: Followed, source: &str) -> Result<Re
         let preferences = followed.link.leave(&followed.row.preferences);
         match prefer(visit, &followed, source, preferences).await {
             Ok(()) => return Ok(reply(200, &Page { words, followed: &followed, saying: Saying::Left })),
-            Err(Refusal::RespectConflict { .. }) => {}
-            Err(Refusal::UnknownUser { .. }) => return Ok(gone(words)),
-            Err(refusal) => return Err(refusal.into()),
+            Err(NotSaved::Refused(Refusal::RespectConflict { .. })) => {}
+            Err(NotSaved::Refused(Refusal::UnknownUser { .. })) => return Ok(gone(words)),
+            Err(NotSaved::Refused(refusal)) => return Err(refusal.into()),
+            Err(NotSaved::TooMany(refused)) => return Ok(too_often(words, &followed, refused)),
         }
         followed = match visit.node.follow_link(&visit.token)? {
             Some(followed) => followed,
@@ -94,9 +106,12 @@ async fn save(visit: &Visit, mut followed: Followed, form: &Form) -> Result<Repl
     };
     match prefer(visit, &followed, "preference page", wanted).await {
         Ok(()) => {}
-        Err(Refusal::RespectConflict { .. }) => return Ok(answer(409, &followed, Saying::ChangedMeanwhile)),
-        Err(Refusal::UnknownUser { .. }) => return Ok(gone(words)),
-        Err(refusal) => return Err(refusal.into()),
+        Err(NotSaved::Refused(Refusal::RespectConflict { .. })) => {
+            return Ok(answer(409, &followed, Saying::ChangedMeanwhile));
+        }
+        Err(NotSaved::Refused(Refusal::UnknownUser { .. })) => return Ok(gone(words)),
+        Err(NotSaved::Refused(refusal)) => return Err(refusal.into()),
+        Err(NotSaved::TooMany(refused)) => return Ok(too_often(words, &followed, refused)),
     }
     followed = match visit.node.follow_link(&visit.token)? {
         Some(followed) => followed,
@@ -105,14 +120,25 @@ async fn save(visit: &Visit, mut followed: Followed, form: &Form) -> Result<Repl
     Ok(answer(200, &followed, Saying::Saved))
 }
 
+/// Only what changes something counts towards what a link may save.
 async fn prefer(
     visit: &Visit,
     followed: &Followed,
     source: &str,
     preferences: Preferences,
-) -> Result<(), Refusal> {
+) -> Result<(), NotSaved> {
+    let save = visit.saves.count(&visit.token, visit.node.wall()).map_err(NotSaved::TooMany)?;
     let (instead_of, source) = (followed.row.revision, source.to_owned());
-    visit.node.prefer_by_link(followed, Prefer { instead_of, source, preferences }).await.map(|_| ())
+    let saved = visit.node.prefer_by_link(followed, Prefer { instead_of, source, preferences }).await;
+    if saved.as_ref().map_or(true, |revision| *revision == instead_of) {
+        visit.saves.give_back(save);
+    }
+    saved.map(|_| ()).map_err(NotSaved::Refused)
+}
+
+fn too_often(words: &'static Words, followed: &Followed, refused: TooManySaves) -> Reply {
+    let reply = reply(429, &Page { words, followed, saying: Saying::TooOften });
+    reply.with_header(header::RETRY_AFTER, HeaderValue::from(refused.retry_after_s))
 }
 
 /// What the reader's browser asks for counts before the profile: whoever reads a page may have another one.

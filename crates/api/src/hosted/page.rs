@@ -22,6 +22,8 @@ pub enum Saying {
     Left,
     ChangedMeanwhile,
     NotUnderstood,
+    /// The link has changed too much in this hour.
+    TooOften,
 }
 
 pub struct Page<'a> {
@@ -91,6 +93,7 @@ impl Page<'_> {
             Saying::Left => ("status", "good", words.left),
             Saying::ChangedMeanwhile => ("alert", "bad", words.changed_meanwhile),
             Saying::NotUnderstood => ("alert", "bad", words.not_understood),
+            Saying::TooOften => ("alert", "bad", words.too_often),
         };
         format!("<p class=\"said {class}\" role=\"{role}\">{}</p>", escaped(text))
     }

@@ -1,10 +1,10 @@
 //! One full value of every shape, for readers of the document and for the test that shapes and schemas agree.
 
-use super::Example;
+use super::{Example, SOON};
 use fantail_wire::code::Code;
 use fantail_wire::device::{
-    Device, DeviceKind, DeviceRegister, DeviceRegistered, Devices, EndpointStatus, Platform, PushEnvironment,
-    PushService, Subscription, SubscriptionKeys, Suppression, SuppressionPut, SuppressionReason, TokenKind,
+    Device, DeviceKind, DeviceRegister, DeviceRegistered, Devices, EndpointStatus, Platform, PushService,
+    Suppression, SuppressionPut, SuppressionReason, TokenKind,
 };
 use fantail_wire::event::{
     AcceptedStatus, Action, Audience, Channel, CloudEvent, Content, EventAccepted, EventData, EventResult,
@@ -23,7 +23,7 @@ use fantail_wire::tenant::{
     Key, KeyCreate, KeyCreated, Keys, Quota, RateLimit, Scope, Tenant, TenantChange, TenantCreate, Tenants,
     Usage,
 };
-use fantail_wire::user::{User, UserChannel, UserItem, UserPut, UsersBatch, UsersPut};
+use fantail_wire::user::{User, UserChannel, UserItem, UserPatch, UserPut, UsersBatch, UsersPut};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -39,6 +39,7 @@ const QUOTA: Quota = Quota {
     waiting: Some(10_000),
     stored_bytes: Some(1_073_741_824),
 };
+pub(super) const FAR_AHEAD: &str = "2099-01-31T12:00:00.000Z";
 const CURSOR: &str = "AQIk3w8AAAAAAAAABw";
 
 pub(super) fn text(text: &str) -> String {
@@ -97,9 +98,9 @@ examples! {
                     url: Some(text("https://example.com/posts/42")),
                 }],
             }),
-            template_id: Some(text("new-post")),
-            template_version: Some(3),
-            variables: map(json!({"author": "Ann"})),
+            template_id: None,
+            template_version: None,
+            variables: Map::new(),
         },
     };
     EventAccepted => EventAccepted {
@@ -116,6 +117,13 @@ examples! {
     };
     UserPut => UserPut {
         attributes: map(json!({"plan": "pro"})),
+        email: Some(text("bob@example.com")),
+        phone: Some(text("+436601234567")),
+        locale: Some(text("de-AT")),
+        timezone: Some(text("Europe/Vienna")),
+    };
+    UserPatch => UserPatch {
+        attributes: Some(map(json!({"plan": "pro"}))),
         email: Some(text("bob@example.com")),
         phone: Some(text("+436601234567")),
         locale: Some(text("de-AT")),
@@ -147,20 +155,17 @@ examples! {
         user_id: text("bob"),
         device_id: text("bobs-phone"),
         kind: DeviceKind::Push,
-        platform: Some(Platform::Ios),
-        token: Some(text("80ab…5f")),
-        service: Some(PushService::Apns),
-        environment: Some(PushEnvironment::Production),
+        platform: Some(Platform::Android),
+        token: Some(text("fcm-registration-token")),
+        service: Some(PushService::Fcm),
+        environment: None,
         token_kind: Some(TokenKind::Token),
-        app_id: Some(text("com.example.app")),
-        subscription: Some(Subscription {
-            endpoint: text("https://updates.push.services.mozilla.com/wpush/v2/gAAA (browsers only)"),
-            keys: SubscriptionKeys { p256dh: text("BCV…"), auth: text("k8J…") },
-        }),
-        url: Some(text("https://example.com/hook (webhooks only)")),
-        secret: Some(text("whsec_… (webhooks only, and needed there)")),
-        previous_secret: Some(text("whsec_… (webhooks only)")),
-        previous_until: Some(text("2026-11-16T08:30:00.000Z")),
+        app_id: Some(text("my-project")),
+        subscription: None,
+        url: None,
+        secret: None,
+        previous_secret: None,
+        previous_until: None,
         app_version: Some(text("4.2.0")),
         consent: Some(ConsentPut::example()),
     };
@@ -194,7 +199,8 @@ examples! {
     Followers => Followers { followers: vec![text("bob")], count: 1, next_cursor: Some(text(CURSOR)) };
     Subscribers => Subscribers { subscribers: vec![text("bob")], count: 1, next_cursor: Some(text(CURSOR)) };
     Notification<'static> => Notification {
-        notification_id: text(EVENT),
+        event_id: text(EVENT),
+        notification_id: Some("order-42-shipped"),
         created_at: text(TIME),
         kind: "post.created",
         category: "posts",
@@ -213,9 +219,9 @@ examples! {
         unread: 1,
         unseen: 0,
     };
-    Marks => Marks { ids: Some(vec![text(EVENT)]), all: None, before: None };
-    Snooze => Snooze { ids: vec![text(EVENT)], until: text(TIME) };
-    Unsnooze => Unsnooze { ids: vec![text(EVENT)] };
+    Marks => Marks { ids: Some(vec![text("order-42-shipped")]), all: None, before: None };
+    Snooze => Snooze { ids: vec![text("order-42-shipped")], until: text(SOON) };
+    Unsnooze => Unsnooze { ids: vec![text("order-42-shipped")] };
     Counts => Counts { unread: 1, unseen: 0 };
     TenantCreate => TenantCreate { slug: text("acme"), name: Some(text("Acme")) };
     TenantChange => TenantChange {
@@ -238,7 +244,7 @@ examples! {
     Tenants => Tenants { tenants: vec![Tenant::example()] };
     KeyCreate => KeyCreate {
         scopes: vec![Scope::EventsWrite, Scope::InboxRead],
-        expires_at: Some(text(TIME)),
+        expires_at: Some(text(FAR_AHEAD)),
         rate_limit: Some(RATE),
     };
     KeyCreated => KeyCreated {

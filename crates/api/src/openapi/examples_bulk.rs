@@ -49,6 +49,7 @@ fn counted(pairs: &[(&str, u64)]) -> std::collections::BTreeMap<String, u64> {
 fn bulk() -> Bulk {
     Bulk {
         event_id: text(EVENT),
+        notification_id: Some(text("spring-sale")),
         segment: text("vips"),
         status: BulkStatus::Running,
         waits_for: Some(text("rate")),

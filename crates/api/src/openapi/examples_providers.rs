@@ -1,7 +1,7 @@
 //! Examples of accounts with providers.
 
 use super::Example;
-use super::examples::{examples, text};
+use super::examples::{FAR_AHEAD, examples, text};
 use fantail_wire::provider::{
     Provider, ProviderHop, ProviderKind, ProviderPut, ProviderStanding, ProviderTest, Providers,
 };
@@ -33,6 +33,7 @@ fn provider() -> Provider {
         created_at: text(TIME),
         updated_at: text(TIME),
         application_server_key: Some(text("BCV… (of webPush only)")),
+        callback_url: None,
         standing: Some(ProviderStanding {
             usable: true,
             resting: false,
@@ -46,18 +47,20 @@ fn provider() -> Provider {
 
 examples! {
     ProviderPut => ProviderPut {
-        kind: ProviderKind::Apns,
-        settings: settings(),
-        credentials: Some(object(json!({"key": "-----BEGIN PRIVATE KEY-----\n…"}))),
+        kind: ProviderKind::Smtp,
+        settings: object(json!({
+            "host": "smtp.example.com", "port": 587, "security": "starttls", "fromAddress": "news@example.com",
+        })),
+        credentials: Some(object(json!({"username": "news", "password": "a password"}))),
         order: 0,
         weight: 1,
-        per_second: Some(5_000),
-        concurrency: Some(2_000),
+        per_second: Some(50),
+        concurrency: Some(10),
         enabled: true,
-        credentials_expire_at: Some(text(TIME)),
+        credentials_expire_at: Some(text(FAR_AHEAD)),
     };
     Provider => provider();
-    Providers => Providers { providers: vec![provider()] };
+    Providers => Providers { providers: vec![provider()], sandbox: false };
     ProviderTest => ProviderTest {
         ok: true,
         hops: vec![ProviderHop { name: text("connect"), ok: true, detail: text("api.push.apple.com:443") }],

@@ -1,7 +1,7 @@
 //! Examples about what users want.
 
 use super::Example;
-use super::examples::{examples, text};
+use super::examples::{FAR_AHEAD, examples, text};
 use fantail_wire::erasure::{Erasure, ErasureAsk, ErasureState};
 use fantail_wire::event::Channel;
 use fantail_wire::link::{LinkPurpose, PreferenceLink, PreferenceLinkAsk, UnsubscribeHeaders};
@@ -60,7 +60,7 @@ examples! {
         purpose: LinkPurpose::Unsubscribe,
         channel: Some(Channel::Email),
         category: Some(text("newsletter")),
-        expires_at: Some(text("2027-01-31T12:00:00Z")),
+        expires_at: Some(text(FAR_AHEAD)),
     };
     PreferenceLink => PreferenceLink {
         url: text(LINK),

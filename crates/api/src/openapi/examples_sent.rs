@@ -3,15 +3,13 @@
 use super::Example;
 use super::examples::{examples, map, text};
 use fantail_wire::code::Code;
-use fantail_wire::device::{Platform, PushEnvironment};
 use fantail_wire::event::{Channel, Content, Priority};
 use fantail_wire::list::ItemError;
 use fantail_wire::notification::{
     CancelByKey, CancelResult, ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters, DeadLettersChanged,
-    Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus, Phase, PushAddress,
-    RecipientSend, SendOptions, SendStatus, Step, Trace, TraceSpan, WebhookAddress,
+    Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus, Phase, RecipientSend,
+    SendOptions, SendStatus, Step, Trace, TraceSpan,
 };
-use fantail_wire::preference::ConsentPut;
 use fantail_wire::receipt::{Receipt, ReceiptStatus, Receipts, ReceiptsTaken};
 use serde_json::json;
 
@@ -37,19 +35,10 @@ examples! {
         variables: Default::default(),
         recipients: vec![RecipientSend {
             user_id: Some(text("ann")),
-            email: Some(text("ann@example.com")),
-            phone: Some(text("+436601234567")),
-            webhook: Some(WebhookAddress {
-                url: text("https://example.com/hook"),
-                secret: text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
-            }),
-            push_token: Some(PushAddress {
-                platform: Platform::Android,
-                token: text("fcm-token"),
-                environment: Some(PushEnvironment::Production),
-                app_id: Some(text("my-project")),
-                consent: Some(ConsentPut::example()),
-            }),
+            email: None,
+            phone: None,
+            webhook: None,
+            push_token: None,
             content: Some(content("Ann, your order has left")),
             variables: Default::default(),
         }],
@@ -58,7 +47,7 @@ examples! {
         channels: vec![Channel::InApp, Channel::Push],
         options: SendOptions {
             ttl: Some(3_600),
-            scheduled_at: Some(text(TIME)),
+            scheduled_at: None,
             send_at_local: None,
             off_peak: None,
             cancellation_key: Some(text("order-42")),
@@ -78,6 +67,7 @@ examples! {
     CancelResult => CancelResult { cancelled: 2, too_late: 1, deliveries_sent: 3, pending: false };
     NotificationStatus => NotificationStatus {
         event_id: text(EVENT),
+        notification_id: Some(text("order-42-shipped")),
         status: Phase::Done,
         scheduled_at: Some(text(TIME)),
         created_at: text(TIME),
@@ -105,6 +95,7 @@ examples! {
     };
     Explanation => Explanation {
         event_id: text(EVENT),
+        notification_id: Some(text("order-42-shipped")),
         user_id: text("ann"),
         steps: vec![Step {
             step: text("accepted"),
@@ -118,6 +109,7 @@ examples! {
     Trace => Trace {
         trace_id: text("019c13b3f018d1a8925fe2e9587abaaa"),
         event_id: text(EVENT),
+        notification_id: Some(text("order-42-shipped")),
         user_id: text("ann"),
         spans: vec![TraceSpan {
             span_id: text("00f067aa0ba902b7"),
@@ -151,6 +143,7 @@ examples! {
     DeadLetters => DeadLetters {
         dead_letters: vec![DeadLetter {
             event_id: text(EVENT),
+        notification_id: Some(text("order-42-shipped")),
             user_id: text("ann"),
             address: Some(text("a***@example.com")),
             channel: Channel::Push,
@@ -163,7 +156,8 @@ examples! {
         next_cursor: Some(text("AQMAAAAA")),
     };
     DeadLetterChoice => DeadLetterChoice {
-        event_id: Some(text(EVENT)),
+        event_id: None,
+        notification_id: Some(text("order-42-shipped")),
         channel: Some(Channel::Push),
         code: Some(text("http_500")),
         users: Some(vec![text("ann")]),

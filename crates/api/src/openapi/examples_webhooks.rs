@@ -15,8 +15,13 @@ fn webhook() -> Webhook {
         events: vec![text("notification.failed"), text("notification.summary")],
         created_at: text(TIME),
         enabled: false,
-        disabled_reason: Some(text("http_500")),
+        disabled_reason: Some(text("500")),
         disabled_at: Some(text(TIME)),
+        failing_since: Some(text(TIME)),
+        last_attempt_at: Some(text(TIME)),
+        last_error: Some(text("500")),
+        last_error_detail: Some(text("the receiver answered 500")),
+        next_attempt_at: None,
     }
 }
 

@@ -12,12 +12,19 @@ mod examples_segments;
 mod examples_sent;
 mod examples_templates;
 mod examples_webhooks;
+
+mod bounds;
+mod descriptions;
+mod parameters;
 mod plain;
+mod rule;
 
 use crate::reply::JSON;
 use crate::route::{Answer, Body, Handle, Route};
 use crate::routes::ROUTES;
-use fantail_rules::limits::NAME_BYTES_MAX;
+use crate::time;
+use fantail_rules::ids::Millis;
+use fantail_rules::limits::EVENTS_PER_REQUEST_MAX;
 use fantail_wire::event::CloudEvent;
 use fantail_wire::problem::{MEDIA_TYPE, Problem};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
@@ -48,9 +55,9 @@ fn example_of<T: Example>() -> Value {
     serde_json::to_value(T::example()).expect("our shapes have string keys and finite numbers")
 }
 
-/// The whole document.
+/// The whole document. Examples of times that must lie ahead are reckoned from `now`.
 #[must_use]
-pub fn document(version: &str) -> Value {
+pub fn document(version: &str, now: Millis) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
@@ -66,6 +73,8 @@ pub fn document(version: &str) -> Value {
     let mut schemas = Value::Object(schemas);
     plain::simplify(&mut schemas);
     plain::simplify(&mut paths);
+    bounds::say(&mut schemas);
+    set_soon(&mut paths, now);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -93,12 +102,28 @@ pub fn document(version: &str) -> Value {
     })
 }
 
+/// Stands in an example for a time of which the server demands that it is near.
+pub(crate) const SOON: &str = "soon";
+const SOON_MS: u64 = 90 * 24 * 3_600_000;
+
+fn set_soon(value: &mut Value, now: Millis) {
+    match value {
+        Value::String(text) if text == SOON => *text = time::text(now.plus(SOON_MS)),
+        Value::Array(items) => items.iter_mut().for_each(|item| set_soon(item, now)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| set_soon(field, now)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let mut operation = Map::new();
     operation.insert("operationId".to_owned(), json!(route.id));
     operation.insert("summary".to_owned(), json!(route.summary));
+    if let Some(text) = descriptions::of(route.id) {
+        operation.insert("description".to_owned(), json!(text));
+    }
     operation.insert("tags".to_owned(), json!([tag(route)]));
-    let parameters = parameters(route);
+    let parameters = parameters::of(route);
     if !parameters.is_empty() {
         operation.insert("parameters".to_owned(), Value::Array(parameters));
     }
@@ -129,64 +154,11 @@ fn tag(route: &Route) -> &'static str {
     rest.and_then(|rest| rest.split('/').next()).unwrap_or("server")
 }
 
-fn parameters(route: &Route) -> Vec<Value> {
-    let mut parameters: Vec<Value> = route
-        .path_params()
-        .map(|name| {
-            let mut parameter =
-                json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
-            if name == "notification" {
-                parameter["description"] = json!(
-                    "The id of its event, or the producer's name for it. Never `bulk`: such paths are those of bulk sends."
-                );
-            }
-            parameter
-        })
-        .collect();
-    parameters.extend(route.query.iter().map(|name| {
-        let schema = match *name {
-            // Versions and numbers of checkpoints elsewhere.
-            "from" | "to" if route.id == "listAuditEntries" => {
-                json!({"type": "string", "format": "date-time"})
-            }
-            "limit" | "version" | "from" | "to" => json!({"type": "integer", "minimum": 1}),
-            "state" => {
-                json!({"type": "string", "enum": ["inbox", "unread", "read", "archived", "snoozed", "all"]})
-            }
-            _ => json!({"type": "string"}),
-        };
-        json!({"name": name, "in": "query", "required": false, "schema": schema})
-    }));
-    if route.is_conditional {
-        let header = |name: &str, description: &str| {
-            let schema = json!({"type": "string"});
-            json!({"name": name, "in": "header", "required": false, "schema": schema, "description": description})
-        };
-        parameters.push(header("If-Match", "The version that this replaces, in quotes, or *"));
-        parameters.push(header("If-None-Match", "* if there must be nothing yet"));
-    }
-    if route.is_idempotent_by_name() {
-        parameters.push(json!({
-            "name": "Idempotency-Key", "in": "header", "required": false,
-            "schema": {"type": "string", "minLength": 1, "maxLength": NAME_BYTES_MAX},
-            "description": "The name of this send, if the body gives no `notificationId`: sent again, it is accepted once. \
-                UTF-8. Refused if it differs from `notificationId`.",
-        }));
-    }
-    if matches!(route.handle, Handle::Scoped(..)) {
-        parameters.push(json!({
-            "name": "Fantail-Tenant", "in": "header", "required": false, "schema": {"type": "string"},
-            "description": "The tenant's slug. Required with the server's admin key.",
-        }));
-    }
-    parameters
-}
-
 fn request_body(route: &Route, generator: &mut SchemaGenerator) -> Option<Value> {
     match route.body {
         Body::None => None,
         Body::Json(shape) => Some(json!({
-            "required": route.id != "putUser",
+            "required": !takes_nothing(route),
             "content": {JSON: content(shape, generator)},
         })),
         Body::Lines => Some(json!({
@@ -212,7 +184,7 @@ fn request_body(route: &Route, generator: &mut SchemaGenerator) -> Option<Value>
             let one = content(Shape::of::<CloudEvent>(), generator);
             let example = json!([one["example"]]);
             let many = json!({
-                "schema": {"type": "array", "items": one["schema"], "minItems": 1, "maxItems": 1000},
+                "schema": {"type": "array", "items": one["schema"], "minItems": 1, "maxItems": EVENTS_PER_REQUEST_MAX},
                 "example": example,
             });
             Some(json!({
@@ -225,6 +197,12 @@ fn request_body(route: &Route, generator: &mut SchemaGenerator) -> Option<Value>
             }))
         }
     }
+}
+
+/// Whether a request without a body is as good as one with an empty object, or better.
+fn takes_nothing(route: &Route) -> bool {
+    let optional = ["putUser", "putSuppression", "redriveDeadLetters", "dropDeadLetters", "rotateWebhook"];
+    optional.contains(&route.id)
 }
 
 fn content(shape: Shape, generator: &mut SchemaGenerator) -> Value {
@@ -245,10 +223,9 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Map<String, Valu
     for (status, codes) in by_status {
         let mut content = content(Shape::of::<Problem>(), generator);
         content.as_object_mut().map(|content| content.remove("example"));
-        responses.insert(
-            status.to_string(),
-            json!({"description": codes.join(", "), "content": {MEDIA_TYPE: content}}),
-        );
+        let response = responses.entry(status.to_string()).or_insert_with(|| json!({}));
+        response["description"] = json!(codes.join(", "));
+        response["content"][MEDIA_TYPE] = content;
     }
     responses
 }

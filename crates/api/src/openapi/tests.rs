@@ -6,7 +6,7 @@ use crate::route::Method;
 use fantail_wire::inbox::Marks;
 
 fn the_document() -> Value {
-    document("0.0.0")
+    document("0.0.0", Millis(1_769_860_800_000))
 }
 
 // proves: API-04
@@ -23,6 +23,7 @@ fn every_route_is_described() {
             route.id
         );
         let described = operation["parameters"].as_array().map_or(0, Vec::len);
+        assert!(operation["security"].is_array(), "{}", route.id);
         let header = usize::from(matches!(route.handle, Handle::Scoped(..)));
         let name = usize::from(route.is_idempotent_by_name());
         let headers = header + name + 2 * usize::from(route.is_conditional);
@@ -148,7 +149,16 @@ fn examples_are_what_the_schemas_describe() {
 fn full_examples_have_every_property() {
     let document = the_document();
     // These have fields that exclude each other.
-    let skipped = ["Marks", "NotificationSend", "BulkSend", "BulkPatch"];
+    let skipped = [
+        "Marks",
+        "NotificationSend",
+        "BulkSend",
+        "BulkPatch",
+        "DeviceRegister",
+        "SchedulePut",
+        "SchedulePatch",
+        "DeadLetterChoice",
+    ];
     for route in ROUTES {
         let operation = &document["paths"][route.path][route.method.text().to_ascii_lowercase()];
         let media = &operation["requestBody"]["content"][JSON];
@@ -174,6 +184,137 @@ fn unknown_fields_of_requests_are_described_as_refused() {
             schema.as_value()["$ref"].as_str().and_then(|path| path.rsplit('/').next()).expect("a name");
         let described = &document["components"]["schemas"][name];
         assert_eq!(described["additionalProperties"], false, "{name}");
+    }
+}
+
+/// Schemas that a request body leads to.
+fn of_requests(document: &Value) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    let mut waiting: Vec<Value> = Vec::new();
+    for route in ROUTES {
+        let operation = &document["paths"][route.path][route.method.text().to_ascii_lowercase()];
+        waiting.push(operation["requestBody"]["content"].clone());
+    }
+    while let Some(place) = waiting.pop() {
+        match place {
+            Value::Array(items) => waiting.extend(items),
+            Value::Object(fields) => {
+                if let Some(name) =
+                    fields.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next())
+                    && !found.contains_key(name)
+                {
+                    let schema = document["components"]["schemas"][name].clone();
+                    waiting.push(schema.clone());
+                    found.insert(name.to_owned(), schema);
+                }
+                waiting
+                    .extend(fields.into_iter().filter(|(name, _)| name != "example").map(|(_, value)| value));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    found
+}
+
+/// What a place of a request may hold is bounded, or a word of a list, or a time.
+fn require_bounds(schema: &Value, place: &str) {
+    let is = |name: &str| match &schema["type"] {
+        Value::Array(names) => names.iter().any(|one| one == name),
+        one => one == name,
+    };
+    let has = |keyword: &str| !schema[keyword].is_null();
+    if is("string") {
+        assert!(
+            has("maxLength") || has("enum") || has("format") || UNBOUNDED.contains(&place),
+            "{place}: {schema}"
+        );
+    }
+    if is("integer") {
+        let is_wide = schema["format"] == "uint64";
+        assert!(has("minimum") && (has("maximum") || is_wide), "{place}: {schema}");
+    }
+    if is("array") {
+        let items = &schema["items"];
+        let of_words = has("minItems") || items["$ref"].is_string() || items["enum"].is_array();
+        assert!(has("maxItems") || of_words, "{place}: {schema}");
+        require_bounds(items, &format!("{place}[]"));
+    }
+    for keyword in ["oneOf", "anyOf"] {
+        for one in schema[keyword].as_array().into_iter().flatten() {
+            require_bounds(one, place);
+        }
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        require_bounds(property, &format!("{place}.{name}"));
+    }
+}
+
+/// Texts that are looked up, whatever they are: an unknown one is an error of its item, not of the request.
+const UNBOUNDED: &[&str] = &["Receipt.reference"];
+
+// fixes: usability §2.1, usability §2.2
+#[test]
+fn every_status_that_is_answered_is_documented() {
+    let document = the_document();
+    let of =
+        |path: &str, method: &str, status: &str| document["paths"][path][method]["responses"][status].clone();
+    let html = "text/html; charset=utf-8";
+    for status in ["200", "400", "404", "409"] {
+        assert!(!of("/u/{token}", "post", status)["content"][html].is_null(), "{status}");
+    }
+    assert!(!of("/u/{token}", "post", "400")["content"][MEDIA_TYPE].is_null(), "broken HTTP is a problem");
+    for (status, media) in
+        [("200", JSON), ("503", JSON), ("503", "text/plain; charset=utf-8"), ("422", MEDIA_TYPE)]
+    {
+        assert!(!of("/readyz", "get", status)["content"][media].is_null(), "{status} {media}");
+    }
+}
+
+// fixes: usability §2.4
+#[test]
+fn everything_in_a_request_is_bounded() {
+    let document = the_document();
+    let schemas = of_requests(&document);
+    assert!(schemas.len() > 60, "{} schemas", schemas.len());
+    for (name, schema) in &schemas {
+        require_bounds(schema, name);
+    }
+    let receipt = &schemas["Receipt"]["properties"]["reference"];
+    assert!(receipt["maxLength"].is_null(), "the exception is needed");
+}
+
+// fixes: usability §2.4, usability §3.25
+#[test]
+fn choices_between_fields_are_said() {
+    let document = the_document();
+    let at = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    let recipients = json!([{"userId": "ann"}]);
+    let content = json!({"title": "x"});
+    for (name, value, is_good) in [
+        ("NotificationSend", json!({"recipients": recipients, "content": content}), true),
+        ("NotificationSend", json!({"recipients": recipients, "templateId": "t"}), true),
+        ("NotificationSend", json!({"recipients": recipients}), false),
+        ("NotificationSend", json!({"recipients": recipients, "content": content, "templateId": "t"}), false),
+        ("NotificationSend", json!({"recipients": [], "content": content}), false),
+        ("RecipientSend", json!({"userId": "ann"}), true),
+        ("RecipientSend", json!({"phone": "+436601234567"}), true),
+        ("RecipientSend", json!({}), false),
+        ("RecipientSend", json!({"userId": "ann", "email": "ann@example.com"}), false),
+        ("RecipientSend", json!({"phone": "+436601234567", "email": "ann@example.com"}), false),
+        ("Marks", json!({"all": true}), true),
+        ("Marks", json!({"all": true, "ids": ["a"]}), false),
+        ("Marks", json!({}), false),
+        ("BulkPatch", json!({}), true),
+        ("BulkPatch", json!({"ratePerSecond": 5, "spreadOverMinutes": 5}), false),
+        ("DeviceRegister", json!({"userId": "a", "deviceId": "d", "platform": "ios", "token": "ab"}), true),
+        ("DeviceRegister", json!({"userId": "a", "deviceId": "d", "token": "ab"}), false),
+        ("DeviceRegister", json!({"userId": "a", "deviceId": "d", "kind": "webhook"}), false),
+        ("Frequency", json!({"maxPerHour": 1_000}), true),
+        ("Frequency", json!({"maxPerHour": 1_001}), false),
+        ("TenantChange", json!({"celebrityThreshold": 99}), false),
+    ] {
+        let found = fault(&document, &at(name), &value);
+        assert_eq!(found.is_none(), is_good, "{name} {value}: {found:?}");
     }
 }
 
@@ -214,7 +355,24 @@ fn keyword_fault(
 ) -> Option<String> {
     let nested = |schema: &Value, value: &Value| fault(document, schema, value);
     match keyword {
-        "description" | "title" | "format" | "default" | "maxItems" | "minItems" | "maximum" => None,
+        "description" | "title" | "format" | "default" | "pattern" | "then" | "else" => None,
+        "if" => {
+            let branch = if nested(wanted, value).is_none() { "then" } else { "else" };
+            schema.get(branch).and_then(|branch| nested(branch, value))
+        }
+        "not" => nested(wanted, value).is_none().then(|| format!("{value} is what it must not be: {wanted}")),
+        "minLength" | "maxLength" | "minItems" | "maxItems" | "maxProperties" => {
+            let size = match value {
+                Value::String(text) => text.chars().count(),
+                Value::Array(items) => items.len(),
+                Value::Object(fields) => fields.len(),
+                Value::Null | Value::Bool(_) | Value::Number(_) => return None,
+            };
+            let limit = usize::try_from(wanted.as_u64()?).ok()?;
+            let fits = if keyword.starts_with("min") { size >= limit } else { size <= limit };
+            (!fits).then(|| format!("{value} has {size}, {keyword} is {limit}"))
+        }
+        "maximum" => (value.as_f64() > wanted.as_f64()).then(|| format!("{value} is above {wanted}")),
         "$ref" => {
             let path = wanted.as_str().and_then(|path| path.strip_prefix('#')).expect("a local reference");
             nested(document.pointer(path).expect("the reference leads somewhere"), value)

@@ -1,7 +1,7 @@
 //! Routes about the audit log.
 
 use crate::openapi::Shape;
-use crate::route::Handle::Scoped;
+use crate::route::Handle::{Scoped, ServerAdmin};
 use crate::route::Method::Get;
 use crate::route::Route;
 use crate::v1::audit;
@@ -21,6 +21,15 @@ pub const ROUTES: &[Route] = &[
     .gives(200, Shape::of::<AuditEntries>())
     .refuses(&[Code::EventNotFound]),
     Route::new(
+        "listServerAuditEntries",
+        Get,
+        "/api/v1/audit/server",
+        "What was done to the server itself, oldest first: backups, refused logins with keys of no tenant",
+        ServerAdmin(|call| Box::pin(audit::list_server(call))),
+    )
+    .query(&["from", "to", "limit", "cursor"])
+    .gives(200, Shape::of::<AuditEntries>()),
+    Route::new(
         "proveRecipient",
         Get,
         "/api/v1/audit/proof",
@@ -28,6 +37,7 @@ pub const ROUTES: &[Route] = &[
         Scoped(AuditRead, |tenant, call| Box::pin(audit::prove(tenant, call))),
     )
     .query(&["notification", "user"])
+    .needs(&["notification", "user"])
     .gives(200, Shape::of::<AuditProofs>())
     .refuses(&[Code::EventNotFound, Code::UserNotFound]),
     Route::new(

@@ -30,6 +30,7 @@ pub const ENDPOINTS: [Route; 7] = [
         Scoped(UsersRead, |tenant, call| Box::pin(devices::list(tenant, call))),
     )
     .query(&["userId"])
+    .needs(&["userId"])
     .gives(200, Shape::of::<Devices>())
     .refuses(NO_USER),
     Route::new(
@@ -37,7 +38,7 @@ pub const ENDPOINTS: [Route; 7] = [
         Delete,
         "/api/v1/devices/{user}/{device}",
         "Forget a device and its token",
-        Scoped(UsersWrite, |tenant, call| Box::pin(devices::unregister(tenant, call))),
+        Scoped(DevicesWrite, |tenant, call| Box::pin(devices::unregister(tenant, call))),
     )
     .gives_nothing(204)
     .refuses(&[Code::UserNotFound, Code::DeviceNotFound]),

@@ -41,5 +41,7 @@ pub const ROUTES: &[Route] = &[
     )
     .takes_form()
     .gives_text(200, HTML)
-    .gives_text(404, HTML),
+    .gives_text(400, HTML)
+    .gives_text(404, HTML)
+    .gives_text(409, HTML),
 ];

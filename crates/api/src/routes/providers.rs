@@ -11,7 +11,7 @@ use fantail_wire::provider::{Provider, ProviderPut, ProviderTest, Providers};
 use fantail_wire::tenant::Scope::ProvidersWrite;
 
 const NO_PROVIDER: &[Code] = &[Code::ProviderNotFound];
-const CALLBACK: &[Code] = &[Code::ProviderNotFound, Code::CallbackRefused, Code::InvalidRequest];
+const CALLBACK: &[Code] = &[Code::CallbackRefused, Code::InvalidRequest];
 const XML: &str = "text/xml";
 
 pub const ROUTES: &[Route] = &[
@@ -67,9 +67,10 @@ pub const ROUTES: &[Route] = &[
         "takeCallback",
         Post,
         "/callbacks/{tenant}/{provider}",
-        "Where a provider tells what became of deliveries; it proves itself by its signature",
+        "Where a provider tells what became of deliveries; it proves itself by its signature, or by the secret of the address",
         Callback(|arrival, unread| Box::pin(provider::take(arrival, unread))),
     )
+    .query(&["k"])
     .gives_text(200, XML)
     .refuses(CALLBACK),
     Route::new(
@@ -80,12 +81,7 @@ pub const ROUTES: &[Route] = &[
         Callback(|arrival, unread| Box::pin(provider::take_status(arrival, unread))),
     )
     .gives_text(200, XML)
-    .refuses(&[
-        Code::ProviderNotFound,
-        Code::CallbackRefused,
-        Code::InvalidRequest,
-        Code::DeliveryNotFound,
-    ]),
+    .refuses(CALLBACK),
     Route::new(
         "showPicture",
         Get,

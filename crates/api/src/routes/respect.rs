@@ -28,6 +28,7 @@ pub const ROUTES: &[Route] = &[
         Scoped(UsersWrite, |tenant, call| Box::pin(preferences::patch(tenant, call))),
     )
     .query(&["source"])
+    .conditional()
     .takes(Shape::of::<Preferences>())
     .gives(200, Shape::of::<UserPreferences>())
     .refuses(&[Code::UserNotFound, Code::VersionConflict]),

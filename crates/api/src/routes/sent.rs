@@ -1,6 +1,6 @@
 //! Routes of notifications, receipts and dead letters.
 
-use super::{NO_USER, PAGE, SEND_REFUSED};
+use super::{PAGE, SEND_REFUSED};
 use crate::openapi::Shape;
 use crate::route::Handle::Scoped;
 use crate::route::Method::{Get, Post};
@@ -13,6 +13,9 @@ use fantail_wire::notification::{
 };
 use fantail_wire::receipt::{Receipts, ReceiptsTaken};
 use fantail_wire::tenant::Scope::{NotificationsRead, NotificationsWrite, ReceiptsWrite};
+
+/// Dead letters are chosen by user, or by event.
+const NO_SUCH_LETTERS: &[Code] = &[Code::UserNotFound, Code::EventNotFound];
 
 pub const ROUTES: &[Route] = &[
     Route::new(
@@ -103,7 +106,7 @@ pub const ROUTES: &[Route] = &[
     )
     .takes(Shape::of::<DeadLetterChoice>())
     .gives(200, Shape::of::<DeadLettersChanged>())
-    .refuses(NO_USER),
+    .refuses(NO_SUCH_LETTERS),
     Route::new(
         "dropDeadLetters",
         Post,
@@ -113,5 +116,5 @@ pub const ROUTES: &[Route] = &[
     )
     .takes(Shape::of::<DeadLetterChoice>())
     .gives(200, Shape::of::<DeadLettersChanged>())
-    .refuses(NO_USER),
+    .refuses(NO_SUCH_LETTERS),
 ];

@@ -12,9 +12,11 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
 use crate::v1::audit_fact;
+use crate::v1::event_ids;
 use fantail_audit::entry;
 use fantail_audit::fact::Fact;
 use fantail_node::ask::Refusal;
+use fantail_node::audit::notes::HOUSE;
 use fantail_node::audit::prove::{Anchor, Proven};
 use fantail_node::audit::search::Ask;
 use fantail_ports::audit::Entry;
@@ -24,9 +26,8 @@ use fantail_wire::audit::{
     AuditAnchor, AuditCheckpoint, AuditCheckpoints, AuditEntries, AuditEntry, AuditMember, AuditProof,
     AuditProofs,
 };
-use fantail_wire::code::Code;
 
-const PAGE_MAX: usize = 1_000;
+pub const PAGE_MAX: usize = 1_000;
 
 pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let user = user_of(&call)?;
@@ -55,6 +56,11 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         closed: user.map(|_| page.closed),
     };
     Ok(Reply::json(200, &answer))
+}
+
+/// What was done to the server itself, and logins with keys that nobody knows.
+pub async fn list_server(call: Call) -> Result<Reply, Problem> {
+    list(HOUSE, call).await
 }
 
 pub async fn prove(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -109,16 +115,9 @@ fn user_of(call: &Call) -> Result<Option<&str>, Problem> {
     }
 }
 
-/// Our id of a notification or an event, or the producer's.
+/// The event that is asked about, by either id.
 fn event_of(tenant: TenantId, call: &Call, name: &str) -> Result<Ulid, Problem> {
-    if let Some(event) = Ulid::parse(name) {
-        return Ok(event);
-    }
-    if let Some(fault) = check::name_fault(name) {
-        return Err(Problem::field("/notification", fault));
-    }
-    let found = call.node.find_notification(tenant, name)?;
-    found.ok_or_else(|| Problem::new(Code::EventNotFound, "no such notification"))
+    event_ids::of_field(tenant, call, "/notification", name)
 }
 
 fn time_of(call: &Call, name: &str) -> Result<Option<Millis>, Problem> {

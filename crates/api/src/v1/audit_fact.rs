@@ -3,7 +3,7 @@
 //! Comes from: `audit`. Goes to: readers. Names are frozen; a new kind of fact brings new ones.
 
 use super::audit::hex;
-use fantail_audit::fact::{Action, Fact};
+use fantail_audit::fact::{Action, Consent, Fact};
 use fantail_audit::member::{Commitment, Tally};
 use serde_json::{Map, Value, json};
 
@@ -54,13 +54,8 @@ pub fn tell(fact: &Fact) -> (&'static str, Map<String, Value>) {
             let (key, actor) = (fact.key.0, &fact.actor);
             ("erased", json!({"pseudonym": pseudonym, "key": key, "receipt": receipt, "actor": actor}))
         }
-        Fact::Consent(fact) => (
-            "consent",
-            json!({
-                "pseudonym": fact.pseudonym.to_string(), "channel": fact.channel.name(), "given": fact.given,
-                "version": fact.version.0,
-            }),
-        ),
+        Fact::Consent(fact) => ("consent", consent(fact, None)),
+        Fact::ConsentBy(fact) => ("consent", consent(&fact.consent, Some(&fact.actor))),
         Fact::Endpoint(fact) => {
             let status = fact.status.map_or("gone", |status| status.name());
             let (pseudonym, endpoint) = (fact.pseudonym.to_string(), fact.device.0);
@@ -79,6 +74,14 @@ fn action(fact: &Action) -> Value {
     json!({
         "actor": fact.actor, "action": fact.action, "target": fact.target,
         "before": digest(fact.before), "after": digest(fact.after),
+    })
+}
+
+/// `actor` is null in entries of versions that did not write it down.
+fn consent(fact: &Consent, actor: Option<&str>) -> Value {
+    json!({
+        "pseudonym": fact.pseudonym.to_string(), "channel": fact.channel.name(), "given": fact.given,
+        "version": fact.version.0, "actor": actor,
     })
 }
 

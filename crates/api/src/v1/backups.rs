@@ -4,11 +4,14 @@
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::reply::Reply;
+use fantail_node::audit::notes::HOUSE;
 use fantail_wire::code::Code;
 use tracing::error;
 
 pub async fn create(call: Call) -> Result<Reply, Problem> {
     let host = call.app.host().ok_or_else(|| Problem::new(Code::NotReady, "the server is starting"))?;
+    // Before the copy: it holds its own trace.
+    call.node.note(HOUSE, "backup.create", "").await?;
     match host.backup().await {
         Ok(backup) => Ok(Reply::json(201, &backup)),
         Err(reason) => {

@@ -13,6 +13,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
 use crate::v1::event_ask::ask_of;
+use crate::v1::event_ids;
 use crate::v1::events::{LeftOut, filled};
 use crate::v1::notifications::channel_status;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -132,11 +133,12 @@ pub async fn cancel(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 }
 
 fn event_of(tenant: TenantId, call: &Call) -> Result<Ulid, Problem> {
-    let found = match call.ulid("bulk") {
-        Some(event) => Some(event),
-        None => call.node.find_notification(tenant, call.name("bulk")?)?,
-    };
-    found.ok_or_else(|| Problem::new(Code::EventNotFound, "no such bulk send"))
+    let found = event_ids::find(tenant, call, call.name("bulk")?)?;
+    found.ok_or_else(no_bulk)
+}
+
+fn no_bulk() -> Problem {
+    Problem::new(Code::EventNotFound, "there is no bulk send with this id")
 }
 
 /// What is asked for, checked and rendered.
@@ -241,7 +243,7 @@ fn window_of(off_peak: &OffPeak) -> Result<(Window, ZoneNo), Problem> {
 
 fn shown(tenant: TenantId, call: &Call, event: Ulid) -> Result<Reply, Problem> {
     let view: BulkView = call.node.bulk_view(tenant, event).map_err(|refusal| match refusal {
-        Refusal::UnknownEvent { .. } => Problem::new(Code::EventNotFound, "no such bulk send"),
+        Refusal::UnknownEvent { .. } => no_bulk(),
         other => other.into(),
     })?;
     Ok(Reply::json(200, &told(view)))
@@ -263,6 +265,7 @@ fn told(view: BulkView) -> Bulk {
     });
     Bulk {
         event_id: view.event.to_string(),
+        notification_id: view.name,
         segment: view.walk.segment,
         status,
         waits_for,

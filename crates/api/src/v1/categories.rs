@@ -3,6 +3,7 @@
 //! A policy replaces the one that its author has seen: `If-Match` names it, and whoever is late hears which one is in force
 //! now. Everything that can be wrong with a policy is found here; behind this it is a value.
 
+use crate::auth;
 use crate::call::Call;
 use crate::check::Faults;
 use crate::condition::expect_of;
@@ -50,6 +51,10 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     faults.text(Pointer::ROOT.key("category"), name, CATEGORY_BYTES_MAX);
     let policy = read(&wanted, &mut faults);
     faults.into_result()?;
+    if let Some(priority) = policy.priority {
+        // Whatever is sent in the category has it from now on, also what others send.
+        auth::require_priority(&call.caller, priority)?;
+    }
     let (row, created) = call.node.put_category(tenant, name, expect, policy).await?;
     Ok(reply(if created { 201 } else { 200 }, name, &row))
 }

@@ -3,11 +3,13 @@
 //! Comes from: `pipeline`. Goes to: `Node::{dead_letters, redrive}`. A redrive never sends what a provider has.
 
 use crate::call::Call;
+use crate::check::name_fault;
 use crate::cursor::{self, Owner};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
 use crate::v1::event_ask::channel_of;
+use crate::v1::event_ids;
 use crate::v1::inbox::priority_of;
 use crate::v1::notifications::shown;
 use fantail_node::ask::ParcelId;
@@ -15,7 +17,6 @@ use fantail_node::ask::{ChannelKind, Refusal, Which, Wish};
 use fantail_node::dead_letters::DeadPlace;
 use fantail_rules::ids::{Arrival, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::BATCH_ITEMS_MAX;
-use fantail_rules::ulid::Ulid;
 use fantail_wire::notification::{DeadLetter, DeadLetterChoice, DeadLetters, DeadLettersChanged};
 
 const OWNER: &str = "dead letters";
@@ -29,6 +30,7 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let (letters, next) = call.node.dead_letters(tenant, after, call.list_limit()?)?;
     let letter = |one: fantail_node::ask::DeadLetter| DeadLetter {
         event_id: one.event.to_string(),
+        notification_id: one.name,
         user_id: one.user,
         address: one.address,
         channel: shown(one.channel),
@@ -69,8 +71,17 @@ pub async fn discard(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 
 async fn change(tenant: TenantId, call: Call, wish: Wish) -> Result<Reply, Problem> {
     let choice: DeadLetterChoice = call.json_or_default()?;
-    let unknown = || Problem::field("/eventId", "is not an id of ours");
-    let event = choice.event_id.as_deref().map(|text| Ulid::parse(text).ok_or_else(unknown)).transpose()?;
+    let event = match (&choice.event_id, &choice.notification_id) {
+        (None, None) => None,
+        (Some(id), None) => Some(event_ids::of_field(tenant, &call, "/eventId", id)?),
+        (None, Some(name)) => Some(event_ids::of_field(tenant, &call, "/notificationId", name)?),
+        (Some(_), Some(_)) => {
+            return Err(Problem::field("/notificationId", "give eventId or notificationId, not both"));
+        }
+    };
+    if let Some(fault) = choice.code.as_deref().and_then(name_fault) {
+        return Err(Problem::field("/code", fault));
+    }
     if choice.users.as_ref().is_some_and(|users| users.len() > BATCH_ITEMS_MAX) {
         return Err(Problem::field("/users", format!("must have at most {BATCH_ITEMS_MAX} users")));
     }

@@ -8,26 +8,51 @@ use crate::reply::Reply;
 use crate::time;
 use crate::v1::consents;
 use crate::v1::push_target::{self, Given};
+use fantail_channels::webhook::url::Url;
 use fantail_node::ask::{DeviceAsk, DeviceView};
 use fantail_node::named::Named;
+use fantail_outbound::policy::{Destination, Policy};
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{self, Status};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::APP_VERSION_BYTES_MAX;
+use fantail_wire::code::Code;
 use fantail_wire::device::{
     Device, DeviceKind, DeviceRegister, DeviceRegistered, Devices, EndpointStatus, Platform,
 };
+use fantail_wire::tenant::Scope;
 use serde_json::{Map, Value, json};
 
 pub async fn register(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let request: DeviceRegister = call.json()?;
+    require_scope(&call, &request)?;
     let is_taken = |named: Named<'_>| call.is_taken(tenant, named);
-    let ask = ask_of(call.json()?, call.caller.actor().name(), call.app.clock.wall(), &is_taken)?;
+    let actor = call.caller.actor();
+    let context = RegistrationContext {
+        caller: actor.name(),
+        now: call.app.clock.wall(),
+        outbound: &call.app.settings.outbound,
+    };
+    let ask = ask_of(request, &context, &is_taken)?;
     call.spend_import(tenant, 1)?;
     let device_id = ask.device.clone();
     let registered = call.node.register_device(tenant, ask).await?;
     let answer = DeviceRegistered { device_id, status: status_of(registered.status) };
     Ok(Reply::json(if registered.created { 201 } else { 200 }, &answer))
+}
+
+/// A key that can only register devices says nothing in a user's name and has nothing sent to a server.
+fn require_scope(call: &Call, request: &DeviceRegister) -> Result<(), Problem> {
+    let what = match request {
+        DeviceRegister { kind: DeviceKind::Webhook, .. } => "a webhook",
+        DeviceRegister { consent: Some(_), .. } => "a consent",
+        DeviceRegister { kind: DeviceKind::Push, consent: None, .. } => return Ok(()),
+    };
+    if call.caller.has(Scope::UsersWrite) {
+        return Ok(());
+    }
+    Err(Problem::new(Code::Forbidden, format!("{what} needs a key that has the scope users:write, too")))
 }
 
 pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -44,10 +69,16 @@ pub async fn unregister(tenant: TenantId, call: Call) -> Result<Reply, Problem> 
     Ok(Reply::no_content())
 }
 
+/// What a registration is checked against beside itself.
+struct RegistrationContext<'a> {
+    caller: &'a str,
+    now: Millis,
+    outbound: &'a Policy,
+}
+
 fn ask_of(
     request: DeviceRegister,
-    caller: &str,
-    now: Millis,
+    context: &RegistrationContext<'_>,
     is_taken: &dyn Fn(Named<'_>) -> bool,
 ) -> Result<DeviceAsk, Problem> {
     let root = Pointer::ROOT;
@@ -58,9 +89,11 @@ fn ask_of(
     if let Some(version) = &request.app_version {
         faults.text(root.key("appVersion"), version, APP_VERSION_BYTES_MAX);
     }
-    let target = target_of(&request, now, &mut faults);
-    let consent =
-        request.consent.clone().map(|put| consents::ask_of(put, root.key("consent"), caller, &mut faults));
+    let target = target_of(&request, context, &mut faults);
+    let consent = request
+        .consent
+        .clone()
+        .map(|put| consents::ask_of(put, root.key("consent"), context.caller, &mut faults));
     if consent.is_some() && request.kind != DeviceKind::Push {
         faults.add(root.key("consent"), "does not go with this kind");
     }
@@ -87,10 +120,10 @@ struct Target {
     identity: String,
 }
 
-fn target_of(request: &DeviceRegister, now: Millis, faults: &mut Faults) -> Target {
+fn target_of(request: &DeviceRegister, context: &RegistrationContext<'_>, faults: &mut Faults) -> Target {
     match request.kind {
-        DeviceKind::Push => push_of(request, now, faults),
-        DeviceKind::Webhook => webhook_of(request, faults),
+        DeviceKind::Push => push_of(request, context.now, faults),
+        DeviceKind::Webhook => webhook_of(request, context.outbound, faults),
     }
 }
 
@@ -127,12 +160,15 @@ fn push_of(request: &DeviceRegister, now: Millis, faults: &mut Faults) -> Target
     Target { kind: ChannelKind::Push, platform, address, identity }
 }
 
-fn webhook_of(request: &DeviceRegister, faults: &mut Faults) -> Target {
+fn webhook_of(request: &DeviceRegister, outbound: &Policy, faults: &mut Faults) -> Target {
     let root = Pointer::ROOT;
     let read = match &request.url {
         None => Err("is needed for this kind"),
         Some(url) => address::read(ChannelKind::Webhook, url),
     };
+    if let Ok(read) = &read {
+        faults.add_some(root.key("url"), unreachable(&read.text, outbound));
+    }
     let (text, identity) = match read {
         Ok(read) => (read.text, read.identity),
         Err(fault) => {
@@ -172,6 +208,16 @@ fn webhook_of(request: &DeviceRegister, faults: &mut Faults) -> Target {
     }
     let address = address.to_string().into_bytes();
     Target { kind: ChannelKind::Webhook, platform: endpoint::Platform::None, address, identity }
+}
+
+/// Why a webhook there could never be connected to, whatever its name resolves to.
+fn unreachable(url: &str, outbound: &Policy) -> Option<String> {
+    match Url::parse(url) {
+        Ok(url) => {
+            outbound.judge(&Destination::web(&url.origin)).err().map(|forbidden| forbidden.to_string())
+        }
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 fn refuse_other(faults: &mut Faults, field: &str, given: Option<&str>) {
@@ -225,30 +271,45 @@ mod tests {
 
     fn check(body: Value, faults: &[&str]) {
         let request: DeviceRegister = serde_json::from_value(body.clone()).expect("the shape fits");
-        let found = match ask_of(request, "key", Millis(5), &|_| false) {
+        let outbound = Policy::default();
+        let context = RegistrationContext { caller: "key", now: Millis(5), outbound: &outbound };
+        let found = match ask_of(request, &context, &|_| false) {
             Ok(_) => Vec::new(),
             Err(problem) => problem.errors.into_iter().map(|error| error.pointer).collect(),
         };
         assert_eq!(found, faults, "{body}");
     }
 
+    /// A registration of ann's phone with these fields.
+    fn with(more: &Value) -> Value {
+        let mut body = json!({"userId": "ann", "deviceId": "phone"});
+        let more = more.as_object().cloned().unwrap_or_default();
+        body.as_object_mut().expect("an object").extend(more);
+        body
+    }
+
     // proves: DEV-01
     #[test]
-    fn registrations_are_checked_as_a_whole() {
-        let with = |more: Value| {
-            let mut body = json!({"userId": "ann", "deviceId": "phone"});
-            let more = more.as_object().cloned().unwrap_or_default();
-            body.as_object_mut().expect("an object").extend(more);
-            body
-        };
-        check(with(json!({"platform": "ios", "token": "ab12", "appVersion": "1.2"})), &[]);
-        let hook = |secret: Value| with(json!({"kind": "webhook", "url": "https://a.b/c", "secret": secret}));
+    fn registrations_of_webhooks_are_checked_as_a_whole() {
+        let hook =
+            |secret: Value| with(&json!({"kind": "webhook", "url": "https://a.b/c", "secret": secret}));
         check(hook(json!("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")), &[]);
         check(hook(Value::Null), &["/secret"]);
+        // fixes: usability B6
+        for url in [
+            "http://a.b/c",
+            "https://localhost/x",
+            "https://[::1]/",
+            "https://169.254.169.254/x",
+            "https://a.b:22/",
+        ] {
+            let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+            check(with(&json!({"kind": "webhook", "url": url, "secret": secret})), &["/url"]);
+        }
         let rotated = |until: Value| {
             let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
             with(
-                json!({"kind": "webhook", "url": "https://a.b/c", "secret": secret, "previousSecret": secret,
+                &json!({"kind": "webhook", "url": "https://a.b/c", "secret": secret, "previousSecret": secret,
                         "previousUntil": until}),
             )
         };
@@ -258,36 +319,42 @@ mod tests {
         for bad in ["", "secret", "whsec_", "whsec_x", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"] {
             check(hook(json!(bad)), &["/secret"]);
         }
-        check(with(json!({})), &["/token", "/platform"]);
-        check(with(json!({"platform": "android", "token": "a b"})), &["/token"]);
+    }
+
+    // proves: DEV-01
+    #[test]
+    fn registrations_are_checked_as_a_whole() {
+        check(with(&json!({"platform": "ios", "token": "ab12", "appVersion": "1.2"})), &[]);
+        check(with(&json!({})), &["/token", "/platform"]);
+        check(with(&json!({"platform": "android", "token": "a b"})), &["/token"]);
         check(
-            with(json!({"platform": "ios", "token": "80abF5", "environment": "sandbox", "appId": "a.b"})),
+            with(&json!({"platform": "ios", "token": "80abF5", "environment": "sandbox", "appId": "a.b"})),
             &[],
         );
-        check(with(json!({"platform": "ios", "token": "fcm-token"})), &["/token"]);
+        check(with(&json!({"platform": "ios", "token": "fcm-token"})), &["/token"]);
         check(
-            with(json!({"platform": "ios", "token": "fcm-token", "service": "fcm", "tokenKind": "fid"})),
+            with(&json!({"platform": "ios", "token": "fcm-token", "service": "fcm", "tokenKind": "fid"})),
             &[],
         );
         check(
-            with(json!({"platform": "android", "token": "t", "environment": "sandbox"})),
+            with(&json!({"platform": "android", "token": "t", "environment": "sandbox"})),
             &["/environment"],
         );
-        check(with(json!({"platform": "android", "token": "t", "appId": "a b"})), &["/appId"]);
+        check(with(&json!({"platform": "android", "token": "t", "appId": "a b"})), &["/appId"]);
         let browser = |endpoint: &str, auth: &str| {
             let keys = json!({"p256dh": "B".repeat(87), "auth": auth});
-            with(json!({"platform": "web", "subscription": {"endpoint": endpoint, "keys": keys}}))
+            with(&json!({"platform": "web", "subscription": {"endpoint": endpoint, "keys": keys}}))
         };
         check(browser("https://push.example/1", &"a".repeat(22)), &[]);
         check(
             browser("http://push.example/1", "short"),
             &["/subscription/keys/auth", "/subscription/endpoint"],
         );
-        check(with(json!({"platform": "web"})), &["/subscription"]);
-        check(with(json!({"platform": "web", "token": "t"})), &["/token"]);
-        check(with(json!({"platform": "android", "token": "t", "url": "https://a.b"})), &["/url"]);
+        check(with(&json!({"platform": "web"})), &["/subscription"]);
+        check(with(&json!({"platform": "web", "token": "t"})), &["/token"]);
+        check(with(&json!({"platform": "android", "token": "t", "url": "https://a.b"})), &["/url"]);
         check(
-            with(json!({"kind": "webhook", "platform": "web", "token": "t"})),
+            with(&json!({"kind": "webhook", "platform": "web", "token": "t"})),
             &["/url", "/token", "/platform", "/secret"],
         );
         check(
@@ -295,7 +362,7 @@ mod tests {
             &["/userId", "/deviceId"],
         );
         check(
-            with(json!({"platform": "ios", "token": "ab", "appVersion": "x".repeat(65)})),
+            with(&json!({"platform": "ios", "token": "ab", "appVersion": "x".repeat(65)})),
             &["/appVersion"],
         );
     }

@@ -57,9 +57,9 @@ pub fn ask_of(
     let options = options_of(&event.data.options, wishes, now, faults);
     check_channels(&options, &event.data.channels, data.key("channels"), faults);
     let ttl_ms = match (event.data.ttl, event.data.options.ttl) {
-        (Some(_), Some(_)) => {
+        (own @ Some(_), Some(_)) => {
             faults.add(wishes.key("ttl"), "is said by data.ttl already");
-            0
+            ttl_of(own, data.key("ttl"), faults)
         }
         (None, Some(ttl)) => ttl_of(Some(ttl), wishes.key("ttl"), faults),
         (ttl, None) => ttl_of(ttl, data.key("ttl"), faults),
@@ -95,9 +95,17 @@ fn told_of(told: &EventData, data: Pointer<'_>, faults: &mut Faults) -> Vec<u8> 
                 .into_bytes()
         }
         (Some(_), Some(_)) | (None, None) => {
-            faults.add(data.key("content"), "either content or templateId is required");
+            faults.add(data.key("content"), content_fault(told.content.is_some()));
             Vec::new()
         }
+    }
+}
+
+/// For a request with both of them, or with none.
+pub fn content_fault(is_given: bool) -> &'static str {
+    match is_given {
+        true => "give either content or templateId, not both",
+        false => "either content or templateId is required",
     }
 }
 

@@ -13,6 +13,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::v1::batch;
 use crate::v1::event_ask::ask_of;
+use crate::v1::event_ids;
 use crate::v1::option_ask::out_of_inbox;
 use crate::v1::rendering::{self, Scene};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -40,7 +41,7 @@ pub async fn post(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 
 /// Hides an event everywhere, and stops what of it was not sent. 202 says that a shard has not taken it yet.
 pub async fn retract(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let event = call.ulid("event").ok_or_else(|| Problem::new(Code::EventNotFound, "no such event"))?;
+    let event = event_ids::of_path(tenant, &call, "event")?;
     let is_taken = call.node.retract(tenant, event).await?;
     let reply = Reply::no_content();
     Ok(if is_taken { reply } else { reply.accepted() })

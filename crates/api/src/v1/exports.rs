@@ -42,6 +42,8 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let user = call.name("user")?.to_owned();
     let under_way = Arc::new(call.app.exports.begin(tenant)?);
     let view = call.node.user(tenant, &user).await?;
+    // Before the first line: nothing leaves without a trace.
+    call.node.note_about(tenant, "user.export", &user).await?;
     let profile = serde_json::to_value(users::shown(&view)?).expect("our shapes are JSON");
     let (sender, receiver) = channel(WAITING_MAX);
     let mut export = Export { app: call.app, node: call.node, tenant, user, sender, lines: 0 };

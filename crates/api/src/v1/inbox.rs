@@ -5,11 +5,13 @@ use crate::cursor::{self, Owner};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
+use crate::v1::event_ids;
 use fantail_node::ask::{InboxAsk, InboxFrom, InboxPage, NotificationView, Priority};
 use fantail_node::content::in_inbox;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{PAGE_DEFAULT, PAGE_MAX};
 use fantail_rules::marks::State;
+use fantail_rules::ulid::Ulid;
 use fantail_wire::code::Code;
 use fantail_wire::event::Priority as WirePriority;
 use fantail_wire::inbox::{Counts, Inbox, Notification};
@@ -32,7 +34,7 @@ pub async fn page(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let user = call.name("user")?;
-    let event = call.ulid("notification").ok_or_else(unknown_notification)?;
+    let event = event_of(tenant, &call)?;
     let notification = call.node.notification(tenant, user, event).await?;
     Ok(Reply::json(200, &shown(&notification)?))
 }
@@ -44,6 +46,11 @@ pub async fn counts(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 
 pub fn show_counts(counts: fantail_node::ask::Counts) -> Reply {
     Reply::json(200, &Counts { unread: counts.unread, unseen: counts.unseen })
+}
+
+/// The event of a path, by either id.
+pub fn event_of(tenant: TenantId, call: &Call) -> Result<Ulid, Problem> {
+    event_ids::find(tenant, call, call.name("notification")?)?.ok_or_else(unknown_notification)
 }
 
 pub fn unknown_notification() -> Problem {
@@ -102,7 +109,8 @@ pub fn shown(view: &NotificationView) -> Result<Notification<'_>, Problem> {
         }
     };
     Ok(Notification {
-        notification_id: view.event.to_string(),
+        event_id: view.event.to_string(),
+        notification_id: view.post.name.as_deref(),
         created_at: time::text(view.post.created_at),
         kind: &view.post.kind,
         category: &view.post.category,

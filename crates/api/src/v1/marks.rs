@@ -1,13 +1,14 @@
 //! Changing what a user has seen, read, archived, snoozed or deleted. Answered after it is applied, with the counts.
 
 use crate::call::Call;
-use crate::check::Faults;
+use crate::check::{Faults, name_fault};
 use crate::cursor::{self, Owner};
 use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
-use crate::v1::inbox::{show_counts, unknown_notification};
+use crate::v1::event_ids;
+use crate::v1::inbox::{event_of, show_counts, unknown_notification};
 use fantail_node::ask::{MarkAsk, MarkTarget};
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::limits::{MARK_IDS_MAX, SNOOZE_MS_MAX};
@@ -20,11 +21,12 @@ pub async fn mark(tenant: TenantId, call: Call, mark: Mark) -> Result<Reply, Pro
     let user = call.name("user")?;
     let request: Marks = call.json()?;
     let target = match (request.ids, request.all, request.before) {
-        (Some(ids), None, None) => MarkTarget::Events(events_of(&ids)?),
+        (Some(ids), None, None) => MarkTarget::Events(events_of(tenant, &call, &ids)?),
         (None, Some(true), None) => MarkTarget::All { through: None },
         (None, Some(true), Some(before)) => {
             MarkTarget::All { through: Some(arrival_of(tenant, &call, user, &before).await?) }
         }
+        (_, None | Some(false), Some(_)) => return Err(Problem::field("/before", "goes with all: true")),
         _ => return Err(Problem::field("/ids", "give either ids, or all: true with before or without")),
     };
     done(tenant, &call, mark, target).await
@@ -33,18 +35,18 @@ pub async fn mark(tenant: TenantId, call: Call, mark: Mark) -> Result<Reply, Pro
 pub async fn snooze(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: Snooze = call.json()?;
     let until = until_of(&request.until, call.node.wall())?;
-    let events = events_of(&request.ids)?;
+    let events = events_of(tenant, &call, &request.ids)?;
     done(tenant, &call, Mark::Snooze { until }, MarkTarget::Events(events)).await
 }
 
 pub async fn unsnooze(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: Unsnooze = call.json()?;
-    let events = events_of(&request.ids)?;
+    let events = events_of(tenant, &call, &request.ids)?;
     done(tenant, &call, Mark::Unsnooze, MarkTarget::Events(events)).await
 }
 
 pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let event = call.ulid("notification").ok_or_else(unknown_notification)?;
+    let event = event_of(tenant, &call)?;
     done(tenant, &call, Mark::Delete, MarkTarget::Events(vec![event])).await?;
     Ok(Reply::no_content())
 }
@@ -57,35 +59,38 @@ async fn done(tenant: TenantId, call: &Call, mark: Mark, target: MarkTarget) -> 
 
 /// `before` is a notification the user has, or a `sinceCursor` the user was given.
 async fn arrival_of(tenant: TenantId, call: &Call, user: &str, before: &str) -> Result<Arrival, Problem> {
-    if let Some(event) = Ulid::parse(before) {
-        return Ok(call.node.arrival_of(tenant, user, event).await?);
+    if let Some(arrival) = cursor::to_since(Owner { tenant, name: user }, before) {
+        return Ok(arrival);
     }
-    match cursor::to_since(Owner { tenant, name: user }, before) {
-        Some(arrival) => Ok(arrival),
-        None => Err(Problem::field("/before", "must be a notification id or a sinceCursor of this inbox")),
+    let wanted = "must be an eventId or a notificationId of this inbox, or a sinceCursor";
+    if name_fault(before).is_some() {
+        return Err(Problem::field("/before", wanted));
+    }
+    match event_ids::find(tenant, call, before)? {
+        Some(event) => Ok(call.node.arrival_of(tenant, user, event).await?),
+        None => Err(Problem::field("/before", wanted)),
     }
 }
 
-fn events_of(ids: &[String]) -> Result<Vec<Ulid>, Problem> {
+fn events_of(tenant: TenantId, call: &Call, ids: &[String]) -> Result<Vec<Ulid>, Problem> {
+    check_ids(ids)?;
+    let find = |id: &String| event_ids::find(tenant, call, id)?.ok_or_else(unknown_notification);
+    let mut events = ids.iter().map(find).collect::<Result<Vec<Ulid>, Problem>>()?;
+    events.sort_unstable();
+    events.dedup();
+    Ok(events)
+}
+
+fn check_ids(ids: &[String]) -> Result<(), Problem> {
     let root = Pointer::ROOT;
     let list = root.key("ids");
     let mut faults = Faults::default();
     if ids.is_empty() || ids.len() > MARK_IDS_MAX {
         faults.add(list, format!("must have 1 to {MARK_IDS_MAX} ids"));
-        faults.into_result()?;
-        return Ok(Vec::new());
+    } else {
+        ids.iter().enumerate().for_each(|(index, id)| faults.name(list.index(index), id));
     }
-    let mut events = Vec::with_capacity(ids.len());
-    for (index, id) in ids.iter().enumerate() {
-        match Ulid::parse(id) {
-            Some(event) => events.push(event),
-            None => faults.add(list.index(index), "not a notification id"),
-        }
-    }
-    faults.into_result()?;
-    events.sort_unstable();
-    events.dedup();
-    Ok(events)
+    faults.into_result()
 }
 
 fn until_of(text: &str, now: Millis) -> Result<Millis, Problem> {
@@ -106,13 +111,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_checked_and_said_once() {
-        let id = |n: u128| Ulid(n).to_string();
-        assert_eq!(events_of(&[id(2), id(1), id(2)]).expect("valid"), [Ulid(1), Ulid(2)]);
-        let problem = events_of(&[id(1), "x".to_owned()]).expect_err("not an id");
+    fn ids_are_checked() {
+        let id = |text: &str| text.to_owned();
+        assert!(check_ids(&[id("order-42"), id("01KG9V7W0R0000000000000001")]).is_ok());
+        let problem = check_ids(&[id("a"), id("")]).expect_err("not an id");
         assert_eq!(problem.errors[0].pointer, "/ids/1");
-        assert!(events_of(&[]).is_err());
-        assert!(events_of(&vec![id(1); MARK_IDS_MAX + 1]).is_err());
+        assert!(check_ids(&[]).is_err());
+        assert!(check_ids(&vec![id("a"); MARK_IDS_MAX + 1]).is_err());
     }
 
     #[test]

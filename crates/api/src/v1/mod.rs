@@ -1,6 +1,7 @@
 //! Version 1, one file per resource. Each handler reads its request, asks the node, and words the answer.
 
 pub mod event_ask;
+pub mod event_ids;
 pub mod events;
 mod option_ask;
 

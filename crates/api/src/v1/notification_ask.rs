@@ -64,7 +64,7 @@ impl Draft {
             (Some(content), None) => event_ask::content_of(content, root.key("content"), &mut faults),
             (None, Some(_)) => Vec::new(),
             (Some(_), Some(_)) | (None, None) => {
-                faults.add(root.key("content"), "either content or templateId is required");
+                faults.add(root.key("content"), event_ask::content_fault(request.content.is_some()));
                 Vec::new()
             }
         };
@@ -269,8 +269,12 @@ fn who_of(recipient: &RecipientSend, at: Pointer<'_>, faults: &mut Faults, unrea
             return Who::User(user.clone());
         }
         (None, Some(one), None) => one,
-        (None, None, _) | (Some(_), Some(_), _) | (_, _, Some(_)) => {
-            faults.add(at, "needs one of userId, email, phone, webhook, pushToken");
+        (None, None, _) => {
+            faults.add(at, "needs one of userId, email, phone, webhook and pushToken");
+            return Who::User(String::new());
+        }
+        (Some(_), Some(_), _) | (_, _, Some(_)) => {
+            faults.add(at, "needs exactly one of userId, email, phone, webhook and pushToken, not several");
             return Who::User(String::new());
         }
     };

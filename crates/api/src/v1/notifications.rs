@@ -12,12 +12,13 @@ use crate::problem::{FIELD_ERRORS_MAX, Problem};
 use crate::reply::Reply;
 use crate::time;
 use crate::v1::notification_ask::Draft;
-use crate::v1::{story, trace};
+use crate::v1::{event_ids, story, trace};
 use axum::http::{HeaderName, HeaderValue};
 use fantail_node::ask::{self, Accepted, Called, ChannelKind, NotifyAsk, Place, Refusal, Who};
 use fantail_rules::address;
 use fantail_rules::endpoint::Platform;
 use fantail_rules::ids::{ShardNo, TenantId, UserNo};
+use fantail_rules::limits::LIST_PAGE_MAX;
 use fantail_rules::outlook::expected_ms;
 use fantail_rules::ulid::Ulid;
 use fantail_templates::Compiled;
@@ -31,7 +32,7 @@ use fantail_wire::problem::FieldError;
 use std::sync::Arc;
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-const DELIVERIES_MAX: usize = 1_000;
+const DELIVERIES_DEFAULT: usize = 100;
 
 pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let began = call.node.wall();
@@ -114,16 +115,8 @@ fn accepted_reply(
     Ok(if is_first { reply } else { reply.with_header(REPLAYED, HeaderValue::from_static("true")) })
 }
 
-/// The event of a path: our id, or the producer's, which may look like one of ours.
 fn event_of(tenant: TenantId, call: &Call) -> Result<Ulid, Problem> {
-    let ours = call.ulid("notification");
-    if let Some(event) = ours
-        && call.node.is_known_event(tenant, event)?
-    {
-        return Ok(event);
-    }
-    let found = call.node.find_notification(tenant, call.name("notification")?)?;
-    found.or(ours).ok_or_else(|| Problem::new(Code::EventNotFound, "no such notification"))
+    event_ids::of_path(tenant, call, "notification")
 }
 
 /// A name that is the id of another event could not be told from it.
@@ -151,8 +144,17 @@ pub fn channel_status(one: &ask::ChannelStatus) -> ChannelStatus {
 pub async fn status(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let event = event_of(tenant, &call)?;
     let found = call.node.status(tenant, event)?;
-    let mut answer = NotificationStatus {
-        event_id: event.to_string(),
+    let text = event.to_string();
+    let owner = Owner { tenant, name: &text };
+    let from = match call.query.get("cursor") {
+        None => None,
+        Some(text) => Some(place_of(owner, text).ok_or(Refusal::BadCursor)?),
+    };
+    let page =
+        call.node.deliveries(tenant, event, from, call.query.limit(DELIVERIES_DEFAULT, LIST_PAGE_MAX)?)?;
+    let answer = NotificationStatus {
+        event_id: text.clone(),
+        notification_id: found.name,
         status: match found.phase {
             ask::Phase::Scheduled => Phase::Scheduled,
             ask::Phase::Sending => Phase::Sending,
@@ -165,20 +167,9 @@ pub async fn status(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         retracted: found.is_retracted,
         recipient_count: found.recipients,
         channels: found.channels.iter().map(channel_status).collect(),
-        deliveries: Vec::new(),
-        next_cursor: None,
+        deliveries: page.recipients.into_iter().map(delivery).collect(),
+        next_cursor: page.next.map(|place| cursor::of_names(owner, &place_text(place))),
     };
-    if call.query.get("limit").is_some() || call.query.get("cursor").is_some() {
-        let text = event.to_string();
-        let owner = Owner { tenant, name: &text };
-        let from = match call.query.get("cursor") {
-            None => None,
-            Some(text) => Some(place_of(owner, text).ok_or(Refusal::BadCursor)?),
-        };
-        let page = call.node.deliveries(tenant, event, from, call.query.limit(100, DELIVERIES_MAX)?)?;
-        answer.next_cursor = page.next.map(|place| cursor::of_names(owner, &place_text(place)));
-        answer.deliveries = page.recipients.into_iter().map(delivery).collect();
-    }
     Ok(Reply::json(200, &answer))
 }
 
@@ -251,8 +242,10 @@ fn whom(call: &Call) -> Result<Who, Problem> {
             let (address, platform) = (Vec::new(), Platform::None);
             Ok(Who::Address { kind, address, identity: read.identity, platform, consent: None })
         }
-        (None, _) | (Some(_), Some(_)) => {
-            Err(Problem::field("/user", "needs one of user, email, phone, webhook, pushToken"))
+        (None, _) => Err(Problem::field("/user", "needs one of user, email, phone, webhook and pushToken")),
+        (Some(_), Some((field, ..))) => {
+            let rule = "needs exactly one of user, email, phone, webhook and pushToken, not several";
+            Err(Problem::field(format!("/{field}"), rule))
         }
     }
 }

@@ -31,7 +31,6 @@ use fantail_rules::preference::{self, CategoryChoice, Quiet, Switch, Switches};
 use fantail_rules::quiet::{Days, Times, Window};
 use fantail_rules::wall::{parse_minute, show_minute};
 use fantail_rules::zone::ZoneNo;
-use fantail_wire::code::Code;
 use fantail_wire::event::Channel;
 use fantail_wire::preference::{
     Burst, CategoryFrequency, CategoryPreference, ChangeKind, ChannelPreference, Day, Frequency,
@@ -110,8 +109,7 @@ fn check_version(expect: Expect, revision: u32) -> Result<(), Problem> {
 pub fn merged(current: &Preferences, patch: &Map<String, Value>) -> Result<preference::Preferences, Problem> {
     let mut document = serde_json::to_value(current).expect("our shapes are JSON");
     merge(&mut document, &Value::Object(patch.clone()));
-    let wanted: Preferences = body::from_document(document)
-        .map_err(|fault| Problem::new(Code::InvalidRequest, fault.to_string()))?;
+    let wanted: Preferences = body::from_document(document)?;
     let mut faults = Faults::default();
     let preferences = read(&wanted, &mut faults);
     faults.into_result()?;
@@ -394,14 +392,14 @@ mod tests {
                 "/channels/sms/frequency/burst/refillSeconds",
             ]),
         );
-        for strange in [
-            json!({"unknown": 1}),
-            json!({"channels": {"fax": {"enabled": true}}}),
-            json!({"channels": {"push": {"enabled": "no"}}}),
-            json!({"channels": {"push": {"frequency": {"maxPerWeek": 1}}}}),
-            quiet(json!({"enabled": true})),
+        for (strange, pointer) in [
+            (json!({"unknown": 1}), "/unknown"),
+            (json!({"channels": {"fax": {"enabled": true}}}), "/channels/fax"),
+            (json!({"channels": {"push": {"enabled": "no"}}}), "/channels/push/enabled"),
+            (json!({"channels": {"push": {"frequency": {"a": 1}}}}), "/channels/push/frequency/a"),
+            (quiet(json!({"enabled": true})), "/quietHours/start"),
         ] {
-            check(json!({}), strange, Err(&[]));
+            check(json!({}), strange, Err(&[pointer]));
         }
         let many: Map<String, Value> =
             (0..65).map(|no| (format!("c{no}"), json!({"enabled": true}))).collect();

@@ -3,12 +3,16 @@
 
 use crate::aside;
 use crate::call::Call;
+use crate::check::Faults;
+use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::v1::templates::body_of;
 use fantail_node::ask::templates::PreparedTemplate;
 use fantail_node::ask::{Refusal, TenantView};
+use fantail_rules::address::is_locale;
 use fantail_rules::ids::{Millis, TenantId};
+use fantail_rules::zone::ZoneNo;
 use fantail_templates::{Compiled, NotificationFacts, RenderAsk, TenantFacts, preview, variant_seed};
 use fantail_wire::code::Code;
 use fantail_wire::template_resource::{DraftPreviewAsk, TemplatePreview, TemplatePreviewAsk};
@@ -57,8 +61,32 @@ struct Scene {
     now: Millis,
 }
 
+/// What a preview says about its reader is what a user could have.
+fn check_reader(ask: &TemplatePreviewAsk) -> Result<(), Problem> {
+    let (mut faults, root) = (Faults::default(), Pointer::ROOT);
+    let facts = root.key("userFacts");
+    let user = ask.user_facts.as_ref();
+    let locales = [
+        (root.key("locale"), ask.locale.as_deref()),
+        (facts.key("locale"), user.and_then(|user| user.locale.as_deref())),
+    ];
+    for (at, locale) in locales {
+        if locale.is_some_and(|locale| !is_locale(locale)) {
+            faults.add(at, "must be a language tag like pt-BR");
+        }
+    }
+    if let Some(user) = user {
+        faults.name(facts.key("id"), &user.id);
+        if user.zone.as_deref().is_some_and(|zone| ZoneNo::find(zone).is_none()) {
+            faults.add(facts.key("zone"), "must be the name of a time zone like Europe/Vienna");
+        }
+    }
+    faults.into_result()
+}
+
 impl Scene {
     fn of(tenant: TenantId, call: &Call, ask: TemplatePreviewAsk) -> Result<Self, Problem> {
+        check_reader(&ask)?;
         let tenant = call.node.tenant(tenant).ok_or(Refusal::UnknownTenant)?;
         Ok(Self { ask, tenant, now: call.node.wall() })
     }

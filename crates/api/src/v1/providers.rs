@@ -4,17 +4,21 @@
 //! changes an account says which version it has seen. Goes to: `Node::put_provider`.
 
 use crate::call::Call;
+use crate::callbacks;
 use crate::check::Faults;
 use crate::condition::expect_of;
 use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
-use fantail_channels::accounts::{Registry, Standing};
+use fantail_channels::accounts::{AccountStanding, open};
+use fantail_channels::fields::SettingsError;
+use fantail_channels::targets;
 use fantail_channels::webpush::generate_vapid;
 use fantail_node::ask::Refusal;
+use fantail_node::ask::templates::Expect;
 use fantail_node::providers::{ProviderAsk, ProviderRow, Secret};
-use fantail_ports::accounts::Account;
+use fantail_ports::accounts::{Account, Credentials};
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::PROVIDER_BYTES_MAX;
 use fantail_rules::provider_kind;
@@ -24,19 +28,21 @@ use fantail_wire::provider::{
 use serde_json::{Map, Value};
 
 /// More than any provider takes from anybody.
-const PER_SECOND_MAX: u32 = 10_000_000;
-const CONCURRENCY_MAX: u32 = 100_000;
-const ID_BYTES_MAX: usize = 64;
+pub const PER_SECOND_MAX: u32 = 10_000_000;
+pub const CONCURRENCY_MAX: u32 = 100_000;
+pub const ID_BYTES_MAX: usize = 64;
 
 pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    let standings = standings(&*call.app.accounts()?, tenant);
-    let shown = call.node.providers(tenant).iter().map(|row| shown(row, &standings)).collect();
-    Ok(Reply::json(200, &Providers { providers: shown }))
+    let registry = call.app.accounts()?;
+    let standings = registry.standings_of(tenant);
+    let rows = call.node.providers(tenant);
+    let shown = rows.iter().map(|row| shown(&call, row, &standings)).collect::<Result<_, _>>()?;
+    Ok(Reply::json(200, &Providers { providers: shown, sandbox: registry.is_sandboxed(tenant) }))
 }
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let row = call.node.provider(tenant, call.name("provider")?)?;
-    Ok(reply(200, &row, &standings(&*call.app.accounts()?, tenant)))
+    reply(&call, 200, &row, &call.app.accounts()?.standings_of(tenant))
 }
 
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -48,10 +54,21 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         ask.secrets = Some(Secret(generate_vapid().to_string().into_bytes()));
     }
     let registry = call.app.accounts()?;
-    let draft = draft(&call, tenant, &ask)?;
-    registry.check(&draft).map_err(|fault| Problem::field("/settings", fault))?;
+    let known = match &ask.secrets {
+        Some(_) => None,
+        None => Some(known_account(&call, tenant, id)?),
+    };
+    let draft = draft(tenant, &ask, known.as_ref());
+    registry.check(&draft).map_err(field_problem)?;
+    let expect = match &known {
+        Some(known) => {
+            refuse_moved_credentials(known, &draft)?;
+            of_same_version(expect, known.version)?
+        }
+        None => expect,
+    };
     let (row, created) = call.node.put_provider(tenant, expect, ask).await?;
-    Ok(reply(if created { 201 } else { 200 }, &row, &standings(&registry, tenant)))
+    reply(&call, if created { 201 } else { 200 }, &row, &registry.standings_of(tenant))
 }
 
 pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -63,6 +80,7 @@ pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 /// Each hop to the provider, with the credentials that are there.
 pub async fn test(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let account = call.node.provider_account(tenant, call.name("provider")?)?;
+    call.node.note(tenant, "provider.test", &account.id).await?;
     let hops = call.app.accounts()?.probe(&account).await;
     let hop = |hop: &fantail_channels::probe::Hop| ProviderHop {
         name: hop.name.to_owned(),
@@ -117,19 +135,22 @@ fn ask_of(id: &str, request: ProviderPut) -> Result<ProviderAsk, Problem> {
     })
 }
 
+/// The account whose credentials stay.
+fn known_account(call: &Call, tenant: TenantId, id: &str) -> Result<Account, Problem> {
+    match call.node.provider_account(tenant, id) {
+        Ok(known) => Ok(known),
+        Err(Refusal::UnknownProvider { .. }) => {
+            Err(Problem::field("/credentials", "are needed for a new account"))
+        }
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
 /// The account as it would be.
-fn draft(call: &Call, tenant: TenantId, ask: &ProviderAsk) -> Result<Account, Problem> {
-    let secrets = match &ask.secrets {
-        Some(Secret(secrets)) => secrets.clone(),
-        None => match call.node.provider_account(tenant, &ask.id) {
-            Ok(known) => known.secrets,
-            Err(Refusal::UnknownProvider { .. }) => {
-                return Err(Problem::field("/credentials", "are needed for a new account"));
-            }
-            Err(refusal) => return Err(refusal.into()),
-        },
-    };
-    Ok(Account {
+fn draft(tenant: TenantId, ask: &ProviderAsk, known: Option<&Account>) -> Account {
+    let given = || ask.secrets.as_ref().map(|Secret(secrets)| secrets.clone()).unwrap_or_default();
+    let secrets = known.map_or_else(|| Credentials::new(given()), |known| known.secrets.clone());
+    Account {
         tenant,
         id: ask.id.clone(),
         version: 0,
@@ -141,27 +162,71 @@ fn draft(call: &Call, tenant: TenantId, ask: &ProviderAsk) -> Result<Account, Pr
         per_second: ask.per_second,
         concurrency: ask.concurrency,
         enabled: ask.enabled,
-    })
+    }
 }
 
-type Standings = Vec<(String, Standing)>;
-
-fn standings(registry: &Registry, tenant: TenantId) -> Standings {
-    let own = |(account, standing): (Account, Standing)| {
-        (account.tenant == tenant && account.enabled).then_some((account.id, standing))
+/// Credentials that were given for one place do not go to another one: whoever may change settings need not know them.
+fn refuse_moved_credentials(known: &Account, draft: &Account) -> Result<(), Problem> {
+    let after = open::targets(draft).map_err(field_problem)?;
+    // Settings that are not read any more say nothing about where credentials went.
+    let moved = match open::targets(known) {
+        Ok(before) => targets::moved(&before, &after),
+        Err(_) => vec!["/settings"],
     };
-    registry.standings().into_iter().filter_map(own).collect()
+    match moved.first() {
+        None => Ok(()),
+        Some(pointer) => {
+            let detail =
+                format!("are needed again: {pointer} changes where they go or how they are protected");
+            Err(Problem::field("/credentials", detail))
+        }
+    }
 }
 
-fn reply(status: u16, row: &ProviderRow, standings: &Standings) -> Reply {
-    Reply::json(status, &shown(row, standings)).with_version(row.version)
+/// The account that was looked at is the one that is changed.
+fn of_same_version(expect: Expect, version: u32) -> Result<Expect, Problem> {
+    match expect {
+        Expect::Unsaid | Expect::Present => Ok(Expect::Version(version)),
+        Expect::Version(wanted) if wanted == version => Ok(expect),
+        Expect::Version(_) | Expect::Absent => {
+            Err(Refusal::ProviderConflict { current: Some(version) }.into())
+        }
+    }
 }
 
-fn shown(row: &ProviderRow, standings: &Standings) -> Provider {
+fn field_problem(error: SettingsError) -> Problem {
+    Problem::field(error.field, error.reason)
+}
+
+fn reply(
+    call: &Call,
+    status: u16,
+    row: &ProviderRow,
+    standings: &[AccountStanding],
+) -> Result<Reply, Problem> {
+    Ok(Reply::json(status, &shown(call, row, standings)?).with_version(row.version))
+}
+
+/// Where the provider of an account calls, if it does.
+fn callback_url(call: &Call, row: &ProviderRow) -> Result<Option<String>, Problem> {
+    let (tenant, id) = (row.put.tenant, &row.put.id);
+    let secret = match row.put.kind {
+        provider_kind::ProviderKind::Smtp => Some(call.node.callback_secret(tenant, id)?),
+        provider_kind::ProviderKind::Ses | provider_kind::ProviderKind::Twilio => None,
+        provider_kind::ProviderKind::Apns
+        | provider_kind::ProviderKind::Fcm
+        | provider_kind::ProviderKind::WebPush => return Ok(None),
+    };
+    let tenant = call.node.tenant(tenant).ok_or(Refusal::UnknownTenant)?;
+    Ok(Some(callbacks::provider::address(call.app.public_url(), &tenant.slug, id, secret.as_deref())))
+}
+
+fn shown(call: &Call, row: &ProviderRow, standings: &[AccountStanding]) -> Result<Provider, Problem> {
     let put = &row.put;
     let settings: Map<String, Value> = serde_json::from_str(&put.settings).unwrap_or_default();
-    let standing = standings.iter().find(|(id, _)| *id == put.id).filter(|_| put.enabled);
-    Provider {
+    let standing = standings.iter().find(|one| one.id == put.id && one.enabled && put.enabled);
+    let standing = standing.map(|one| &one.standing);
+    Ok(Provider {
         provider_id: put.id.clone(),
         kind: kind_of(put.kind),
         channel: put.kind.channel().name().to_owned(),
@@ -175,8 +240,9 @@ fn shown(row: &ProviderRow, standings: &Standings) -> Provider {
         version: row.version,
         created_at: time::text(row.created),
         updated_at: time::text(row.updated),
-        application_server_key: standing.and_then(|(_, standing)| standing.public_key.clone()),
-        standing: standing.map(|(_, standing)| ProviderStanding {
+        application_server_key: standing.and_then(|standing| standing.public_key.clone()),
+        callback_url: callback_url(call, row)?,
+        standing: standing.map(|standing| ProviderStanding {
             usable: standing.is_usable,
             resting: standing.is_resting,
             in_flight: standing.in_flight,
@@ -184,7 +250,7 @@ fn shown(row: &ProviderRow, standings: &Standings) -> Provider {
             rests: standing.counts.rests,
             failures: standing.counts.fails,
         }),
-    }
+    })
 }
 
 fn stored_kind(kind: ProviderKind) -> provider_kind::ProviderKind {
@@ -235,6 +301,21 @@ mod tests {
         let secret = json!({"kind": "smtp", "credentials": {"password": "hunter2"}});
         let ask = ask_of("mail", serde_json::from_value(secret).expect("the shape fits"));
         assert!(!format!("{ask:?}").contains("hunter2"));
+    }
+
+    /// Between the look at an account and its change nobody gives it other credentials.
+    // fixes: security H3
+    #[test]
+    fn the_account_that_was_looked_at_is_the_one_that_is_changed() {
+        for (expect, expected) in [
+            (Expect::Unsaid, Some(Expect::Version(3))),
+            (Expect::Present, Some(Expect::Version(3))),
+            (Expect::Version(3), Some(Expect::Version(3))),
+            (Expect::Version(4), None),
+            (Expect::Absent, None),
+        ] {
+            assert_eq!(of_same_version(expect, 3).ok(), expected, "{expect:?}");
+        }
     }
 
     #[test]

@@ -12,10 +12,10 @@ use fantail_rules::push_address::{self, FcmKind, PushAddress, Service};
 use fantail_wire::device::{Platform, PushEnvironment, PushService, Subscription, TokenKind};
 
 /// Bundle and project ids are shorter.
-const APP_ID_BYTES_MAX: usize = 155;
+pub const APP_ID_BYTES_MAX: usize = 155;
 /// An uncompressed point of P-256, and 16 bytes, in base64url without padding.
-const P256DH_LETTERS: usize = 87;
-const AUTH_LETTERS: usize = 22;
+pub const P256DH_LETTERS: usize = 87;
+pub const AUTH_LETTERS: usize = 22;
 
 /// What somebody says about a push endpoint.
 pub struct Given<'a> {

@@ -59,7 +59,13 @@ fn ask_of(receipt: Receipt, place: Pointer<'_>, faults: &mut Faults) -> ReceiptA
         let most = format!("must be at most {RECEIPT_CODE_BYTES_MAX} visible ASCII characters");
         faults.add(place.key("code"), most);
     }
-    ReceiptAsk { reference: receipt.reference, outcome: outcome_of(receipt.status), at: at.flatten(), code }
+    ReceiptAsk {
+        reference: receipt.reference,
+        channel: None,
+        outcome: outcome_of(receipt.status),
+        at: at.flatten(),
+        code,
+    }
 }
 
 fn outcome_of(status: ReceiptStatus) -> Outcome {

@@ -17,10 +17,11 @@ use crate::v1::bulk;
 use crate::v1::notification_ask::Draft;
 use crate::v1::notifications::unknown_users;
 use crate::v1::preferences::merge;
-use fantail_node::ask::Refusal;
 use fantail_node::ask::templates::Expect;
+use fantail_node::ask::{Priority, Refusal};
 use fantail_node::named::Named;
-use fantail_node::recurring::{Came, Run, ScheduleAsk, ScheduleRow, ScheduleView, Sends, Standing};
+use fantail_node::recurring::{Author, Came, Run, ScheduleAsk, ScheduleRow, ScheduleView, Sends, Standing};
+use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{
     SCHEDULE_BYTES_MAX, SCHEDULE_GAP_MINUTES_MIN, SCHEDULE_ID_BYTES_MAX, SCHEDULE_RUNS_SHOWN,
@@ -83,8 +84,7 @@ pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         }
         let mut document = serde_json::to_value(definition(&view)?).expect("our shapes are JSON");
         merge(&mut document, &Value::Object(patch.clone()));
-        let wanted: SchedulePut = body::from_document(document)
-            .map_err(|fault| Problem::new(Code::InvalidRequest, fault.to_string()))?;
+        let wanted: SchedulePut = body::from_document(document)?;
         let ask = understood(tenant, &call, wanted).await?;
         match call.node.put_schedule(tenant, &id, Expect::Version(version), ask).await {
             Ok((view, _)) => return reply(200, view, call.node.wall()),
@@ -143,7 +143,8 @@ async fn understood(tenant: TenantId, call: &Call, wanted: SchedulePut) -> Resul
     check_message(tenant, call, &wanted, is_local).await?;
     let (cron, is_paused) = (wanted.cron, wanted.paused);
     let zone = zone.unwrap_or(ZoneNo::NONE);
-    Ok(ScheduleAsk { cron, zone, starts, ends, is_paused, sends, body })
+    let may_be_critical = auth::require_priority(&call.caller, Priority::Critical).is_ok();
+    Ok(ScheduleAsk { cron, zone, starts, ends, is_paused, sends, body, may_be_critical })
 }
 
 fn check_cron(cron: &str, at: Pointer<'_>, faults: &mut Faults) {
@@ -251,6 +252,7 @@ fn shown(view: &ScheduleView, now: Millis) -> Result<Schedule, Problem> {
         version: row.version,
         definition: definition(view)?,
         next_runs: runs.take(SCHEDULE_RUNS_SHOWN).map(time::text).collect(),
+        runs_as: row.definition.author.as_ref().map(runs_as),
         last_run: standing.last.as_ref().map(run),
         created_at: time::text(row.created),
         updated_at: time::text(row.updated),
@@ -288,8 +290,14 @@ fn run(run: &Run) -> ScheduleRun {
     ScheduleRun { at: time::text(run.at), event_id, refused }
 }
 
+/// As the audit log names it.
+fn runs_as(author: &Author) -> String {
+    author.key.clone().unwrap_or_else(|| Actor::Admin.name().to_owned())
+}
+
 fn summary((row, standing): (ScheduleRow, Standing)) -> ScheduleSummary {
     ScheduleSummary {
+        runs_as: row.definition.author.as_ref().map(runs_as),
         schedule_id: row.definition.id,
         version: row.version,
         cron: row.definition.cron,

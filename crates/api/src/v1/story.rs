@@ -41,7 +41,8 @@ pub fn tell(found: &Explanation) -> Told {
         deliveries.iter().for_each(|one| delivery(found, *channel, one, &mut steps));
     }
     let text = steps.iter().map(line).collect::<Vec<_>>().join("\n");
-    Told { event_id: found.event.to_string(), user_id: found.user.clone(), steps, text }
+    let (event_id, notification_id) = (found.event.to_string(), found.name.clone());
+    Told { event_id, notification_id, user_id: found.user.clone(), steps, text }
 }
 
 fn line(step: &Step) -> String {

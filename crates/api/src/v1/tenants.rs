@@ -14,7 +14,7 @@ use fantail_rules::limits::{PRODUCER_RATE_MAX, TIER_UP_MIN};
 use fantail_wire::code::Code;
 use fantail_wire::tenant::{Quota, RateLimit, Tenant, TenantChange, TenantCreate, Tenants, Usage};
 
-const RETENTION_DAYS_MAX: u32 = 3_650;
+pub const RETENTION_DAYS_MAX: u32 = 3_650;
 
 pub async fn create(call: Call) -> Result<Reply, Problem> {
     let request: TenantCreate = call.json()?;

@@ -31,6 +31,7 @@ pub fn tell(found: &Explanation) -> Trace {
     Trace {
         trace_id: root.trace.text(),
         event_id: found.event.to_string(),
+        notification_id: found.name.clone(),
         user_id: found.user.clone(),
         spans,
     }

@@ -1,16 +1,23 @@
 //! Users: put, read, delete, and many at once.
 
+use crate::body;
 use crate::call::Call;
 use crate::check::Faults;
+use crate::condition::expect_of;
 use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
+use crate::v1::preferences::merge;
 use crate::v1::{batch, devices};
-use fantail_node::ask::{Channel, ContactAsk, ProfileAsk, Refusal, Upserted, UserAsk, UserView};
+use fantail_node::ask::templates::Expect;
+use fantail_node::ask::{
+    Channel, ContactAsk, ProfileAsk, PutCondition, Refusal, Upserted, UserAsk, UserView,
+};
 use fantail_node::named::Named;
 use fantail_rules::address::{self, Address};
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::Status;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{ATTRIBUTES_BYTES_MAX, BATCH_ITEMS_MAX};
 use fantail_rules::zone::ZoneNo;
@@ -19,32 +26,143 @@ use fantail_wire::user::{User, UserChannel, UserItem, UserPut, UsersBatch, Users
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+/// With a body the user is replaced. Without one the user is made if there is none, and left as it is otherwise.
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let user = call.new_name(tenant, "user", Named::User)?.to_owned();
+    let expect = expect_of(&call.headers)?;
+    if call.body.is_empty() && expect == Expect::Unsaid {
+        call.spend_import(tenant, 1)?;
+        return make(tenant, &call, user).await;
+    }
     let put: UserPut = call.json_or_default()?;
-    let mut faults = Faults::default();
-    let root = Pointer::ROOT;
-    let attributes = attributes_of(&put.attributes, root.key("attributes"), &mut faults);
-    let UserPut { email, phone, locale, timezone, .. } = put;
-    let profile = profile_of(Given { email, phone, locale, timezone }, root, &mut faults);
-    faults.into_result()?;
-    let ask = UserAsk { user: user.clone(), attributes, profile };
+    let ask = ask_of(user.clone(), &put)?;
     call.spend_import(tenant, 1)?;
-    let result = call.node.put_users(tenant, vec![ask]).await.pop().expect("one result per user")?;
+    let condition = condition_of(tenant, &call, &user, expect).await?;
+    let result = call.node.put_user_if(tenant, ask, condition).await?;
     let status = match result {
         Upserted::Created => 201,
         Upserted::Updated => 200,
     };
+    show_put(tenant, &call, status, user, put).await
+}
+
+/// What `If-Match` and `If-None-Match` come to.
+async fn condition_of(
+    tenant: TenantId,
+    call: &Call,
+    user: &str,
+    expect: Expect,
+) -> Result<PutCondition, Problem> {
+    if expect == Expect::Unsaid {
+        return Ok(PutCondition::Always);
+    }
+    let write = match call.node.user(tenant, user).await {
+        Ok(view) => view.write,
+        Err(Refusal::UnknownUser { .. }) => None,
+        Err(refusal) => return Err(refusal.into()),
+    };
+    let current = write.map(version_of);
+    if !expect.holds(current) {
+        return Err(changed(current));
+    }
+    Ok(write.map_or(PutCondition::Absent, PutCondition::Unchanged))
+}
+
+fn changed(current: Option<u32>) -> Problem {
+    let detail = match current {
+        Some(_) => "another version of the user is in force: read it again",
+        None => "there is no such user",
+    };
+    Problem::new(Code::VersionConflict, detail).with_version(current)
+}
+
+async fn make(tenant: TenantId, call: &Call, user: String) -> Result<Reply, Problem> {
+    let put = UserPut::default();
+    loop {
+        match call.node.user(tenant, &user).await {
+            Ok(view) => return show(200, &view),
+            Err(Refusal::UnknownUser { .. }) => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
+        let ask = ask_of(user.clone(), &put)?;
+        match call.node.put_user_if(tenant, ask, PutCondition::Absent).await {
+            Ok(_) => return show_put(tenant, call, 201, user, put).await,
+            // Another request was faster: what it wrote stays.
+            Err(Refusal::UserChanged) => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
+    }
+}
+
+/// A merge patch. Without a condition it is merged again if another request was faster.
+pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let expect = expect_of(&call.headers)?;
+    let user = call.name("user")?.to_owned();
+    let patch: Map<String, Value> = call.json()?;
+    call.spend_import(tenant, 1)?;
+    let _turn = call.app.merge_turns.take(tenant, "user", &user).await;
+    loop {
+        let view = call.node.user(tenant, &user).await?;
+        let current = view.write.map(version_of);
+        if !expect.holds(current) {
+            return Err(changed(current));
+        }
+        let mut document = serde_json::to_value(put_of(&view)?).expect("our shapes are JSON");
+        merge(&mut document, &Value::Object(patch.clone()));
+        let put: UserPut = body::from_document(document)?;
+        let condition = view.write.map_or(PutCondition::Absent, PutCondition::Unchanged);
+        match call.node.put_user_if(tenant, ask_of(user.clone(), &put)?, condition).await {
+            Ok(_) => return show_put(tenant, &call, 200, user, put).await,
+            Err(Refusal::UserChanged) => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
+    }
+}
+
+/// The user as a `PUT` would say it. An address that belongs to another user by now is not claimed back.
+fn put_of(view: &UserView) -> Result<UserPut, Problem> {
+    let shown = shown(view)?;
+    let text = |text: Option<&str>| text.map(str::to_owned);
+    let own = |kind| {
+        let mut of_kind = view.channels.iter().filter(|channel| channel.kind == kind);
+        of_kind.all(|channel| channel.status != Status::Released)
+    };
+    let unreadable = |_| Problem::new(Code::Internal, "the attributes cannot be read");
+    Ok(UserPut {
+        attributes: serde_json::from_str(shown.attributes.get()).map_err(unreadable)?,
+        email: text(shown.email).filter(|_| own(ChannelKind::Email)),
+        phone: text(shown.phone).filter(|_| own(ChannelKind::Sms)),
+        locale: text(shown.locale),
+        timezone: text(shown.timezone),
+    })
+}
+
+fn ask_of(user: String, put: &UserPut) -> Result<UserAsk, Problem> {
+    let (mut faults, root) = (Faults::default(), Pointer::ROOT);
+    let attributes = attributes_of(&put.attributes, root.key("attributes"), &mut faults);
+    let UserPut { email, phone, locale, timezone, .. } = put.clone();
+    let profile = profile_of(Given { email, phone, locale, timezone }, root, &mut faults);
+    faults.into_result()?;
+    Ok(UserAsk { user, attributes, profile })
+}
+
+async fn show_put(
+    tenant: TenantId,
+    call: &Call,
+    status: u16,
+    user: String,
+    put: UserPut,
+) -> Result<Reply, Problem> {
     match call.node.user(tenant, &user).await {
         Ok(view) => show(status, &view),
-        Err(Refusal::UnknownUser { .. }) => show(status, &as_written(&call, user)?),
+        Err(Refusal::UnknownUser { .. }) => show(status, &as_written(call, user, put)?),
         Err(refusal) => Err(refusal.into()),
     }
 }
 
 /// A user who was deleted right after it was put, as it was put.
-fn as_written(call: &Call, user: String) -> Result<UserView, Problem> {
-    let UserPut { attributes, locale, timezone, .. } = call.json_or_default()?;
+fn as_written(call: &Call, user: String, put: UserPut) -> Result<UserView, Problem> {
+    let UserPut { attributes, locale, timezone, .. } = put;
     let now = call.node.wall();
     Ok(UserView {
         user,
@@ -54,6 +172,7 @@ fn as_written(call: &Call, user: String) -> Result<UserView, Problem> {
         channels: Vec::new(),
         created_at: now,
         updated_at: now,
+        write: None,
     })
 }
 
@@ -158,7 +277,17 @@ fn channel_of(channel: &Channel) -> UserChannel {
 }
 
 fn show(status: u16, user: &UserView) -> Result<Reply, Problem> {
-    Ok(Reply::json(status, &shown(user)?))
+    let reply = Reply::json(status, &shown(user)?);
+    Ok(match user.write {
+        Some(write) => reply.with_version(version_of(write)),
+        None => reply,
+    })
+}
+
+/// The `ETag` of a user: each write has its own.
+fn version_of(write: [u8; 12]) -> u32 {
+    let [a, b, c, d, ..] = write;
+    u32::from_be_bytes([a, b, c, d])
 }
 
 pub fn shown(user: &UserView) -> Result<User<'_>, Problem> {

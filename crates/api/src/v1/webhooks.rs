@@ -1,7 +1,7 @@
 //! Webhooks to the producer. The secret is in the answer that creates the webhook and nowhere else.
 //!
-//! Comes from: `pipeline`. Decides: that the URL and the events are well formed; whether the URL may be connected to is
-//! decided when something is sent. Goes to: `Node::{create_webhook, …}`.
+//! Comes from: `pipeline`. Decides: that the URL and the events are well formed, and that the policy can allow the URL; what
+//! its name resolves to is judged when something is sent. Goes to: `Node::{create_webhook, …}`.
 
 use crate::call::Call;
 use crate::problem::Problem;
@@ -9,7 +9,8 @@ use crate::reply::Reply;
 use crate::time;
 use fantail_channels::webhook::limits::SECRETS_MAX;
 use fantail_channels::webhook::{Endpoint, Secret};
-use fantail_node::webhooks::{WebhookAsk, WebhookView};
+use fantail_node::webhooks::{WebhookAsk, WebhookFailure, WebhookView};
+use fantail_outbound::policy::Destination;
 use fantail_ports::entropy::Entropy;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::producer_event::ProducerEvent;
@@ -21,7 +22,7 @@ use fantail_wire::webhook::{
 const SECRET_BYTES: usize = 24;
 /// Receivers have a day to change, and a month at most.
 const KEEP_S: u64 = 86_400;
-const KEEP_S_MAX: u64 = 30 * 86_400;
+pub const KEEP_S_MAX: u64 = 30 * 86_400;
 /// How often a rotation is tried when others change the same webhook.
 const ROTATIONS_TRIED_MAX: usize = 8;
 
@@ -31,6 +32,8 @@ pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let secret = mint(&*call.app.entropy, request.signature);
     let endpoint = Endpoint::new(&request.url, vec![secret.clone()], &[]);
     let endpoint = endpoint.map_err(|fault| Problem::field("/url", fault.to_string()))?;
+    let judged = call.app.settings.outbound.judge(&Destination::web(&endpoint.url().origin));
+    judged.map_err(|forbidden| Problem::field("/url", forbidden.to_string()))?;
     let id = format!("wh_{:032x}", call.app.entropy.random_u128());
     let ask = WebhookAsk { id, url: request.url, target: endpoint.encode(), events };
     let made = call.node.create_webhook(tenant, ask).await?;
@@ -122,12 +125,22 @@ fn events_of(names: &[String]) -> Result<u32, Problem> {
 fn shown(view: WebhookView) -> Webhook {
     let events = ProducerEvent::ALL.into_iter().filter(|event| event.is_in(view.events));
     let (disabled_reason, disabled_at) = view.off.map(|(why, at)| (why, time::text(at))).unzip();
+    let last_attempt_at = view.progress.as_ref().map(|progress| time::text(progress.attempted_at));
+    let failure = view.progress.and_then(|progress| progress.failure);
+    let next_attempt_at = failure.as_ref().and_then(|failure| failure.next_at);
+    let (last_error, last_error_detail) =
+        failure.map(|WebhookFailure { reason, detail, .. }| (reason, detail)).unzip();
     Webhook {
         webhook_id: view.id,
         url: view.url,
         events: events.map(|event| event.name().to_owned()).collect(),
         created_at: time::text(view.created_at),
         enabled: disabled_reason.is_none(),
+        failing_since: view.failing_since.map(time::text),
+        last_attempt_at,
+        last_error,
+        last_error_detail: last_error_detail.filter(|detail| !detail.is_empty()),
+        next_attempt_at: next_attempt_at.filter(|_| disabled_reason.is_none()).map(time::text),
         disabled_reason,
         disabled_at,
     }

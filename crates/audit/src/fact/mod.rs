@@ -8,6 +8,7 @@
 //! | 4, 5, 6, 7 | [`Parcel`], [`Outcome`], [`DeadLettered`], [`Redriven`] | a shard, about many members at once | `parcel` |
 //! | 9, 10, 11 | [`Erased`], [`Consent`], [`Endpoint`] | a shard, about one person | `person` |
 //! | 12 | [`Openings`] | a shard, behind an entry about members that were asked for one by one | `openings` |
+//! | 13 | [`ConsentBy`] | a shard, about one person: as 10, with who asked | `person` |
 //!
 //! When, and by which record of which partition, is in the entry. What must never happen: a change of a layout that was
 //! released; it gets a new kind, and the old one stays readable.
@@ -21,7 +22,7 @@ mod request;
 pub use control::Action;
 pub use openings::{OPENINGS_MAX, Openings};
 pub use parcel::{DeadLettered, Outcome, Parcel, Redriven};
-pub use person::{Consent, Endpoint, Erased};
+pub use person::{Consent, ConsentBy, Endpoint, Erased};
 pub use request::{Accepted, Cancelled, Deduplicated};
 
 use crate::bytes::{Malformed, Reader, Writer};
@@ -46,6 +47,7 @@ pub enum Fact {
     Consent(Consent),
     Endpoint(Endpoint),
     Openings(Openings),
+    ConsentBy(ConsentBy),
 }
 
 impl Fact {
@@ -64,6 +66,7 @@ impl Fact {
             Self::Consent(_) => 10,
             Self::Endpoint(_) => 11,
             Self::Openings(_) => 12,
+            Self::ConsentBy(_) => 13,
         })
     }
 
@@ -84,6 +87,7 @@ impl Fact {
             Self::Consent(fact) => fact.write(&mut body),
             Self::Endpoint(fact) => fact.write(&mut body),
             Self::Openings(fact) => fact.write(&mut body),
+            Self::ConsentBy(fact) => fact.write(&mut body),
         }
         check_length("body", body.0.len(), AUDIT_BODY_BYTES_MAX)?;
         Ok(body.0)
@@ -105,6 +109,7 @@ impl Fact {
             10 => Consent::read(&mut reader).map(Self::Consent),
             11 => Endpoint::read(&mut reader).map(Self::Endpoint),
             12 => Openings::read(&mut reader).map(Self::Openings),
+            13 => ConsentBy::read(&mut reader).map(Self::ConsentBy),
             _ => return Err(DecodeError::UnknownKind { kind }),
         };
         let malformed = |Malformed| DecodeError::Malformed { kind };
@@ -124,9 +129,12 @@ impl Fact {
             Self::DeadLettered(fact) => Some(fact.event),
             Self::Redriven(fact) => Some(fact.event),
             Self::Cancelled(fact) => Some(fact.event),
-            Self::Action(_) | Self::Erased(_) | Self::Consent(_) | Self::Endpoint(_) | Self::Openings(_) => {
-                None
-            }
+            Self::Action(_)
+            | Self::Erased(_)
+            | Self::Consent(_)
+            | Self::ConsentBy(_)
+            | Self::Endpoint(_)
+            | Self::Openings(_) => None,
         }
     }
 
@@ -144,6 +152,7 @@ impl Fact {
             | Self::Cancelled(_)
             | Self::Erased(_)
             | Self::Consent(_)
+            | Self::ConsentBy(_)
             | Self::Endpoint(_)
             | Self::Openings(_) => None,
         }
@@ -159,6 +168,7 @@ impl Fact {
             Self::Endpoint(fact) => check_name("actor", &fact.actor),
             Self::DeadLettered(fact) => check_name("reason", &fact.reason),
             Self::Consent(fact) => fact.check_lengths(),
+            Self::ConsentBy(fact) => fact.check_lengths(),
             Self::Openings(fact) => fact.check_lengths(),
             Self::Deduplicated(_) | Self::Parcel(_) | Self::Outcome(_) => Ok(()),
         }

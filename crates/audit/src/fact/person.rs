@@ -5,10 +5,11 @@
 //! erased   pseudonym [16] | key number u64 | receipt [32] | actor name
 //! endpoint pseudonym [16] | device u16 | status u8 | actor name
 //! consent  pseudonym [16] | channel u8 | given u8 (0 or 1) | version u64 | sealed
+//! consent by  consent | actor name
 //! sealed   key number u64 | nonce [12] | length u16 and bytes
 //! ```
 
-use super::{EncodeError, check_length};
+use super::{EncodeError, check_length, check_name};
 use crate::bytes::{Malformed, Reader, Writer};
 use crate::member::{ConsentVersion, Pseudonym};
 use fantail_ports::audit::Digest;
@@ -49,6 +50,14 @@ pub struct Consent {
     pub version: ConsentVersion,
     /// The proof, under the person's key: the wording agreed to, source, address. May be empty.
     pub proof: Sealed,
+}
+
+/// The same, with who asked: a key of the producer, or the recipient.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConsentBy {
+    pub consent: Consent,
+    /// Who asked, as in an action.
+    pub actor: String,
 }
 
 /// Room for a wording's hash, a source and an address, not for documents: those are blobs, named here by their hash.
@@ -108,5 +117,21 @@ impl Consent {
         let version = ConsentVersion(body.u64()?);
         let (key, nonce, bytes) = (KeyNo(body.u64()?), body.array()?, body.counted()?.to_vec());
         Ok(Self { pseudonym, channel, given, version, proof: Sealed { key, nonce, bytes } })
+    }
+}
+
+impl ConsentBy {
+    pub(super) fn check_lengths(&self) -> Result<(), EncodeError> {
+        check_name("actor", &self.actor)?;
+        self.consent.check_lengths()
+    }
+
+    pub(super) fn write(&self, body: &mut Writer) {
+        self.consent.write(body);
+        body.counted(self.actor.as_bytes());
+    }
+
+    pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { consent: Consent::read(body)?, actor: body.text()? })
     }
 }

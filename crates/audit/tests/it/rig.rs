@@ -3,8 +3,8 @@
 use fantail_audit::chain::{Chains, Linked};
 use fantail_audit::checkpoint::Series;
 use fantail_audit::fact::{
-    Accepted, Action, Cancelled, Consent, DeadLettered, Deduplicated, Endpoint, Erased, Fact, Openings,
-    Outcome, Parcel, Redriven,
+    Accepted, Action, Cancelled, Consent, ConsentBy, DeadLettered, Deduplicated, Endpoint, Erased, Fact,
+    Openings, Outcome, Parcel, Redriven,
 };
 use fantail_audit::key::{Keys, Signer};
 use fantail_audit::member::{Commitment, ConsentVersion, Member, Pseudonym, Reason, Salt};
@@ -39,6 +39,13 @@ pub fn all_facts() -> Vec<Fact> {
     let committed = Commitment::to(&members(2));
     let (event, channel) = (EVENT, ChannelKind::Sms);
     let sealed = Sealed { key: KeyNo(9), nonce: [3; 12], bytes: b"ciphertext".to_vec() };
+    let consent = Consent {
+        pseudonym: Pseudonym([8; 16]),
+        channel,
+        given: true,
+        version: ConsentVersion(41),
+        proof: sealed,
+    };
     vec![
         Fact::Action(Action {
             actor: "k7f3a9".into(),
@@ -66,13 +73,7 @@ pub fn all_facts() -> Vec<Fact> {
             receipt: Digest([7; 32]),
             actor: "k7f3a9".into(),
         }),
-        Fact::Consent(Consent {
-            pseudonym: Pseudonym([8; 16]),
-            channel,
-            given: true,
-            version: ConsentVersion(41),
-            proof: sealed,
-        }),
+        Fact::Consent(consent.clone()),
         Fact::Endpoint(Endpoint {
             pseudonym: Pseudonym([8; 16]),
             device: DeviceNo(513),
@@ -80,6 +81,7 @@ pub fn all_facts() -> Vec<Fact> {
             actor: "system".into(),
         }),
         Fact::Openings(Openings::of(Kind(4), &members(2)).next().unwrap()),
+        Fact::ConsentBy(ConsentBy { consent, actor: "k7f3a9".into() }),
     ]
 }
 

@@ -5,7 +5,7 @@
 //! what an account of mail or text messages certainly did not take, the next one is asked to. Goes to: the provider's client.
 //!
 //! What must never happen: a push through an account that its token does not belong to, for it would be called dead; a message
-//! that a second account gets while the first one may have it; a tenant with accounts of its own whose messages go elsewhere.
+//! that a second account gets while the first one may have it; a tenant that has accounts, or once had, whose messages go elsewhere.
 
 mod choose;
 pub mod client;
@@ -16,6 +16,7 @@ mod sender;
 pub use room::Counts;
 pub use sender::Standing;
 
+use crate::fields::SettingsError;
 use crate::mixed::NO_PROVIDER;
 use crate::probe::Hop;
 use choose::{begin_where_room_is, chain, is_of};
@@ -27,14 +28,15 @@ use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
+use fantail_rules::provider_kind::ProviderKind;
 use futures_util::future::join_all;
 use sender::{AccountSender, NoRoom};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use tracing::{error, info};
 
-/// Makes the client of an account; the error says what is wrong with its settings.
-pub type Opener = dyn Fn(&Account) -> Result<Arc<dyn Client>, String> + Send + Sync;
+/// Makes the client of an account; the error says what is wrong, and points into its settings or credentials.
+pub type Opener = dyn Fn(&Account) -> Result<Arc<dyn Client>, SettingsError> + Send + Sync;
 
 /// All accounts, as they are now.
 pub struct Registry {
@@ -42,9 +44,28 @@ pub struct Registry {
     tasks: Arc<dyn Tasks>,
     opener: Box<Opener>,
     own: RwLock<BTreeMap<TenantId, Ways>>,
-    /// For tenants that have no accounts at all: made when the first of them sends something.
+    /// Tenants that once had an account.
+    with_history: RwLock<BTreeSet<TenantId>>,
+    /// For tenants that never had an account: made when the first of them sends something.
     others: OnceLock<Ways>,
-    make_others: OnceLock<Box<dyn Fn() -> Vec<Account> + Send + Sync>>,
+    sandbox: OnceLock<SandboxAccounts>,
+}
+
+/// Accounts for tenants that have none, and how their clients are made: the operator's own, so no tenant's settings open
+/// what they need.
+pub struct SandboxAccounts {
+    pub make: Box<dyn Fn() -> Vec<Account> + Send + Sync>,
+    pub opener: Box<Opener>,
+}
+
+/// An account without its credentials, and how it is doing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccountStanding {
+    pub tenant: TenantId,
+    pub id: String,
+    pub kind: ProviderKind,
+    pub enabled: bool,
+    pub standing: Standing,
 }
 
 /// Ascending by order, then by name.
@@ -53,13 +74,14 @@ type Ways = Arc<Vec<Arc<AccountSender>>>;
 impl Registry {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, tasks: Arc<dyn Tasks>, opener: Box<Opener>) -> Arc<Self> {
-        let (own, others, make_others) = (RwLock::default(), OnceLock::new(), OnceLock::new());
-        Arc::new(Self { clock, tasks, opener, own, others, make_others })
+        let (own, with_history) = (RwLock::default(), RwLock::default());
+        let (others, sandbox) = (OnceLock::new(), OnceLock::new());
+        Arc::new(Self { clock, tasks, opener, own, with_history, others, sandbox })
     }
 
-    /// Where messages of tenants go that have no accounts: the sandbox. Said once; asked for when it is needed.
-    pub fn serve_others(&self, make: Box<dyn Fn() -> Vec<Account> + Send + Sync>) {
-        assert!(self.make_others.set(make).is_ok(), "it is said once");
+    /// Where messages of tenants go that never had an account: the sandbox. Said once; asked for when it is needed.
+    pub fn serve_others(&self, sandbox: SandboxAccounts) {
+        assert!(self.sandbox.set(sandbox).is_ok(), "it is said once");
     }
 
     /// The channel that goes through the accounts for this kind.
@@ -69,7 +91,7 @@ impl Registry {
     }
 
     /// Whether settings and credentials can be used at all, without using them.
-    pub fn check(&self, account: &Account) -> Result<(), String> {
+    pub fn check(&self, account: &Account) -> Result<(), SettingsError> {
         (self.opener)(account).map(drop)
     }
 
@@ -77,62 +99,70 @@ impl Registry {
     pub async fn probe(&self, account: &Account) -> Vec<Hop> {
         match (self.opener)(account) {
             Ok(client) => client.probe().await,
-            Err(reason) => vec![Hop::failed("settings", reason)],
+            Err(error) => vec![Hop::failed("settings", error.to_string())],
         }
     }
 
-    /// Whether the tenant has an account of this id.
+    /// The account that a call is for, if accounts of its kind are called back. The sandbox calls from this machine, for
+    /// tenants without accounts of their own.
     #[must_use]
-    pub fn knows(&self, tenant: TenantId, id: &str) -> bool {
-        self.ways(tenant).iter().any(|way| way.account.id == id)
-    }
-
-    /// What somebody says in the name of a provider; `None` if there is no such account.
-    pub async fn hear(&self, tenant: TenantId, id: &str, call: &Incoming) -> Option<Result<Heard, Deaf>> {
-        let way = self.ways(tenant).iter().find(|way| way.account.id == id).cloned()?;
-        match &way.client {
-            Ok(client) => Some(client.hear(call).await),
-            Err(reason) => Some(Err(Deaf::NotNow(reason.clone()))),
-        }
-    }
-
-    /// What was heard from an account under this id is durable.
-    pub fn written(&self, tenant: TenantId, id: &str, message_id: String) {
-        let ways = self.ways(tenant);
-        let way = ways.iter().find(|way| way.account.id == id);
-        if let Some(Ok(client)) = way.map(|way| &way.client) {
-            client.written(message_id);
-        }
+    pub fn called(&self, tenant: TenantId, id: &str, is_local: bool) -> Option<CalledAccount> {
+        let ways = self.own_ways(tenant).or_else(|| self.others.get().filter(|_| is_local).cloned())?;
+        let way = ways.iter().find(|way| way.account.id == id)?;
+        let proof = match way.account.kind {
+            ProviderKind::Smtp => CallbackProof::Secret,
+            ProviderKind::Ses | ProviderKind::Twilio => CallbackProof::Signature,
+            ProviderKind::Apns | ProviderKind::Fcm | ProviderKind::WebPush => return None,
+        };
+        Some(CalledAccount { proof, way: way.clone() })
     }
 
     /// How each account is doing, those of tenants without any first.
     #[must_use]
-    pub fn standings(&self) -> Vec<(Account, Standing)> {
+    pub fn standings(&self) -> Vec<AccountStanding> {
         let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
         let others = self.others.get().into_iter();
-        let all = others.chain(own.values()).flat_map(|ways| ways.iter());
-        all.map(|way| (way.account.clone(), way.standing())).collect()
+        others.chain(own.values()).flat_map(|ways| ways.iter()).map(|way| standing(way)).collect()
+    }
+
+    /// The same, of one tenant's own accounts.
+    #[must_use]
+    pub fn standings_of(&self, tenant: TenantId) -> Vec<AccountStanding> {
+        let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
+        own.get(&tenant).into_iter().flat_map(|ways| ways.iter()).map(|way| standing(way)).collect()
     }
 
     fn ways(&self, tenant: TenantId) -> Ways {
-        if let Some(own) = self.own.read().unwrap_or_else(PoisonError::into_inner).get(&tenant) {
-            return own.clone();
+        if let Some(own) = self.own_ways(tenant) {
+            return own;
         }
         let open = || {
-            let accounts = self.make_others.get().map(|make| make()).unwrap_or_default();
-            sorted(accounts.into_iter().map(|account| self.open(account)).collect())
+            let Some(SandboxAccounts { make, opener }) = self.sandbox.get() else { return Ways::default() };
+            sorted(make().into_iter().map(|account| self.open(account, opener)).collect())
         };
         self.others.get_or_init(open).clone()
     }
 
     /// The same, but for accounts that nothing was sent through yet.
     fn ways_in_use(&self, tenant: TenantId) -> Option<Ways> {
-        let own = self.own.read().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned();
-        own.or_else(|| self.others.get().cloned())
+        self.own_ways(tenant).or_else(|| self.others.get().cloned())
     }
 
-    fn open(&self, account: Account) -> Arc<AccountSender> {
-        let client = (self.opener)(&account);
+    /// `None` for a tenant that never had an account. One that has none any more has no way out.
+    fn own_ways(&self, tenant: TenantId) -> Option<Ways> {
+        let own = self.own.read().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned();
+        let had = || self.with_history.read().unwrap_or_else(PoisonError::into_inner).contains(&tenant);
+        own.or_else(|| had().then(Ways::default))
+    }
+
+    /// Whether what the tenant sends goes to the sandbox.
+    #[must_use]
+    pub fn is_sandboxed(&self, tenant: TenantId) -> bool {
+        self.sandbox.get().is_some() && self.own_ways(tenant).is_none()
+    }
+
+    fn open(&self, account: Account, opener: &Opener) -> Arc<AccountSender> {
+        let client = opener(&account).map_err(|error| error.to_string());
         if let Err(reason) = &client {
             error!(provider = account.id, tenant = %account.tenant, reason, "an account cannot be used");
         }
@@ -140,26 +170,78 @@ impl Registry {
     }
 }
 
-impl Accounts for Registry {
-    fn replace(&self, accounts: Vec<Account>) {
-        let known: Vec<Arc<AccountSender>> = {
-            let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
-            own.values().flat_map(|ways| ways.iter().cloned()).collect()
-        };
-        let mut own: BTreeMap<TenantId, Vec<Arc<AccountSender>>> = BTreeMap::new();
-        for account in accounts {
-            // One that did not change keeps its connections and its pace.
-            let way = match known.iter().find(|way| way.account == account) {
-                Some(way) => way.clone(),
-                None => {
-                    info!(provider = account.id, tenant = %account.tenant, version = account.version, "account in use");
-                    self.open(account)
-                }
-            };
-            own.entry(way.account.tenant).or_default().push(way);
+/// How a call shows that it comes from the provider.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallbackProof {
+    /// The provider signs it.
+    Signature,
+    /// Nobody signs it: it comes to an address that has a secret in it, or with a key.
+    Secret,
+}
+
+/// An account that is called back.
+pub struct CalledAccount {
+    pub proof: CallbackProof,
+    way: Arc<AccountSender>,
+}
+
+impl CalledAccount {
+    /// The only channel that its calls speak of.
+    #[must_use]
+    pub fn channel(&self) -> ChannelKind {
+        self.way.account.kind.channel()
+    }
+
+    /// What is said in the name of the provider. That a [`CallbackProof::Secret`] was shown, the caller has seen.
+    pub async fn hear(&self, call: &Incoming) -> Result<Heard, Deaf> {
+        match &self.way.client {
+            Ok(client) => client.hear(call).await,
+            Err(reason) => Err(Deaf::NotNow(reason.clone())),
         }
-        let own = own.into_iter().map(|(tenant, ways)| (tenant, sorted(ways))).collect();
-        *self.own.write().unwrap_or_else(PoisonError::into_inner) = own;
+    }
+
+    /// What was heard under this id is durable.
+    pub fn written(&self, message_id: String) {
+        if let Ok(client) = &self.way.client {
+            client.written(message_id);
+        }
+    }
+}
+
+impl Accounts for Registry {
+    fn leave_sandbox(&self, tenants: Vec<TenantId>) {
+        self.with_history.write().unwrap_or_else(PoisonError::into_inner).extend(tenants);
+    }
+
+    fn replace(&self, tenant: TenantId, accounts: Vec<Account>) {
+        let known = self.own.read().unwrap_or_else(PoisonError::into_inner).get(&tenant).cloned();
+        let known: BTreeMap<&str, &Arc<AccountSender>> =
+            known.iter().flat_map(|ways| ways.iter()).map(|way| (way.account.id.as_str(), way)).collect();
+        let open = |account: Account| match known.get(account.id.as_str()) {
+            // One that did not change keeps its connections and its pace.
+            Some(way) if way.account == account => Arc::clone(way),
+            Some(_) | None => {
+                info!(provider = account.id, %tenant, version = account.version, "account in use");
+                self.open(account, &self.opener)
+            }
+        };
+        let ways = sorted(accounts.into_iter().map(open).collect());
+        let mut own = self.own.write().unwrap_or_else(PoisonError::into_inner);
+        match ways.is_empty() {
+            true => drop(own.remove(&tenant)),
+            false => drop(own.insert(tenant, ways)),
+        }
+    }
+}
+
+fn standing(way: &AccountSender) -> AccountStanding {
+    let Account { tenant, id, kind, enabled, .. } = &way.account;
+    AccountStanding {
+        tenant: *tenant,
+        id: id.clone(),
+        kind: *kind,
+        enabled: *enabled,
+        standing: way.standing(),
     }
 }
 

@@ -6,9 +6,12 @@ use crate::apns::{self, Apns};
 use crate::fcm::{self, Fcm};
 use crate::fields::SettingsError;
 use crate::probe::Hop;
+use crate::remembered::Remembered;
 use crate::ses::{self, Ses, Sns, SnsError, Told};
 use crate::smtp::{self, Smtp};
+use crate::targets::{self, AccountTarget};
 use crate::twilio::callback::{self, Keyword};
+use crate::twilio::limits::REMEMBERED_MAX as INBOUND_REMEMBERED_MAX;
 use crate::twilio::signature::{self, Signed};
 use crate::twilio::{self, Twilio};
 use crate::webpush::{self, WebPush};
@@ -22,54 +25,103 @@ use serde_json::Value;
 use std::sync::Arc;
 use tracing::warn;
 
-/// Makes clients with these ports. Nothing is connected to before something is sent.
+/// Makes clients with these ports. Nothing is connected to before something is sent. Errors point into the account: below
+/// `/settings` or `/credentials`.
 #[must_use]
 pub fn opener(ports: Ports) -> Box<Opener> {
-    Box::new(move |account| open(account, ports.clone()).map_err(|error| error.to_string()))
+    Box::new(move |account| open(Terms::read(account)?, ports.clone()))
 }
 
-fn open(account: &Account, ports: Ports) -> Result<Arc<dyn Client>, SettingsError> {
-    let whole = |reason: &str| SettingsError::new("", reason);
-    let mut settings: Value =
-        serde_json::from_str(&account.settings).map_err(|_| whole("settings are no JSON"))?;
-    let secrets: Value =
-        serde_json::from_slice(&account.secrets).map_err(|_| whole("credentials do not open"))?;
-    Ok(match account.kind {
-        ProviderKind::Apns => {
-            let settings = apns::Settings::read(&settings)?;
-            let secrets = apns::Secrets::read(&secrets)?;
-            Arc::new(Apns::open(settings, secrets, ports)?)
+/// Where the connections and the credentials of an account go, as its settings say it.
+pub fn targets(account: &Account) -> Result<Vec<AccountTarget>, SettingsError> {
+    Ok(Terms::read(account)?.targets())
+}
+
+/// Settings and credentials, as the provider's own code reads them.
+enum Terms {
+    Apns(apns::Settings, apns::Secrets),
+    Fcm(fcm::Settings, fcm::Secrets),
+    WebPush(webpush::Settings, webpush::Secrets),
+    Ses(ses::Settings, ses::Secrets),
+    Smtp(smtp::Settings, smtp::Secrets),
+    Twilio(twilio::Settings, twilio::Secrets),
+}
+
+const SETTINGS: &str = "/settings";
+const CREDENTIALS: &str = "/credentials";
+
+impl Terms {
+    fn read(account: &Account) -> Result<Self, SettingsError> {
+        let of = |pointer: &'static str| move |error: SettingsError| error.below(pointer);
+        let (own, secret) = (of(SETTINGS), of(CREDENTIALS));
+        let mut settings: Value = serde_json::from_str(&account.settings)
+            .map_err(|_| SettingsError::new(SETTINGS, "settings are no JSON"))?;
+        let secrets: Value = serde_json::from_slice(account.secrets.bytes())
+            .map_err(|_| SettingsError::new(CREDENTIALS, "credentials do not open"))?;
+        Ok(match account.kind {
+            ProviderKind::Apns => Self::Apns(
+                apns::Settings::read(&settings).map_err(own)?,
+                apns::Secrets::read(&secrets).map_err(secret)?,
+            ),
+            ProviderKind::Fcm => Self::Fcm(
+                fcm::Settings::read(&settings).map_err(own)?,
+                fcm::Secrets::read(&secrets).map_err(secret)?,
+            ),
+            ProviderKind::WebPush => Self::WebPush(
+                webpush::Settings::read(&settings).map_err(own)?,
+                webpush::Secrets::read(&secrets).map_err(secret)?,
+            ),
+            ProviderKind::Ses => Self::Ses(
+                ses::Settings::read(&settings).map_err(own)?,
+                ses::Secrets::read(&secrets).map_err(secret)?,
+            ),
+            ProviderKind::Smtp => Self::Smtp(
+                smtp::Settings::read(&settings).map_err(own)?,
+                smtp::Secrets::read(&secrets).map_err(secret)?,
+            ),
+            ProviderKind::Twilio => {
+                // Callbacks come in under the account's name here.
+                if let Some(fields) = settings.as_object_mut() {
+                    fields.insert("account".to_owned(), account.id.clone().into());
+                }
+                Self::Twilio(
+                    twilio::Settings::read(&settings).map_err(own)?,
+                    twilio::Secrets::read(&secrets).map_err(secret)?,
+                )
+            }
+        })
+    }
+
+    fn targets(&self) -> Vec<AccountTarget> {
+        match self {
+            Self::Apns(settings, _) => settings.targets(),
+            Self::Fcm(settings, secrets) => settings.targets(secrets),
+            Self::WebPush(settings, _) => settings.targets(),
+            Self::Ses(settings, _) => settings.targets(),
+            Self::Smtp(settings, _) => settings.targets(),
+            Self::Twilio(settings, _) => settings.targets(),
         }
-        ProviderKind::Fcm => {
-            let settings = fcm::Settings::read(&settings)?;
-            let secrets = fcm::Secrets::read(&secrets)?;
-            Arc::new(Fcm::open(settings, secrets, ports)?)
-        }
-        ProviderKind::WebPush => {
-            let settings = webpush::Settings::read(&settings)?;
-            let secrets = webpush::Secrets::read(&secrets)?;
-            Arc::new(WebPush::open(settings, secrets, ports)?)
-        }
-        ProviderKind::Ses => {
-            let settings = ses::Settings::read(&settings)?;
-            let secrets = ses::Secrets::read(&secrets)?;
+    }
+}
+
+fn open(terms: Terms, ports: Ports) -> Result<Arc<dyn Client>, SettingsError> {
+    targets::judge(&terms.targets(), ports.connector.policy())?;
+    client(terms, ports).map_err(|error| error.below(SETTINGS))
+}
+
+fn client(terms: Terms, ports: Ports) -> Result<Arc<dyn Client>, SettingsError> {
+    Ok(match terms {
+        Terms::Apns(settings, secrets) => Arc::new(Apns::open(settings, secrets, ports)?),
+        Terms::Fcm(settings, secrets) => Arc::new(Fcm::open(settings, secrets, ports)?),
+        Terms::WebPush(settings, secrets) => Arc::new(WebPush::open(settings, secrets, ports)?),
+        Terms::Ses(settings, secrets) => {
             let events = Sns::open(&settings, ports.clone())?;
             Arc::new(Mailings { client: Ses::open(settings, secrets, ports)?, events })
         }
-        ProviderKind::Smtp => {
-            let settings = smtp::Settings::read(&settings)?;
-            let secrets = smtp::Secrets::read(&secrets)?;
-            Arc::new(Smtp::open(settings, secrets, ports)?)
-        }
-        ProviderKind::Twilio => {
-            // Callbacks come in under the account's name here.
-            if let Some(fields) = settings.as_object_mut() {
-                fields.insert("account".to_owned(), account.id.clone().into());
-            }
-            let settings = twilio::Settings::read(&settings)?;
-            let secrets = twilio::Secrets::read(&secrets)?;
+        Terms::Smtp(settings, secrets) => Arc::new(Smtp::open(settings, secrets, ports)?),
+        Terms::Twilio(settings, secrets) => {
             let client = Twilio::open(settings, secrets.clone(), ports)?;
-            Arc::new(Texts { client, secrets })
+            Arc::new(Texts { client, secrets, inbound: Remembered::new(INBOUND_REMEMBERED_MAX) })
         }
     })
 }
@@ -142,7 +194,7 @@ impl Client for Smtp {
         slower(10_000, self.connections_max())
     }
 
-    /// A report of a mail server, as it came in. The sealed reference in it is its proof.
+    /// A report of a mail server, as it came in. Its caller has shown that it may speak for the mail server.
     fn hear<'a>(&'a self, call: &'a Incoming) -> BoxFuture<'a, Result<Heard, Deaf>> {
         Box::pin(async move {
             let sent_to = call.header("x-envelope-to").or_else(|| call.header("x-original-to"));
@@ -211,6 +263,8 @@ fn deaf(error: SnsError) -> Deaf {
 struct Texts {
     client: Twilio,
     secrets: twilio::Secrets,
+    /// Messages of recipients that are durable. Twilio signs no time, so that a copy of one is good for ever.
+    inbound: Remembered,
 }
 
 impl Channel for Texts {
@@ -246,17 +300,24 @@ impl Client for Texts {
             let path = call.url.split('?').next().unwrap_or_default();
             let reference = path.rsplit('/').next().unwrap_or_default();
             let events = callback::event(reference, &parameters).into_iter().collect();
-            let wishes = callback::inbound(&parameters).into_iter().filter_map(wish).collect();
-            Ok(Heard { events, wishes, message_id: None })
+            let inbound = callback::inbound(&parameters);
+            let is_repeat = |id: &String| self.inbound.contains(id);
+            let inbound = inbound.filter(|inbound| !inbound.message_id.as_ref().is_some_and(is_repeat));
+            let (wish, message_id) = inbound.and_then(wish).unzip();
+            Ok(Heard { events, wishes: wish.into_iter().collect(), message_id: message_id.flatten() })
         })
+    }
+
+    fn written(&self, message_id: String) {
+        self.inbound.insert(message_id);
     }
 }
 
-fn wish(inbound: callback::Inbound) -> Option<Wish> {
+fn wish(inbound: callback::Inbound) -> Option<(Wish, Option<String>)> {
     let is_stop = match inbound.keyword {
         Keyword::Stop => true,
         Keyword::Start => false,
         Keyword::Help | Keyword::Other => return None,
     };
-    Some(Wish { from: inbound.from, is_stop })
+    Some((Wish { from: inbound.from, is_stop }, inbound.message_id))
 }

@@ -37,7 +37,7 @@ pub fn open(settings: &Settings, secrets: &Secrets, ports: &Ports) -> Result<Vec
             let target = Target {
                 host: endpoint.host.clone(),
                 port: endpoint.port,
-                connect_to: settings.connect_to,
+                at: settings.connect_to.into(),
                 tls: Some(Arc::clone(&tls)),
             };
             lines.push(Line {

@@ -10,6 +10,7 @@
 //! What must never happen: a key in a log, or a key without its file that is found out by a message.
 
 use crate::fields::{Base, Fields, PEM_BYTES_MAX, SettingsError};
+use crate::targets::AccountTarget;
 use fantail_outbound::jwt::Signer;
 use fantail_rules::push_address::Environment;
 use serde_json::Value;
@@ -116,6 +117,29 @@ impl Settings {
         };
         fields.end()?;
         Ok(settings)
+    }
+
+    /// Where connections and tokens go.
+    #[must_use]
+    pub fn targets(&self) -> Vec<AccountTarget> {
+        // Every field is named, so that a new one is either listed below or leads nowhere.
+        let Self {
+            production,
+            sandbox,
+            connect_to,
+            ca_pem,
+            keys: _,
+            topic: _,
+            sound: _,
+            connections_max: _,
+            answer_ms_max: _,
+        } = self;
+        vec![
+            AccountTarget::base("/settings/endpoint", production, *connect_to),
+            AccountTarget::base("/settings/sandboxEndpoint", sandbox, *connect_to),
+            AccountTarget::connect_to("/settings/connectTo", *connect_to, false),
+            AccountTarget::value("/settings/caPem", String::from_utf8_lossy(ca_pem)),
+        ]
     }
 
     #[must_use]

@@ -331,7 +331,7 @@ fn token_source(
 
 fn pool(base: &Base, connect_to: Option<SocketAddr>, tls: &Arc<ClientConfig>, ports: &Ports) -> Pool {
     let tls = base.is_tls.then(|| Arc::clone(tls));
-    let target = Target { host: base.host.clone(), port: base.port, connect_to, tls };
+    let target = Target { host: base.host.clone(), port: base.port, at: connect_to.into(), tls };
     Pool::new(target, ports.clone())
 }
 

@@ -8,6 +8,7 @@
 //! What must never happen: a private key in a log, or a project without a credential that is found out by a message.
 
 use crate::fields::{Base, Fields, PEM_BYTES_MAX, SettingsError};
+use crate::targets::AccountTarget;
 use fantail_outbound::jwt::Signer;
 use serde_json::Value;
 use std::fmt;
@@ -88,6 +89,41 @@ impl Settings {
         };
         fields.end()?;
         Ok(settings)
+    }
+
+    /// Where connections, assertions and tokens go.
+    #[must_use]
+    pub fn targets(&self, secrets: &Secrets) -> Vec<AccountTarget> {
+        // Every field is named, so that a new one is either listed below or leads nowhere.
+        let Self {
+            endpoint,
+            token_endpoint,
+            connect_to,
+            token_connect_to,
+            ca_pem,
+            projects: _,
+            android_channel_id: _,
+        } = self;
+        let Secrets { accounts } = secrets;
+        let token_at = token_connect_to.or(*connect_to);
+        let mut targets = vec![
+            AccountTarget::base("/settings/endpoint", endpoint, *connect_to),
+            AccountTarget::connect_to("/settings/connectTo", *connect_to, !endpoint.is_tls),
+            AccountTarget::connect_to("/settings/tokenConnectTo", *token_connect_to, false),
+            AccountTarget::value("/settings/caPem", String::from_utf8_lossy(ca_pem)),
+        ];
+        match token_endpoint {
+            Some(base) => targets.push(AccountTarget::base("/settings/tokenEndpoint", base, token_at)),
+            None => {
+                targets.push(AccountTarget::value("/settings/tokenEndpoint", ""));
+                let of_account = |account: &Arc<ServiceAccount>| {
+                    let pointer = "/credentials/serviceAccount/token_uri";
+                    AccountTarget::base(pointer, &account.token_uri, token_at)
+                };
+                targets.extend(accounts.iter().map(of_account));
+            }
+        }
+        targets
     }
 }
 

@@ -60,7 +60,7 @@ impl Ses {
         let tls = endpoint.is_tls.then(|| tls::client(roots.as_bytes(), &[b"http/1.1"])).transpose();
         let tls = tls.map_err(|error| SettingsError::new("/caPem", error.to_string()))?;
         let (host, port) = (endpoint.host.clone(), endpoint.port);
-        let target = Target { host, port, connect_to: settings.connect_to, tls };
+        let target = Target { host, port, at: settings.connect_to.into(), tls };
         let state =
             State { pace: Pace::new(settings.rate_max), ask_at: Millis(0), is_known: false, rest: None };
         Ok(Self {

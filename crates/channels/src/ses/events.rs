@@ -85,7 +85,7 @@ fn plain(reference: &str) -> Option<String> {
 }
 
 /// `2026-11-16T08:30:00.123Z`.
-fn time(text: &str) -> Option<Millis> {
+pub(super) fn time(text: &str) -> Option<Millis> {
     let (day, clock) = text.strip_suffix('Z')?.split_once('T')?;
     let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
     let mut parts = clock.split(':').map(|part| part.parse::<u64>().ok().filter(|_| part.len() == 2));

@@ -41,4 +41,7 @@ pub const CERTIFICATE_MS: u64 = 24 * 3_600_000;
 pub const CERTIFICATE_BYTES_MAX: usize = 64 * 1_024;
 /// Messages of SNS that are remembered, so that a repeat is known as one.
 pub const REMEMBERED_MAX: usize = 10_000;
+/// How long ago SNS may have written a message, or how far ahead its clock may be. SNS gives up after an hour; the rest is for
+/// clocks that are wrong.
+pub const MESSAGE_AGE_MS_MAX: u64 = 24 * 3_600_000;
 pub const TOPICS_MAX: usize = 100;

@@ -5,7 +5,7 @@
 //!
 //! Reading order: what an operator sets, what is sent (`payload`) and how fast (`pace`), what came of it (`answer`), then the IO
 //! (`client`, and `bulk` for
-//! many in one call); and what comes later: the envelope of SNS (`envelope`), who is believed (`sns`), what it says (`events`).
+//! many in one call); and what comes later: the envelope of SNS (`envelope`), for what its certificate is good (`certificate`), who is believed (`sns`), what it says (`events`).
 
 pub mod settings;
 
@@ -20,6 +20,8 @@ mod client;
 mod bulk;
 
 pub mod envelope;
+
+pub mod certificate;
 
 pub mod events;
 

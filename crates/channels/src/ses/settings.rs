@@ -1,8 +1,10 @@
 //! Which region, and as whom. The endpoint can be another one: emulators, or a private endpoint of the operator's network.
 
+use super::envelope::SnsHost;
 use super::limits::TOPICS_MAX;
 use crate::email::{Sender, SenderSecrets};
 use crate::fields::{Base, Fields, NAME_BYTES_MAX, SettingsError};
+use crate::targets::AccountTarget;
 use fantail_outbound::sigv4::Credentials;
 use serde_json::Value;
 use std::fmt;
@@ -90,6 +92,30 @@ impl Settings {
         fields.end()?;
         Ok(settings)
     }
+
+    /// Where connections and signed requests go.
+    #[must_use]
+    pub fn targets(&self) -> Vec<AccountTarget> {
+        // Every field is named, so that a new one is either listed below or leads nowhere.
+        let Self {
+            region,
+            endpoint,
+            connect_to,
+            ca_pem,
+            sender: _,
+            configuration_set: _,
+            // Their messages name hosts of SNS, which are judged when they are called.
+            event_topics: _,
+            rate_max: _,
+            bulk: _,
+        } = self;
+        vec![
+            AccountTarget::value("/settings/region", region),
+            AccountTarget::base("/settings/endpoint", endpoint, *connect_to),
+            AccountTarget::connect_to("/settings/connectTo", *connect_to, !endpoint.is_tls),
+            AccountTarget::value("/settings/caPem", ca_pem.as_deref().unwrap_or_default()),
+        ]
+    }
 }
 
 fn topics(fields: &mut Fields<'_>) -> Result<Vec<String>, SettingsError> {
@@ -102,7 +128,7 @@ fn topics(fields: &mut Fields<'_>) -> Result<Vec<String>, SettingsError> {
     };
     let list = value.as_array().filter(|list| list.len() <= TOPICS_MAX).ok_or_else(wrong)?;
     let topic = |value: &Value| match value.as_str() {
-        Some(text) if text.starts_with("arn:") && text.len() <= ARN_BYTES_MAX => Ok(text.to_owned()),
+        Some(text) if SnsHost::of_topic(text).is_some() && text.len() <= ARN_BYTES_MAX => Ok(text.to_owned()),
         Some(_) | None => Err(wrong()),
     };
     list.iter().map(topic).collect()

@@ -3,18 +3,19 @@
 //! Comes from: the path where SNS posts. Does: checks topic and signature (the certificate is fetched over TLS from a host of
 //! SNS, and remembered), says what it is about. Goes to: the API, which writes the event down and then has it remembered here.
 
-use super::envelope::{Envelope, EnvelopeError, Kind, url_of_sns};
+use super::envelope::{Envelope, EnvelopeError, Kind, SnsHost, url_of_sns};
 use super::events::{self, EventError};
 use super::limits::{ANSWER_MS_MAX, CERTIFICATE_BYTES_MAX, CERTIFICATE_MS, CERTIFICATES_MAX, REMEMBERED_MAX};
 use super::settings::Settings;
 use crate::fields::SettingsError;
 use crate::receipt::Event;
+use crate::remembered::Remembered;
 use bytes::Bytes;
 use fantail_outbound::pool::{Pool, Ports, Target, Timing};
 use fantail_outbound::tls;
 use fantail_rules::ids::Millis;
 use hyper::Request;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_rustls::rustls::ClientConfig;
@@ -22,19 +23,13 @@ use tokio_rustls::rustls::ClientConfig;
 /// Must be used inside a tokio runtime: its sockets belong to one.
 pub struct Sns {
     topics: BTreeSet<String>,
+    hosts: BTreeSet<SnsHost>,
     tls: Arc<ClientConfig>,
     connect_to: Option<SocketAddr>,
     ports: Ports,
-    known: Mutex<Known>,
-}
-
-#[derive(Default)]
-struct Known {
     /// By URL, with the time until which they are believed.
-    certificates: BTreeMap<String, (Millis, Bytes)>,
-    messages: BTreeSet<String>,
-    /// The same, oldest first.
-    order: VecDeque<String>,
+    certificates: Mutex<BTreeMap<String, (Millis, Bytes)>>,
+    messages: Remembered,
 }
 
 /// What a message of SNS comes to.
@@ -86,10 +81,12 @@ impl Sns {
         let tls = tls::client(roots.as_bytes(), &[b"http/1.1"]);
         Ok(Self {
             topics: settings.event_topics.iter().cloned().collect(),
+            hosts: settings.event_topics.iter().filter_map(|topic| SnsHost::of_topic(topic)).collect(),
             tls: tls.map_err(|error| SettingsError::new("/caPem", error.to_string()))?,
             connect_to: settings.connect_to,
             ports,
-            known: Mutex::default(),
+            certificates: Mutex::default(),
+            messages: Remembered::new(REMEMBERED_MAX),
         })
     }
 
@@ -99,12 +96,13 @@ impl Sns {
         if !self.topics.contains(&envelope.topic) {
             return Err(SnsError::UnknownTopic);
         }
-        envelope.verify(&self.certificate(&envelope.certificate_url).await?)?;
+        let certificate = self.certificate(&envelope.certificate_url).await?;
+        envelope.verify(&certificate, self.ports.clock.wall())?;
         let Envelope { kind, message_id, topic, message, .. } = envelope;
         match kind {
             Kind::Subscription { url, .. } => Ok(Told::Confirm { url }),
             Kind::Unsubscription { .. } => Ok(Told::Unsubscribed { topic }),
-            Kind::Notification if self.known().messages.contains(&message_id) => Ok(Told::Repeat),
+            Kind::Notification if self.messages.contains(&message_id) => Ok(Told::Repeat),
             Kind::Notification => match events::read(&message) {
                 Ok(Some(event)) => Ok(Told::Event { event, message_id }),
                 // SES posts one to say that publishing works.
@@ -116,15 +114,7 @@ impl Sns {
 
     /// Its event is durable: a repeat is none.
     pub fn remember(&self, message_id: String) {
-        let mut known = self.known();
-        if known.messages.insert(message_id.clone()) {
-            known.order.push_back(message_id);
-        }
-        if known.order.len() > REMEMBERED_MAX
-            && let Some(oldest) = known.order.pop_front()
-        {
-            known.messages.remove(&oldest);
-        }
+        self.messages.insert(message_id);
     }
 
     /// Says that we want to hear of a topic. The URL is one that `take` gave.
@@ -134,7 +124,7 @@ impl Sns {
 
     async fn certificate(&self, url: &str) -> Result<Bytes, SnsError> {
         let now = self.ports.clock.monotonic();
-        let found = self.known().certificates.get(url).filter(|(until, _)| *until > now).cloned();
+        let found = self.certificates().get(url).filter(|(until, _)| *until > now).cloned();
         if let Some((_, certificate)) = found {
             return Ok(certificate);
         }
@@ -142,21 +132,22 @@ impl Sns {
         if certificate.len() > CERTIFICATE_BYTES_MAX {
             return Err(SnsError::NoCertificate { reason: "it is too large".to_owned() });
         }
-        let mut known = self.known();
-        known.certificates.retain(|_, (until, _)| *until > now);
-        if known.certificates.len() < CERTIFICATES_MAX {
-            known.certificates.insert(url.to_owned(), (now.plus(CERTIFICATE_MS), certificate.clone()));
+        let mut certificates = self.certificates();
+        certificates.retain(|_, (until, _)| *until > now);
+        if certificates.len() < CERTIFICATES_MAX {
+            certificates.insert(url.to_owned(), (now.plus(CERTIFICATE_MS), certificate.clone()));
         }
         Ok(certificate)
     }
 
-    /// Only from hosts of SNS, over TLS.
+    /// Only from hosts of SNS in the regions of the account's topics, over TLS.
     async fn get(&self, url: &str) -> Result<Bytes, String> {
-        let (host, path) = url_of_sns(url).ok_or("this is no URL of SNS")?;
+        let is_of_ours = self.hosts.iter().any(|host| host.has(url));
+        let (host, path) = url_of_sns(url).filter(|_| is_of_ours).ok_or("this is no URL of SNS")?;
         let target = Target {
             host: host.to_owned(),
             port: 443,
-            connect_to: self.connect_to,
+            at: self.connect_to.into(),
             tls: Some(Arc::clone(&self.tls)),
         };
         let request = Request::get(path).body(Bytes::new()).map_err(|error| error.to_string())?;
@@ -170,7 +161,7 @@ impl Sns {
         Ok(reply.body)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn certificates(&self) -> MutexGuard<'_, BTreeMap<String, (Millis, Bytes)>> {
+        self.certificates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

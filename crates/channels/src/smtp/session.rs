@@ -10,15 +10,14 @@ use super::reply::{Reader, Reply};
 use super::settings::{Login, Security, Settings};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use fantail_outbound::connector::ConnectError;
 use fantail_outbound::pool::Ports;
 use fantail_rules::ids::Millis;
 use std::future::{Future, poll_fn};
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -87,14 +86,9 @@ impl Opener {
     }
 
     async fn connect(&self) -> Result<Session, Broken> {
-        let gone = |error: io::Error| lost(Stage::Greeting, "connect", &error.to_string());
-        let Settings { host, port, connect_to, security, .. } = &self.settings;
-        let tcp = match connect_to {
-            Some(address) => TcpStream::connect(address).await,
-            None => TcpStream::connect((host.as_str(), *port)).await,
-        };
-        let tcp = tcp.map_err(gone)?;
-        tcp.set_nodelay(true).map_err(gone)?;
+        let gone = |error: ConnectError| lost(Stage::Greeting, "connect", &error.to_string());
+        let security = &self.settings.security;
+        let tcp = self.ports.connector.connect(&self.settings.destination()).await.map_err(gone)?;
         let stream: Box<dyn Stream> = match security {
             Security::Tls => self.secured(Box::new(tcp)).await?,
             Security::StartTls | Security::None => Box::new(tcp),

@@ -1,11 +1,14 @@
-//! Which relay, and as whom. Without TLS only on this machine: everywhere else somebody could read the password.
+//! Which relay, and as whom. Without TLS only where the operator lists the relay: on the way anyone could read the password.
 
 use super::limits::LOCAL_PART_BYTES_MAX;
 use crate::email::{Sender, SenderSecrets};
 use crate::fields::{Fields, NAME_BYTES_MAX, SettingsError};
+use crate::targets::AccountTarget;
+use fantail_outbound::policy::{Destination, Service};
+use fantail_outbound::url::Host;
 use serde_json::Value;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -30,7 +33,7 @@ pub enum Security {
     Tls,
     /// After `STARTTLS`, without which nothing is sent: port 587.
     StartTls,
-    /// Only to this machine.
+    /// Only where the policy allows a plain connection.
     None,
 }
 
@@ -88,9 +91,6 @@ impl Settings {
         };
         let port = fields.number("port", 1..=65_535)?.unwrap_or(usual);
         let connect_to = fields.socket("connectTo")?;
-        if security == Security::None && !is_here(&host, connect_to) {
-            return Err(fields.wrong("security", "may be none only for a relay on this machine"));
-        }
         let helo_name = fields.host("heloName")?.unwrap_or_else(|| sender.domain().to_owned());
         let connections_max = fields.number("connectionsMax", 1..=CONNECTIONS_MAX)?.unwrap_or(CONNECTIONS);
         let settings = Self {
@@ -107,6 +107,48 @@ impl Settings {
         fields.end()?;
         Ok(settings)
     }
+
+    /// The relay, or the address that is connected to instead.
+    #[must_use]
+    pub fn destination(&self) -> Destination {
+        let is_plain = self.security == Security::None;
+        let (host, port) = match self.connect_to {
+            Some(address) => (Host::Address(address.ip()), address.port()),
+            None => (Host::of(&self.host), self.port),
+        };
+        Destination { host, port, is_plain, service: Service::Mail }
+    }
+
+    /// Where connections and the password go.
+    #[must_use]
+    pub fn targets(&self) -> Vec<AccountTarget> {
+        // Every field is named, so that a new one is either listed below or leads nowhere.
+        let Self {
+            host,
+            port,
+            security,
+            connect_to,
+            ca_pem,
+            sender: _,
+            helo_name: _,
+            return_path: _,
+            connections_max: _,
+        } = self;
+        let named = Destination { host: Host::of(host), port: *port, ..self.destination() };
+        let connect = match connect_to {
+            Some(address) => {
+                AccountTarget::new("/settings/connectTo", address.to_string(), self.destination(), None)
+            }
+            None => AccountTarget::value("/settings/connectTo", ""),
+        };
+        vec![
+            AccountTarget::new("/settings/host", host, named, *connect_to),
+            AccountTarget::value("/settings/port", port.to_string()),
+            AccountTarget::value("/settings/security", format!("{security:?}")),
+            connect,
+            AccountTarget::value("/settings/caPem", ca_pem.as_deref().unwrap_or_default()),
+        ]
+    }
 }
 
 fn return_path(fields: &mut Fields<'_>, sender: &Sender) -> Result<ReturnPath, SettingsError> {
@@ -117,13 +159,6 @@ fn return_path(fields: &mut Fields<'_>, sender: &Sender) -> Result<ReturnPath, S
         return Err(fields.wrong("returnPath", format!("may have {room} bytes before the @")));
     }
     Ok(ReturnPath { local: local.to_owned(), domain: domain.to_owned() })
-}
-
-fn is_here(host: &str, connect_to: Option<SocketAddr>) -> bool {
-    match connect_to {
-        Some(address) => address.ip().is_loopback(),
-        None => host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
-    }
 }
 
 impl Secrets {
@@ -175,10 +210,6 @@ mod tests {
         check(|value| value["host"] = Value::Null, "/host: is missing");
         check(|value| value["port"] = 0.into(), "/port: must be a whole number from 1 to 65535");
         check(|value| value["security"] = "ssl".into(), "/security: must be starttls, tls or none");
-        check(
-            |value| value["security"] = "none".into(),
-            "/security: may be none only for a relay on this machine",
-        );
         check(|value| value["connectTo"] = "here".into(), "/connectTo: must be an address with a port");
         check(
             |value| value["returnPath"] = format!("{}@b.example", "b".repeat(26)).into(),
@@ -187,20 +218,18 @@ mod tests {
     }
 
     #[test]
-    fn without_tls_only_here() {
-        for (host, connect_to, is_allowed) in [
-            ("localhost", None, true),
-            ("127.0.0.1", None, true),
-            ("smtp.example", Some("127.0.0.1:25"), true),
-            ("localhost", Some("192.0.2.1:25"), false),
-            ("10.0.0.1", None, false),
+    fn the_address_of_connect_to_is_the_destination() {
+        for (connect_to, security, expected) in [
+            (None, "starttls", ("smtp.example:587", false)),
+            (Some("127.0.0.1:25"), "none", ("127.0.0.1:25", true)),
+            (Some("127.0.0.1:25"), "tls", ("127.0.0.1:25", false)),
         ] {
-            let read = with(|value| {
-                value["security"] = "none".into();
-                value["host"] = host.into();
+            let settings = with(|value| {
+                value["security"] = security.into();
                 value["connectTo"] = connect_to.map_or(Value::Null, Value::from);
             });
-            assert_eq!(read.is_ok(), is_allowed, "{host} {connect_to:?}");
+            let Destination { host, port, is_plain, .. } = settings.expect("settings").destination();
+            assert_eq!((format!("{host}:{port}").as_str(), is_plain), expected);
         }
     }
 

@@ -51,6 +51,8 @@ pub struct Inbound {
     /// Ours: consent is given and withdrawn towards it.
     pub to: String,
     pub keyword: Keyword,
+    /// Twilio's name for the message.
+    pub message_id: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,10 +66,11 @@ pub enum Keyword {
     Other,
 }
 
-/// Words as Twilio knows them, in English.
+/// Words as Twilio knows them, in English. Not YES, which answers any question: it counts only if Twilio takes it for an opt-in,
+/// which is then said by `OptOutType`.
 const KEYWORDS: &[(Keyword, &[&str])] = &[
     (Keyword::Stop, &["STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT", "REVOKE", "OPTOUT"]),
-    (Keyword::Start, &["START", "YES", "UNSTOP"]),
+    (Keyword::Start, &["START", "UNSTOP"]),
     (Keyword::Help, &["HELP", "INFO"]),
 ];
 
@@ -82,7 +85,8 @@ pub fn inbound(parameters: &[(String, String)]) -> Option<Inbound> {
     }
     // With its advanced handling of opt-outs, in any language, Twilio says itself what it understood.
     let keyword = find(parameters, "OptOutType").map_or_else(|| keyword(body), keyword);
-    Some(Inbound { from: from.to_owned(), to: to.to_owned(), keyword })
+    let message_id = find(parameters, "MessageSid").map(str::to_owned);
+    Some(Inbound { from: from.to_owned(), to: to.to_owned(), keyword, message_id })
 }
 
 /// The whole text must be the word: "please stop by" is no STOP.
@@ -137,6 +141,7 @@ mod tests {
     }
 
     // proves: SMS-03
+    // fixes: security M3, proved M3
     #[test]
     fn words_to_our_numbers_are_understood() {
         for (body, expected) in [
@@ -148,18 +153,22 @@ mod tests {
             ("end", Keyword::Stop),
             ("Quit!", Keyword::Stop),
             ("start", Keyword::Start),
-            ("YES", Keyword::Start),
+            ("YES", Keyword::Other),
             ("unstop", Keyword::Start),
             ("help", Keyword::Help),
             ("please stop by", Keyword::Other),
             ("", Keyword::Other),
         ] {
             let form = form::write(&[("From", "+1"), ("To", "+2"), ("Body", body)]);
-            let expected = Inbound { from: "+1".into(), to: "+2".into(), keyword: expected };
+            let expected =
+                Inbound { from: "+1".into(), to: "+2".into(), keyword: expected, message_id: None };
             assert_eq!(inbound(&parameters(&form)), Some(expected), "{body}");
         }
         let told = inbound(&parameters("From=%2B1&To=%2B2&Body=ARRET&OptOutType=STOP"));
         assert_eq!(told.map(|inbound| inbound.keyword), Some(Keyword::Stop));
+        let told = inbound(&parameters("From=%2B1&To=%2B2&Body=Yes&OptOutType=START&MessageSid=SM1"));
+        let told = told.map(|inbound| (inbound.keyword, inbound.message_id));
+        assert_eq!(told, Some((Keyword::Start, Some("SM1".to_owned()))));
         assert_eq!(inbound(&parameters("From=%2B1&To=%2B2&MessageStatus=sent&Body=x")), None);
         assert_eq!(inbound(&parameters("From=%2B1&Body=STOP")), None);
     }

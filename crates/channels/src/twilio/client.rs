@@ -50,7 +50,7 @@ impl Twilio {
             }
         };
         let target =
-            Target { host: origin.host.to_string(), port: origin.port, connect_to: settings.connect_to, tls };
+            Target { host: origin.host.to_string(), port: origin.port, at: settings.connect_to.into(), tls };
         let (user, password) = match (&secrets.api_key, &secrets.auth_token) {
             (Some(key), _) => (&key.sid, &key.secret),
             (None, Some(token)) => (&settings.account_sid, token),

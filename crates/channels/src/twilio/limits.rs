@@ -28,5 +28,7 @@ pub const RETRY_AFTER_MS_MAX: u64 = 24 * 3_600 * 1_000;
 /// Callbacks are a dozen short parameters; an inbound message adds its text and where it came from.
 pub const CALLBACK_BYTES_MAX: usize = 64 * 1_024;
 pub const CALLBACK_PARAMETERS_MAX: usize = 200;
+/// Inbound messages that are remembered, so that a repeat is known as one. At 128 bytes each this is 2.5 MiB.
+pub const REMEMBERED_MAX: usize = 10_000;
 /// Provider's codes are five digits.
 pub const CODE_BYTES_MAX: usize = 32;

@@ -12,7 +12,7 @@ pub mod settings;
 mod pace;
 mod route;
 
-mod form;
+pub mod form;
 mod payload;
 
 mod answer;
@@ -22,7 +22,7 @@ mod client;
 pub mod callback;
 pub mod signature;
 
-mod limits;
+pub(crate) mod limits;
 
 pub use client::Twilio;
 pub use settings::{Secrets, Settings};

@@ -6,7 +6,9 @@ use super::limits::{
     CONCURRENCY_MAX, PER_SECOND_MAX, PREFIXES_MAX, SECRET_BYTES_MAX, SENDERS_MAX, WEBHOOK_KEYS_MAX,
 };
 use crate::fields::{Fields, NAME_BYTES_MAX, PEM_BYTES_MAX, SettingsError, URL_BYTES_MAX};
+use crate::targets::AccountTarget;
 use crate::webhook::url::{Scheme, Url};
+use fantail_outbound::policy::Destination;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -130,6 +132,31 @@ impl Settings {
         };
         fields.end()?;
         Ok(settings)
+    }
+
+    /// Where connections and the account's token go.
+    #[must_use]
+    pub fn targets(&self) -> Vec<AccountTarget> {
+        // Every field is named, so that a new one is either listed below or leads nowhere.
+        let Self {
+            account_sid,
+            endpoint,
+            connect_to,
+            ca_pem,
+            account: _,
+            senders: _,
+            status_callback: _,
+            smart_encoding: _,
+            concurrency: _,
+        } = self;
+        let named = Destination::web(&endpoint.origin);
+        let is_plain = named.is_plain;
+        vec![
+            AccountTarget::value("/settings/accountSid", account_sid),
+            AccountTarget::new("/settings/endpoint", endpoint.to_string(), named, *connect_to),
+            AccountTarget::connect_to("/settings/connectTo", *connect_to, is_plain),
+            AccountTarget::value("/settings/caPem", ca_pem),
+        ]
     }
 }
 

@@ -12,13 +12,11 @@ use super::hosts::{HostGate, Hosts};
 use super::limits::{ANSWER_BYTES_MAX, DRAIN_MS_MAX, MESSAGE_BYTES_MAX, SETTLE_MS_MAX};
 use super::payload::{Body, request};
 use super::pool::Pool;
-use super::resolve::Resolve;
 use super::settings::{Settings, SettingsError};
 use super::url::Origin;
+use fantail_outbound::pool::Ports;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Message, Proof, Refusal, Report, Shipment};
-use fantail_ports::clock::Clock;
-use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::Millis;
 use fantail_rules::pacing::News;
 use futures_util::stream::{self, StreamExt};
@@ -30,14 +28,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::info;
-
-/// What the channel needs of the world.
-#[derive(Clone)]
-pub struct Ports {
-    pub clock: Arc<dyn Clock>,
-    pub tasks: Arc<dyn Tasks>,
-    pub resolver: Arc<dyn Resolve>,
-}
 
 /// Must be used inside a tokio runtime: its sockets belong to one.
 pub struct Webhook {
@@ -51,9 +41,8 @@ pub struct Webhook {
 impl Webhook {
     pub fn new(settings: Settings, ports: Ports) -> Result<Self, SettingsError> {
         settings.check()?;
-        let Ports { clock, tasks, resolver } = ports;
-        let pool = Pool::new(&settings, Arc::clone(&clock), Arc::clone(&tasks));
-        let connector = Connector::new(&settings, resolver, clock, tasks)?;
+        let pool = Pool::new(&settings, Arc::clone(&ports.clock), Arc::clone(&ports.tasks));
+        let connector = Connector::new(&settings, ports)?;
         Ok(Self {
             connector: Arc::new(connector),
             pool: Arc::new(pool),
@@ -114,7 +103,6 @@ impl Webhook {
             return Err(rejected(Refusal::Message, "too-large", message));
         }
         self.connector
-            .policy
             .judge(&endpoint.url().origin)
             .map_err(|forbidden| not_sent(Proof::Forbidden, forbidden.to_string()))?;
         Ok(endpoint)
@@ -202,11 +190,9 @@ impl Webhook {
         match error {
             ConnectError::Forbidden(forbidden) => not_sent(Proof::Forbidden, forbidden.to_string()),
             ConnectError::OutOfTime if self.connector.clock.monotonic() >= deadline => too_late(),
-            ConnectError::OutOfTime
-            | ConnectError::Lookup(_)
-            | ConnectError::Connect(_)
-            | ConnectError::Tls(_)
-            | ConnectError::Http(_) => not_sent(Proof::NoConnection, error.to_string()),
+            ConnectError::OutOfTime | ConnectError::Tcp(_) | ConnectError::Tls(_) | ConnectError::Http(_) => {
+                not_sent(Proof::NoConnection, error.to_string())
+            }
         }
     }
 

@@ -1,15 +1,16 @@
-//! From an origin to a connection that HTTP can be spoken on: resolve, judge each address, connect to that very
-//! address, TLS with the name of the URL.
+//! From an origin to a connection that HTTP can be spoken on: one of the addresses that the policy allows, TLS with the name
+//! of the URL.
 //!
-//! What must never happen: a second lookup between judging and connecting, or a wait without an end.
+//! What must never happen: a wait without an end.
 
 use super::gate::{Gate, Gated};
-use super::limits::{ADDRESSES_MAX, ANSWER_BYTES_MAX, ANSWER_HEADERS_MAX, CLOSE_MS_MAX};
+use super::limits::{ANSWER_BYTES_MAX, ANSWER_HEADERS_MAX, CLOSE_MS_MAX};
 use super::payload::Body;
-use super::policy::{Forbidden, Policy};
-use super::resolve::Resolve;
 use super::settings::{Settings, SettingsError};
 use super::url::{Host, Origin, Scheme};
+use fantail_outbound::connector::{self, Judged};
+use fantail_outbound::policy::{Destination, Forbidden};
+use fantail_outbound::pool::Ports;
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::Millis;
@@ -18,10 +19,8 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
@@ -30,8 +29,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tracing::debug;
 
 pub struct Connector {
-    pub policy: Policy,
-    resolver: Arc<dyn Resolve>,
+    tcp: Arc<connector::Connector>,
     tls: TlsConnector,
     pub clock: Arc<dyn Clock>,
     pub tasks: Arc<dyn Tasks>,
@@ -53,31 +51,42 @@ pub enum ConnectError {
     Forbidden(#[from] Forbidden),
     #[error("no time was left")]
     OutOfTime,
-    #[error("looking up the host failed: {0}")]
-    Lookup(io::Error),
-    #[error("connecting failed: {0}")]
-    Connect(io::Error),
+    /// No address, or nothing listens there.
+    #[error("{0}")]
+    Tcp(connector::ConnectError),
     #[error("TLS failed: {0}")]
     Tls(io::Error),
     #[error("HTTP cannot begin: {0}")]
     Http(hyper::Error),
 }
 
+impl From<connector::ConnectError> for ConnectError {
+    fn from(error: connector::ConnectError) -> Self {
+        match error {
+            connector::ConnectError::Forbidden(forbidden) => Self::Forbidden(forbidden),
+            error @ (connector::ConnectError::Lookup(_) | connector::ConnectError::Connect(_)) => {
+                Self::Tcp(error)
+            }
+        }
+    }
+}
+
 impl Connector {
-    pub fn new(
-        settings: &Settings,
-        resolver: Arc<dyn Resolve>,
-        clock: Arc<dyn Clock>,
-        tasks: Arc<dyn Tasks>,
-    ) -> Result<Self, SettingsError> {
-        let (policy, tls) = (Policy::new(settings), tls(settings)?);
-        Ok(Self { policy, resolver, tls, clock, tasks, connect_timeout_ms: settings.connect_timeout_ms })
+    pub fn new(settings: &Settings, ports: Ports) -> Result<Self, SettingsError> {
+        let Ports { clock, tasks, connector: tcp } = ports;
+        let tls = tls(settings)?;
+        Ok(Self { tcp, tls, clock, tasks, connect_timeout_ms: settings.connect_timeout_ms })
+    }
+
+    /// What can be said without a connection.
+    pub fn judge(&self, origin: &Origin) -> Result<(), Forbidden> {
+        self.tcp.policy().judge(&Destination::web(origin))
     }
 
     /// The first address that works, in the resolver's order.
     pub async fn connect(&self, origin: &Origin, until: Millis) -> Result<Connection, ConnectError> {
         let mut failed = ConnectError::OutOfTime;
-        for address in self.addresses(&origin.host, until).await? {
+        for address in self.addresses(origin, until).await? {
             if self.clock.monotonic() >= until {
                 return Err(failed);
             }
@@ -104,24 +113,14 @@ impl Connector {
         until.min(self.clock.monotonic().plus(self.connect_timeout_ms))
     }
 
-    async fn addresses(&self, host: &Host, until: Millis) -> Result<Vec<IpAddr>, ConnectError> {
-        let mut addresses = match host {
-            Host::Address(address) => vec![*address],
-            Host::Name(name) => self
-                .within(self.step_ends(until), self.resolver.resolve(name))
-                .await
-                .ok_or(ConnectError::OutOfTime)?
-                .map_err(ConnectError::Lookup)?,
-        };
-        addresses.retain(|address| self.policy.allows(host, *address));
-        addresses.truncate(ADDRESSES_MAX);
-        if addresses.is_empty() { Err(Forbidden::Address.into()) } else { Ok(addresses) }
+    async fn addresses(&self, origin: &Origin, until: Millis) -> Result<Vec<Judged>, ConnectError> {
+        let destination = Destination::web(origin);
+        let found = self.within(self.step_ends(until), self.tcp.addresses(&destination)).await;
+        Ok(found.ok_or(ConnectError::OutOfTime)??)
     }
 
-    async fn connect_to(&self, origin: &Origin, address: IpAddr) -> Result<Connection, ConnectError> {
-        let stream =
-            TcpStream::connect(SocketAddr::new(address, origin.port)).await.map_err(ConnectError::Connect)?;
-        stream.set_nodelay(true).map_err(ConnectError::Connect)?;
+    async fn connect_to(&self, origin: &Origin, address: Judged) -> Result<Connection, ConnectError> {
+        let stream = self.tcp.dial(address).await?;
         match origin.scheme {
             Scheme::Http => self.speak_http(TokioIo::new(stream)).await,
             Scheme::Https => {

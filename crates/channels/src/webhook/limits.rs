@@ -1,7 +1,5 @@
 //! Limits that no setting changes, each with its reason.
 
-/// Longer URLs are refused by many receivers.
-pub const URL_BYTES_MAX: usize = 2_048;
 /// The old one, the new one, and as many again for a rotation inside a rotation. Each costs an HMAC over the body.
 pub const SECRETS_MAX: usize = 4;
 /// What Standard Webhooks allows a secret to have.
@@ -23,9 +21,5 @@ pub const SETTLE_MS_MAX: u64 = 100;
 /// How long a connection that is not wanted any more may take to say goodbye.
 pub const CLOSE_MS_MAX: u64 = 1_000;
 pub const ANSWER_HEADERS_MAX: usize = 100;
-/// Addresses of one name that are tried; each may take the whole time to connect.
-pub const ADDRESSES_MAX: usize = 4;
-/// Lookups under way: each holds a thread, also after whoever asked has given up.
-pub const LOOKUPS_MAX: usize = 32;
 /// How much of the text of an error is kept: it may quote a certificate.
 pub const MESSAGE_BYTES_MAX: usize = 200;

@@ -4,23 +4,19 @@
 //! judged, and that very address is connected to), a redirect that is followed, a proxy of the environment, or the text
 //! of an answer in a log.
 //!
-//! Reading order: what an operator sets, where a message goes (`url`, `endpoint`, `address`, `policy`), what is sent (`signature`,
-//! `payload`), what came of it (`answer`), then the IO (`resolve`, `gate`, `connect`, `pool`, `hosts`, `client`).
+//! Reading order: what an operator sets, where a message goes (`url`, `endpoint`), what is sent (`signature`,
+//! `payload`), what came of it (`answer`), then the IO (`gate`, `connect`, `pool`, `hosts`, `client`). Which targets may be
+//! connected to is decided in `fantail_outbound` (`policy`, `connector`).
 
 pub mod settings;
 
-pub mod address;
 pub mod endpoint;
-pub mod url;
-
-pub mod policy;
+pub use fantail_outbound::url;
 
 pub mod payload;
 pub mod signature;
 
 pub mod answer;
-
-pub mod resolve;
 
 mod gate;
 
@@ -34,8 +30,7 @@ mod client;
 
 pub mod limits;
 
-pub use client::{Ports, Webhook};
+pub use client::Webhook;
 pub use endpoint::{Endpoint, EndpointError, Previous};
-pub use resolve::{Resolve, SystemResolver};
 pub use settings::{Settings, SettingsError};
 pub use signature::{Public, Secret, Untrusted, verify, verify_public};

@@ -1,22 +1,10 @@
-//! What an operator chooses about webhooks. The defaults allow https to public addresses and nothing else.
-//!
-//! What must never happen: a setting that switches the address filter off as a whole. Private targets are named one by
-//! one, as networks or as hosts.
+//! What an operator chooses about webhooks: times, limits and certificates. Where they may go is the policy's business.
 
-use super::address::Network;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Plain http sends content and signature in the clear. For receivers inside the house.
-    pub http_allowed: bool,
-    pub ports: PortRule,
-    /// Addresses that are connected to although they are not public.
-    pub private_networks: Vec<Network>,
-    /// Names that may have private addresses: `hooks.internal`, or `.internal` for all below. Never makes a link-local
-    /// or otherwise special address reachable; only a network does.
-    pub private_hosts: Vec<String>,
     /// Certificates in PEM, trusted beside the public ones.
     pub extra_roots_pem: Vec<u8>,
     /// For each address: TCP and TLS together; also for looking up a name.
@@ -37,24 +25,12 @@ pub struct Settings {
     pub body_bytes_max: usize,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PortRule {
-    Only(Vec<u16>),
-    Any,
-}
-
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SettingsError {
     #[error("{setting} must be at least 1")]
     Zero { setting: &'static str },
     #[error("connecting may take {connect_ms} ms, longer than everything together, {total_ms} ms")]
     ConnectBeyondTotal { connect_ms: u64, total_ms: u64 },
-    #[error("`{host}` in private_hosts is no host name")]
-    BadPrivateHost { host: String },
-    #[error(
-        "any port, plain http and private targets together make every service inside reachable: limit the ports"
-    )]
-    TooOpen,
     #[error("extra_roots_pem holds no usable certificate: {cause}")]
     BadRoots { cause: String },
     #[error("TLS cannot be set up: {cause}")]
@@ -64,10 +40,6 @@ pub enum SettingsError {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            http_allowed: false,
-            ports: PortRule::Only(vec![443, 8443]),
-            private_networks: Vec::new(),
-            private_hosts: Vec::new(),
             extra_roots_pem: Vec::new(),
             connect_timeout_ms: 5_000,
             total_timeout_ms: 15_000,
@@ -100,13 +72,6 @@ impl Settings {
             let (connect_ms, total_ms) = (self.connect_timeout_ms, self.total_timeout_ms);
             return Err(SettingsError::ConnectBeyondTotal { connect_ms, total_ms });
         }
-        if let Some(host) = self.private_hosts.iter().find(|host| !is_host_rule(host)) {
-            return Err(SettingsError::BadPrivateHost { host: host.clone() });
-        }
-        let is_private = !self.private_networks.is_empty() || !self.private_hosts.is_empty();
-        if self.ports == PortRule::Any && self.http_allowed && is_private {
-            return Err(SettingsError::TooOpen);
-        }
         self.extra_roots().map(|_| ())
     }
 
@@ -120,12 +85,6 @@ impl Settings {
         }
         Ok(roots)
     }
-}
-
-fn is_host_rule(rule: &str) -> bool {
-    let name = rule.strip_prefix('.').unwrap_or(rule);
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
-    !name.is_empty() && !name.starts_with('.') && !name.ends_with('.') && name.bytes().all(is_plain)
 }
 
 #[cfg(test)]
@@ -149,40 +108,9 @@ mod tests {
             |settings| settings.connect_timeout_ms = 20_000,
             Err(SettingsError::ConnectBeyondTotal { connect_ms: 20_000, total_ms: 15_000 }),
         );
-        check(|settings| settings.private_hosts = vec!["a.b".into(), ".internal".into()], Ok(()));
-        for host in ["", ".", "..a", "A.b", "a b", "a.", "*.a"] {
-            check(
-                |settings| settings.private_hosts = vec![host.into()],
-                Err(SettingsError::BadPrivateHost { host: host.into() }),
-            );
-        }
         check(
             |settings| settings.extra_roots_pem = b"no certificate".to_vec(),
             Err(SettingsError::BadRoots { cause: "no certificate found".into() }),
-        );
-    }
-
-    #[test]
-    fn settings_that_open_everything_together_are_refused() {
-        let open = |settings: &mut Settings| {
-            settings.http_allowed = true;
-            settings.ports = PortRule::Any;
-            settings.private_hosts = vec![".internal".into()];
-        };
-        check(open, Err(SettingsError::TooOpen));
-        check(
-            |settings| {
-                open(settings);
-                settings.ports = PortRule::Only(vec![8080]);
-            },
-            Ok(()),
-        );
-        check(
-            |settings| {
-                open(settings);
-                settings.private_hosts.clear();
-            },
-            Ok(()),
         );
     }
 }

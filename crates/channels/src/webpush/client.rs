@@ -19,9 +19,6 @@ use crate::fields::SettingsError;
 use crate::probe::Hop;
 use crate::push_content::PushContent;
 use crate::webhook::hosts::HostAttempt;
-use crate::webhook::policy::{Forbidden, Policy};
-use crate::webhook::resolve::{Resolve, SystemResolver};
-use crate::webhook::url::{Origin, Scheme};
 use bytes::Bytes;
 use fantail_outbound::pool::{Failure, Pool, Ports, Timing};
 use fantail_outbound::tls;
@@ -87,23 +84,13 @@ struct Sealed {
 
 impl WebPush {
     pub fn open(settings: Settings, secrets: Secrets, ports: Ports) -> Result<Self, SettingsError> {
-        Self::with_resolver(settings, secrets, ports, Arc::new(SystemResolver::default()))
-    }
-
-    /// Names have the addresses that the resolver says.
-    pub fn with_resolver(
-        settings: Settings,
-        secrets: Secrets,
-        ports: Ports,
-        resolver: Arc<dyn Resolve>,
-    ) -> Result<Self, SettingsError> {
         let bad_roots = |error: tls::TlsError| SettingsError::new("/caPem", error.to_string());
-        let tls = tls::client(&settings.targets.extra_roots_pem, &[b"h2", b"http/1.1"]).map_err(bad_roots)?;
-        let (policy, connect_to) = (Policy::new(&settings.targets), settings.connect_to);
+        let tls = tls::client(&settings.ca_pem, &[b"h2", b"http/1.1"]).map_err(bad_roots)?;
+        let connect_to = settings.connect_to;
         Ok(Self {
             pad_to: settings.pad_to,
             reservoir: Reservoir::new(ports.clone()),
-            connector: Connector { policy, resolver, connect_to, tls, ports },
+            connector: Connector { connect_to, tls, ports },
             vapid: Vapid::new(secrets, settings.subject),
             origins: Origins::default(),
             guard: DeadGuard::default(),
@@ -178,7 +165,8 @@ impl WebPush {
         let message = &run.shipment.messages[index];
         let target = Target::read(&message.endpoint)
             .map_err(|error| rejected(Refusal::Malformed, "endpoint", &error.to_string()))?;
-        self.judge(&target.url.origin)
+        self.connector
+            .judge(&target.url.origin)
             .map_err(|forbidden| not_sent(Proof::Forbidden, forbidden.to_string()))?;
         let began = self.connector.ports.clock.monotonic();
         let service = self.origins.service(&target.url.origin, began);
@@ -219,14 +207,6 @@ impl WebPush {
         if let Some(News::Opened { until }) = entered.ended(now, signal) {
             let host = &service.origin.host;
             info!(%host, %until, "a push service does not answer and is left alone");
-        }
-    }
-
-    /// Where all connections go to one place, only the scheme is left to judge.
-    fn judge(&self, origin: &Origin) -> Result<(), Forbidden> {
-        match (self.connector.connect_to, origin.scheme) {
-            (Some(_), Scheme::Https) => Ok(()),
-            (Some(_), Scheme::Http) | (None, _) => self.connector.policy.judge(origin),
         }
     }
 

@@ -1,20 +1,20 @@
-//! Push services, each with its connections, its token and how it is doing. Every name is resolved here, each address is
-//! judged, and connections go to that very address.
+//! Push services, each with its connections, its token and how it is doing. Connections go to an address that the policy
+//! allowed.
 //!
 //! What must never happen: a pool that connects to a name by itself, or more push services in memory than the limit:
 //! anybody can make up a subscription.
 
 use super::vapid::{USED_MS, Vapid};
 use crate::webhook::hosts::HostGate;
-use crate::webhook::policy::Policy;
-use crate::webhook::resolve::Resolve;
 use crate::webhook::url::{Host, Origin, Scheme};
-use fantail_outbound::pool::{Pool, Ports, Target};
+use fantail_outbound::connector::ConnectError;
+use fantail_outbound::policy::{Destination, Forbidden};
+use fantail_outbound::pool::{At, Pool, Ports, Target};
 use fantail_ports::channel::Proof;
 use fantail_rules::ids::Millis;
 use hyper::header::HeaderValue;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
@@ -29,8 +29,6 @@ const KEY_TRUSTED_MS: u64 = 24 * 3_600 * 1_000;
 
 /// How pools are made.
 pub struct Connector {
-    pub policy: Policy,
-    pub resolver: Arc<dyn Resolve>,
     pub connect_to: Option<SocketAddr>,
     pub tls: Arc<ClientConfig>,
     pub ports: Ports,
@@ -152,11 +150,23 @@ impl Service {
 }
 
 impl Connector {
+    /// What can be said without a connection.
+    pub fn judge(&self, origin: &Origin) -> Result<(), Forbidden> {
+        self.ports.connector.policy().judge(&self.destination(origin))
+    }
+
+    /// Where connections to a push service go.
+    fn destination(&self, origin: &Origin) -> Destination {
+        let named = Destination::web(origin);
+        match self.connect_to {
+            Some(at) => Destination { host: Host::Address(at.ip()), port: at.port(), ..named },
+            None => named,
+        }
+    }
+
     async fn pool(&self, origin: &Origin) -> Result<Arc<Pool>, NoPool> {
-        let connect_to = match self.connect_to {
-            Some(address) => address,
-            None => SocketAddr::new(self.address(&origin.host).await?, origin.port),
-        };
+        let judged = self.ports.connector.addresses(&self.destination(origin)).await.map_err(NoPool::of)?;
+        let at = judged.first().copied().map_or(At::Name, At::Judged);
         let host = match &origin.host {
             Host::Address(address) => address.to_string(),
             Host::Name(name) => name.clone(),
@@ -165,23 +175,18 @@ impl Connector {
             Scheme::Https => Some(Arc::clone(&self.tls)),
             Scheme::Http => None,
         };
-        let target = Target { host, port: origin.port, connect_to: Some(connect_to), tls };
+        let target = Target { host, port: origin.port, at, tls };
         Ok(Arc::new(Pool::new(target, self.ports.clone())))
     }
+}
 
-    /// The first address that may be connected to.
-    async fn address(&self, host: &Host) -> Result<IpAddr, NoPool> {
-        let addresses = match host {
-            Host::Address(address) => vec![*address],
-            Host::Name(name) => self.resolver.resolve(name).await.map_err(|error| NoPool {
-                proof: Proof::NoConnection,
-                message: format!("looking up the host failed: {error}"),
-            })?,
+impl NoPool {
+    fn of(error: ConnectError) -> Self {
+        let proof = match &error {
+            ConnectError::Forbidden(_) => Proof::Forbidden,
+            ConnectError::Lookup(_) | ConnectError::Connect(_) => Proof::NoConnection,
         };
-        addresses.into_iter().find(|address| self.policy.allows(host, *address)).ok_or_else(|| NoPool {
-            proof: Proof::Forbidden,
-            message: "the host has no address that is allowed".to_owned(),
-        })
+        Self { proof, message: error.to_string() }
     }
 }
 

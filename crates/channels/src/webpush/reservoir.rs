@@ -70,7 +70,7 @@ impl Shared {
     }
 
     async fn fill(&self) {
-        let Ports { clock, tasks } = &self.ports;
+        let Ports { clock, tasks, .. } = &self.ports;
         while !self.add((0..KEYS_AT_ONCE).map(|_| Fresh::generate()).collect()) {
             tasks.sleep_until(clock.monotonic().plus(PAUSE_MS)).await;
         }

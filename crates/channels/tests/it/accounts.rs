@@ -2,13 +2,14 @@
 
 use super::parcel::{message, send, shipment, told};
 use super::time::Time;
-use fantail_channels::accounts::Registry;
 use fantail_channels::accounts::client::{Client, Usual};
+use fantail_channels::accounts::{CallbackProof, Opener, Registry, SandboxAccounts};
+use fantail_channels::fields::SettingsError;
 use fantail_channels::probe::Hop;
 use fantail_channels::stub::{Faults, Settings, Stub};
 use fantail_conformance::block_on;
 use fantail_ports::BoxFuture;
-use fantail_ports::accounts::{Account, Accounts};
+use fantail_ports::accounts::{Account, Accounts, Credentials};
 use fantail_ports::channel::{Answer, Channel, Message, Proof, Report, Shipment};
 use fantail_ports::clock::Clock;
 use fantail_rules::channel_kind::ChannelKind;
@@ -62,34 +63,50 @@ impl Client for Fake {
 struct House {
     time: Arc<Time>,
     /// What stands behind each account, by its name, newest last.
-    stubs: Arc<Mutex<BTreeMap<String, Vec<Arc<Stub>>>>>,
+    stubs: Stubs,
     registry: Arc<Registry>,
 }
 
+type Stubs = Arc<Mutex<BTreeMap<String, Vec<Arc<Stub>>>>>;
+
+/// Settings are the name of an app, or `unusable`.
+fn opener(stubs: &Stubs, time: &Arc<Time>) -> Box<Opener> {
+    let (clock, made) = (time.clone(), stubs.clone());
+    Box::new(move |account| {
+        if account.settings == "unusable" {
+            return Err(SettingsError::new("/credentials/key", "is missing"));
+        }
+        let stub = Stub::open(&Settings::recording(), clock.clone(), clock.clone());
+        let stub = Arc::new(stub.expect("a stub"));
+        made.lock().expect("no panic").entry(account.id.clone()).or_default().push(stub.clone());
+        let app = (!account.settings.is_empty()).then(|| account.settings.clone());
+        Ok(Arc::new(Fake { stub, app }))
+    })
+}
+
 impl House {
-    /// Settings are the name of an app, or `unusable`.
     fn new() -> Self {
         let time = Time::new(None);
-        let stubs: Arc<Mutex<BTreeMap<String, Vec<Arc<Stub>>>>> = Arc::default();
-        let (clock, made) = (time.clone(), stubs.clone());
-        let open = move |account: &Account| -> Result<Arc<dyn Client>, String> {
-            if account.settings == "unusable" {
-                return Err("no key".to_owned());
-            }
-            let stub = Stub::open(&Settings::recording(), clock.clone(), clock.clone());
-            let stub = Arc::new(stub.expect("a stub"));
-            made.lock().expect("no panic").entry(account.id.clone()).or_default().push(stub.clone());
-            let app = (!account.settings.is_empty()).then(|| account.settings.clone());
-            Ok(Arc::new(Fake { stub, app }))
-        };
-        let registry = Registry::new(time.clone(), time.clone(), Box::new(open));
+        let stubs: Stubs = Arc::default();
+        let registry = Registry::new(time.clone(), time.clone(), opener(&stubs, &time));
         Self { time, stubs, registry }
+    }
+
+    /// How often an account was opened.
+    fn opened(&self, name: &str) -> usize {
+        self.stubs.lock().expect("no panic").get(name).map_or(0, Vec::len)
     }
 
     fn of(accounts: Vec<Account>) -> Self {
         let house = Self::new();
-        house.registry.replace(accounts);
+        house.registry.replace(TENANT, accounts);
         house
+    }
+
+    /// Tenants without accounts get one of this kind.
+    fn serve_others(&self, kind: ProviderKind) {
+        let make = Box::new(move || vec![account("sandbox", kind, 0)]);
+        self.registry.serve_others(SandboxAccounts { make, opener: opener(&self.stubs, &self.time) });
     }
 
     fn stub(&self, name: &str) -> Arc<Stub> {
@@ -118,7 +135,7 @@ fn account(id: &str, kind: ProviderKind, order: u16) -> Account {
         version: 1,
         kind,
         settings: String::new(),
-        secrets: Vec::new(),
+        secrets: Credentials::new(Vec::new()),
         order,
         weight: 1,
         per_second: None,
@@ -132,14 +149,55 @@ fn account(id: &str, kind: ProviderKind, order: u16) -> Account {
 #[test]
 fn only_tenants_without_accounts_share_one() {
     let house = House::new();
-    house.registry.serve_others(Box::new(|| vec![account("sandbox", ProviderKind::Smtp, 0)]));
+    house.serve_others(ProviderKind::Smtp);
     assert_eq!(house.told(ChannelKind::Email, "stub:ok/a"), "sandbox");
     let off = Account { enabled: false, ..account("texts", ProviderKind::Twilio, 0) };
-    house.registry.replace(vec![off]);
+    house.registry.replace(TENANT, vec![off]);
     assert_eq!(house.told(ChannelKind::Email, "stub:ok/b"), "rejected Message no_provider");
     assert_eq!(house.told(ChannelKind::Sms, "stub:ok/c"), "rejected Message no_provider", "it is off");
-    house.registry.replace(Vec::new());
+    house.registry.replace(TENANT, Vec::new());
     assert_eq!(house.told(ChannelKind::Email, "stub:ok/d"), "sandbox");
+}
+
+// fixes: security M2, proved M2
+#[test]
+fn the_sandbox_is_heard_from_this_machine_only() {
+    let house = House::new();
+    house.serve_others(ProviderKind::Twilio);
+    let called = |id: &str, is_local| {
+        house.registry.called(TENANT, id, is_local).map(|called| (called.proof, called.channel()))
+    };
+    assert_eq!(called("sandbox", true), None, "nothing was sent there yet, and a stranger opens nothing");
+    assert_eq!(house.told(ChannelKind::Sms, "stub:ok/a"), "sandbox");
+    assert_eq!(called("sandbox", true), Some((CallbackProof::Signature, ChannelKind::Sms)));
+    assert_eq!(called("sandbox", false), None);
+    let own = [("texts", ProviderKind::Twilio), ("mail", ProviderKind::Smtp), ("ses", ProviderKind::Ses)];
+    let mut all: Vec<Account> = own.iter().map(|(id, kind)| account(id, *kind, 0)).collect();
+    all.push(account("ios", ProviderKind::Apns, 0));
+    house.registry.replace(TENANT, all);
+    for is_local in [true, false] {
+        assert_eq!(called("sandbox", is_local), None, "the tenant has accounts");
+        assert_eq!(called("texts", is_local), Some((CallbackProof::Signature, ChannelKind::Sms)));
+        assert_eq!(called("ses", is_local), Some((CallbackProof::Signature, ChannelKind::Email)));
+        assert_eq!(called("mail", is_local), Some((CallbackProof::Secret, ChannelKind::Email)));
+        assert_eq!(called("ios", is_local), None, "Apple calls nobody");
+    }
+}
+
+/// Whoever deletes the last account by mistake hears of it: nothing is "sent" to a sandbox then.
+// fixes: security M4, proved M4
+#[test]
+fn a_tenant_that_once_had_an_account_never_goes_to_the_sandbox_again() {
+    let house = House::new();
+    house.serve_others(ProviderKind::Smtp);
+    assert!(house.registry.is_sandboxed(TENANT));
+    house.registry.leave_sandbox(vec![TENANT]);
+    house.registry.replace(TENANT, vec![account("mail", ProviderKind::Smtp, 0)]);
+    assert_eq!(house.told(ChannelKind::Email, "stub:ok/a"), "mail");
+    house.registry.replace(TENANT, Vec::new());
+    assert_eq!(house.told(ChannelKind::Email, "stub:ok/b"), "rejected Message no_provider");
+    assert!(!house.registry.is_sandboxed(TENANT));
+    assert!(house.registry.is_sandboxed(TenantId(TENANT.0 + 1)));
 }
 
 // proves: DEL-17
@@ -228,20 +286,48 @@ fn accounts_change_while_a_server_runs_and_those_that_did_not_stay() {
     let (mail, texts) = (account("mail", ProviderKind::Smtp, 1), account("texts", ProviderKind::Twilio, 1));
     let house = House::of(vec![mail.clone(), texts.clone()]);
     assert_eq!(house.told(ChannelKind::Sms, "stub:ok/a"), "texts");
-    let rotated = Account { version: 2, secrets: b"new".to_vec(), ..mail };
-    house.registry.replace(vec![rotated.clone(), texts.clone()]);
-    let opened = |name: &str| house.stubs.lock().expect("no panic")[name].len();
-    assert_eq!((opened("mail"), opened("texts")), (2, 1));
+    let rotated = Account { version: 2, secrets: Credentials::new(b"new".to_vec()), ..mail };
+    house.registry.replace(TENANT, vec![rotated.clone(), texts.clone()]);
+    assert_eq!((house.opened("mail"), house.opened("texts")), (2, 1));
     assert_eq!(house.told(ChannelKind::Email, "stub:ok/b"), "mail");
     let broken = Account { version: 3, settings: "unusable".into(), ..rotated };
-    assert_eq!(house.registry.check(&broken), Err("no key".to_owned()));
+    assert_eq!(house.registry.check(&broken), Err(SettingsError::new("/credentials/key", "is missing")));
     let hops = block_on(house.registry.probe(&broken));
-    assert_eq!(hops, [Hop::failed("settings", "no key")]);
-    house.registry.replace(vec![broken.clone(), texts]);
+    assert_eq!(hops, [Hop::failed("settings", "/credentials/key: is missing")]);
+    house.registry.replace(TENANT, vec![broken.clone(), texts]);
     let answer = house.told(ChannelKind::Email, "stub:ok/c");
     assert_eq!(answer, "later Some(60000) Credential account_unusable");
     assert!(!format!("{broken:?}").contains("new"), "credentials are not shown");
     let standings = house.registry.standings();
-    let usable: Vec<_> = standings.iter().map(|(account, now)| (&account.id[..], now.is_usable)).collect();
+    let usable: Vec<_> = standings.iter().map(|one| (&one.id[..], one.standing.is_usable)).collect();
     assert_eq!(usable, [("mail", false), ("texts", true)]);
+}
+
+/// Each has its own connections and pace; what one tenant changes costs the others nothing.
+// fixes: security L12
+#[test]
+fn a_change_of_one_tenant_opens_no_account_of_another() {
+    const OTHER: TenantId = TenantId(2);
+    let house = House::of(vec![account("mine", ProviderKind::Smtp, 1)]);
+    let theirs = Account { tenant: OTHER, ..account("theirs", ProviderKind::Smtp, 1) };
+    house.registry.replace(OTHER, vec![theirs.clone()]);
+    for version in 2..5 {
+        let changed = Account { version, ..account("mine", ProviderKind::Smtp, 1) };
+        house.registry.replace(TENANT, vec![changed]);
+    }
+    assert_eq!((house.opened("mine"), house.opened("theirs")), (4, 1));
+    let of = |tenant| house.registry.standings_of(tenant).into_iter().map(|one| one.id).collect::<Vec<_>>();
+    assert_eq!((of(TENANT), of(OTHER)), (vec!["mine".to_owned()], vec!["theirs".to_owned()]));
+    house.registry.replace(OTHER, Vec::new());
+    assert_eq!((of(TENANT).len(), of(OTHER).len()), (1, 0));
+}
+
+/// Copies of an account share its credentials, so that there is one place to overwrite.
+// fixes: security L12
+#[test]
+fn credentials_are_not_copied_and_not_shown() {
+    let credentials = Credentials::new(b"hunter2".to_vec());
+    let account = Account { secrets: credentials.clone(), ..account("mail", ProviderKind::Smtp, 1) };
+    assert_eq!(account.clone().secrets.bytes().as_ptr(), credentials.bytes().as_ptr());
+    assert!(!format!("{account:?} {credentials:?}").contains("hunter2"));
 }

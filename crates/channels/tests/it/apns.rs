@@ -6,6 +6,7 @@ use super::sandboxed::arrived;
 use fantail_channels::apns::payload::apns_id;
 use fantail_channels::apns::{Apns, Secrets, Settings};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Message, Shipment};
@@ -83,7 +84,7 @@ fn open(time: &Arc<RealTime>, sandbox: &Running, settings: &Value) -> Apns {
     let settings = Settings::read(&value).expect("good settings");
     let pem = rcgen::KeyPair::generate().expect("a key").serialize_pem();
     let secrets = Secrets::read(&json!({"p8": pem})).expect("a good key");
-    let ports = Ports { clock: time.clone(), tasks: time.clone() };
+    let ports = Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() };
     Apns::open(settings, secrets, ports).expect("good settings")
 }
 
@@ -235,7 +236,7 @@ impl House {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let body = body.to_string();
         let request = format!(
-            "{method} {path}{last} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path}{last} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
         self.runtime.block_on(async {

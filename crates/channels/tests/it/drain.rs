@@ -7,9 +7,10 @@ use super::parcel::{message, shipment};
 use super::time::Time;
 use fantail_channels::accounts::Registry;
 use fantail_channels::accounts::client::{Client, Usual};
+use fantail_channels::fields::SettingsError;
 use fantail_channels::probe::Hop;
 use fantail_ports::BoxFuture;
-use fantail_ports::accounts::{Account, Accounts};
+use fantail_ports::accounts::{Account, Accounts, Credentials};
 use fantail_ports::channel::{Answer, Channel, Message, Proof, Report, Scope, Shipment};
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
@@ -128,7 +129,7 @@ impl Desk {
         let provider = provider(&time, case);
         let client: Arc<dyn Client> = provider.clone();
         let registry = Registry::new(time.clone(), time.clone(), Box::new(move |_| Ok(client.clone())));
-        registry.replace(vec![account(case)]);
+        registry.replace(TENANT, vec![account(case)]);
         let channel = registry.channel(ChannelKind::Sms);
         Self { time, provider, registry, channel, asks_for_places: case.asks_for_places }
     }
@@ -158,7 +159,7 @@ fn account(case: Case) -> Account {
         version: 1,
         kind: ProviderKind::Twilio,
         settings: String::new(),
-        secrets: Vec::new(),
+        secrets: Credentials::new(Vec::new()),
         order: 0,
         weight: 1,
         per_second: case.per_second,
@@ -385,13 +386,14 @@ fn an_account_that_hangs_slows_no_other_tenant_down() {
     let (hanging, well) = (provider(60_000), provider(100));
     let open = {
         let (hanging, well) = (hanging.clone(), well.clone());
-        move |account: &Account| -> Result<Arc<dyn Client>, String> {
+        move |account: &Account| -> Result<Arc<dyn Client>, SettingsError> {
             Ok(if account.tenant == loud { hanging.clone() } else { well.clone() })
         }
     };
     let registry = Registry::new(time.clone(), time.clone(), Box::new(open));
     let account = |tenant| Account { tenant, concurrency: Some(50), ..account(CASE) };
-    registry.replace(vec![account(loud), account(quiet)]);
+    registry.replace(loud, vec![account(loud)]);
+    registry.replace(quiet, vec![account(quiet)]);
     let channel = registry.channel(ChannelKind::Sms);
     let messages = (0..500).map(|no| message(&format!("r{no}"), b"hang")).collect();
     let deadline = time.monotonic().plus(START_WITHIN_MS);
@@ -416,7 +418,7 @@ fn two_accounts_drain_a_burst_at_their_limits_together() {
             let (per_second, concurrency) = limit;
             let one = Account { per_second, concurrency, ..account(CASE) };
             let account = |id: &str, weight| Account { id: id.to_owned(), weight, ..one.clone() };
-            desk.registry.replace(vec![account("a", weights.0), account("b", weights.1)]);
+            desk.registry.replace(TENANT, vec![account("a", weights.0), account("b", weights.1)]);
             for times in [20, 100] {
                 let drained = desk.burst(times * 20);
                 let both =
@@ -450,7 +452,7 @@ fn a_burst_goes_on_at_a_limit_that_is_changed_meanwhile() {
             let drained =
                 drain(&desk.time, &*desk.channel, asks_for_places, &endpoints("user", count), |ms| {
                     if ms == 5_000 {
-                        desk.registry.replace(vec![changed.clone()]);
+                        desk.registry.replace(TENANT, vec![changed.clone()]);
                     }
                 });
             let left = count.saturating_sub(5 * rates.0) as u64;

@@ -5,7 +5,7 @@
 
 use super::drain::{Backlog, START_WITHIN_MS, TENANT, locked};
 use super::fcm_desk;
-use super::house::{Everywhere, endpoint};
+use super::house::{Everywhere, endpoint, policy};
 use super::mail;
 use super::parcel::{message, shipment};
 use super::relay::{Manners, Relay};
@@ -13,10 +13,10 @@ use super::service::{React, Reaction, Seen, Service};
 use super::time::{Time, WALL};
 use fantail_channels::accounts::Registry;
 use fantail_channels::accounts::open::opener;
-use fantail_channels::webhook::settings::PortRule;
 use fantail_channels::webhook::{self, Webhook};
+use fantail_outbound::connector::{Connector, SystemDialer};
 use fantail_outbound::pool::Ports;
-use fantail_ports::accounts::{Account, Accounts};
+use fantail_ports::accounts::{Account, Accounts, Credentials};
 use fantail_ports::channel::{Answer, Channel, Message, Shipment};
 use fantail_ports::clock::Clock;
 use fantail_rules::channel_kind::ChannelKind;
@@ -57,17 +57,18 @@ impl Street {
             version: 1,
             kind,
             settings: settings.to_string(),
-            secrets: secrets.to_string().into_bytes(),
+            secrets: Credentials::new(secrets.to_string().into_bytes()),
             order: 0,
             weight: 1,
             per_second: None,
             concurrency: None,
             enabled: true,
         };
-        let ports = Ports { clock: self.time.clone(), tasks: self.time.clone() };
+        let ports =
+            Ports { clock: self.time.clone(), tasks: self.time.clone(), connector: Connector::of_operator() };
         let registry = Registry::new(self.time.clone(), self.time.clone(), opener(ports));
         assert_eq!(registry.check(&account), Ok(()));
-        registry.replace(vec![account]);
+        registry.replace(TENANT, vec![account]);
         registry.channel(match kind {
             ProviderKind::Apns | ProviderKind::Fcm | ProviderKind::WebPush => ChannelKind::Push,
             ProviderKind::Ses | ProviderKind::Smtp => ChannelKind::Email,
@@ -159,15 +160,11 @@ fn check_rate(taken: &[(u64, usize)], per_minute: u64, burst: u64) {
 }
 
 fn hooks(street: &Street, host_concurrency_max: usize) -> Webhook {
-    let settings = webhook::Settings {
-        http_allowed: true,
-        ports: PortRule::Only(vec![street.service.address.port()]),
-        private_networks: vec!["127.0.0.1".parse().expect("a network")],
-        host_concurrency_max,
-        ..webhook::Settings::default()
-    };
-    let (clock, tasks, resolver) = (street.time.clone(), street.time.clone(), Arc::new(Everywhere));
-    Webhook::new(settings, webhook::Ports { clock, tasks, resolver }).expect("good settings")
+    let settings = webhook::Settings { host_concurrency_max, ..webhook::Settings::default() };
+    let at = street.service.address.to_string();
+    let connector = Connector::with(policy([&at]), Arc::new(Everywhere), Arc::new(SystemDialer));
+    let ports = Ports { clock: street.time.clone(), tasks: street.time.clone(), connector };
+    Webhook::new(settings, ports).expect("good settings")
 }
 
 fn ok(_: &Seen) -> Reaction {

@@ -8,6 +8,7 @@ use aws_lc_rs::rsa::{KeyPair, KeySize};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fantail_channels::fcm::{Fcm, Secrets, Settings};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_ports::channel::Message;
 use fantail_rules::ids::Millis;
@@ -96,7 +97,7 @@ pub fn open(service: &Service, time: &Arc<Time>, mut settings: Value) -> Fcm {
     settings["endpoint"] = base.clone().into();
     let secrets = secrets(&base);
     let (settings, secrets) = (Settings::read(&settings), Secrets::read(&secrets));
-    let ports = Ports { clock: time.clone(), tasks: time.clone() };
+    let ports = Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() };
     Fcm::open(settings.expect("good settings"), secrets.expect("good secrets"), ports).expect("a channel")
 }
 

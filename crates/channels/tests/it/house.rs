@@ -3,8 +3,11 @@
 use super::parcel::{message, send, shipment};
 use super::sink::Sink;
 use super::time::Time;
-use fantail_channels::webhook::settings::PortRule;
-use fantail_channels::webhook::{Endpoint, Ports, Resolve, Secret, Settings, SystemResolver, Webhook};
+use fantail_channels::webhook::{Endpoint, Secret, Settings, Webhook};
+use fantail_outbound::connector::{Connector, SystemDialer};
+use fantail_outbound::policy::Policy;
+use fantail_outbound::pool::Ports;
+use fantail_outbound::resolve::{Resolve, SystemResolver};
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::Answer;
 use std::io;
@@ -26,6 +29,11 @@ pub fn secret() -> Secret {
 
 pub fn endpoint(url: &str) -> Vec<u8> {
     Endpoint::new(url, vec![secret()], &[]).expect("an endpoint").encode()
+}
+
+/// Allows these targets beside what is public.
+pub fn policy<'a>(targets: impl IntoIterator<Item = &'a String>) -> Policy {
+    Policy::default().allowing(targets.into_iter().map(|target| target.parse().expect("a target")).collect())
 }
 
 /// Every name is the sink's.
@@ -57,17 +65,25 @@ impl House {
         resolver: Arc<dyn Resolve>,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
+        Self::open_to(&[], tls, resolver, change)
+    }
+
+    /// May reach these targets beside its sink.
+    pub fn open_to(
+        targets: &[String],
+        tls: Option<TlsAcceptor>,
+        resolver: Arc<dyn Resolve>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_io().build().expect("a runtime");
         let time = Time::new(Some(runtime.handle().clone()));
         let sink = runtime.block_on(Sink::start(runtime.handle(), tls));
-        let mut settings = Settings {
-            http_allowed: true,
-            ports: PortRule::Only(vec![sink.address.port()]),
-            private_networks: vec!["127.0.0.1".parse().expect("a network")],
-            ..Settings::default()
-        };
+        let mut settings = Settings::default();
         change(&mut settings);
-        let ports = Ports { clock: time.clone(), tasks: time.clone(), resolver };
+        let own = sink.address.to_string();
+        let connector =
+            Connector::with(policy(targets.iter().chain([&own])), resolver, Arc::new(SystemDialer));
+        let ports = Ports { clock: time.clone(), tasks: time.clone(), connector };
         let hook = Arc::new(Webhook::new(settings, ports).expect("good settings"));
         Self { runtime, time, sink, hook }
     }

@@ -27,6 +27,8 @@ mod tls;
 
 mod ssrf;
 
+mod outbound_matrix;
+
 mod mail;
 
 mod relay;

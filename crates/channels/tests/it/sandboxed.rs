@@ -7,7 +7,8 @@ use bytes::Bytes;
 use fantail_channels::fcm::{self, Fcm};
 use fantail_channels::ses::{self, Ses};
 use fantail_channels::webpush::{self, WebPush, generate_vapid};
-use fantail_outbound::pool::{Pool, Ports, Target, Timing};
+use fantail_outbound::connector::Connector;
+use fantail_outbound::pool::{At, Pool, Ports, Target, Timing};
 use fantail_ports::channel::{Channel, Message, Shipment};
 use fantail_rules::ids::Millis;
 use fantail_rules::push_address::{FcmKind, PushAddress, Service};
@@ -32,7 +33,7 @@ impl Control {
         let target = Target {
             host: address.ip().to_string(),
             port: address.port(),
-            connect_to: Some(address),
+            at: At::Address(address),
             tls: None,
         };
         Self { pool: Pool::new(target, ports.clone()), ports }
@@ -64,7 +65,7 @@ impl Rig {
     }
 
     fn ports(&self) -> Ports {
-        Ports { clock: self.time.clone(), tasks: self.time.clone() }
+        Ports { clock: self.time.clone(), tasks: self.time.clone(), connector: Connector::of_operator() }
     }
 
     fn control(&self, path: &str, body: &Value) -> Value {

@@ -7,6 +7,7 @@ use super::time::Time;
 use fantail_channels::receipt::Outcome;
 use fantail_channels::ses::{Secrets, Ses, Settings, Sns, SnsError, Told};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Report, Shipment};
@@ -22,6 +23,8 @@ use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
 pub const CONTENT: &[u8] = br#"{"subject":"Hello","html":"<p>Hello</p>"}"#;
 const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:mail";
+/// When the messages of SNS were.
+const WRITTEN: Millis = Millis(1_794_817_800_000);
 
 pub struct House {
     pub runtime: Runtime,
@@ -43,7 +46,7 @@ pub fn settings(port: u16) -> Value {
 pub fn open(time: &Arc<Time>, settings: &Value) -> Ses {
     let settings = Settings::read(settings).expect("settings");
     let secrets = Secrets::read(&json!({"accessKeyId": "AKIDEXAMPLE", "secretAccessKey": "secret"}));
-    let ports = Ports { clock: time.clone(), tasks: time.clone() };
+    let ports = Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() };
     Ses::open(settings, secrets.expect("secrets"), ports).expect("a channel")
 }
 
@@ -173,14 +176,18 @@ fn sns(time: &Arc<Time>, aws: &Aws, pem: &str, topics: &[&str]) -> Sns {
     settings["caPem"] = if pem.is_empty() { Value::Null } else { pem.into() };
     settings["eventTopics"] = json!(topics);
     let settings = Settings::read(&settings).expect("settings");
-    Sns::open(&settings, Ports { clock: time.clone(), tasks: time.clone() }).expect("a reader")
+    Sns::open(
+        &settings,
+        Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() },
+    )
+    .expect("a reader")
 }
 
 // proves: EML-02, TRK-03
 #[test]
 fn sns_is_believed_by_topic_and_signature() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_io().build().expect("a runtime");
-    let time = Time::new(Some(runtime.handle().clone()));
+    let time = Time::at(WRITTEN, Some(runtime.handle().clone()));
     let (acceptor, pem) = secured();
     let aws = runtime.block_on(Aws::start(runtime.handle(), Some(acceptor)));
     let messages: Vec<Value> =

@@ -8,6 +8,7 @@ use super::time::Time;
 use fantail_channels::receipt::Outcome;
 use fantail_channels::ses::{Secrets, Ses, Settings, Sns, Told};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Callbacks, Channel, Message, Report, Shipment};
@@ -286,7 +287,7 @@ fn all_arrive_once_at_the_sandbox_and_receipts_find_them() {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let sandbox = runtime.block_on(Sandbox::start(Options::default())).expect("a sandbox");
     let time = Time::at(Millis(sandbox.world().clock().now_ms()), Some(runtime.handle().clone()));
-    let ports = Ports { clock: time.clone(), tasks: time.clone() };
+    let ports = Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() };
     let control = super::sandboxed::Control::new(&sandbox, ports.clone());
     let listener = runtime.block_on(Aws::start(runtime.handle(), None));
     let topic = runtime.block_on(subscribe(&sandbox, &listener, &control));

@@ -7,6 +7,7 @@ use super::relay::{Manners, Relay, Taken};
 use super::time::Time;
 use fantail_channels::smtp::{Secrets, Settings, Smtp};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Channel, Report, Shipment};
@@ -42,7 +43,12 @@ fn open(time: &Arc<Time>, port: u16, change: impl FnOnce(&mut Value, &mut Value)
     change(&mut settings, &mut secrets);
     let settings = Settings::read(&settings).expect("settings");
     let secrets = Secrets::read(&secrets).expect("secrets");
-    Smtp::open(settings, secrets, Ports { clock: time.clone(), tasks: time.clone() }).expect("a channel")
+    Smtp::open(
+        settings,
+        secrets,
+        Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() },
+    )
+    .expect("a channel")
 }
 
 impl House {

@@ -2,7 +2,8 @@
 
 use super::house::House;
 use super::parcel::told;
-use fantail_channels::webhook::{Resolve, Settings};
+use fantail_channels::webhook::Settings;
+use fantail_outbound::resolve::Resolve;
 use fantail_ports::BoxFuture;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -39,7 +40,6 @@ fn house(versions: &[&'static SupportedProtocolVersion], change: impl FnOnce(&mu
 }
 
 fn trusting(settings: &mut Settings, pem: &str) {
-    settings.http_allowed = false;
     settings.extra_roots_pem = pem.as_bytes().to_vec();
 }
 

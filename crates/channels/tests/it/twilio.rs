@@ -3,6 +3,7 @@
 use super::parcel::{message, send, shipment, told};
 use super::time::{BEGAN, Time, WALL};
 use fantail_channels::twilio::{Secrets, Settings, Twilio};
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_ports::channel::{Callbacks, Message, Shipment};
 use fantail_rules::ids::Millis;
@@ -94,7 +95,7 @@ impl House {
         });
         let settings = Settings::read(&settings).expect("good settings");
         let secrets = Secrets::read(&json!({"authToken": "token"})).expect("secrets");
-        let ports = Ports { clock: time.clone(), tasks: time.clone() };
+        let ports = Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() };
         let twilio = Arc::new(Twilio::open(settings, secrets, ports).expect("good settings"));
         Self { runtime, time, fake, twilio }
     }

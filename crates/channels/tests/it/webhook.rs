@@ -5,6 +5,7 @@ use super::parcel::{CONTENT, DEADLINE_MS, message, send, shipment, told};
 use super::sink::Seen;
 use super::time::WALL;
 use fantail_channels::webhook::{Endpoint, Secret, verify};
+use fantail_outbound::resolve::SystemResolver;
 use fantail_ports::channel::{Answer, Message, Shipment};
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
@@ -189,10 +190,8 @@ fn attempts_under_way_are_bounded_by_host_and_shipment() {
 fn a_slow_host_takes_no_room_from_others() {
     let (slow, quick) = (House::new(), House::new());
     let port = quick.sink.address.port();
-    let house = House::with(|settings| {
-        use fantail_channels::webhook::settings::PortRule;
-        settings.ports = PortRule::Only(vec![slow.sink.address.port(), port]);
-        settings.private_hosts = vec!["localhost".into()];
+    let targets = [slow.sink.address.to_string(), quick.sink.address.to_string()];
+    let house = House::open_to(&targets, None, Arc::new(SystemResolver::default()), |settings| {
         settings.host_concurrency_max = 2;
         settings.shipment_concurrency_max = 4;
     });
@@ -256,9 +255,8 @@ fn a_peer_that_closes_at_once_leaves_no_doubt_it_did_not_cause() {
         let port = listener.local_addr().expect("a bound port").port();
         (listener, port)
     });
-    let closing = House::with(|settings| {
-        settings.ports = fantail_channels::webhook::settings::PortRule::Only(vec![port]);
-    });
+    let target = format!("127.0.0.1:{port}");
+    let closing = House::open_to(&[target], None, Arc::new(SystemResolver::default()), |_| ());
     house.runtime.spawn(async move { while listener.accept().await.is_ok() {} });
     // Over TLS it cannot have got far. In the clear the request may have been written before the end was seen.
     assert_eq!(told(&closing.post_to(&format!("https://127.0.0.1:{port}/"))), "not sent NoConnection");

@@ -1,7 +1,7 @@
 //! Web Push against a push service on this machine: the path says how it behaves. What is sent, what each end is called,
 //! whose key is refused, and where nobody is connected to.
 
-use super::house::Everywhere;
+use super::house::{Everywhere, policy};
 use super::nobody::Nobody;
 use super::parcel::{message, send, shipment, told};
 use super::service::{Reaction, Seen, Service};
@@ -9,11 +9,12 @@ use super::time::{Time, WALL};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use fantail_channels::webhook::Resolve;
 use fantail_channels::webpush::reservoir::{KEYS_MAX, Reservoir};
 use fantail_channels::webpush::{Secrets, Settings, WebPush, generate_vapid};
 use fantail_conformance::channel::{Behaviour, Rig, channel_suite};
+use fantail_outbound::connector::{Connector, SystemDialer};
 use fantail_outbound::pool::Ports;
+use fantail_outbound::resolve::Resolve;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Channel, Message, Shipment};
 use fantail_ports::clock::Clock;
@@ -39,31 +40,23 @@ struct House {
 
 impl House {
     fn new() -> Self {
-        Self::with(Arc::new(Everywhere), |_, _| ())
+        Self::with(Arc::new(Everywhere), &["127.0.0.1:#"])
     }
 
-    fn with(resolver: Arc<dyn Resolve>, change: impl FnOnce(&mut Value, u16)) -> Self {
+    /// Names have the addresses of the resolver, and these targets are allowed, in which `#` is the port of the service.
+    fn with(resolver: Arc<dyn Resolve>, targets: &[&str]) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_io().build().expect("a runtime");
         let time = Time::new(Some(runtime.handle().clone()));
         let service = runtime.block_on(Service::start(runtime.handle(), Arc::new(react)));
-        let port = service.address.port();
-        let mut settings = json!({
-            "subject": "mailto:push@example.com",
-            "httpAllowed": true,
-            "ports": [port],
-            "privateNetworks": ["127.0.0.1"],
-        });
-        change(&mut settings, port);
+        let port = service.address.port().to_string();
+        let targets: Vec<String> = targets.iter().map(|target| target.replace('#', &port)).collect();
+        let settings = Settings::read(&json!({"subject": "mailto:push@example.com"}));
         let secrets = generate_vapid();
         let vapid_public = secrets["vapidPublicKey"].as_str().expect("text").to_owned();
-        let ports = Ports { clock: time.clone(), tasks: time.clone() };
-        let (settings, secrets) = (Settings::read(&settings), Secrets::read(&secrets));
-        let push = WebPush::with_resolver(
-            settings.expect("good settings"),
-            secrets.expect("good secrets"),
-            ports,
-            resolver,
-        );
+        let connector = Connector::with(policy(&targets), resolver, Arc::new(SystemDialer));
+        let ports = Ports { clock: time.clone(), tasks: time.clone(), connector };
+        let secrets = Secrets::read(&secrets).expect("good secrets");
+        let push = WebPush::open(settings.expect("good settings"), secrets, ports);
         let push = push.expect("a channel");
         Self { runtime, time, service, push, browser: Keys::generate(), vapid_public }
     }
@@ -236,13 +229,13 @@ impl Resolve for At {
 #[test]
 fn nobody_is_led_inside_the_house() {
     for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1"] {
-        let house = House::with(Arc::new(At(address)), |settings, _| settings["privateNetworks"] = json!([]));
+        let house = House::with(Arc::new(At(address)), &["8.8.8.8:#"]);
         assert_eq!(house.send(vec![house.to("/status/201")]), ["not sent Forbidden"], "{address}");
         assert!(house.service.seen().is_empty());
     }
-    let house = House::with(Arc::new(Everywhere), |settings, _| settings["httpAllowed"] = json!(false));
+    let house = House::with(Arc::new(Everywhere), &["127.0.0.1"]);
     assert_eq!(house.send(vec![house.to("/status/201")]), ["not sent Forbidden"], "plain http");
-    let house = House::with(Arc::new(Everywhere), |settings, _| settings["ports"] = json!([443]));
+    let house = House::with(Arc::new(Everywhere), &["127.0.0.1:443"]);
     assert_eq!(house.send(vec![house.to("/status/201")]), ["not sent Forbidden"], "another port");
 }
 
@@ -296,7 +289,7 @@ fn webpush_conforms() {
     channel_suite(|| {
         let nobody = Nobody::new();
         let port = nobody.port();
-        let house = House::with(Arc::new(Everywhere), |settings, own| settings["ports"] = json!([own, port]));
+        let house = House::with(Arc::new(Everywhere), &["127.0.0.1:#", &format!("127.0.0.1:{port}")]);
         WebPushRig { house, nobody, hosts: AtomicUsize::new(0) }
     });
 }
@@ -304,7 +297,8 @@ fn webpush_conforms() {
 #[test]
 fn keys_are_made_ahead_up_to_their_limit() {
     let house = House::new();
-    let ports = Ports { clock: house.time.clone(), tasks: house.time.clone() };
+    let ports =
+        Ports { clock: house.time.clone(), tasks: house.time.clone(), connector: Connector::of_operator() };
     let reservoir = Reservoir::new(ports);
     assert_eq!(reservoir.stock(), 0);
     drop(reservoir.take());

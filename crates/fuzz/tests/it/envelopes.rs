@@ -3,11 +3,14 @@
 use fantail_channels::ses::envelope::{Envelope, EnvelopeError, Kind, url_of_sns};
 use fantail_channels::webhook::url::{Host, Scheme, Url};
 use fantail_fuzz::{Corpus, fuzz};
+use fantail_rules::ids::Millis;
 use serde_json::{Value, json};
 
 /// Signed by another implementation: notifications and confirmations in both versions of the signature.
 const SIGNED: &[u8] = include_bytes!("../../../channels/tests/golden/sns-messages.json");
 const CERTIFICATE: &[u8] = include_bytes!("../../../channels/tests/golden/sns-certificate.pem");
+/// When these were written.
+const NOW: Millis = Millis(1_794_817_800_000);
 /// The longest that SNS sends.
 const BYTES_MAX: usize = 256 << 10;
 
@@ -26,6 +29,9 @@ const WORDS: &[&str] = &[
     "\"https://sns.eu-west-1.amazonaws.com/a.pem\"",
     "\"https://sns.cn-north-1.amazonaws.com.cn/a.pem\"",
     "https://sns.",
+    "s3-us-west-2",
+    "arn:aws:sns:",
+    "arn:aws-cn:sns:",
     ".amazonaws.com",
     ".amazonaws.com.cn",
     ".amazonaws.com.evil.example",
@@ -64,12 +70,13 @@ fn corpus() -> Corpus {
 }
 
 /// Judged by another reader of URLs: https, to a host of Amazon, at the port of https.
-fn check_url(text: &str) {
+fn check_url(text: &str, topic: &str) {
     let url = Url::parse(text).unwrap_or_else(|error| panic!("{text} is called: {error}"));
     let Host::Name(host) = &url.origin.host else { panic!("{text} is an address") };
     assert_eq!((url.origin.scheme, url.origin.port), (Scheme::Https, 443), "{text}");
     let region = host.strip_prefix("sns.").expect("a host of SNS");
     let region = region.strip_suffix(".amazonaws.com").or(region.strip_suffix(".amazonaws.com.cn"));
+    assert_eq!(region, topic.split(':').nth(3), "{text} is in the region of {topic}");
     assert!(region.is_some_and(|region| !region.is_empty() && !region.contains('.')), "{text}");
     assert_eq!(url_of_sns(text).map(|(host, _)| host), Some(&**host), "{text}");
 }
@@ -91,14 +98,16 @@ fn envelopes_of_sns_are_read_or_refused() {
             Err(other) => panic!("reading says nothing of certificates: {other}"),
         };
         assert!(input.len() <= BYTES_MAX);
-        check_url(&envelope.certificate_url);
+        check_url(&envelope.certificate_url, &envelope.topic);
         assert!(envelope.certificate_url.ends_with(".pem"));
         match &envelope.kind {
-            Kind::Subscription { url, .. } | Kind::Unsubscription { url, .. } => check_url(url),
+            Kind::Subscription { url, .. } | Kind::Unsubscription { url, .. } => {
+                check_url(url, &envelope.topic);
+            }
             Kind::Notification => {}
         }
         // The address of the certificate is the only part that is not signed.
-        if envelope.verify(CERTIFICATE).is_ok() {
+        if envelope.verify(CERTIFICATE, NOW).is_ok() {
             let unsigned = |original: &Envelope| {
                 let mut copy = original.clone();
                 copy.certificate_url.clone_from(&envelope.certificate_url);
@@ -114,8 +123,11 @@ fn certificates_are_read_or_refused() {
     let envelope = Envelope::read(signed()[0].to_string().as_bytes()).expect("an envelope");
     let words = ["-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----", "\n", "=", "MII"];
     fuzz("certificate of SNS", &Corpus::new(vec![CERTIFICATE.to_vec()], &words), |input| {
-        match envelope.verify(input) {
-            Ok(()) | Err(EnvelopeError::BadCertificate | EnvelopeError::Forged) => {}
+        match envelope.verify(input, NOW) {
+            Ok(())
+            | Err(
+                EnvelopeError::BadCertificate | EnvelopeError::ForeignCertificate | EnvelopeError::Forged,
+            ) => {}
             Err(other) => panic!("{other}"),
         }
     });

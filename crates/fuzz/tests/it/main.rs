@@ -2,6 +2,7 @@
 
 mod addresses;
 mod audit;
+mod callbacks;
 mod cursors;
 mod editions;
 mod envelopes;

@@ -48,6 +48,16 @@ pub enum DirectoryAsk {
         tenant: TenantId,
         address: AddressHash,
     },
+    /// The recipient answered STOP. What suppresses the address for another reason stays as it is.
+    Stop {
+        tenant: TenantId,
+        address: AddressHash,
+    },
+    /// The recipient answered START: lifts a STOP and nothing else.
+    Start {
+        tenant: TenantId,
+        address: AddressHash,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -130,26 +140,43 @@ pub fn plan(view: &View<'_>, ask: DirectoryAsk) -> Result<Plan, TablesError> {
             Ok(Planned { records: records.collect(), answer: DirectoryAnswer::Noted })
         }
         DirectoryAsk::Suppress { tenant, address, reason } => {
-            let known = directory::find(view, tenant, address)?.suppression.map(|known| known.reason);
-            let answer = DirectoryAnswer::Suppressed;
-            if known == Some(reason) {
-                return Ok(Planned::nothing(answer));
-            }
-            let difference = suppression_difference(known, Some(reason));
-            let record = DirectoryRecord::Suppressed { tenant, address, reason, difference };
-            Ok(Planned::one(record, answer))
+            let known = reason_of(view, tenant, address)?;
+            Ok(plan_suppress((tenant, address), known, reason))
+        }
+        DirectoryAsk::Stop { tenant, address } => {
+            let known = reason_of(view, tenant, address)?;
+            Ok(plan_suppress((tenant, address), known, known.unwrap_or(Reason::Stop)))
         }
         DirectoryAsk::Unsuppress { tenant, address } => {
-            Ok(match directory::find(view, tenant, address)?.suppression {
-                None => Planned::nothing(DirectoryAnswer::NotSuppressed),
-                Some(known) => {
-                    let difference = suppression_difference(Some(known.reason), None);
-                    let record = DirectoryRecord::Unsuppressed { tenant, address, difference };
-                    Planned::one(record, DirectoryAnswer::Unsuppressed)
-                }
-            })
+            let known = reason_of(view, tenant, address)?;
+            Ok(plan_unsuppress((tenant, address), known))
+        }
+        DirectoryAsk::Start { tenant, address } => {
+            let known = reason_of(view, tenant, address)?;
+            Ok(plan_unsuppress((tenant, address), known.filter(|reason| *reason == Reason::Stop)))
         }
     }
+}
+
+fn reason_of(view: &View<'_>, tenant: TenantId, address: AddressHash) -> Result<Option<Reason>, TablesError> {
+    Ok(directory::find(view, tenant, address)?.suppression.map(|known| known.reason))
+}
+
+fn plan_suppress((tenant, address): (TenantId, AddressHash), known: Option<Reason>, reason: Reason) -> Plan {
+    let answer = DirectoryAnswer::Suppressed;
+    if known == Some(reason) {
+        return Planned::nothing(answer);
+    }
+    let difference = suppression_difference(known, Some(reason));
+    let record = DirectoryRecord::Suppressed { tenant, address, reason, difference };
+    Planned::one(record, answer)
+}
+
+fn plan_unsuppress((tenant, address): (TenantId, AddressHash), lifted: Option<Reason>) -> Plan {
+    let Some(lifted) = lifted else { return Planned::nothing(DirectoryAnswer::NotSuppressed) };
+    let difference = suppression_difference(Some(lifted), None);
+    let record = DirectoryRecord::Unsuppressed { tenant, address, difference };
+    Planned::one(record, DirectoryAnswer::Unsuppressed)
 }
 
 /// Whose the address is, and since when nothing is sent there, are no part of it.

@@ -293,7 +293,7 @@ mod tests {
         w.finish()
     }
 
-    // proves: DED-11/12
+    // proves: DED-11
     #[test]
     fn members_take_less_than_a_byte_per_delivery() {
         for (apart, bound) in [(1, 80), (10, 400), (1_000, 800)] {

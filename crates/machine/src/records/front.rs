@@ -15,8 +15,8 @@
 //! 9 CalledOff  see `halt`
 //! 17 Unsaid    tenant, shard: varint, user, events: list of ulid
 //!
-//! options = flags: u8 (1 due, 2 cancellation, 4 collapse, 8 sensitive), due: millis, cancellation: 16, collapse: sealed;
-//!           those that are there
+//! options = flags: u8 (1 due, 2 cancellation, 4 collapse, 8 sensitive, 16 name), due: millis, cancellation: 16,
+//!           collapse: sealed, name: sealed; those that are there
 //! ```
 
 use super::Fact;
@@ -122,6 +122,8 @@ pub struct Options {
     pub collapse: Option<Sealed>,
     /// Channels carry a generic text.
     pub is_sensitive: bool,
+    /// The producer's name of a notification or a bulk send. Events have none, nor has what earlier versions accepted.
+    pub name: Option<Sealed>,
 }
 
 /// An event that was held back, with all that the shards need of it.
@@ -200,7 +202,8 @@ impl Options {
         let flags = u8::from(self.due.is_some())
             | u8::from(self.cancellation.is_some()) << 1
             | u8::from(self.collapse.is_some()) << 2
-            | u8::from(self.is_sensitive) << 3;
+            | u8::from(self.is_sensitive) << 3
+            | u8::from(self.name.is_some()) << 4;
         w.u8(flags);
         if let Some(due) = self.due {
             w.millis(due);
@@ -208,21 +211,20 @@ impl Options {
         if let Some(cancellation) = &self.cancellation {
             w.fixed(cancellation);
         }
-        if let Some(collapse) = &self.collapse {
-            w.sealed(collapse);
+        for text in [&self.collapse, &self.name].into_iter().flatten() {
+            w.sealed(text);
         }
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let flags = r.u8()?;
-        if flags > 15 {
-            return Err(Malformed::Value("options"));
-        }
+        (flags <= 31).then_some(()).ok_or(Malformed::Value("options"))?;
         Ok(Self {
             due: (flags & 1 != 0).then(|| r.millis()).transpose()?,
             cancellation: (flags & 2 != 0).then(|| r.array()).transpose()?,
             collapse: (flags & 4 != 0).then(|| r.sealed()).transpose()?,
             is_sensitive: flags & 8 != 0,
+            name: (flags & 16 != 0).then(|| r.sealed()).transpose()?,
         })
     }
 }

@@ -83,6 +83,7 @@ fn write_actor(w: &mut Writer, by: &Actor) {
         Actor::Admin => w.u8(1),
         Actor::Key(id) => w.u8(2).text(id),
         Actor::Recipient => w.u8(3),
+        Actor::Provider(name) => w.u8(4).text(name),
     };
 }
 
@@ -92,6 +93,7 @@ fn read_actor(r: &mut Reader<'_>) -> Result<Actor, Malformed> {
         1 => Ok(Actor::Admin),
         2 => r.text().map(|id| Actor::Key(id.into())),
         3 => Ok(Actor::Recipient),
+        4 => r.text().map(|name| Actor::Provider(name.into())),
         _ => Err(Malformed::Value("actor")),
     }
 }

@@ -14,6 +14,7 @@
 //! 20 to 22     segments: see `segment`
 //! 40 to 43     webhooks to the producer: see `webhook`
 //! 44 and 45    accounts with providers: see `provider`
+//! 50 Noted     tenant, action: text, target: text
 //!
 //! rate = perSecond: varint (0: no limit), burst: varint      difference: see there
 //! quota = for each resource, in the order of their numbers: option varint (0: no limit)
@@ -93,6 +94,18 @@ pub enum RootRecord {
         id: String,
         difference: Difference,
     },
+    /// Something was done that changes no table and belongs into the audit log: a backup, an export, refused logins.
+    Noted(Noted),
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Noted {
+    /// 0: the server itself.
+    pub tenant: TenantId,
+    /// As the audit log names it: `backup.create`.
+    pub action: String,
+    /// What it was done to; never a person.
+    pub target: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,6 +172,16 @@ impl Tenant {
             created: r.millis()?,
             rate: r.option(read_rate)?,
         })
+    }
+}
+
+impl Noted {
+    fn write(&self, w: &mut Writer) {
+        w.tenant(self.tenant).text(&self.action).text(&self.target);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { tenant: r.tenant()?, action: r.text()?, target: r.text()? })
     }
 }
 
@@ -242,6 +265,7 @@ impl Fact for RootRecord {
             Self::WebhookFailing { .. } => 43,
             Self::ProviderPut(..) => 44,
             Self::ProviderGone { .. } => 45,
+            Self::Noted(_) => 50,
         }
     }
 
@@ -283,6 +307,7 @@ impl Fact for RootRecord {
                 put.write(w);
                 difference.write(w);
             }
+            Self::Noted(noted) => noted.write(w),
             Self::CategoryPut(put) => put.write(w),
             Self::DefaultsPut(put) => put.write(w),
             Self::KeyRevoked { tenant, id, difference }
@@ -344,6 +369,7 @@ impl Fact for RootRecord {
                 let (tenant, id, difference) = read_named(r)?;
                 Self::ProviderGone { tenant, id, difference }
             }
+            50 => Self::Noted(Noted::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

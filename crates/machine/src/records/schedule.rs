@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! 15 SchedulePut  tenant, id: text, cron: text, zone: varint (0: the recipient's), starts: option millis,
-//!                 ends: option millis, paused: flag, sends: u8 (0 a notification, 1 to a segment), body: sealed,
-//!                 version: varint, next: option millis, difference
+//!                 ends: option millis, paused: flag, sends: u8 (0 a notification, 1 to a segment; 2 and 3 the same,
+//!                 with an author), body: sealed, author?, version: varint, next: option millis, difference
 //! 16 ScheduleGone tenant, id: text, difference
 //! 17 ScheduleRan  tenant, id: text, due: millis, run: option (at: millis, came), next: option millis
 //!
-//! came = 0 event: ulid | 1 why: text
+//! came   = 0 event: ulid | 1 why: text
+//! author = key: option text (none: the admin key), may be critical: flag
 //! ```
 //! What a schedule sends is sealed under the tenant's key: it has names and content. When it comes next was found out with the
 //! time zones of that moment, and is a fact from then on.
@@ -44,7 +45,21 @@ pub struct Definition {
     pub is_paused: bool,
     pub sends: Sends,
     pub body: Sealed,
+    /// `None`: it was written before schedules had authors.
+    pub author: Option<Author>,
 }
+
+/// Who wrote a schedule last: its runs may do what its author may.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Author {
+    /// The id of an API key; `None`: the server's admin key.
+    pub key: Option<String>,
+    /// Whether the author might send what is critical.
+    pub may_be_critical: bool,
+}
+
+/// Added to the number of [`Sends`] if an author follows.
+const WITH_AUTHOR: u8 = 2;
 
 /// What each run asks for. Frozen numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,25 +117,34 @@ impl Definition {
         w.tenant(self.tenant).text(&self.id).text(&self.cron).varint(self.zone.number().into());
         option_millis(w, self.starts);
         option_millis(w, self.ends);
-        w.flag(self.is_paused).u8(self.sends as u8).sealed(&self.body);
+        let with_author = if self.author.is_some() { WITH_AUTHOR } else { 0 };
+        w.flag(self.is_paused).u8(self.sends as u8 + with_author).sealed(&self.body);
+        if let Some(author) = &self.author {
+            w.option(author.key.as_ref(), |w, key| {
+                w.text(key);
+            });
+            w.flag(author.may_be_critical);
+        }
     }
 
     pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            tenant: r.tenant()?,
-            id: r.text()?,
-            cron: r.text()?,
-            zone: ZoneNo::from_stored(r.u16()?).ok_or(Malformed::Value("zone"))?,
-            starts: r.option(Reader::millis)?,
-            ends: r.option(Reader::millis)?,
-            is_paused: r.flag()?,
-            sends: match r.u8()? {
-                0 => Sends::Notification,
-                1 => Sends::ToSegment,
-                other => return Err(Malformed::Tag(other)),
-            },
-            body: r.sealed()?,
-        })
+        let (tenant, id, cron) = (r.tenant()?, r.text()?, r.text()?);
+        let zone = ZoneNo::from_stored(r.u16()?).ok_or(Malformed::Value("zone"))?;
+        let (starts, ends) = (r.option(Reader::millis)?, r.option(Reader::millis)?);
+        let is_paused = r.flag()?;
+        let (sends, has_author) = match r.u8()? {
+            0 => (Sends::Notification, false),
+            1 => (Sends::ToSegment, false),
+            2 => (Sends::Notification, true),
+            3 => (Sends::ToSegment, true),
+            other => return Err(Malformed::Tag(other)),
+        };
+        let body = r.sealed()?;
+        let author = match has_author {
+            true => Some(Author { key: r.option(Reader::text)?, may_be_critical: r.flag()? }),
+            false => None,
+        };
+        Ok(Self { tenant, id, cron, zone, starts, ends, is_paused, sends, body, author })
     }
 }
 

@@ -12,7 +12,7 @@ pub mod webhook;
 
 use crate::Planned;
 use crate::records::difference::Difference;
-use crate::records::root::{ApiKey, Layout, RootRecord, Tenant, TenantQuota};
+use crate::records::root::{ApiKey, Layout, Noted, RootRecord, Tenant, TenantQuota};
 use crate::tables::provider::ProviderRow;
 use crate::tables::root::{self, ApiKeyRow};
 use crate::tables::webhook::WebhookRow;
@@ -60,6 +60,8 @@ pub enum RootAsk {
     Webhook(webhook::Ask),
     Policy(Box<policy::Ask>),
     Provider(Box<provider::Ask>),
+    /// Leaves a trace in the audit log and nowhere else.
+    Note(Noted),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,6 +70,7 @@ pub enum RootAnswer {
     Tenant(Tenant),
     Key(ApiKeyRow),
     Revoked,
+    Noted,
     SlugTaken,
     UnknownTenant,
     UnknownKey,
@@ -118,6 +121,7 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
                 Planned::one(RootRecord::KeyRevoked { tenant, id, difference }, RootAnswer::Revoked)
             }
         }),
+        RootAsk::Note(noted) => Ok(Planned::one(RootRecord::Noted(noted), RootAnswer::Noted)),
         RootAsk::Template(ask) => {
             let Planned { records, answer } = template::plan(view, *ask, now)?;
             Ok(Planned { records, answer: RootAnswer::Template(answer) })
@@ -222,7 +226,8 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::CategoryGone { tenant, name, .. } => policy::apply_category_gone(view, *tenant, name),
         RootRecord::DefaultsPut(record) => policy::apply_defaults(view, record, at),
         RootRecord::ProviderPut(record, _) => provider::apply_put(view, record, at)?,
-        RootRecord::ProviderGone { tenant, id, .. } => provider::apply_gone(view, *tenant, id),
+        RootRecord::ProviderGone { tenant, id, .. } => provider::apply_gone(view, *tenant, id, at)?,
+        RootRecord::Noted(_) => {}
     }
     Ok(())
 }
@@ -236,6 +241,8 @@ pub struct Control {
     pub keys: Vec<ApiKeyRow>,
     pub webhooks: Vec<WebhookRow>,
     pub providers: Vec<ProviderRow>,
+    /// Tenants that once made an account, whether they have one or not.
+    pub with_history: Vec<TenantId>,
     pub policies: Policies,
 }
 
@@ -247,6 +254,7 @@ pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
         keys: root::api_keys(tables)?,
         webhooks: crate::tables::webhook::all(tables)?,
         providers: crate::tables::provider::all(tables)?,
+        with_history: crate::tables::provider::tenants_with_history(tables)?,
         policies: crate::tables::policy::policies(tables)?,
     })
 }

@@ -11,7 +11,7 @@ use crate::Planned;
 use crate::records::difference::Difference;
 use crate::records::provider::ProviderPut;
 use crate::records::root::{RootRecord, Tenant};
-use crate::tables::provider::{self, ProviderRow};
+use crate::tables::provider::{self, FirstAccountRow, ProviderRow};
 use crate::tables::{get, put, root};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
@@ -108,9 +108,24 @@ pub(super) fn apply_put(view: &mut View<'_>, record: &ProviderPut, at: Millis) -
     let known = provider::find(view, record.tenant, &record.id)?;
     let row = row_after(known.as_ref(), record, at);
     put(view, provider::key(record.tenant, &record.id), &row);
-    Ok(())
+    remember(view, record.tenant, at)
 }
 
-pub(super) fn apply_gone(view: &mut View<'_>, tenant: TenantId, id: &str) {
+pub(super) fn apply_gone(
+    view: &mut View<'_>,
+    tenant: TenantId,
+    id: &str,
+    at: Millis,
+) -> Result<(), TablesError> {
     view.delete(provider::key(tenant, id));
+    remember(view, tenant, at)
+}
+
+/// That the tenant has had an account.
+fn remember(view: &mut View<'_>, tenant: TenantId, at: Millis) -> Result<(), TablesError> {
+    let key = provider::first_account_key(tenant);
+    if get::<FirstAccountRow>(view, &key)?.is_none() {
+        put(view, key, &FirstAccountRow { since: at });
+    }
+    Ok(())
 }

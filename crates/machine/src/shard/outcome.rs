@@ -6,6 +6,7 @@
 //!
 //! What must never happen: an answer that changes a member which is not under way; a record larger than a record may be.
 
+use super::collect::{COLLECTED, SINGLY};
 use super::endpoints::{self, Heard};
 use super::fallback::{Changed, followed};
 use super::{Derived, Plan, ShardAnswer, ledgers};
@@ -22,6 +23,7 @@ use fantail_ports::channel::{Answer, Proof, Refusal, Scope};
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, evidence_wait_ms, next};
 use fantail_rules::endpoint::News;
+use fantail_rules::gates::Reason;
 use fantail_rules::ids::{ClaimNo, Millis};
 use fantail_rules::retry::{self, Cause, Retry};
 use std::collections::BTreeMap;
@@ -103,15 +105,15 @@ impl Told {
                 let (said, code) = match proof {
                     Proof::NoConnection => (not_taken(Cause::Unreachable), "no_connection"),
                     Proof::Unprocessed => (not_taken(Cause::Scope), "unprocessed"),
-                    Proof::Deadline => (not_taken(Cause::Ours), "deadline"),
+                    Proof::Deadline => (not_taken(Cause::Ours), DEADLINE),
                     Proof::Forbidden => (Said::Rejected, "forbidden_target"),
                     Proof::Resting { after_ms } => {
                         let retry_after_ms = Some(after_ms);
-                        (Said::NotTaken { cause: Cause::Ours, retry_after_ms }, "host_resting")
+                        (Said::NotTaken { cause: Cause::Ours, retry_after_ms }, HOST_RESTING)
                     }
                     Proof::NoRoom { after_ms } => {
                         let retry_after_ms = Some(after_ms);
-                        (Said::NotTaken { cause: Cause::NoRoom, retry_after_ms }, "no_room")
+                        (Said::NotTaken { cause: Cause::NoRoom, retry_after_ms }, NO_ROOM)
                     }
                 };
                 (said, code.to_owned(), message, String::new())
@@ -129,6 +131,17 @@ impl Told {
     pub fn about(self, claim: ClaimNo) -> Self {
         Self { claim: Some(claim), ..self }
     }
+}
+
+/// Codes of what did not begin: it came too late, or its host or account has no room now.
+const DEADLINE: &str = "deadline";
+const HOST_RESTING: &str = "host_resting";
+const NO_ROOM: &str = "no_room";
+
+/// Whether a deferred delivery with this code was put off before anything of it was sent: by a gate, a digest or a limit.
+#[must_use]
+pub fn is_put_off(code: &str) -> bool {
+    matches!(code, DEADLINE | HOST_RESTING | NO_ROOM | COLLECTED | SINGLY) || Reason::parse(code).is_some()
 }
 
 fn cut(mut text: String, bytes_max: usize) -> String {

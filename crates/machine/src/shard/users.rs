@@ -35,6 +35,18 @@ pub struct Put {
     pub zone: ZoneNo,
     /// The addresses of the profile, sealed under the same key. One that is not here goes.
     pub profile: Vec<Contact>,
+    pub condition: PutCondition,
+}
+
+/// What must hold for a put to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PutCondition {
+    #[default]
+    Always,
+    /// There is no such user.
+    Absent,
+    /// The user was not written since: every write seals the attributes with a nonce of its own.
+    Unchanged([u8; 12]),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +57,8 @@ pub enum PutAnswer {
     Reseal(KeyNo),
     /// The user whose key this is has gone meanwhile: seal again under a new one.
     Mint,
+    /// The condition does not hold.
+    Changed,
 }
 
 pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Result<Plan, TablesError> {
@@ -58,6 +72,10 @@ pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Res
             Some(known) => Some(*known),
             None => existing(view, tenant, put.lookup)?,
         };
+        if !holds(view, tenant, known, put.condition)? {
+            answers.push(PutAnswer::Changed);
+            continue;
+        }
         let user = match known {
             Some((_, key)) if key != put.id.key => {
                 answers.push(PutAnswer::Reseal(key));
@@ -93,6 +111,23 @@ pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Res
         cut(users).into_iter().map(|users| ShardRecord::UserPut { tenant, users }).collect();
     records.extend(planner.into_records());
     Ok(Planned { records, answer: ShardAnswer::Users(answers) })
+}
+
+fn holds(
+    view: &View<'_>,
+    tenant: TenantId,
+    known: Option<(UserNo, KeyNo)>,
+    condition: PutCondition,
+) -> Result<bool, TablesError> {
+    match (condition, known) {
+        (PutCondition::Always, _) => Ok(true),
+        (PutCondition::Absent, known) => Ok(known.is_none()),
+        (PutCondition::Unchanged(_), None) => Ok(false),
+        (PutCondition::Unchanged(nonce), Some((user, _))) => {
+            let row = user::find(view, tenant, user)?;
+            Ok(row.is_some_and(|row| row.attributes.nonce == nonce))
+        }
+    }
 }
 
 /// Records that hold neither too many users nor too many bytes.

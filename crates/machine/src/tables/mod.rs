@@ -87,6 +87,7 @@ pub enum Family {
     ScheduleStanding = 27,
     ScheduleTimer = 28,
     ScheduledWalks = 29,
+    FirstAccount = 30,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,

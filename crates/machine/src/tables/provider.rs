@@ -2,18 +2,32 @@
 //!
 //! ```text
 //! 13 tenant id: text -> the account as it was put, version: varint, created: millis, updated: millis
+//! 30 tenant          -> since: millis
 //! ```
+//! The second one stays when the accounts are gone: what such a tenant sends never goes to the sandbox again. Of a tenant whose
+//! accounts are older than this row, it is written when the first of them goes.
 
 use super::root::of_prefix;
-use super::{Family, Key, Row, get};
+use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::provider::ProviderPut;
-use fantail_ports::tables::{Tables, TablesError};
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{Millis, TenantId};
 
 #[must_use]
 pub fn key(tenant: TenantId, id: &str) -> Vec<u8> {
     Key::new(Family::Provider, tenant).bytes(id.as_bytes()).finish()
+}
+
+#[must_use]
+pub fn first_account_key(tenant: TenantId) -> Vec<u8> {
+    Key::new(Family::FirstAccount, tenant).finish()
+}
+
+/// The tenant has, or once had, an account.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FirstAccountRow {
+    pub since: Millis,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,8 +47,31 @@ pub fn all(tables: &dyn Tables) -> Result<Vec<ProviderRow>, TablesError> {
     of_prefix(tables, &Key::of_partition(Family::Provider))
 }
 
+/// Tenants that have no accounts any more, and others that once made one.
+pub fn tenants_with_history(tables: &dyn Tables) -> Result<Vec<TenantId>, TablesError> {
+    let prefix = Key::of_partition(Family::FirstAccount);
+    let range = KeyRange { from: &prefix.clone().finish(), to: &prefix.end() };
+    collect(tables, range, Order::Ascending, usize::MAX, |key, _| {
+        let tenant = key.get(1..5).and_then(|tenant| tenant.try_into().ok());
+        let tenant = tenant.ok_or_else(|| Malformed::Value("tenant").in_row(FirstAccountRow::NAME))?;
+        Ok(TenantId(u32::from_be_bytes(tenant)))
+    })
+}
+
 pub fn of_tenant(tables: &dyn Tables, tenant: TenantId) -> Result<Vec<ProviderRow>, TablesError> {
     of_prefix(tables, &Key::new(Family::Provider, tenant))
+}
+
+impl Row for FirstAccountRow {
+    const NAME: &'static str = "first account";
+
+    fn write(&self, w: &mut Writer) {
+        w.millis(self.since);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { since: r.millis()? })
+    }
 }
 
 impl Row for ProviderRow {

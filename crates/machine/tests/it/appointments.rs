@@ -84,7 +84,7 @@ fn everybody_is_told_when_their_own_clock_shows_it() {
     assert_eq!(timers(&node).len(), 0, "each once");
 }
 
-// proves: SCH-01, INB-01
+// proves: SCH-01
 #[test]
 fn it_is_in_no_inbox_for_users_and_for_lists() {
     let mut node = Node::new();

@@ -32,7 +32,7 @@ use fantail_rules::category::CategoryId;
 use fantail_rules::chain::Chain;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::endpoint::News;
-use fantail_rules::ids::{DeviceNo, Millis, UserNo};
+use fantail_rules::ids::{DeviceNo, Millis, TenantId, UserNo};
 use fantail_rules::priority::Priority;
 use fantail_rules::retry::Cause;
 
@@ -169,4 +169,25 @@ pub fn one_under_way(delivery: Delivery) -> (Node, ParcelId) {
     let allowed = allowed.expect("something is to be sent");
     assert_eq!((members(&allowed.sends), more), (vec![member(user, 1)], false));
     (node, allowed.parcel)
+}
+
+// proves: DEL-03
+// fixes: contract 1c
+/// A new kind of job does not compile here before it says whose it is, and a tenant that may be absent never does.
+#[test]
+fn every_job_names_its_tenant() {
+    let tenant_of = |job: &Job| -> TenantId {
+        match job {
+            Job::Work(WorkId { tenant, .. }) => *tenant,
+            Job::Wake { parcel: ParcelId { tenant, .. }, .. } => *tenant,
+        }
+    };
+    let (mut node, parcel) = one_under_way(by(&[PUSH]));
+    settle(&mut node, parcel, vec![told(0, later(Cause::Message), "busy")]);
+    let due = next_timer(&mut node).expect("it is tried again").due;
+    for job in [Job::Work(parcel.work()), Job::Wake { parcel, due }] {
+        assert_eq!(tenant_of(&job), TENANT);
+        let mut allowed = served(&mut node, one(job, 1_000)).into_iter().filter_map(|served| served.allowed);
+        assert!(allowed.all(|allowed| allowed.parcel.tenant == TENANT));
+    }
 }

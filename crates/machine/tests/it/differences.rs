@@ -32,9 +32,10 @@ fn of_root(node: &Node) -> BTreeMap<String, Vec<Difference>> {
     let mut all: BTreeMap<String, Vec<Difference>> = BTreeMap::new();
     for bytes in &node.journal[&PartitionId::Root] {
         let (what, difference) = match Stamped::<RootRecord>::decode(bytes).unwrap().record {
-            RootRecord::Layout(_) | RootRecord::WebhookFailing { .. } | RootRecord::ScheduleRan(_) => {
-                continue;
-            }
+            RootRecord::Layout(_)
+            | RootRecord::WebhookFailing { .. }
+            | RootRecord::ScheduleRan(_)
+            | RootRecord::Noted(_) => continue,
             RootRecord::SchedulePut(put) => (format!("schedule {}", put.definition.id), put.difference),
             RootRecord::ScheduleGone { id, difference, .. } => (format!("schedule {id}"), difference),
             RootRecord::TenantPut(tenant, difference) => (format!("tenant {}", tenant.slug), difference),

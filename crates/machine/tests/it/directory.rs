@@ -243,6 +243,35 @@ fn the_same_claim_again_changes_nothing_and_an_older_one_is_refused() {
     assert_eq!(claim(owner(99, 1, 1)).0, Verdict::Crowded);
 }
 
+/// A STOP that comes later changes no other reason, so that a START behind it lifts nothing, either.
+// fixes: security M3, proved M3
+#[test]
+fn start_lifts_a_stop_and_nothing_else() {
+    let address = address(0);
+    let start = DirectoryAsk::Start { tenant: TENANT, address };
+    let stop = DirectoryAsk::Stop { tenant: TENANT, address };
+    for reason in Reason::ALL {
+        let mut node = world();
+        let reason_now = |node: &Node| row(node, 0).suppression.map(|one| one.reason);
+        node.directory(DirectoryAsk::Suppress { tenant: TENANT, address, reason });
+        let before = node.records();
+        assert_eq!(node.directory(stop.clone()), DirectoryAnswer::Suppressed, "{reason:?}");
+        assert_eq!((reason_now(&node), node.records()), (Some(reason), before), "{reason:?}");
+        let expected = match reason {
+            Reason::Stop => (DirectoryAnswer::Unsuppressed, None),
+            Reason::DeadEndpoint | Reason::HardBounce | Reason::Complaint | Reason::Manual => {
+                (DirectoryAnswer::NotSuppressed, Some(reason))
+            }
+        };
+        let answer = node.directory(start.clone());
+        assert_eq!((answer, reason_now(&node)), expected, "{reason:?}");
+    }
+    let mut node = world();
+    assert_eq!(node.directory(start.clone()), DirectoryAnswer::NotSuppressed);
+    assert_eq!(node.directory(stop), DirectoryAnswer::Suppressed);
+    assert_eq!(node.directory(start), DirectoryAnswer::Unsuppressed);
+}
+
 #[test]
 fn what_may_not_be_sent_to_is_not_used_whoever_has_it() {
     let (mut node, mut courier) = (world(), Courier::default());

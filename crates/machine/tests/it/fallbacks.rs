@@ -471,7 +471,7 @@ fn what_is_called_off_is_not_tried() {
     town.check(SMS, user, State::Cancelled, "retracted");
 }
 
-// proves: DEL-17, FAN-10
+// proves: DEL-17
 #[test]
 fn followers_fall_back_each_by_what_reached_them() {
     let mut town = Town::new();
@@ -539,7 +539,7 @@ fn words_of(town: &Town, channel: ChannelKind) -> Vec<u64> {
     of.map(|(parcel, _)| words(&town.node, *parcel).len() as u64).collect()
 }
 
-// proves: DEL-17, BLK-02
+// proves: DEL-17
 #[test]
 fn whoever_is_chosen_by_a_walk_falls_back_too() {
     let mut town = Town::new();

@@ -26,7 +26,7 @@ use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, FrontRecord, Options, Personal, Released, Size};
-use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant, TenantQuota};
+use fantail_machine::records::root::{ApiKey, Layout, Noted, RootRecord, Tenant, TenantQuota};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
@@ -94,7 +94,7 @@ fn released_records_are_still_read() {
 fn every_record_kind_has_a_fixture() {
     assert_eq!(
         tags(&root_examples()),
-        (1..=8).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).collect()
+        (1..=8).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).chain([50]).collect()
     );
     assert_eq!(tags(&front_examples()), (1..=9).chain([17]).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
@@ -132,8 +132,13 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected =
-        (1..=25).chain(27..=28).chain(32..=60).chain(62..=68).chain(73..=85).chain([87, 88, 92, 96, 97]);
+    let expected = (1..=25)
+        .chain(27..=28)
+        .chain([30])
+        .chain(32..=60)
+        .chain(62..=68)
+        .chain(73..=85)
+        .chain([87, 88, 92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -223,6 +228,7 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
         cancellation: Some([6; 16]),
         collapse: Some(sealed(3)),
         is_sensitive: true,
+        name: None,
     };
     node.send(&users[..1]);
     let listed = node.post(list(2), false);
@@ -240,6 +246,10 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
     assert_eq!(node.front(FrontAsk::Cancel { tenant: TENANT, event: cancelled }), FrontAnswer::Cancelled);
     node.take_all();
     assert!(listed < cancelled);
+}
+
+fn noted_example(tenant: TenantId) -> RootRecord {
+    RootRecord::Noted(Noted { tenant, action: "provider.test".into(), target: "ios".into() })
 }
 
 fn root_examples() -> Vec<RootRecord> {
@@ -308,9 +318,17 @@ fn root_examples() -> Vec<RootRecord> {
         }),
         RootRecord::WebhookFailing { tenant, id: "wh_1".into(), is_failing: true },
     ];
-    all.extend(policies::examples(tenant));
+    all.extend(later_root_examples(tenant, difference));
+    all
+}
+
+/// Of records that came later: their lines stand behind the others.
+fn later_root_examples(tenant: TenantId, difference: Difference) -> Vec<RootRecord> {
+    let mut all = policies::examples(tenant);
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
-    [all, providers::examples(tenant, difference), vec![quota_example(tenant, difference)]].concat()
+    all.extend(providers::examples(tenant, difference));
+    all.push(quota_example(tenant, difference));
+    [all, schedules::examples_with_author(tenant, difference), vec![noted_example(tenant)]].concat()
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {
@@ -351,6 +369,7 @@ fn front_examples() -> Vec<FrontRecord> {
         cancellation: Some([6; 16]),
         collapse: Some(sealed(3)),
         is_sensitive: true,
+        name: None,
     };
     vec![
         admitted(Audience::Listed { list: list(2), tier: Tier::Pointer, turned: true }, Options::default()),
@@ -384,6 +403,10 @@ fn front_examples() -> Vec<FrontRecord> {
         },
         FrontRecord::Unsaid { tenant, shard: ShardNo(3), user: UserNo(500), events: vec![Ulid(6)] },
         cancels::front_example(tenant),
+        admitted(
+            Audience::Addressed(vec![(ShardNo(3), vec![UserNo(500)])]),
+            Options { name: Some(sealed(3)), ..Options::default() },
+        ),
     ]
 }
 

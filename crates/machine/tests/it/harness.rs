@@ -16,7 +16,7 @@ use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::{self, RootAnswer, RootAsk};
 use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
 use fantail_machine::shard::inbox::{Counts, Entry, FromTables, UserInbox};
-use fantail_machine::shard::users::Put;
+use fantail_machine::shard::users::{Put, PutCondition};
 use fantail_machine::shard::{self, Derived, Offer, ShardAnswer, ShardAsk, SweepNext, expire, mark, report};
 use fantail_machine::tables::policy;
 use fantail_machine::tables::progress::{self, Progress};
@@ -522,6 +522,7 @@ pub fn put_of(name: u64, key: u64) -> Put {
     Put {
         lookup: lookup(name),
         minted: true,
+        condition: PutCondition::Always,
         id: sealed(key),
         attributes: sealed(key),
         locale: String::new(),

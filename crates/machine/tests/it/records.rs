@@ -123,7 +123,7 @@ fn unknown_tags_and_versions_are_named() {
     assert_eq!(Stamped::<DirectoryRecord>::decode(&whole(6, VERSION)), Err(Malformed::Tag(6)));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(99, VERSION)), Err(Malformed::Tag(99)));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(1, 0)), Err(Malformed::Version(0)));
-    assert_eq!(Stamped::<ShardRecord>::decode(&[9, VERSION, 0, 4]), Err(Malformed::Value("actor")));
+    assert_eq!(Stamped::<ShardRecord>::decode(&[9, VERSION, 0, 5]), Err(Malformed::Value("actor")));
     assert_eq!(Stamped::<ShardRecord>::decode(&whole(1, VERSION + 1)), Err(Malformed::Version(VERSION + 1)));
 }
 

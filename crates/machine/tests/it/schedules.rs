@@ -4,7 +4,7 @@ use crate::harness::{Node, START, TENANT, sealed};
 use crate::strategies::{millis, tenant};
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::root::RootRecord;
-use fantail_machine::records::schedule::{Came, Definition, Run, SchedulePut, ScheduleRan, Sends};
+use fantail_machine::records::schedule::{Author, Came, Definition, Run, SchedulePut, ScheduleRan, Sends};
 use fantail_machine::root::schedule::{Answer, Ask};
 use fantail_machine::root::template::Expect;
 use fantail_machine::root::{RootAnswer, RootAsk};
@@ -32,8 +32,10 @@ fn a_definition() -> impl Strategy<Value = Definition> {
     let sends = prop_oneof![Just(Sends::Notification), Just(Sends::ToSegment)];
     let when =
         (any::<String>(), crate::respect::zone(), option::of(millis()), option::of(millis()), any::<bool>());
-    (tenant(), any::<String>(), when, sends, any::<u64>()).prop_map(
-        |(tenant, id, (cron, zone, starts, ends, is_paused), sends, key)| Definition {
+    let author = (option::of(any::<String>()), any::<bool>());
+    let author = author.prop_map(|(key, may_be_critical)| Author { key, may_be_critical });
+    (tenant(), any::<String>(), when, sends, any::<u64>(), option::of(author)).prop_map(
+        |(tenant, id, (cron, zone, starts, ends, is_paused), sends, key, author)| Definition {
             tenant,
             id,
             cron,
@@ -43,6 +45,7 @@ fn a_definition() -> impl Strategy<Value = Definition> {
             is_paused,
             sends,
             body: sealed(key),
+            author,
         },
     )
 }
@@ -100,6 +103,18 @@ pub fn examples(tenant: TenantId, difference: Difference) -> Vec<RootRecord> {
     ]
 }
 
+/// Behind all others: records are stamped in turn.
+pub fn examples_with_author(tenant: TenantId, difference: Difference) -> Vec<RootRecord> {
+    let by_author = |author| {
+        let definition = Definition { tenant, author: Some(author), ..daily("Europe/Vienna") };
+        RootRecord::SchedulePut(Box::new(SchedulePut { definition, version: 4, next: None, difference }))
+    };
+    vec![
+        by_author(Author { key: Some("0123456789AB".into()), may_be_critical: false }),
+        by_author(Author { key: None, may_be_critical: true }),
+    ]
+}
+
 /// What leaves a row of each family.
 pub fn history(node: &mut Node) {
     put(node, daily("Europe/Vienna"), Expect::Unsaid);
@@ -120,6 +135,7 @@ pub fn daily(zone: &str) -> Definition {
         is_paused: false,
         sends: Sends::Notification,
         body: sealed(5),
+        author: None,
     }
 }
 

@@ -16,7 +16,7 @@ use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
 use fantail_machine::records::endpoint::{EndpointPut, EndpointState};
 use fantail_machine::records::front::{Admitted, Audience, Delivery, FrontRecord, Options, Released, Size};
-use fantail_machine::records::root::{ApiKey, Layout, RootRecord, Tenant, TenantQuota};
+use fantail_machine::records::root::{ApiKey, Layout, Noted, RootRecord, Tenant, TenantQuota};
 use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
@@ -159,7 +159,8 @@ pub fn about() -> impl Strategy<Value = About> {
 
 pub fn actor() -> impl Strategy<Value = Actor> {
     let key = any::<String>().prop_map(|id| Actor::Key(id.into()));
-    prop_oneof![Just(Actor::System), Just(Actor::Admin), Just(Actor::Recipient), key]
+    let provider = any::<String>().prop_map(|account| Actor::provider(&account));
+    prop_oneof![Just(Actor::System), Just(Actor::Admin), Just(Actor::Recipient), key, provider]
 }
 
 pub fn difference() -> impl Strategy<Value = Difference> {
@@ -241,6 +242,8 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
         (api_key(), difference()).prop_map(|(key, difference)| RootRecord::KeyPut(key, difference)),
         (tenant(), any::<String>(), difference())
             .prop_map(|(tenant, id, difference)| RootRecord::KeyRevoked { tenant, id, difference }),
+        (tenant(), any::<String>(), any::<String>())
+            .prop_map(|(tenant, action, target)| { RootRecord::Noted(Noted { tenant, action, target }) }),
         template_record(),
         webhook_record(),
         crate::providers::record(),
@@ -299,10 +302,16 @@ pub fn delivery() -> impl Strategy<Value = Delivery> {
 }
 
 pub fn options() -> impl Strategy<Value = Options> {
-    let keys = (option::of(any::<[u8; 16]>()), option::of(sealed()));
-    (option::of(millis()), keys, any::<bool>()).prop_map(|(due, (cancellation, collapse), is_sensitive)| {
-        Options { due, cancellation, collapse, is_sensitive }
-    })
+    let keys = (option::of(any::<[u8; 16]>()), option::of(sealed()), option::of(sealed()));
+    (option::of(millis()), keys, any::<bool>()).prop_map(
+        |(due, (cancellation, collapse, name), is_sensitive)| Options {
+            due,
+            cancellation,
+            collapse,
+            is_sensitive,
+            name,
+        },
+    )
 }
 
 fn admitted() -> impl Strategy<Value = Admitted> {

@@ -344,7 +344,7 @@ proptest! {
         check(&page)?;
     }
 
-    // proves: TEN-01
+    // proves: TEN-01, DED-13
     /// All keys of one tenant lie between those of its neighbours, in every family.
     #[test]
     fn keys_of_a_tenant_lie_together(

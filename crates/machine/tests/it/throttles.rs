@@ -79,7 +79,6 @@ fn at(node: &mut Node, seconds: u64) {
     node.now = START.plus(seconds * 1_000);
 }
 
-// proves: RL-02
 #[test]
 fn one_of_a_kind_is_enough_for_a_while() {
     let mut node = tenant_node();
@@ -103,7 +102,6 @@ fn one_of_a_kind_is_enough_for_a_while() {
     assert_eq!(send(&mut node, &[user], other), allowed());
 }
 
-// proves: RL-02
 #[test]
 fn a_notification_is_one_by_all_its_channels_and_devices() {
     let mut node = tenant_node();
@@ -117,7 +115,7 @@ fn a_notification_is_one_by_all_its_channels_and_devices() {
     assert_eq!(stands(&mut node, SMS), too_soon());
 }
 
-// proves: RL-02, DEL-18
+// proves: DEL-18
 #[test]
 fn what_is_critical_passes_and_counts() {
     let mut node = tenant_node();
@@ -133,7 +131,7 @@ fn what_is_critical_passes_and_counts() {
     assert_eq!(send(&mut node, &[user], of_kind(Some(1), &[PUSH])), allowed());
 }
 
-// proves: RL-02, DEL-21
+// proves: DEL-21
 #[test]
 fn what_waits_has_not_counted() {
     let mut node = tenant_node();
@@ -153,7 +151,6 @@ fn what_waits_has_not_counted() {
     assert_eq!(ended, [allowed(), too_soon()]);
 }
 
-// proves: RL-02, FAN-10
 #[test]
 fn followers_are_throttled_each_for_itself_and_nothing_is_left_behind() {
     let mut node = tenant_node();

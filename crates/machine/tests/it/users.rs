@@ -1,7 +1,7 @@
 //! Users come, change and go; numbers are dense and never used again.
 
 use crate::harness::{Node, START, TENANT, list, put_of};
-use fantail_machine::shard::users::{Put, PutAnswer};
+use fantail_machine::shard::users::{Put, PutAnswer, PutCondition};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::{follow, list as lists, mark, user};
@@ -91,6 +91,29 @@ fn a_user_who_comes_back_is_another_one() {
     node.take_all();
     assert_eq!(node.arrivals(second), [0; 0]);
     assert_eq!(node.counts(second).unread, 0);
+}
+
+// fixes: usability §3.3
+#[test]
+fn a_put_with_a_condition_is_done_as_long_as_it_holds() {
+    let mut node = Node::new();
+    use PutAnswer::{Changed, Created, Updated};
+    let one = |condition, nonce| {
+        let mut put = Put { condition, ..put(0, 1) };
+        put.attributes.nonce = [nonce; 12];
+        put
+    };
+    for (condition, nonce, expected) in [
+        (PutCondition::Unchanged([1; 12]), 1, Changed),
+        (PutCondition::Absent, 1, Created),
+        (PutCondition::Absent, 2, Changed),
+        (PutCondition::Unchanged([2; 12]), 3, Changed),
+        (PutCondition::Unchanged([1; 12]), 3, Updated),
+        (PutCondition::Unchanged([1; 12]), 4, Changed),
+        (PutCondition::Always, 4, Updated),
+    ] {
+        assert_eq!(puts(&mut node, vec![one(condition, nonce)]), [expected], "{condition:?}");
+    }
 }
 
 /// The key of a gone user is on its way to be destroyed: nobody may be sealed under it again.

@@ -10,6 +10,7 @@ use fantail_machine::tables::work::WorkId;
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::ids::{Arrival, UserNo};
+use fantail_rules::limits::INBOX_HIDDEN_LOOKED_AT_MAX;
 use fantail_rules::marks::Mark;
 use fantail_rules::policy::CategoryPolicy;
 use fantail_rules::preference::{CategoryChoice, Preferences, Switch, Switches};
@@ -81,6 +82,25 @@ fn what_is_switched_off_hides_what_comes_later() {
         let all = 3 * CATEGORIES.len();
         assert_eq!(node.counts(user).unseen as usize, all - hidden.len(), "{wish:?}");
     }
+}
+
+// fixes: contract 3
+#[test]
+fn the_newest_entries_are_looked_at_to_count_and_older_ones_count_unwanted_or_not() {
+    let mut node = Node::new();
+    let user = node.user(0);
+    node.join(0, list(2));
+    want(&mut node, 0, off("likes"));
+    (node.category, node.priority) = ("likes", NORMAL);
+    for _ in 0..INBOX_HIDDEN_LOOKED_AT_MAX {
+        node.post(list(2), false);
+    }
+    node.take_all();
+    assert_eq!(node.counts(user).unread, 0);
+    node.post(list(2), false);
+    node.take_all();
+    assert_eq!(node.counts(user).unread, 1, "the oldest is not looked at");
+    assert_eq!(node.events(user), [], "and is not shown");
 }
 
 // proves: DEL-18

@@ -12,6 +12,8 @@ use fantail_rules::ulid::Ulid;
 #[derive(Clone, Debug)]
 pub struct NotificationStatus {
     pub event: Ulid,
+    /// What its producer calls it; events have no name.
+    pub name: Option<String>,
     pub created_at: Millis,
     pub category: String,
     pub is_cancelled: bool,
@@ -86,6 +88,8 @@ pub struct RecipientStatus {
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub event: Ulid,
+    /// What its producer calls it; events have no name.
+    pub name: Option<String>,
     pub user: String,
     pub accepted_at: Millis,
     pub category: String,
@@ -161,6 +165,8 @@ impl DeliveryNote {
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     pub event: Ulid,
+    /// What its producer calls it; events have no name.
+    pub name: Option<String>,
     pub channel: ChannelKind,
     pub lane: Priority,
     pub user: String,
@@ -177,6 +183,8 @@ pub struct DeadLetter {
 pub struct ReceiptAsk {
     /// As the message carried it.
     pub reference: String,
+    /// The only channel that is spoken of; `None` for any.
+    pub channel: Option<ChannelKind>,
     pub outcome: Outcome,
     pub at: Option<Millis>,
     /// The provider's word for it, if there is one.

@@ -91,6 +91,7 @@ mod tests {
     #[test]
     fn too_late_is_what_had_been_decided_about() {
         let status = |phase, never_released, counts: &[(DeliveryState, u64)]| NotificationStatus {
+            name: None,
             event: Ulid(1),
             created_at: Millis(0),
             category: String::new(),

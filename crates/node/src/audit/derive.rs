@@ -12,7 +12,7 @@ use crate::ask::Refusal;
 use crate::core::{Core, internal};
 use crate::take::HOUSE;
 use fantail_audit::digest::sha256;
-use fantail_audit::fact::{Accepted, Action, Cancelled, Consent, Endpoint, Erased, Fact};
+use fantail_audit::fact::{Accepted, Action, Cancelled, Consent, ConsentBy, Endpoint, Erased, Fact};
 use fantail_audit::member::{ConsentVersion, Member, Pseudonym};
 use fantail_machine::codec::Malformed;
 use fantail_machine::records::Stamped;
@@ -162,6 +162,7 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
         RootRecord::SegmentGone { tenant, id, difference } => {
             Said::changed(by, tenant, "segment.delete", id, difference)
         }
+        RootRecord::Noted(noted) => Said::action(by, noted.tenant, &noted.action, noted.target),
         // Nobody did that; what a schedule issued is accepted as anything else is.
         RootRecord::WebhookFailing { .. } | RootRecord::ScheduleRan(_) => return Vec::new(),
     };
@@ -247,17 +248,22 @@ async fn of_shard(
             let states = states.iter().map(|state| (state.user, state.device, Some(state.status)));
             endpoints(speaker, by, tenant, states.collect()).await
         }
+        // Who registered it; that it may be used is said by the claim, which the server itself makes.
+        ShardRecord::EndpointPut { tenant, endpoints: put } => {
+            let put = put.iter().map(|put| (put.user, put.device, Some(put.status)));
+            endpoints(speaker, by, tenant, put.collect()).await
+        }
         ShardRecord::EndpointGone { tenant, endpoints: gone } => {
             let gone = gone.into_iter().map(|(user, no)| (user, no, None));
             endpoints(speaker, by, tenant, gone.collect()).await
         }
         ShardRecord::Digest(DigestRecord::Folded(folded)) => speaker.folded(&folded).await,
         ShardRecord::Preferred(preferred) => preferences(speaker, by, &preferred).await,
-        ShardRecord::Consented { tenant, consents: said } => consents(speaker, tenant, said).await,
+        ShardRecord::Consented { tenant, consents: said } => consents(speaker, by, tenant, said).await,
         // On its own it goes on; somebody had it go back.
         ShardRecord::Told(told) => Ok(match by {
             Actor::System => Vec::new(),
-            Actor::Admin | Actor::Key(_) | Actor::Recipient => {
+            Actor::Admin | Actor::Key(_) | Actor::Recipient | Actor::Provider(_) => {
                 vec![Said::action(by, told.tenant, "webhook.replay", told.webhook)]
             }
         }),
@@ -277,7 +283,6 @@ async fn of_shard(
         | ShardRecord::Digest(
             DigestRecord::Collected(_) | DigestRecord::Closed(_) | DigestRecord::Digested(_),
         )
-        | ShardRecord::EndpointPut { .. }
         | ShardRecord::Walk(_)
         | ShardRecord::Throttle(_)
         | ShardRecord::Untold { .. } => Ok(Vec::new()),
@@ -318,6 +323,7 @@ async fn preferences(speaker: Speaker<'_>, by: &Actor, said: &Preferred) -> Resu
 
 async fn consents(
     speaker: Speaker<'_>,
+    by: &Actor,
     tenant: TenantId,
     said: Vec<Consented>,
 ) -> Result<Vec<Said>, Refusal> {
@@ -331,7 +337,7 @@ async fn consents(
             version: ConsentVersion(one.revision.into()),
             proof: Sealed::default(),
         };
-        Said::plain(tenant, Fact::Consent(consent))
+        Said::plain(tenant, Fact::ConsentBy(ConsentBy { consent, actor: by.name().to_owned() }))
     };
     Ok(said.into_iter().map(told).collect())
 }

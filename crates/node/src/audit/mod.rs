@@ -19,6 +19,7 @@ mod people;
 
 pub mod checkpoints;
 
+pub mod notes;
 mod of_user;
 mod opener;
 pub mod prove;

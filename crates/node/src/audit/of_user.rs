@@ -120,6 +120,7 @@ impl Walk<'_> {
             Fact::Erased(fact) => Ok(fact.pseudonym == Pseudonym(self.lookup.0)),
             Fact::Endpoint(fact) => Ok(is_own(fact.pseudonym)),
             Fact::Consent(fact) => Ok(is_own(fact.pseudonym)),
+            Fact::ConsentBy(fact) => Ok(is_own(fact.consent.pseudonym)),
             Fact::Parcel(_) | Fact::Outcome(_) | Fact::DeadLettered(_) | Fact::Redriven(_) => {
                 let Some(opener) = &self.opener else { return Ok(false) };
                 self.opened += 1;

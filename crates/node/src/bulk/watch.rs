@@ -10,7 +10,7 @@ use crate::deliveries;
 use fantail_machine::records::walk::Walk;
 use fantail_machine::shard::walk::{Held, pass};
 use fantail_machine::tables::walk::WalkState;
-use fantail_machine::tables::{taken, walk as rows};
+use fantail_machine::tables::{progress, taken, walk as rows};
 use fantail_rules::ids::{Millis, PartitionId, TenantId};
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
@@ -22,11 +22,13 @@ const LOOKED_AT_MAX: usize = 500;
 #[derive(Clone, Debug)]
 pub struct BulkView {
     pub event: Ulid,
+    /// What its producer calls it. `None` for an event for a segment, which has no name.
+    pub name: Option<String>,
     pub created_at: Millis,
     pub walk: Walk,
     pub phase: BulkPhase,
     pub due: Option<Millis>,
-    /// Users there were when it began, of the shards that have begun.
+    /// Users there were when it began; of the shards that have not begun, those there are.
     pub users: u64,
     pub looked_at: u64,
     pub members: u64,
@@ -132,6 +134,7 @@ pub fn view(core: &Core, tenant: TenantId, event: Ulid) -> Result<BulkView, Refu
     let is_paused = bulk.walk.is_paused;
     let mut found = BulkView {
         event,
+        name: status.name,
         created_at: status.created_at,
         walk: bulk.walk,
         phase: BulkPhase::Running,
@@ -148,14 +151,20 @@ pub fn view(core: &Core, tenant: TenantId, event: Ulid) -> Result<BulkView, Refu
     let mut is_walking = false;
     for shard in core.shards.keys() {
         let row = core.read(PartitionId::Shard(*shard), |state| {
-            let Some((arrival, _)) = taken::arrival_of(state.tables(), tenant, event)? else {
-                return Ok(None);
+            let tables = state.tables();
+            let row = match taken::arrival_of(tables, tenant, event)? {
+                Some((arrival, _)) => rows::find(tables, tenant, arrival)?,
+                None => None,
             };
-            rows::find(state.tables(), tenant, arrival)
+            Ok(row.ok_or(progress::find(tables, tenant)?.users))
         })?;
-        let Some(row) = row else {
-            is_walking = true;
-            continue;
+        let row = match row {
+            Ok(row) => row,
+            Err(users) => {
+                is_walking = true;
+                found.users += users;
+                continue;
+            }
         };
         found.users += row.bound.0;
         found.looked_at += row.looked_at;

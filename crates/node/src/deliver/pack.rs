@@ -11,6 +11,7 @@ use crate::ask::{EventView, Refusal};
 use crate::content::{generic, pick};
 use crate::core::{Core, locked};
 use crate::editions;
+use crate::people::name_of;
 use crate::{digests, inbox, links};
 use fantail_machine::shard::intend::Send;
 use fantail_machine::shard::outcome::Told;
@@ -22,8 +23,10 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::{ClaimNo, DeviceNo, KeyNo, Millis, PartitionId, TenantId, UserNo};
 use fantail_rules::link::{Link, Purpose};
+use fantail_rules::nameless;
 use fantail_rules::priority::Priority;
 use fantail_rules::reference::Reference;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -65,6 +68,10 @@ impl Parcel {
         let (mut addresses, pending) = self.addresses(&users)?;
         let contents = if event.is_sensitive { BTreeMap::new() } else { self.contents(&event, &users)? };
         let key = reference_key(core, tenant)?;
+        let shared: Arc<[u8]> = match event.is_sensitive {
+            true => generic(self.channel).into(),
+            false => pick(&event.content, self.channel).into(),
+        };
         let room = allowed.sends.len();
         let (mut positions, mut messages) = (Vec::with_capacity(room), Vec::with_capacity(room));
         let mut unsendable = Vec::new();
@@ -84,12 +91,17 @@ impl Parcel {
                 user: member.user,
                 device: member.device,
             };
+            let mut content = contents.get(&member.user).cloned();
+            if self.channel == ChannelKind::Webhook {
+                content =
+                    Some(self.with_ids(&content.unwrap_or_else(|| shared.clone()), &event, member.user)?);
+            }
             positions.push((*position, *claim));
             messages.push(Message {
                 reference: reference.write(&key),
                 // A member is there once, and so is its address.
                 endpoint: std::mem::take(endpoint),
-                content: contents.get(&member.user).cloned(),
+                content,
                 attempt: *attempt,
                 recipient: member.user.0 << 16 | u64::from(self.shard.0),
                 unsubscribe: self.unsubscribe((member.user, *user_key), &event.category)?,
@@ -97,10 +109,7 @@ impl Parcel {
         }
         let shipment = Shipment {
             tenant,
-            content: match event.is_sensitive {
-                true => generic(self.channel).into(),
-                false => pick(&event.content, self.channel).into(),
-            },
+            content: shared,
             lane: allowed.terms.lane,
             expires_at: allowed.terms.expires_at,
             collapse_key: event.collapse_key.clone(),
@@ -128,6 +137,30 @@ impl Parcel {
             contents.extend(own.map(|(user, own)| (user, pick(&own, self.channel).into())));
         }
         Ok(contents)
+    }
+
+    /// The content of a webhook, and whose and of what it is. A template says its body itself, whole. Of something sensitive
+    /// only the ids are told that say nothing about it.
+    fn with_ids(&self, content: &[u8], event: &EventView, user: UserNo) -> Result<Arc<[u8]>, Refusal> {
+        let (core, tenant) = (&*self.core, self.allowed.parcel.tenant);
+        let Ok(Value::Object(mut fields)) = serde_json::from_slice(content) else {
+            return Ok(content.into());
+        };
+        if fields.contains_key("contentType") {
+            return Ok(content.into());
+        }
+        fields.insert("eventId".to_owned(), self.allowed.event.to_string().into());
+        let name = name_of(core, tenant, self.shard, user)?;
+        if !name.is_empty() && nameless::shown(&name).is_none() {
+            fields.insert("userId".to_owned(), name.into());
+        }
+        if !event.is_sensitive {
+            let notification = event.name.clone().map(|name| ("notificationId", name));
+            let category = (!event.category.is_empty()).then(|| ("category", event.category.clone()));
+            let said = [notification, category].into_iter().flatten();
+            fields.extend(said.map(|(field, text)| (field.to_owned(), Value::from(text))));
+        }
+        Ok(serde_json::to_vec(&fields).expect("it was JSON").into())
     }
 
     fn addresses(&self, users: &[UserNo]) -> Result<(Addresses, Changed), Refusal> {
@@ -166,7 +199,7 @@ impl Parcel {
             purpose: Purpose::Unsubscribe,
             channel: Some(ChannelKind::Email),
             category: (!category.is_empty()).then(|| category.to_owned()),
-            until: None,
+            until: links::end_of_new_link(&self.core),
         };
         let token = links::sealed(&self.core, self.allowed.parcel.tenant, key, &link)?;
         Ok(token.map(|token| format!("{base}/u/{token}")))

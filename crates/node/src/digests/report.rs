@@ -80,6 +80,7 @@ pub fn status(core: &Core, tenant: TenantId, event: Ulid) -> Result<Notification
         is_done,
     };
     Ok(NotificationStatus {
+        name: None,
         event,
         created_at: event.millis(),
         category: category(core, tenant, &found.row.events)?,
@@ -115,6 +116,7 @@ pub fn explain(
     let name = name_of(core, tenant, shard, user)?;
     Ok(Explanation {
         event,
+        name: None,
         user: nameless::shown(&name).unwrap_or(name),
         accepted_at: event.millis(),
         category: category(core, tenant, &found.row.events)?,

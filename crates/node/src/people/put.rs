@@ -7,7 +7,7 @@ use crate::ask::{ProfileAsk, Refusal, Upserted, UserAsk};
 use crate::core::{Core, answer, internal, locked};
 use crate::devices;
 use crate::quotas::{self, Claim};
-use fantail_machine::shard::users::{Put, PutAnswer};
+use fantail_machine::shard::users::{Put, PutAnswer, PutCondition};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::user::UserRow;
 use fantail_machine::tables::{usage, user};
@@ -28,6 +28,28 @@ pub async fn put_users(
     tenant: TenantId,
     users: Vec<UserAsk>,
 ) -> Vec<Result<Upserted, Refusal>> {
+    put_if(core, by, tenant, users, PutCondition::Always).await
+}
+
+/// Creates or changes a user if the condition holds when it is done; otherwise refuses with `UserChanged`.
+pub async fn put_user_if(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    user: UserAsk,
+    condition: PutCondition,
+) -> Result<Upserted, Refusal> {
+    let mut results = put_if(core, by, tenant, vec![user], condition).await;
+    results.pop().expect("one result for each user")
+}
+
+async fn put_if(
+    core: &Core,
+    by: &Actor,
+    tenant: TenantId,
+    users: Vec<UserAsk>,
+    condition: PutCondition,
+) -> Vec<Result<Upserted, Refusal>> {
     let mut results: Vec<Result<Upserted, Refusal>> =
         users.iter().map(|_| Err(internal("not asked yet"))).collect();
     let mut todo: Vec<(usize, UserKey)> = (0..users.len()).map(|index| (index, UserKey::Find)).collect();
@@ -46,7 +68,7 @@ pub async fn put_users(
                 Ok((shard, put)) => {
                     let (places, puts) = by_shard.entry(shard).or_default();
                     places.push(index);
-                    puts.push(put);
+                    puts.push(Put { condition, ..put });
                 }
                 Err(refusal) => results[index] = Err(refusal),
             }
@@ -69,6 +91,7 @@ pub async fn put_users(
                             PutAnswer::Updated => results[place] = Ok(Upserted::Updated),
                             PutAnswer::Reseal(key) => todo.push((place, UserKey::Use(key))),
                             PutAnswer::Mint => todo.push((place, UserKey::Mint)),
+                            PutAnswer::Changed => results[place] = Err(Refusal::UserChanged),
                         }
                     }
                 }
@@ -125,7 +148,8 @@ fn seal_user(
         let ProfileAsk { locale, zone, contacts } = &ask.profile;
         let profile = devices::seal_contacts(core, tenant, key, contacts)?;
         let (locale, zone) = (locale.clone(), *zone);
-        Ok(Put { lookup, minted: false, id, attributes, locale, zone, profile })
+        let condition = PutCondition::Always;
+        Ok(Put { lookup, minted: false, id, attributes, locale, zone, profile, condition })
     };
     let sealed = match known.map(seal) {
         Some(Ok(put)) => put,

@@ -7,8 +7,9 @@
 //!
 //! What must never happen: a place that is ahead of what the receiver took; one webhook that waits for another.
 
+use super::failure::AttemptFailure;
 use super::tell::{self, News};
-use super::{fail, set, switch};
+use super::{WebhookFailure, fail, set, switch};
 use crate::ask::Refusal;
 use crate::core::{Core, answer, internal, locked};
 use crate::deliveries;
@@ -16,7 +17,7 @@ use crate::supervise::caught;
 use crate::take::HOUSE;
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::tables::webhook::{self, WebhookRow};
-use fantail_ports::channel::{Answer, Message, Refusal as Refused, Shipment};
+use fantail_ports::channel::{Answer, Message, Shipment};
 use fantail_ports::journal::{JournalError, ReadLimit};
 use fantail_ports::keyring::Context;
 use fantail_rules::actor::Actor;
@@ -98,6 +99,7 @@ async fn forget(core: &Core, (tenant, webhook): &(TenantId, String)) -> Result<(
         let ask = ShardAsk::Untell { tenant: *tenant, webhook: webhook.clone() };
         answer(shard.queue.push(HOUSE, &Actor::System, vec![ask], 128)).await?;
     }
+    core.webhook_progresses.forget(*tenant, webhook);
     Ok(())
 }
 
@@ -284,11 +286,13 @@ impl Follower {
             self.places.insert(shard, Place { told: place.told, looked: through });
             return Ok(is_moved);
         }
-        if !messages.is_empty()
-            && let Some(failure) = self.send(messages).await?
-        {
-            self.failed(failure).await?;
-            return Ok(false);
+        if !messages.is_empty() {
+            if let Some(failure) = self.send(messages).await? {
+                self.failed(failure).await?;
+                return Ok(false);
+            }
+            let at = self.core.ports.clock.wall();
+            self.core.webhook_progresses.succeeded(self.tenant, &self.id, at);
         }
         self.failures = 0;
         if self.failing_since()?.is_some() {
@@ -303,7 +307,7 @@ impl Follower {
     }
 
     /// Why not all of it was taken, if so.
-    async fn send(&self, messages: Vec<(String, Vec<u8>)>) -> Result<Option<Failure>, Refusal> {
+    async fn send(&self, messages: Vec<(String, Vec<u8>)>) -> Result<Option<AttemptFailure>, Refusal> {
         let core = &self.core;
         let target = core.ports.keyring.open(self.tenant, Context::Address, &self.row.put.target);
         let target = target.map_err(locked)?;
@@ -326,7 +330,7 @@ impl Follower {
             messages: messages.into_iter().map(message).collect(),
         };
         let Some(channel) = core.ports.channels.get(&ChannelKind::Webhook) else {
-            return Ok(Some(Failure { reason: "no_provider".to_owned(), is_final: false }));
+            return Ok(Some(AttemptFailure::of_ours("no_provider")));
         };
         let answers: Mutex<Vec<Answer>> = Mutex::default();
         let report = |_: usize, answer: Answer| {
@@ -335,27 +339,33 @@ impl Follower {
         channel.send(&shipment, &report).await;
         let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
         if answers.len() < shipment.messages.len() {
-            return Ok(Some(Failure { reason: "no_answer".to_owned(), is_final: false }));
+            return Ok(Some(AttemptFailure::of_ours("no_answer")));
         }
-        Ok(answers.iter().find_map(Failure::of))
+        Ok(answers.iter().find_map(AttemptFailure::of))
     }
 
-    async fn failed(&mut self, failure: Failure) -> Result<(), Refusal> {
+    async fn failed(&mut self, failure: AttemptFailure) -> Result<(), Refusal> {
         let core = self.core.clone();
         self.failures = self.failures.saturating_add(1);
         let (wall, since) = (core.ports.clock.wall(), self.failing_since()?);
         if since.is_none() {
             fail(&core, self.tenant, &self.id, true).await?;
         }
-        let reason = failure.reason;
-        if failure.is_final || wall.since(since.unwrap_or(wall)) >= core.ports.webhook_patience_ms {
-            info!(tenant = %self.tenant, webhook = self.id, reason, failures = self.failures, "webhook switched off");
+        let AttemptFailure { reason, detail, is_final } = failure;
+        let report = |next_at| {
+            let failure = WebhookFailure { reason: reason.clone(), detail: detail.clone(), next_at };
+            core.webhook_progresses.failed(self.tenant, &self.id, wall, failure);
+        };
+        if is_final || wall.since(since.unwrap_or(wall)) >= core.ports.webhook_patience_ms {
+            report(None);
+            info!(tenant = %self.tenant, webhook = self.id, reason, detail, failures = self.failures, "webhook switched off");
             switch(&core, &Actor::System, self.tenant, &self.id, Some(reason)).await?;
             return Ok(());
         }
-        let rest = rest_ms(self.failures);
-        warn!(tenant = %self.tenant, webhook = self.id, reason, failures = self.failures, rest, "webhook failed");
-        let rested = core.ports.clock.monotonic().plus(rest.min(core.ports.webhook_patience_ms));
+        let rest = rest_ms(self.failures).min(core.ports.webhook_patience_ms);
+        report(Some(wall.plus(rest)));
+        warn!(tenant = %self.tenant, webhook = self.id, reason, detail, failures = self.failures, rest, "webhook failed");
+        let rested = core.ports.clock.monotonic().plus(rest);
         core.ports.tasks.sleep_until(rested).await;
         Ok(())
     }
@@ -364,24 +374,5 @@ impl Follower {
     fn failing_since(&self) -> Result<Option<Millis>, Refusal> {
         let (tenant, id) = (self.tenant, &self.id);
         self.core.read(PartitionId::Root, |view| webhook::failing_since(view.tables(), tenant, id))
-    }
-}
-
-/// Why a receiver did not take a message.
-struct Failure {
-    reason: String,
-    /// It never will.
-    is_final: bool,
-}
-
-impl Failure {
-    fn of(answer: &Answer) -> Option<Self> {
-        let (reason, is_final) = match answer {
-            Answer::Accepted { .. } => return None,
-            Answer::Rejected { refusal, code, .. } => (code.clone(), *refusal == Refused::DeadEndpoint),
-            Answer::Later { code, .. } | Answer::Unknown { code, .. } => (code.clone(), false),
-            Answer::NotSent { proof, .. } => (format!("{proof:?}").to_lowercase(), false),
-        };
-        Some(Self { reason, is_final })
     }
 }

@@ -5,8 +5,12 @@
 //!
 //! What must never happen: a secret in a log or in a list; a webhook that begins before it was asked for.
 
+mod failure;
 pub mod follow;
+mod progress;
 mod tell;
+
+pub use progress::{WebhookFailure, WebhookProgress, WebhookProgresses};
 
 use crate::Node;
 use crate::ask::Refusal;
@@ -17,7 +21,7 @@ use fantail_machine::records::webhook::{Told, WebhookPut};
 use fantail_machine::root::webhook::{Answer, Ask};
 use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_machine::shard::ShardAsk;
-use fantail_machine::tables::webhook::WebhookRow;
+use fantail_machine::tables::webhook::{self, WebhookRow};
 use fantail_ports::journal::ReadLimit;
 use fantail_ports::keyring::{Context, Sealed};
 use fantail_rules::actor::Actor;
@@ -43,6 +47,10 @@ pub struct WebhookView {
     pub created_at: Millis,
     /// Why it is off, and since when.
     pub off: Option<(String, Millis)>,
+    /// Since when its receiver takes nothing.
+    pub failing_since: Option<Millis>,
+    /// The last attempt since this process began.
+    pub progress: Option<WebhookProgress>,
 }
 
 /// Where a webhook goes and with which secrets, as the channel reads it; and as it is stored.
@@ -176,7 +184,11 @@ fn view(core: &Core, row: WebhookRow) -> Result<WebhookView, Refusal> {
     let WebhookRow { put, created, off } = row;
     let url = core.ports.keyring.open(put.tenant, Context::Address, &put.url).map_err(locked)?;
     let url = String::from_utf8_lossy(&url).into_owned();
-    Ok(WebhookView { id: put.id, url, events: put.events, created_at: created, off })
+    let failing_since =
+        core.read(PartitionId::Root, |tables| webhook::failing_since(tables.tables(), put.tenant, &put.id))?;
+    let progress = core.webhook_progresses.of(put.tenant, &put.id);
+    let WebhookPut { id, events, .. } = put;
+    Ok(WebhookView { id, url, events, created_at: created, off, failing_since, progress })
 }
 
 fn applied(core: &Core, shard: ShardNo) -> Position {

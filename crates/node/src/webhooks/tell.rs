@@ -6,6 +6,7 @@
 
 use crate::ask::{ChannelStatus, NotificationStatus, Refusal};
 use crate::core::{Core, internal};
+use crate::inbox;
 use crate::people::name_of;
 use fantail_machine::parcel::{Member, Words};
 use fantail_machine::records::Stamped;
@@ -201,7 +202,7 @@ impl Teller<'_> {
         code: &str,
     ) -> Result<Option<News>, Refusal> {
         let Some(told) = ProducerEvent::of_state(state) else { return Ok(None) };
-        let data = json!({
+        let mut data = json!({
             "eventId": event.to_string(),
             "userId": name_of(self.core, self.tenant, self.shard, member.user)?,
             "channel": channel.name(),
@@ -209,6 +210,9 @@ impl Teller<'_> {
             "state": state.public_word(),
             "code": code,
         });
+        if let Some(name) = inbox::name_of_event(self.core, self.tenant, event)? {
+            data["notificationId"] = name.into();
+        }
         Ok(Some(News::Single { event: told, body: body(told, self.at, data) }))
     }
 }
@@ -234,5 +238,9 @@ pub fn sums(status: &NotificationStatus) -> (ProducerEvent, Value) {
     let channels: Vec<Value> = status.channels.iter().map(channel).collect();
     let event_id = status.event.to_string();
     let results = format!("/api/v1/notifications/{event_id}/status?limit=1000");
-    (event, json!({"eventId": event_id, "channels": channels, "results": results}))
+    let mut data = json!({"eventId": event_id, "channels": channels, "results": results});
+    if let Some(name) = &status.name {
+        data["notificationId"] = name.as_str().into();
+    }
+    (event, data)
 }

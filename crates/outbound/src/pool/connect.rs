@@ -2,7 +2,7 @@
 
 use super::http1::{self, Http1};
 use super::http2::{self, Begun};
-use super::{Shared, Target};
+use super::{At, Shared, Target};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -51,12 +51,13 @@ impl Shared {
 }
 
 async fn open(shared: &Arc<Shared>) -> io::Result<Connected> {
-    let Target { host, port, connect_to, tls } = &shared.target;
-    let stream = match connect_to {
-        Some(address) => TcpStream::connect(address).await?,
-        None => TcpStream::connect((host.as_str(), *port)).await?,
+    let Target { host, at, tls, .. } = &shared.target;
+    let connector = &shared.ports.connector;
+    let stream = match at {
+        At::Judged(judged) => connector.dial(*judged).await,
+        At::Name | At::Address(_) => connector.connect(&shared.target.destination()).await,
     };
-    stream.set_nodelay(true)?;
+    let stream = stream.map_err(io::Error::other)?;
     let Some(tls) = tls else { return http1::begin(shared, stream).await.map(Connected::One) };
     let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
     let stalled = Arc::new(AtomicBool::new(false));

@@ -24,7 +24,10 @@ mod lease;
 
 pub use limits::Limits;
 
+use crate::connector::{Connector, Judged};
+use crate::policy::{Destination, Service};
 use crate::pool::lease::Lease;
+use crate::url::Host;
 use bytes::Bytes;
 use fantail_ports::channel::Proof;
 use fantail_ports::clock::Clock;
@@ -44,18 +47,48 @@ use tokio_rustls::rustls::ClientConfig;
 pub struct Ports {
     pub clock: Arc<dyn Clock>,
     pub tasks: Arc<dyn Tasks>,
+    /// Where connections may go, and how they are made.
+    pub connector: Arc<Connector>,
 }
 
 /// Whom to connect to.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The name that is looked up, and that TLS checks.
+    /// The name that TLS checks.
     pub host: String,
     pub port: u16,
-    /// Connect here instead of looking the name up: emulators on this machine.
-    pub connect_to: Option<SocketAddr>,
+    pub at: At,
     /// `None` speaks HTTP/1.1 without TLS: emulators and tests. Otherwise the protocol is what ALPN agrees on.
     pub tls: Option<Arc<ClientConfig>>,
+}
+
+/// Where the host of a target is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum At {
+    /// Where its name says: looked up and judged for each connection.
+    Name,
+    /// Here, whatever the name says, if that may be connected to: emulators.
+    Address(SocketAddr),
+    /// Here: the name was looked up and judged before.
+    Judged(Judged),
+}
+
+impl From<Option<SocketAddr>> for At {
+    fn from(connect_to: Option<SocketAddr>) -> Self {
+        connect_to.map_or(Self::Name, Self::Address)
+    }
+}
+
+impl Target {
+    /// What the policy judges.
+    #[must_use]
+    pub fn destination(&self) -> Destination {
+        let (host, port) = match self.at {
+            At::Address(address) => (Host::Address(address.ip()), address.port()),
+            At::Name | At::Judged(_) => (Host::of(&self.host), self.port),
+        };
+        Destination { host, port, is_plain: self.tls.is_none(), service: Service::Web }
+    }
 }
 
 /// When a request must have left, and how long its answer may take.

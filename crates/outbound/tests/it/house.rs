@@ -3,7 +3,8 @@
 use super::server::{HOST, Server, Serving};
 use super::time::{BEGAN, Time};
 use bytes::Bytes;
-use fantail_outbound::pool::{Failure, Limits, Pool, Ports, Reply, Target, Timing};
+use fantail_outbound::connector::Connector;
+use fantail_outbound::pool::{At, Failure, Limits, Pool, Ports, Reply, Target, Timing};
 use fantail_outbound::tls;
 use fantail_rules::ids::Millis;
 use hyper::Request;
@@ -59,8 +60,8 @@ impl House {
         let time = Time::new(runtime.handle().clone());
         let tls = tls::client(server.root_pem.as_bytes(), &[b"h2", b"http/1.1"]).expect("a root");
         let target =
-            Target { host: HOST.to_owned(), port: 443, connect_to: Some(server.address), tls: Some(tls) };
-        let ports = Ports { clock: time.clone(), tasks: time.clone() };
+            Target { host: HOST.to_owned(), port: 443, at: At::Address(server.address), tls: Some(tls) };
+        let ports = Ports { clock: time.clone(), tasks: time.clone(), connector: Connector::of_operator() };
         let pool = Arc::new(Pool::with_limits(target, limits, ports));
         Self { runtime, time, server, pool, said }
     }
@@ -77,8 +78,11 @@ impl House {
     /// Another pool, whose server would listen on this port of an address that nobody has.
     pub fn pool_to(&self, port: u16) -> Pool {
         let address = ([127, 0, 0, 2], port).into();
-        let target = Target { host: HOST.to_owned(), port: 443, connect_to: Some(address), tls: None };
-        Pool::new(target, Ports { clock: self.time.clone(), tasks: self.time.clone() })
+        let target = Target { host: HOST.to_owned(), port: 443, at: At::Address(address), tls: None };
+        Pool::new(
+            target,
+            Ports { clock: self.time.clone(), tasks: self.time.clone(), connector: Connector::of_operator() },
+        )
     }
 
     /// So many at once, aside.

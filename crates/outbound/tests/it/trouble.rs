@@ -2,7 +2,8 @@
 
 use super::house::{House, TIMING, one_connection, request, told};
 use super::server::{HOST, INTERNAL_ERROR, OK, REFUSED_STREAM, Raw};
-use fantail_outbound::pool::{Failure, Limits, Pool, Ports, Target};
+use fantail_outbound::connector::Connector;
+use fantail_outbound::pool::{At, Failure, Limits, Pool, Ports, Target};
 use fantail_outbound::tls;
 
 // proves: PSH-05
@@ -155,8 +156,11 @@ fn a_server_that_does_not_agree_to_http2_is_named_so() {
     let house = House::over(b"", one_connection(), |_, stream, _| async move { drop(stream) });
     let tls = tls::client(house.server.root_pem.as_bytes(), &[b"h2"]).expect("a root");
     let target =
-        Target { host: HOST.to_owned(), port: 443, connect_to: Some(house.server.address), tls: Some(tls) };
-    let pool = Pool::new(target, Ports { clock: house.time.clone(), tasks: house.time.clone() });
+        Target { host: HOST.to_owned(), port: 443, at: At::Address(house.server.address), tls: Some(tls) };
+    let pool = Pool::new(
+        target,
+        Ports { clock: house.time.clone(), tasks: house.time.clone(), connector: Connector::of_operator() },
+    );
     match house.runtime.block_on(pool.call(request(), TIMING)) {
         Err(Failure::NotSent { message, .. }) => assert!(message.contains("no ALPN"), "{message}"),
         other => panic!("{}", told(&other)),

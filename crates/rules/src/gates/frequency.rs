@@ -72,7 +72,7 @@ mod tests {
         }
     }
 
-    // proves: DEL-18, RL-02
+    // proves: DEL-18
     #[test]
     fn one_of_a_kind_is_enough_unless_it_is_critical() {
         let person = |is_throttled| Person { is_throttled, ..Person::default() };

@@ -124,7 +124,6 @@ mod tests {
         (Keys::new(private, auth), decode(body))
     }
 
-    // proves: PSH-09
     #[test]
     fn the_example_of_the_standard_opens() {
         let (keys, body) = example();

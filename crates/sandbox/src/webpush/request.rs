@@ -75,7 +75,6 @@ mod tests {
         map
     }
 
-    // proves: PSH-09
     #[test]
     fn headers_and_bodies_are_judged() {
         let (ttl, coding) = (("ttl", "60"), ("content-encoding", "aes128gcm"));

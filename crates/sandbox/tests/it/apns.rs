@@ -34,7 +34,6 @@ async fn connect(running: &Running) -> Http2 {
     Http2::open(running, running.shared(), HOST).await
 }
 
-// proves: PSH-01, PSH-02
 #[tokio::test]
 async fn one_stream_until_a_token_was_good_then_a_thousand() {
     let running = start().await;
@@ -94,7 +93,6 @@ async fn magic_tokens_have_their_outcomes() {
     assert_eq!(verdict.unique, 1, "taken, although the answer was lost");
 }
 
-// proves: PSH-05
 #[tokio::test]
 async fn a_connection_goes_away_with_a_reason_and_answers_what_it_took() {
     let running = start().await;

@@ -109,7 +109,8 @@ pub async fn read(response: ResponseFuture) -> Result<Reply, h2::Error> {
 /// HTTP/1.1 without TLS: the control API.
 pub async fn control(running: &Running, method: &str, path: &str, body: &Value) -> (StatusCode, Value) {
     let stream = TcpStream::connect(running.control()).await.expect("a connection");
-    let (status, body) = http1(stream, method, path, body.to_string().into()).await;
+    let headers = [("content-type", "application/json")];
+    let (status, body) = http1_with(stream, (method, path, &headers), body.to_string().into()).await;
     (status, serde_json::from_slice(&body).unwrap_or_default())
 }
 
@@ -117,10 +118,25 @@ pub async fn http1<S>(stream: S, method: &str, path: &str, body: Bytes) -> (Stat
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
 {
+    http1_with(stream, (method, path, &[]), body).await
+}
+
+/// The same, with headers beside the host.
+pub async fn http1_with<S>(
+    stream: S,
+    (method, path, headers): (&str, &str, &[(&str, &str)]),
+    body: Bytes,
+) -> (StatusCode, Bytes)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+{
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("HTTP/1.1");
     tokio::spawn(connection);
-    let request = Request::builder().method(method).uri(path).header("host", "localhost");
+    let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
     let request = request.body(Full::new(body)).expect("a request");
     let (head, body) = sender.send_request(request).await.expect("an answer").into_parts();
     (head.status, body.collect().await.expect("a body").to_bytes())

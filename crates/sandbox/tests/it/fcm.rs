@@ -70,7 +70,6 @@ fn send(token: &str, message: &Value) -> Request<Bytes> {
         .expect("a request")
 }
 
-// proves: PSH-02
 #[tokio::test]
 async fn assertions_are_checked_claim_by_claim() {
     let running = start().await;
@@ -149,7 +148,6 @@ async fn refusals_have_the_recorded_shapes() {
     assert_eq!(reply.status, 401, "access tokens expire");
 }
 
-// proves: PSH-03
 #[tokio::test]
 async fn a_project_has_its_minute() {
     let running = start().await;

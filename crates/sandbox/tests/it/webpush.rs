@@ -64,7 +64,6 @@ async fn post(running: &Running, endpoint: &str, headers: &[(&str, &str)], body:
     client.call(request.body(body).expect("a request")).await.expect("an answer")
 }
 
-// proves: PSH-09
 #[tokio::test]
 async fn a_message_reaches_the_browser_and_replaces_its_topic() {
     let running = start().await;

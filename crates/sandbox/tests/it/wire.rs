@@ -114,7 +114,6 @@ fn device(first: &str) -> String {
     format!("{first:0<64}")
 }
 
-// proves: PSH-01
 #[tokio::test]
 async fn settings_rise_before_the_first_success_and_errors_are_one_frame() {
     let running = start().await;

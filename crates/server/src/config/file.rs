@@ -12,13 +12,20 @@ pub fn read(path: &Path) -> Result<FileValues, ConfigError> {
     let file = path.to_owned();
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::Unreadable { file: file.clone(), reason: error.to_string() })?;
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
-        file: file.clone(),
-        reason: error.to_string(),
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let (line, column) = place_of(&text, error.span().map_or(0, |span| span.start));
+        ConfigError::NotToml { file: file.clone(), line, column }
     })?;
     let mut values = BTreeMap::new();
     flatten(&table, "", &mut values, path)?;
     Ok(values)
+}
+
+/// Line and column of a byte, from 1.
+fn place_of(text: &str, at: usize) -> (usize, usize) {
+    let before = &text[..text.floor_char_boundary(at)];
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    (before.matches('\n').count() + 1, line.chars().count() + 1)
 }
 
 fn flatten(table: &toml::Table, prefix: &str, into: &mut FileValues, path: &Path) -> Result<(), ConfigError> {

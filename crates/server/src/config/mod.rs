@@ -1,25 +1,33 @@
 //! Configuration in layers: flag over environment over file over default. Each value remembers where it came from, so
 //! that a wrong one can be found. Unknown keys in a file and dangerous pairs are refused before anything starts.
 
+mod addresses;
+mod bootstrap;
 mod delivery;
 mod environment;
 mod file;
+mod http;
+mod listeners;
+mod outbound;
 mod public_url;
 mod quotas;
 mod settings;
 mod testing;
 
+pub use bootstrap::Bootstrap;
 pub use delivery::Delivery;
 pub use environment::unknown_variables;
+pub use http::Http;
+pub use listeners::ListenerSettings;
 pub use settings::{SETTINGS, Setting};
 pub use testing::{SWITCH, read_switch};
 
 use crate::otlp;
+use fantail_api::address_limits::AddressSettings;
 use fantail_api::key;
 use fantail_channels::webhook;
-use fantail_channels::webhook::address::Network;
-use fantail_channels::webhook::settings::PortRule;
 use fantail_node::producers;
+use fantail_outbound::policy::Policy;
 use fantail_rules::limits::PRODUCER_RATE_MAX;
 use fantail_rules::pacing::Rate;
 use fantail_rules::quota::Amounts;
@@ -46,7 +54,11 @@ pub struct Flags {
 #[derive(Clone, Debug)]
 pub struct Config {
     pub data: PathBuf,
-    pub listen: SocketAddr,
+    /// The first serves the API; none twice.
+    pub listeners: Vec<ListenerSettings>,
+    pub bootstrap: Bootstrap,
+    /// What an address may ask for without a key.
+    pub addresses: AddressSettings,
     /// Whether test doubles exist in this process.
     pub testing: bool,
     /// Empty: the address that is listened on.
@@ -59,10 +71,16 @@ pub struct Config {
     pub room: Room,
     pub memory: Memory,
     pub delivery: Delivery,
+    /// Where connections may go that tenants can cause.
+    pub outbound: Policy,
     pub producers: producers::Defaults,
     /// How much tenants may have that have no quota of their own; 0: no limit.
     pub quotas: Amounts,
+    /// After how long links for recipients end that say nothing else; 0: when their user goes.
+    pub link_ms: u64,
     pub checkpoint_every: Duration,
+    /// The file that a secret was read from.
+    pub secret_file: Option<PathBuf>,
     /// Where traces go.
     pub collector: Option<otlp::Settings>,
 }
@@ -103,19 +121,6 @@ pub enum LogFormat {
     Json,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct Http {
-    pub connections_max: usize,
-    /// `None`: no limit.
-    pub connections_per_address: Option<usize>,
-    pub header_timeout: Duration,
-    pub idle_timeout: Duration,
-    pub write_timeout: Duration,
-    pub body_timeout: Duration,
-    pub drain: Duration,
-    pub slow: Duration,
-}
-
 /// Text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
@@ -130,8 +135,9 @@ impl fmt::Debug for Secret {
 pub enum ConfigError {
     #[error("cannot read {}: {reason}", file.display())]
     Unreadable { file: PathBuf, reason: String },
-    #[error("{} is not TOML: {reason}", file.display())]
-    NotToml { file: PathBuf, reason: String },
+    /// Not what stands there: it may be a secret.
+    #[error("{} is not TOML: line {line}, column {column}", file.display())]
+    NotToml { file: PathBuf, line: usize, column: usize },
     #[error("{} has an unknown key: {key}; see `fantail config doc`", file.display())]
     UnknownKey { file: PathBuf, key: String },
     #[error("{key} in {} must be text or a whole number", file.display())]
@@ -146,6 +152,11 @@ pub enum ConfigError {
     TestSetting { key: &'static str, source_name: String },
     #[error("{SWITCH}=1 is for tests only and needs a loopback address, not {listen}")]
     TestingInPublic { listen: SocketAddr },
+    #[error(
+        "{address} is beyond this machine and would speak plain HTTP, so keys would travel in the clear: set tls.cert and tls.key, or \
+         http.plain_allowed = true behind a proxy that ends TLS"
+    )]
+    PlainBeyondThisMachine { address: SocketAddr },
     #[error("{reason}")]
     DangerousPair { reason: &'static str },
 }
@@ -189,13 +200,16 @@ impl Layers {
     }
 
     pub fn config(&self) -> Result<Config, ConfigError> {
+        let tls = self.tls()?;
         let config = Config {
             data: PathBuf::from(self.some_text("data")?),
-            listen: self.parse("listen", "must be an address and a port, like 127.0.0.1:7070")?,
+            listeners: self.listeners(tls.as_ref())?,
+            bootstrap: self.bootstrap()?,
+            addresses: self.addresses()?,
             public_url: public_url::read(self.get("http.public_url").0)
                 .map_err(|rule| self.invalid("http.public_url", rule))?,
             testing: self.testing,
-            tls: self.tls()?,
+            tls,
             admin_key: self.admin_key()?,
             log: Log { format: self.log_format()?, level: self.log_level()? },
             http: self.http()?,
@@ -213,28 +227,23 @@ impl Layers {
                 hot_bytes: self.number::<usize>("inbox.hot_mib", 0, 1 << 20)? << 20,
             },
             delivery: self.delivery()?,
+            outbound: self.outbound()?,
             producers: producers::Defaults {
                 tenant: self.rate("producer.tenant_per_second", "producer.tenant_burst")?,
                 key: self.rate("producer.key_per_second", "producer.key_burst")?,
             },
             quotas: self.quotas()?,
+            link_ms: self.number::<u64>("links.days", 0, 36_500)? * 86_400_000,
             checkpoint_every: Duration::from_secs(self.number("audit.checkpoint_s", 1, 86_400)?),
+            secret_file: self.secret_file(),
             collector: self.collector()?,
         };
-        self.check_testing(config.listen)?;
+        self.check_testing(&config.listeners)?;
         Ok(config)
     }
 
     fn delivery(&self) -> Result<Delivery, ConfigError> {
-        let list = |key| self.get(key).0.split(',').map(str::trim).filter(|one| !one.is_empty());
-        let networks: Result<Vec<Network>, _> = list("webhook.private_networks").map(str::parse).collect();
-        let wrong = "must be networks like 10.0.0.0/8, separated by commas";
-        let is_open = self.flag("webhook.http_allowed")?;
         let webhook = webhook::Settings {
-            http_allowed: is_open,
-            ports: self.webhook_ports(is_open)?,
-            private_networks: networks.map_err(|_| self.invalid("webhook.private_networks", wrong))?,
-            private_hosts: list("webhook.private_hosts").map(str::to_owned).collect(),
             total_timeout_ms: self.number::<u64>("webhook.timeout_s", 1, 60)? * 1_000,
             ..webhook::Settings::default()
         };
@@ -284,39 +293,12 @@ impl Layers {
         Ok((per_second > 0).then_some(Rate { per_second, burst }))
     }
 
-    /// Those that are named; else any in an open house, and the usual ones in a closed one.
-    fn webhook_ports(&self, is_open: bool) -> Result<PortRule, ConfigError> {
-        let named = self.get("webhook.ports").0;
-        if named.is_empty() {
-            let usual = webhook::Settings::default().ports;
-            return Ok(if is_open { PortRule::Any } else { usual });
-        }
-        let ports: Result<Vec<u16>, _> = named.split(',').map(|port| port.trim().parse()).collect();
-        let wrong = "must be ports like 443, separated by commas";
-        ports.map(PortRule::Only).map_err(|_| self.invalid("webhook.ports", wrong))
-    }
-
     fn flag(&self, key: &'static str) -> Result<bool, ConfigError> {
         match self.get(key).0 {
             "true" => Ok(true),
             "false" => Ok(false),
             _ => Err(self.invalid(key, "must be true or false")),
         }
-    }
-
-    fn http(&self) -> Result<Http, ConfigError> {
-        let seconds = |key, most| self.number::<u64>(key, 1, most).map(Duration::from_secs);
-        let per_address = self.number("http.connections_per_address", 0, 1_000_000)?;
-        Ok(Http {
-            connections_max: self.number("http.connections_max", 1, 1_000_000)?,
-            connections_per_address: (per_address > 0).then_some(per_address),
-            header_timeout: seconds("http.header_timeout_s", 600)?,
-            idle_timeout: seconds("http.idle_timeout_s", 3_600)?,
-            write_timeout: seconds("http.write_timeout_s", 3_600)?,
-            body_timeout: seconds("http.body_timeout_s", 3_600)?,
-            drain: seconds("http.drain_s", 600)?,
-            slow: Duration::from_millis(self.number("http.slow_ms", 1, 3_600_000)?),
-        })
     }
 
     fn tls(&self) -> Result<Option<Tls>, ConfigError> {
@@ -338,6 +320,11 @@ impl Layers {
                     .invalid("admin.key", "must have 32 to 256 printable characters and not begin with ft_"))
             }
         }
+    }
+
+    fn secret_file(&self) -> Option<PathBuf> {
+        let sources = SETTINGS.iter().filter(|setting| setting.secret).map(|setting| self.get(setting.key).1);
+        sources.filter_map(|source| source.strip_prefix("file ")).map(PathBuf::from).next()
     }
 
     fn log_format(&self) -> Result<LogFormat, ConfigError> {

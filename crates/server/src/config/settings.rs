@@ -16,9 +16,35 @@ pub struct Setting {
 
 pub const SETTINGS: &[Setting] = &[
     text("data", "./fantail-data", "Directory that holds everything: journal, tables, keys."),
-    text("listen", "127.0.0.1:7070", "Address and port. Port 0 chooses a free one."),
-    text("tls.cert", "", "Certificate chain in PEM. With tls.key: the listener speaks TLS only."),
+    text(
+        "listen",
+        "127.0.0.1:7070",
+        "Address and port of the API. Port 0 chooses a free one. What follows in public.listen and admin.listen is served here too, \
+         unless it has a listener of its own.",
+    ),
+    text(
+        "bootstrap",
+        "default",
+        "What a new server makes for its first request: default (the tenant default and a key that may do everything but admin and \
+         send:critical), full (a key that may do that too) or none.",
+    ),
+    text(
+        "public.listen",
+        "",
+        "Another address for what needs no key: hosted pages, callbacks of providers, tracked links, terse health. Empty: listen.",
+    ),
+    text(
+        "tls.cert",
+        "",
+        "Certificate chain in PEM. With tls.key: listen speaks TLS only, and so does every other listener beyond this machine.",
+    ),
     text("tls.key", "", "Private key of the certificate in PEM."),
+    text(
+        "admin.listen",
+        "",
+        "Another address for administration: what the server's own key does, /metrics, /readyz?verbose, and all of the API. Empty: \
+         listen as long as that is on this machine, otherwise 127.0.0.1:7071. Beyond this machine only if it is named here.",
+    ),
     secret(
         "admin.key",
         "Admin key of the server, 32 to 256 printable characters. Prefer the environment. Without it one is made on \
@@ -43,6 +69,34 @@ pub const SETTINGS: &[Setting] = &[
         "The same for one address (of IPv6: for one /64 network), except for this machine. 0: as many as there are. A proxy \
          in front may need more.",
     ),
+    number(
+        "http.requests_per_address",
+        "1000",
+        "Requests without a key that one address (of IPv6: one /64 network) may make in a second: hosted pages, callbacks, tracked \
+         links. Further ones get 429. 0: as many as it likes.",
+    ),
+    number(
+        "http.failed_logins_per_address",
+        "60",
+        "Logins of one address that may fail in a minute. Further ones get 429, and the server's own key is not even compared. 0: as \
+         many as it likes.",
+    ),
+    text(
+        "http.limit_loopback",
+        "false",
+        "true or false: whether this machine has the limits of every other address.",
+    ),
+    text(
+        "http.trusted_proxies",
+        "",
+        "Networks of proxies in front, like 10.0.0.0/8, separated by commas. For what they pass on, the rightmost address of \
+         X-Forwarded-For or Forwarded that is none of them counts: in limits and in logs.",
+    ),
+    text(
+        "http.plain_allowed",
+        "false",
+        "true or false: plain HTTP beyond this machine. For a proxy in front that ends TLS; without one, keys travel in the clear.",
+    ),
     number("http.header_timeout_s", "10", "Time for the TLS handshake and the head of the first request."),
     number(
         "http.idle_timeout_s",
@@ -57,6 +111,12 @@ pub const SETTINGS: &[Setting] = &[
     number("http.body_timeout_s", "30", "Time for the body of a request."),
     number("http.drain_s", "10", "Time for requests under way when the server stops."),
     number("http.slow_ms", "1000", "Requests slower than this are logged at info."),
+    number(
+        "links.days",
+        "400",
+        "Days for which links to preferences and out of mailings work, unless they are made with an end of their own. 0: as \
+         long as their user is there.",
+    ),
     number(
         "producer.tenant_per_second",
         "100000",
@@ -136,21 +196,25 @@ pub const SETTINGS: &[Setting] = &[
          what keeps a delivery from being sent twice. At least 30, so that it outlasts everything that can still be sent.",
     ),
     text(
-        "webhook.private_networks",
+        "outbound.allow",
         "",
-        "Networks that webhooks may be sent to although they are not public, like 10.0.0.0/8, separated by commas.",
-    ),
-    text("webhook.private_hosts", "", "Hosts that may have private addresses, separated by commas."),
-    text(
-        "webhook.http_allowed",
-        "false",
-        "true or false: webhooks over plain http, and to any port. For receivers inside the house.",
+        "Targets inside the house that tenants may have connected to, for webhooks, providers' accounts and push services, \
+         separated by commas: an address, a network or a host, each with a port or without, like 127.0.0.1:9000, \
+         10.0.0.0/8, hooks.internal:8080 or .internal (all names below it). With a port, or * for all ports of one host, \
+         plain connections are allowed too. List only names whose addresses you control. Metadata services of clouds are \
+         refused always.",
     ),
     text(
-        "webhook.ports",
-        "",
-        "Ports that webhooks may be sent to, separated by commas. Needed where http_allowed and private targets meet.",
+        "outbound.ports",
+        "443,8443",
+        "Ports of public addresses that webhooks, providers' accounts and push services may be at, separated by commas.",
     ),
+    text(
+        "outbound.mail_ports",
+        "25,465,587,2525",
+        "Ports of public addresses that mail relays may be at, separated by commas.",
+    ),
+    text("outbound.families", "both", "both, ipv4 or ipv6: which addresses tenants may have connected to."),
     number("webhook.timeout_s", "15", "Time for one attempt."),
     number(
         "webhook.disable_after_s",
@@ -204,13 +268,13 @@ pub const SETTINGS: &[Setting] = &[
     text(
         "delivery.sandbox",
         "true",
-        "Whether messages of tenants without any provider go to the sandbox in this process, which emulates the providers and \
+        "Whether messages of tenants that never had a provider go to the sandbox in this process, which emulates the providers and \
          lets nothing leave this machine. false: they fail with no_provider.",
     ),
     number(
         "delivery.sandbox_port",
         "0",
-        "Where the sandbox's own API listens on 127.0.0.1; 0 chooses a free port.",
+        "Where the sandbox's own API listens on 127.0.0.1; 0 chooses a free port. Its key is in sandbox.key in the data directory.",
     ),
     testing(
         "delivery.stub_standby",

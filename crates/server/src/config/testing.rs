@@ -3,8 +3,7 @@
 //! Invariant: without the switch, no test setting has an effect; each one that is set is refused by name.
 //! Invariant: with the switch, the server listens on loopback only.
 
-use super::{ConfigError, Layers, SETTINGS};
-use std::net::SocketAddr;
+use super::{ConfigError, Layers, ListenerSettings, SETTINGS};
 
 /// Switches test doubles on. There is no flag and no key in the file for it.
 pub const SWITCH: &str = "FANTAIL_TESTING";
@@ -19,11 +18,12 @@ pub fn read_switch(environment: &dyn Fn(&str) -> Option<String>) -> Result<bool,
 }
 
 impl Layers {
-    pub(super) fn check_testing(&self, listen: SocketAddr) -> Result<(), ConfigError> {
+    pub(super) fn check_testing(&self, listeners: &[ListenerSettings]) -> Result<(), ConfigError> {
         if self.testing {
-            return match listen.ip().is_loopback() {
-                true => Ok(()),
-                false => Err(ConfigError::TestingInPublic { listen }),
+            let mut addresses = listeners.iter().map(|listener| listener.address);
+            return match addresses.find(|address| !address.ip().is_loopback()) {
+                None => Ok(()),
+                Some(listen) => Err(ConfigError::TestingInPublic { listen }),
             };
         }
         for setting in SETTINGS.iter().filter(|setting| setting.testing) {

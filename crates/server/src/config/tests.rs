@@ -33,7 +33,7 @@ fn read(
 #[test]
 fn defaults_are_valid() {
     let config = read(&[], &[], None).expect("valid");
-    assert_eq!(config.listen.to_string(), "127.0.0.1:7070");
+    assert_eq!(config.listeners[0].address.to_string(), "127.0.0.1:7070");
     assert_eq!(config.data, PathBuf::from("./fantail-data"));
     assert!(config.tls.is_none() && config.admin_key.is_none());
     assert_eq!(config.http.connections_max, 10_000);
@@ -47,7 +47,7 @@ fn flags_override_environment_overrides_file() {
     );
     let environment = [("FANTAIL_LISTEN", "127.0.0.1:2"), ("FANTAIL_HTTP_DRAIN_S", "4")];
     let config = read(&[("listen", "127.0.0.1:3")], &environment, Some(&file)).expect("valid");
-    assert_eq!(config.listen.port(), 3);
+    assert_eq!(config.listeners[0].address.port(), 3);
     assert_eq!(config.http.drain, Duration::from_secs(4));
     assert_eq!(config.http.slow, Duration::from_millis(5));
     assert_eq!(config.log.level, tracing::Level::WARN);
@@ -88,6 +88,26 @@ fn what_is_wrong_is_named() {
         assert!(error.contains(part), "{error} should contain {part}");
         assert!(!error.contains("\"short\""), "secrets are not repeated");
     }
+}
+
+// fixes: security L9
+#[test]
+fn a_file_that_cannot_be_read_is_named_by_its_place_and_not_shown() {
+    let file = File::with("secret", "listen = \"a\"\n[admin]\nkey = s3cr3t-s3cr3t-s3cr3t\n");
+    let error = read(&[], &[], Some(&file)).expect_err("no TOML").to_string();
+    assert!(!error.contains("s3cr3t") && error.contains("line 3, column 7"), "{error}");
+    let file = File::with("no-string", "[admin]\nkey = \"s3cr3t");
+    let error = read(&[], &[], Some(&file)).expect_err("no TOML").to_string();
+    assert!(!error.contains("s3cr3t") && error.contains("line 2"), "{error}");
+}
+
+#[test]
+fn the_file_with_a_secret_is_known() {
+    let file = File::with("with-key", &format!("[admin]\nkey = \"{}\"", "k".repeat(40)));
+    let config = read(&[], &[], Some(&file)).expect("valid");
+    assert_eq!(config.secret_file, Some(file.0.clone()));
+    let file = File::with("without-key", "listen = \"127.0.0.1:1\"");
+    assert_eq!(read(&[], &[], Some(&file)).expect("valid").secret_file, None);
 }
 
 /// A reserve below what one write may take does not protect the tables from a full disk.
@@ -135,8 +155,36 @@ fn test_settings_are_refused_without_the_switch_and_public_listeners_with_it() {
     assert!(!read(&[], &[(SWITCH, "0")], None).expect("valid").testing);
     assert!(read(&[], &[(SWITCH, "yes")], None).is_err());
     for listen in ["0.0.0.0:7070", "192.0.2.1:7070", "[::]:7070"] {
-        let refused = read(&[("listen", listen)], &[(SWITCH, "1")], None).expect_err("public").to_string();
+        let plain = ("FANTAIL_HTTP_PLAIN_ALLOWED", "true");
+        let refused =
+            read(&[("listen", listen)], &[(SWITCH, "1"), plain], None).expect_err("public").to_string();
         assert!(refused.contains("loopback"), "{refused}");
-        assert!(read(&[("listen", listen)], &[], None).is_ok());
+        assert!(read(&[("listen", listen)], &[("FANTAIL_HTTP_PLAIN_ALLOWED", "true")], None).is_ok());
+    }
+}
+
+/// Outbound targets are read at the start, and what opens too much or is misspelt is named there.
+// fixes: security H2
+#[test]
+fn outbound_targets_are_read_and_mistakes_are_named() {
+    let with = |name: &str, value: &str| read(&[], &[(name, value)], None);
+    let allow = |value: &str| with("FANTAIL_OUTBOUND_ALLOW", value);
+    let several =
+        allow("127.0.0.1:9000, 10.0.0.0/8 ,hooks.internal:8080,,.internal").expect("valid").outbound;
+    assert_eq!(several.listed(), "127.0.0.1/32:9000, 10.0.0.0/8, hooks.internal:8080, .internal");
+    assert_eq!(read(&[], &[], None).expect("valid").outbound.listed(), "");
+    assert!(with("FANTAIL_OUTBOUND_FAMILIES", "ipv6").is_ok());
+    let many = ["127.0.0.1"; 257].join(",");
+    for (result, part) in [
+        (allow("http://127.0.0.1:9000"), "outbound.allow"),
+        (allow("10.0.0.0/8:*"), "every port"),
+        (allow("0.0.0.0/0"), "switch the filter off"),
+        (allow(&many), "at most 256"),
+        (with("FANTAIL_OUTBOUND_FAMILIES", "v4"), "must be both, ipv4 or ipv6"),
+        (with("FANTAIL_OUTBOUND_PORTS", "0"), "must be ports"),
+        (with("FANTAIL_OUTBOUND_MAIL_PORTS", "smtp"), "must be ports"),
+    ] {
+        let error = result.expect_err(part).to_string();
+        assert!(error.contains(part), "{error} should contain {part}");
     }
 }

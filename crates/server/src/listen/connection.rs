@@ -8,6 +8,7 @@ use crate::listen::request_framing::{AmbiguousRequest, RequestFraming};
 use crate::listen::watched_stream::WatchedStream;
 use crate::listen::{Shared, asked_to_stop};
 use fantail_api::bodies::ConnectionBodies;
+use fantail_api::client_address::Peer;
 use fantail_api::{ProbesOnly, TwoLengths};
 use fantail_rules::limits::HEAD_BYTES_MAX;
 use hyper::Request;
@@ -17,6 +18,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -71,6 +73,7 @@ pub fn builder(http: &Http, admission: &Admission) -> auto::Builder<TokioExecuto
 
 /// What the listener knows of a request and its routes do not.
 struct Marks {
+    peer: Peer,
     is_full: bool,
     bodies: Option<Arc<ConnectionBodies>>,
     ambiguous: AmbiguousRequest,
@@ -79,8 +82,14 @@ struct Marks {
 }
 
 impl Marks {
+    fn new(peer: Peer, admission: &Admission, ambiguous: AmbiguousRequest) -> Self {
+        let (is_full, bodies) = (admission.is_full(), admission.bodies());
+        Self { peer, is_full, bodies, ambiguous, requests: AtomicU64::new(0) }
+    }
+
     /// Returns whether the connection ends behind the request: nobody can tell where the next one begins.
     fn mark(&self, request: &mut Request<Incoming>) -> bool {
+        request.extensions_mut().insert(self.peer);
         let is_last = self.ambiguous.is_at_or_before(self.requests.fetch_add(1, Relaxed) + 1);
         if is_last {
             request.extensions_mut().insert(TwoLengths);
@@ -98,7 +107,7 @@ impl Marks {
 /// Serves a connection to its end.
 pub async fn serve_stream<S>(
     shared: &Shared,
-    stream: S,
+    (stream, peer): (S, IpAddr),
     admission: &Admission,
     mut stop: watch::Receiver<bool>,
 ) where
@@ -112,7 +121,7 @@ pub async fn serve_stream<S>(
     let is_full = admission.is_full();
     let service = {
         let in_flight = in_flight.clone();
-        let marks = Marks { is_full, bodies: admission.bodies(), ambiguous, requests: AtomicU64::new(0) };
+        let marks = Marks::new(Peer(peer), admission, ambiguous);
         service_fn(move |mut request: Request<Incoming>| {
             let is_last = marks.mark(&mut request);
             let (in_flight, router) = (in_flight.clone(), router.clone());

@@ -2,6 +2,7 @@
 //! listener serves it probes only, so that health checks work when all places are taken.
 
 use fantail_api::bodies::{AddressBodies, ConnectionBodies};
+use fantail_api::client_address::AddressRules;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +12,7 @@ pub struct Places {
     max: usize,
     /// `None`: as many as there are.
     per_address_max: Option<usize>,
+    rules: AddressRules,
     taken: Mutex<Taken>,
 }
 
@@ -28,12 +30,12 @@ struct OfAddress {
 }
 
 impl Places {
-    pub fn new(max: usize, per_address_max: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { max, per_address_max, taken: Mutex::default() })
+    pub fn new(max: usize, per_address_max: Option<usize>, rules: AddressRules) -> Arc<Self> {
+        Arc::new(Self { max, per_address_max, rules, taken: Mutex::default() })
     }
 
     pub fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
-        let address = counted_address(peer);
+        let address = self.rules.counted(peer);
         let mut taken = self.taken();
         if taken.all >= self.max {
             return None;
@@ -55,19 +57,6 @@ impl Places {
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What connections of a peer are counted by: its IPv4 address, or the network of its IPv6 address, because a host has
-/// the whole of it. `None` for this machine: a proxy on it speaks for many.
-fn counted_address(peer: IpAddr) -> Option<IpAddr> {
-    match peer.to_canonical() {
-        own if own.is_loopback() => None,
-        IpAddr::V4(address) => Some(IpAddr::V4(address)),
-        IpAddr::V6(address) => {
-            let network = u128::from(address) & !u128::from(u64::MAX);
-            Some(IpAddr::V6(network.into()))
-        }
     }
 }
 
@@ -105,7 +94,7 @@ mod tests {
     // fixes: security M6
     #[test]
     fn one_address_cannot_take_all_places() {
-        let places = Places::new(5, Some(2));
+        let places = Places::new(5, Some(2), AddressRules::default());
         let mut held: Vec<Place> = Vec::new();
         for (peer, has_place) in [
             ("192.0.2.1", true),
@@ -133,9 +122,22 @@ mod tests {
     #[test]
     fn this_machine_is_limited_by_the_whole_only() {
         for peer in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
-            let places = Places::new(3, Some(1));
+            let places = Places::new(3, Some(1), AddressRules::default());
             let held: Vec<Place> = (0..4).filter_map(|_| places.take(ip(peer))).collect();
             assert_eq!(held.len(), 3, "{peer}");
+        }
+    }
+    // fixes: security M6
+    #[test]
+    fn this_machine_is_limited_if_it_is_said_and_trusted_proxies_are_not() {
+        let rules = AddressRules {
+            trusted_proxies: vec!["127.0.0.9/32".parse().expect("a network")],
+            limits_loopback: true,
+        };
+        for (peer, expected) in [("127.0.0.2", 1), ("127.0.0.9", 3)] {
+            let places = Places::new(3, Some(1), rules.clone());
+            let held: Vec<Place> = (0..4).filter_map(|_| places.take(ip(peer))).collect();
+            assert_eq!(held.len(), expected, "{peer}");
         }
     }
 }

@@ -191,6 +191,7 @@ fn chunk(line: &[u8]) -> Option<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fantail_fuzz::{Corpus, fuzz};
 
     const PLAIN: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     const LONG: &str =
@@ -236,5 +237,83 @@ mod tests {
                 assert!(framing.line.capacity() <= 2 * LINE_BYTES_MAX);
             }
         }
+    }
+
+    const MIXED: [&str; 4] = [
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhelloGET /x HTTP/1.1\r\nHost: a\r\n\r\n",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nt: v\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+        "POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "\r\nGET / HTTP/1.0\r\nHost: a\r\n\r\nPOST / HTTP/1.1\r\nTRANSFER-encoding : x\r\ncontent-LENGTH:\t00\r\n\r\n",
+    ];
+    const WORDS: &[&str] = &[
+        "\r\n",
+        "\n",
+        "\r\n\r\n",
+        ":",
+        " ",
+        "0",
+        "5",
+        "0\r\n\r\n",
+        "Content-Length: 5\r\n",
+        "content-length:0\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "transfer-encoding:x\r\n",
+        "GET / HTTP/1.1\r\n",
+        "PRI * HTTP/2.0\r\n",
+        "ffffffffffffffff",
+    ];
+
+    /// The first request with two lengths, by a reader that wants everything at once and gives up at whatever is not plain.
+    fn first_by_the_book(mut text: &str) -> Option<u64> {
+        for request in 1.. {
+            let (head, rest) = text.split_once("\r\n\r\n")?;
+            let mut lines = head.split("\r\n");
+            let is_plain = |line: &str| !line.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t');
+            lines
+                .next()
+                .filter(|line| line.ends_with(" HTTP/1.1") && !line.starts_with("PRI ") && is_plain(line))?;
+            let mut lengths = (None, false);
+            for line in lines {
+                let (name, value) = line.split_once(':').filter(|_| is_plain(line))?;
+                match name.to_ascii_lowercase().as_str() {
+                    "content-length" if lengths.0.is_none() => {
+                        lengths.0 = Some(value.trim().parse::<usize>().ok()?)
+                    }
+                    "content-length" => return None,
+                    "transfer-encoding" => lengths.1 = true,
+                    name if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') => {}
+                    _ => return None,
+                }
+            }
+            text = match lengths {
+                (Some(_), true) => return Some(request),
+                (Some(length), false) => rest.get(length..)?,
+                (None, false) => rest,
+                (None, true) => return None,
+            };
+        }
+        None
+    }
+
+    /// Portions change nothing, and no request with two lengths is missed.
+    #[test]
+    fn heads_and_bodies_are_followed_or_given_up() {
+        let corpus = Corpus::new(MIXED.iter().map(|text| text.as_bytes().to_vec()).collect(), WORDS);
+        fuzz("framing of requests", &corpus, |input| {
+            let found = |portion: usize| {
+                let found = AmbiguousRequest::default();
+                let mut framing = RequestFraming::new(found.clone());
+                input.chunks(portion).for_each(|bytes| framing.read(bytes));
+                assert!(framing.line.capacity() <= 2 * LINE_BYTES_MAX);
+                found.0.load(Relaxed)
+            };
+            let whole = found(input.len().max(1));
+            for portion in [1, 3, 64] {
+                assert_eq!(found(portion), whole, "by {portion}");
+            }
+            if let Some(first) = std::str::from_utf8(input).ok().and_then(first_by_the_book) {
+                assert!(whole != 0 && whole <= first, "request {first} has two lengths, {whole} was found");
+            }
+        });
     }
 }

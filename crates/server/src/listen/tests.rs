@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use fantail_api::TwoLengths;
 use fantail_api::bodies::{BodyBudget, BodyClaim, BodyHolder, ConnectionBodies};
+use fantail_api::client_address::AddressRules;
 use fantail_rules::limits::{READ_RESPONSE_BYTES_RESERVED, REQUEST_BYTES_WITHOUT_KEY_PER_CONNECTION_MAX};
 use futures_util::{FutureExt, StreamExt};
 use hyper::{Request, StatusCode};
@@ -115,8 +116,10 @@ impl House {
     }
 
     async fn serve(&self, stream: DuplexStream) {
-        let place = Places::new(1, None).take([192, 0, 2, 1].into()).expect("a place");
-        serve_stream(&self.shared, stream, &Admission::Full { place }, self.stopped.clone()).await;
+        let place =
+            Places::new(1, None, AddressRules::default()).take([192, 0, 2, 1].into()).expect("a place");
+        let peer = [192, 0, 2, 1].into();
+        serve_stream(&self.shared, (stream, peer), &Admission::Full { place }, self.stopped.clone()).await;
     }
 
     /// What a peer reads that sends this and waits for the end.

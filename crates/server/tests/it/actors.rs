@@ -8,7 +8,7 @@ use fantail_server::client::{Client, Request};
 use serde_json::{Value, json};
 
 /// The id inside the text of a key; what follows is the secret.
-fn id_of(key: &str) -> String {
+pub fn id_of(key: &str) -> String {
     key.split('_').nth(1).expect("an id").to_owned()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::deliveries::Post;
 use crate::server::{Server, run};
-use crate::world::{bare, eventually, expect, put_user, refused};
+use crate::world::{bare, eventually, expect, in_ms, put_user, refused};
 use fantail_server::client::{Client, Request};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ pub fn bulk(client: &mut Client, body: &Value) -> String {
     accepted["eventId"].as_str().expect("an id").to_owned()
 }
 
-fn bulk_status(client: &mut Client, id: &str) -> Value {
+pub fn bulk_status(client: &mut Client, id: &str) -> Value {
     expect(client.get(&format!("/api/v1/notifications/bulk/{id}")), 200)
 }
 
@@ -163,6 +163,26 @@ fn standings(client: &mut Client, id: &str) -> BTreeMap<String, String> {
         let Some(cursor) = page["nextCursor"].as_str() else { return found };
         query = format!("?limit=500&cursor={cursor}");
     }
+}
+
+// fixes: usability §3.1, usability §3.27
+#[test]
+fn a_bulk_send_knows_its_name_and_its_users_before_it_begins() {
+    let server = Server::start();
+    let mut client = server.client();
+    crowd(&mut client, 0..12);
+    put_segment(&mut client, "all", "everyone");
+    let later = json!({"notificationId": "sale", "options": {"scheduledAt": in_ms(3_600_000)}});
+    let id = bulk(&mut client, &message("all", later));
+    for key in [id.as_str(), "sale"] {
+        let found = bulk_status(&mut client, key);
+        assert_eq!((&found["status"], &found["users"]), (&json!("scheduled"), &json!(12)), "{found}");
+        assert_eq!((&found["eventId"], &found["notificationId"]), (&json!(id), &json!("sale")));
+    }
+    let listed = expect(client.get("/api/v1/notifications/bulk"), 200);
+    assert_eq!(listed["bulks"][0]["notificationId"], "sale");
+    let now = bulk(&mut client, &message("all", json!({"notificationId": "now"})));
+    assert_eq!(bulk_status(&mut client, &now)["users"], 12);
 }
 
 // proves: BLK-01, BLK-03, BLK-05, BLK-06

@@ -38,7 +38,7 @@ fn a_bulk_send_is_shown_in_inboxes_as_it_passes() {
     for user in ["u1", "u9", "no-device"] {
         let page = inbox(&mut client, user, "");
         assert_eq!(page["notifications"].as_array().map(Vec::len), Some(1), "{user}: {page}");
-        assert_eq!(page["notifications"][0]["notificationId"], *id);
+        assert_eq!(page["notifications"][0]["eventId"], *id);
         assert_eq!(unread(&mut client, user), (1, 1));
     }
     assert_eq!(inbox(&mut client, "u3", "")["notifications"], json!([]), "wants nothing at all");

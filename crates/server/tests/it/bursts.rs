@@ -3,7 +3,6 @@
 
 use crate::deliveries::{counts, notification, send};
 use crate::providers::{World, put};
-use crate::server::Server;
 use crate::world::put_user;
 use fantail_sandbox::faults::Profile;
 use fantail_sandbox::faults::profile::Latency;
@@ -18,7 +17,7 @@ const PLACES: u32 = 50;
 // fixes: interop F1
 #[test]
 fn a_burst_keeps_all_places_of_its_account_in_use() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     let mut account = world.apns();
     account["concurrency"] = PLACES.into();

@@ -1,10 +1,12 @@
 //! What comes back from providers: reports of mail servers, events of SES, callbacks of Twilio; and every service that pushes.
 
+use crate::audit::entries;
 use crate::deliveries::{counts, counts_of, notification, send, status};
 use crate::providers::{World, put};
 use crate::server::Server;
-use crate::world::{eventually, expect, put_user, refused};
-use fantail_server::client::{Client, Request};
+use crate::world::{ALL_SCOPES, bare, eventually, expect, key_of, put_user, refused, tenant_with_key};
+use fantail_channels::twilio::signature::{ALGORITHMS, sign};
+use fantail_server::client::{Client, Request, Response};
 use serde_json::{Value, json};
 
 const SID: &str = "AC00000000000000000000000000000001";
@@ -33,10 +35,10 @@ fn suppressed(client: &mut Client, channel: &str, address: &str) -> String {
 // proves: EML-02, EML-07, TRK-02, TRK-03
 #[test]
 fn reports_of_mail_servers_end_what_they_are_about() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
-    put(&mut client, "mail", &world.smtp());
-    let url = json!({"url": callback(&server, "mail")});
+    let made = put(&mut client, "mail", &world.smtp());
+    let url = json!({"url": made["callbackUrl"]});
     expect(world.viewer().json("PUT", "/smtp/reports", &url), 200);
     let id = mail_to(&mut client, "gone", "sandbox-bounce@example.com");
     assert_eq!(suppressed(&mut client, "email", "sandbox-bounce@example.com"), "hardBounce");
@@ -54,10 +56,10 @@ fn reports_of_mail_servers_end_what_they_are_about() {
 }
 
 /// Only what Amazon signed, and only about topics that the account names.
-// proves: EML-02, EML-05, TRK-03
+// proves: EML-02, TRK-03
 #[test]
 fn events_of_ses_are_believed_if_amazon_signed_them() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     let mut viewer = world.viewer();
     let topic = expect(viewer.post("/sns/topics", &json!({"region": "eu-west-1", "name": "mails"})), 200);
@@ -90,7 +92,7 @@ fn events_of_ses_are_believed_if_amazon_signed_them() {
     let path = "/callbacks/default/ses";
     let answer = server.anonymous().post(path, &forged).expect("an answer");
     assert!(matches!(answer.status, 403 | 503), "{}", answer.text());
-    refused(server.anonymous().post("/callbacks/default/nobody", &forged), "PROVIDER_NOT_FOUND");
+    refused(server.anonymous().post("/callbacks/default/nobody", &forged), "CALLBACK_REFUSED");
 }
 
 fn twilio(world: &World) -> Value {
@@ -105,7 +107,7 @@ fn twilio(world: &World) -> Value {
 // proves: SMS-01, SMS-03, TRK-02, TRK-05
 #[test]
 fn texts_are_delivered_and_stop_is_heard() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "texts", &twilio(&world));
     let text = |id: &str| {
@@ -145,7 +147,7 @@ fn texts_are_delivered_and_stop_is_heard() {
 // proves: PSH-02, PSH-09, DEV-01
 #[test]
 fn every_service_pushes() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     let key = expect(server.client().get("/api/v1/providers"), 200);
     assert_eq!(key["providers"], json!([]));
@@ -184,6 +186,7 @@ fn every_service_pushes() {
 
 /// Without an account of one's own: mail, texts and all pushes can be tried as they will be.
 // proves: PSH-02, EML-06, SMS-01
+// fixes: security M4, proved M4
 #[test]
 fn the_sandbox_takes_every_channel() {
     let server = Server::start();
@@ -207,8 +210,274 @@ fn the_sandbox_takes_every_channel() {
             (counts["sent"] == 1 || counts["delivered"] == 1).then_some(())
         });
     }
-    let page = expect(Client::to(control).get("/messages"), 200);
+    // Whose machine it is does not matter: the messages are for the holder of the key.
+    assert_eq!(Client::to(control).get("/messages").expect("an answer").status, 401);
+    let mut viewer = Client::to(control).with_key(&server.key("sandbox.key"));
+    let page = expect(viewer.get("/messages"), 200);
+    let foreign = Request {
+        method: "GET",
+        path: "/messages",
+        headers: &[("origin", "http://evil.example")],
+        body: b"",
+    };
+    assert_eq!(viewer.send(&foreign).expect("an answer").status, 403);
+    let posted = Request {
+        method: "POST",
+        path: "/clock",
+        headers: &[("content-type", "text/plain")],
+        body: b"{\"advanceMs\":1}",
+    };
+    assert_eq!(viewer.send(&posted).expect("an answer").status, 415);
     let emulators: Vec<&Value> =
         page["messages"].as_array().expect("messages").iter().map(|one| &one["emulator"]).collect();
     assert_eq!(emulators, ["smtp", "twilio", "apns", "fcm"]);
+}
+
+/// A callback of Twilio, as whoever knows this token signs it.
+fn signed_text(server: &Server, account: &str, token: &str, fields: &[(&str, &str)]) -> Response {
+    let parameters: Vec<(String, String)> =
+        fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let (_, algorithm) = ALGORITHMS[0];
+    let signature = sign(token, algorithm, &callback(server, account), &parameters);
+    let encoded = |text: &str| text.replace('+', "%2B").replace(' ', "+");
+    let body: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    let body = body.join("&");
+    let request = Request {
+        method: "POST",
+        path: &format!("/callbacks/default/{account}"),
+        headers: &[("content-type", "application/x-www-form-urlencoded"), ("x-twilio-signature", &signature)],
+        body: body.as_bytes(),
+    };
+    server.anonymous().send(&request).expect("an answer")
+}
+
+/// The actors of an action, in order.
+fn actors(client: &mut Client, action: &str, count: usize) -> Vec<String> {
+    eventually("the audit log has it", || {
+        let found: Vec<String> = entries(client, "")
+            .iter()
+            .filter(|entry| entry["fact"]["action"] == action)
+            .map(|entry| entry["fact"]["actor"].as_str().unwrap_or_default().to_owned())
+            .collect();
+        (found.len() == count).then_some(found)
+    })
+}
+
+/// Whoever knew the sandbox's secret could suppress any number of a tenant that goes live later.
+// fixes: security M2, proved M2
+#[test]
+fn nobody_knows_the_secret_of_the_sandbox() {
+    let server = Server::start();
+    let mut client = server.client();
+    let body = json!({"channels": ["sms"], "content": {"title": "Hi", "body": "Ann"}, "recipients": [{"phone": NUMBER}]});
+    let id = send(&mut client, &body);
+    eventually("the sandbox is there", || {
+        let found = status(&mut client, &id);
+        let counts = counts_of(&found, "sms");
+        (counts["sent"] == 1 || counts["delivered"] == 1).then_some(())
+    });
+    let stop = [("From", NUMBER), ("To", SENDER), ("Body", "STOP"), ("MessageSid", "SM1")];
+    for token in ["sandbox", "", "token"] {
+        let answer = signed_text(&server, "sandbox-twilio", token, &stop);
+        assert_eq!((answer.status, &answer.json()["code"]), (403, &json!("CALLBACK_REFUSED")), "{token}");
+    }
+    let path = format!("/api/v1/suppressions/sms/{}", NUMBER.replace('+', "%2B"));
+    refused(client.get(&path), "SUPPRESSION_NOT_FOUND");
+}
+
+// fixes: security M2, proved M2, usability B8
+#[test]
+fn a_stranger_cannot_tell_which_accounts_there_are() {
+    let (world, server) = World::with_server();
+    let mut client = server.client();
+    put(&mut client, "texts", &twilio(&world));
+    put(&mut client, "mail", &world.smtp());
+    put(&mut client, "ios", &world.apns());
+    let ses = json!({
+        "kind": "ses",
+        "settings": {"fromAddress": "news@example.com", "region": "eu-west-1",
+                     "eventTopics": ["arn:aws:sns:eu-west-1:1:mail"]},
+        "credentials": {"accessKeyId": "AKIDSANDBOX", "secretAccessKey": "sandbox-secret"},
+    });
+    put(&mut client, "ses", &ses);
+    let paths = [
+        "/callbacks/default/texts",
+        "/callbacks/default/mail",
+        "/callbacks/default/ses",
+        "/callbacks/default/ios",
+        "/callbacks/default/nobody",
+        "/callbacks/default/sandbox-twilio",
+        "/callbacks/nowhere/texts",
+        "/callbacks/twilio/texts/0123456789abcdef",
+        "/callbacks/twilio/nobody/0123456789abcdef",
+    ];
+    let envelope = br#"{"Type":"Notification","MessageId":"1","TopicArn":"arn:aws:sns:eu-west-1:2:mail","Message":"{}"}"#;
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a [u8]);
+    let cases: [Case<'_>; 7] = [
+        (&[], "", b"x"),
+        (&[], "?k=0123456789abcdef0123456789abcdef", b"From: a@b.example\r\n\r\nx"),
+        (&[("content-type", "message/rfc822")], "", b"From: a@b.example\r\n\r\nx"),
+        (
+            &[("x-twilio-signature", "AAAA"), ("content-type", "application/x-www-form-urlencoded")],
+            "",
+            b"Body=STOP",
+        ),
+        (&[("x-amz-sns-message-type", "Notification")], "", envelope),
+        (&[("x-amz-sns-message-type", "Notification")], "", b"no JSON"),
+        (&[("authorization", "Bearer nonsense")], "", b"x"),
+    ];
+    let mut seen: Option<Value> = None;
+    for (headers, query, body) in cases {
+        for path in paths {
+            let request = Request { method: "POST", path: &format!("{path}{query}"), headers, body };
+            let answer = server.anonymous().send(&request).expect("an answer");
+            let mut problem = answer.json();
+            problem.as_object_mut().expect("a problem").remove("requestId");
+            let same = seen.get_or_insert_with(|| problem.clone());
+            assert_eq!((answer.status, &problem), (403, &*same), "{path}{query} {headers:?}");
+            assert_eq!(problem["code"], "CALLBACK_REFUSED");
+        }
+    }
+}
+
+/// The newest report that a mail server has sent back.
+fn report(world: &World, count: usize) -> String {
+    eventually("the mail server reports", || {
+        let reports = expect(world.viewer().get("/smtp/reports"), 200);
+        let reports = reports.as_array().expect("a list").clone();
+        (reports.len() == count).then(|| reports[count - 1]["mail"].as_str().expect("a mail").to_owned())
+    })
+}
+
+/// What is in every mail proves nothing: a report also has to know the address, or to come with a key.
+// fixes: security M9
+#[test]
+fn reports_are_believed_at_the_address_with_the_secret_or_with_a_key() {
+    let (world, server) = World::with_server();
+    let mut client = server.client();
+    let made = put(&mut client, "mail", &world.smtp());
+    let other = put(
+        &mut client,
+        "other",
+        &json!({"order": 9, "kind": "smtp", "credentials": {},
+        "settings": {"fromAddress": "a@example.com", "host": "localhost", "security": "none", "connectTo": world.own("smtp")}}),
+    );
+    assert_eq!(expect(client.get("/api/v1/providers/mail"), 200)["callbackUrl"], made["callbackUrl"]);
+    let path_of = |account: &Value| {
+        let url = account["callbackUrl"].as_str().expect("a URL").to_owned();
+        url[url.find("/callbacks/").expect("a path")..].to_owned()
+    };
+    let (path, elsewhere) = (path_of(&made), path_of(&other));
+    let secret_elsewhere = elsewhere.split_once('?').expect("a secret").1;
+    mail_to(&mut client, "gone", "sandbox-bounce@example.com");
+    let mail = report(&world, 1);
+    let posted = |path: &str, key: Option<&str>, mail: &str| {
+        let client = server.anonymous();
+        let mut client = match key {
+            Some(key) => client.with_key(key),
+            None => client,
+        };
+        let headers = &[("content-type", "message/rfc822")];
+        client
+            .send(&Request { method: "POST", path, headers, body: mail.as_bytes() })
+            .expect("an answer")
+            .status
+    };
+    let mut admin = server.admin();
+    let reader = key_of(&mut admin, "default", &["notifications:read", "notifications:write"]);
+    let stranger = tenant_with_key(&mut admin, "acme", ALL_SCOPES);
+    for (path, key) in [
+        ("/callbacks/default/mail".to_owned(), None),
+        (format!("/callbacks/default/mail?{secret_elsewhere}"), None),
+        (path[..path.len() - 1].to_owned(), None),
+        ("/callbacks/default/mail".to_owned(), Some(&reader)),
+        ("/callbacks/default/mail".to_owned(), Some(&stranger)),
+    ] {
+        assert_eq!(posted(&path, key.map(String::as_str), &mail), 403, "{path}");
+    }
+    refused(client.get("/api/v1/suppressions/email/sandbox-bounce@example.com"), "SUPPRESSION_NOT_FOUND");
+    assert_eq!(posted(&path, None, &mail), 200);
+    assert_eq!(suppressed(&mut client, "email", "sandbox-bounce@example.com"), "hardBounce");
+
+    let receiver = key_of(&mut admin, "default", &["receipts:write"]);
+    mail_to(&mut client, "spam", "sandbox-complaint@example.com");
+    assert_eq!(posted("/callbacks/default/mail", Some(&receiver), &report(&world, 2)), 200);
+    assert_eq!(suppressed(&mut client, "email", "sandbox-complaint@example.com"), "complaint");
+    let key_id = receiver.split('_').nth(1).expect("an id").to_owned();
+    assert_eq!(actors(&mut client, "address.suppress", 2), ["provider:mail".to_owned(), key_id]);
+}
+
+/// The reference of a text in a report about a mail.
+// fixes: security M9
+#[test]
+fn reports_of_mails_speak_of_mails_only() {
+    let (world, server) = World::with_server();
+    let mut client = server.client();
+    let made = put(&mut client, "mail", &world.smtp());
+    put(&mut client, "texts", &twilio(&world));
+    let url = made["callbackUrl"].as_str().expect("a URL");
+    let path = &url[url.find("/callbacks/").expect("a path")..];
+    let body = json!({"notificationId": "text", "channels": ["sms"], "content": {"title": "Hi", "body": "Ann"},
+                      "recipients": [{"phone": NUMBER}]});
+    let text = send(&mut client, &body);
+    eventually("it is delivered", || {
+        let found = status(&mut client, &text);
+        (counts_of(&found, "sms")["delivered"] == 1).then_some(())
+    });
+    let sms = world.messages("channel=sms")[0]["id"].as_str().expect("a reference").to_owned();
+    mail_to(&mut client, "gone", "sandbox-bounce@example.com");
+    let mail = report(&world, 1);
+    let email = world.messages("channel=email")[0]["id"].as_str().expect("a reference").to_owned();
+    let email = email.trim_matches(['<', '>']).split('@').next().expect("a reference").to_owned();
+    assert!(mail.contains(&email), "{email} in {mail}");
+    let headers = &[("content-type", "message/rfc822")];
+    let forged = mail.replace(&email, &sms);
+    let request = Request { method: "POST", path, headers, body: forged.as_bytes() };
+    assert_eq!(server.anonymous().send(&request).expect("an answer").status, 200, "it is passed over");
+    let found = status(&mut client, &text);
+    assert_eq!(counts_of(&found, "sms")["delivered"], 1, "{found}");
+    let number = format!("/api/v1/suppressions/sms/{}", NUMBER.replace('+', "%2B"));
+    refused(client.get(&number), "SUPPRESSION_NOT_FOUND");
+}
+
+/// A "yes" to a question, a START against what the tenant says, and a START that somebody has kept.
+// fixes: security M3, proved M3
+#[test]
+fn start_takes_back_a_stop_and_nothing_else() {
+    let (world, server) = World::with_server();
+    let mut client = server.client();
+    put(&mut client, "texts", &twilio(&world));
+    let path = format!("/api/v1/suppressions/sms/{}", NUMBER.replace('+', "%2B"));
+    let hears = |id: &str, body: &str, kind: Option<&str>| {
+        let mut fields = vec![("From", NUMBER), ("To", SENDER), ("Body", body), ("MessageSid", id)];
+        fields.extend(kind.map(|kind| ("OptOutType", kind)));
+        let answer = signed_text(&server, "texts", "token-of-the-account", &fields);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+    for reason in ["manual", "complaint", "hardBounce"] {
+        expect(client.json("PUT", &path, &json!({"reason": reason})), 200);
+        for (id, body) in
+            [("start", "START"), ("yes", "YES"), ("unstop", "unstop"), ("stop", "STOP"), ("again", "START")]
+        {
+            hears(&format!("{reason}-{id}"), body, None);
+            assert_eq!(expect(client.get(&path), 200)["reason"], reason, "{body}");
+        }
+        expect(bare(&mut client, "DELETE", &path), 204);
+    }
+    hears("1", "STOP", None);
+    assert_eq!(suppressed(&mut client, "sms", NUMBER), "stop");
+    hears("2", "YES", None);
+    assert_eq!(suppressed(&mut client, "sms", NUMBER), "stop");
+    hears("3", "YES", Some("START"));
+    refused(client.get(&path), "SUPPRESSION_NOT_FOUND");
+    hears("4", "STOP", None);
+    // Twilio signs no time: these were sent before, word by word.
+    hears("3", "YES", Some("START"));
+    assert_eq!(suppressed(&mut client, "sms", NUMBER), "stop");
+    hears("5", "START", None);
+    refused(client.get(&path), "SUPPRESSION_NOT_FOUND");
+    hears("4", "STOP", None);
+    refused(client.get(&path), "SUPPRESSION_NOT_FOUND");
+    let of_provider = actors(&mut client, "address.unsuppress", 5);
+    assert_eq!(of_provider.iter().filter(|actor| *actor == "provider:texts").count(), 2, "{of_provider:?}");
 }

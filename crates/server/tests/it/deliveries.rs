@@ -2,6 +2,7 @@
 
 use crate::server::{Directory, Server, run};
 use crate::world::{bare, eventually, expect, follow, put_user, refused};
+use fantail_rules::limits::RECIPIENTS_MAX;
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -185,7 +186,6 @@ fn every_device_gets_it_exactly_once_and_the_story_is_told() {
         metrics.contains("fantail_delivery_attempts_total{channel=\"push\",outcome=\"accepted\"} 6"),
         "{metrics}"
     );
-    // proves: OBS-03, OBS-04
     for line in [
         "fantail_delivery_outcomes_total{channel=\"push\",state=\"sent\",reason=\"none\"} 6",
         "fantail_delivery_outcomes_total{channel=\"push\",state=\"suppressed\",reason=\"no_endpoint\"} 1",
@@ -232,7 +232,7 @@ fn a_repeat_is_one_notification_and_strangers_are_named() {
     refused(client.get(&format!("/api/v1/notifications/{id}/explain?user=eve")), "USER_NOT_FOUND");
 }
 
-// proves: FAN-09, DEL-14, FAN-10
+// proves: FAN-09, DEL-14
 #[test]
 fn followers_are_reached_in_parcels_and_the_unreachable_are_counted() {
     let post = Post::new();
@@ -321,4 +321,38 @@ fn a_cancelled_notification_is_not_tried_again() {
     assert_eq!(called, json!({"cancelled": 1, "tooLate": 0, "deliveriesSent": 0, "pending": false}));
     counts(&mut client, &id, &json!({"cancelled": 1}));
     assert!(status(&mut client, &id)["cancelled"] == true);
+}
+
+// proves: BLK-10
+// fixes: contract 3
+#[test]
+fn one_recipient_too_many_is_refused_and_the_most_are_told_each_in_words_of_their_own() {
+    let server = Server::start();
+    let mut client = server.client();
+    let names: Vec<String> = (0..=RECIPIENTS_MAX).map(|no| format!("u{no}")).collect();
+    let users: Vec<Value> = names.iter().map(|name| json!({"userId": name})).collect();
+    for page in users.chunks(250) {
+        let done = client.post("/api/v1/users/batch", &json!({"users": page})).expect("an answer");
+        assert_eq!(done.status, 200, "{}", done.text());
+    }
+    let recipients: Vec<Value> = names
+        .iter()
+        .map(|name| json!({"userId": name, "content": {"title": format!("Hello {name}")}}))
+        .collect();
+    let send_to = |recipients: &[Value], id: &str| json!({"notificationId": id, "content": {"title": "Hello"}, "recipients": recipients, "channels": ["inApp"]});
+    let problem =
+        refused(client.post("/api/v1/notifications", &send_to(&recipients, "many")), "INVALID_REQUEST");
+    assert_eq!(problem["errors"][0]["pointer"], "/recipients", "{problem}");
+    let most = &recipients[..RECIPIENTS_MAX];
+    let accepted = expect(client.post("/api/v1/notifications", &send_to(most, "most")), 202);
+    assert_eq!(accepted["recipientCount"], json!(RECIPIENTS_MAX));
+    let id = accepted["eventId"].as_str().expect("an id");
+    for name in ["u0", "u999"] {
+        let path = format!("/api/v1/users/{name}/notifications/{id}");
+        let shown = eventually("it is in the inbox", || {
+            client.get(&path).ok().filter(|response| response.status == 200).map(|response| response.json())
+        });
+        assert_eq!(shown["content"]["title"], json!(format!("Hello {name}")));
+    }
+    assert_eq!(status(&mut client, id)["deliveries"].as_array().map(Vec::len), Some(RECIPIENTS_MAX));
 }

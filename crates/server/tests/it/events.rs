@@ -76,6 +76,7 @@ fn content_comes_back_as_it_was_sent() {
     let got = expect(client.get(&format!("/api/v1/users/bob/notifications/{id}")), 200);
     assert_eq!(got["content"], sent["data"]["content"]);
     assert_eq!((&got["priority"], &got["type"]), (&json!("high"), &json!("post.created")));
+    assert_eq!(got["category"], "posts");
     assert!(got.get("actor").is_none());
     refused(client.get(&format!("/api/v1/users/nobody/notifications/{id}")), "USER_NOT_FOUND");
     for unknown in ["01KG9V7W0R0000000000000001", "nonsense"] {

@@ -3,7 +3,6 @@
 
 use crate::deliveries::{counts_of, notification, send, status};
 use crate::providers::{World, put};
-use crate::server::Server;
 use crate::world::{ALL_SCOPES, eventually, expect, tenant_with_key};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
@@ -182,7 +181,7 @@ fn mail(id: &str, users: &[String]) -> Value {
 #[test]
 fn mails_that_hang_at_one_tenants_relay_stop_no_other_tenant() {
     const EACH: usize = 200;
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let (mut loud, mut admin) = (server.client(), server.admin());
     let key = tenant_with_key(&mut admin, "quiet", ALL_SCOPES);
     let mut quiet = server.with_key(&key);

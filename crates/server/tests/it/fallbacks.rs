@@ -194,7 +194,7 @@ fn a_chain_survives_a_crash_and_goes_on_once() {
     server.stop();
 }
 
-// proves: DEL-17, FAN-10
+// proves: DEL-17
 #[test]
 fn followers_are_told_each_by_what_reaches_them() {
     let post = Post::new();

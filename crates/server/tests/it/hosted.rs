@@ -1,5 +1,7 @@
 //! The pages behind links: seen by scanners, mail programs and readers, in a real browser too.
 
+use crate::deliveries::Post;
+use crate::moved_clock::start_at;
 use crate::server::Server;
 use crate::world::{ALL_SCOPES, bare, eventually, expect, put_user, refused, tenant_with_key};
 use fantail_server::client::{Client, Request, Response};
@@ -152,6 +154,61 @@ fn a_page_saves_what_its_reader_saw() {
     let wrong = "form=preferences&version=1&everything=on&quiet=on&start=99:00&end=07:00&zone=";
     assert_eq!(posted(&mut reader, &path, FORM, wrong).status, 400);
     assert_eq!(preferences(&mut client, "ann")["version"], 1, "nothing is saved by halves");
+}
+
+/// Nothing that would count says anything new: one click after the other is answered, however many come.
+// fixes: security L10
+#[test]
+fn a_link_saves_twenty_changes_in_an_hour() {
+    let post = Post::new();
+    let (server, mut clock) = start_at(&post, "2026-06-10T07:30:00Z", &[]);
+    let mut client = server.client();
+    let mut reader = server.anonymous();
+    put_user(&mut client, "ann");
+    let path = path_of(&link(&mut client, "ann", &json!({})));
+    let mut save = |client: &mut Client| {
+        let version = preferences(client, "ann")["version"].as_u64().expect("a number");
+        let everything = if version.is_multiple_of(2) { "" } else { "&everything=on" };
+        let form = format!("form=preferences&version={version}{everything}&channel=email");
+        posted(&mut reader, &path, FORM, &form)
+    };
+    for number in 0..20 {
+        assert_eq!(save(&mut client).status, 200, "change {number}");
+    }
+    let refused = save(&mut client);
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1800")));
+    assert!(refused.text().contains("role=\"alert\"") && refused.text().contains("in an hour"));
+    assert_eq!(preferences(&mut client, "ann")["version"], 20);
+    clock.move_to("2026-06-10T08:00:00Z");
+    assert_eq!(save(&mut client).status, 200);
+    let other = path_of(&link(&mut client, "ann", &json!({"purpose": "unsubscribe"})));
+    let mut other_reader = server.anonymous();
+    for _ in 0..30 {
+        assert_eq!(posted(&mut other_reader, &other, FORM, "List-Unsubscribe=One-Click").status, 200);
+    }
+    server.stop();
+}
+
+// fixes: security L10
+#[test]
+fn links_end_by_themselves() {
+    let post = Post::new();
+    let (server, mut clock) = start_at(&post, "2026-06-10T07:00:00Z", &[("FANTAIL_LINKS_DAYS", "2")]);
+    let mut client = server.client();
+    let mut reader = server.anonymous();
+    put_user(&mut client, "ann");
+    let path = path_of(&link(&mut client, "ann", &json!({})));
+    let longer = json!({"expiresAt": "2026-06-20T07:00:00Z"});
+    let longer = path_of(&link(&mut client, "ann", &longer));
+    for (time, is_there) in [
+        ("2026-06-12T06:59:59Z", [200, 200]),
+        ("2026-06-12T07:05:00Z", [404, 200]),
+        ("2026-06-20T07:05:00Z", [404, 404]),
+    ] {
+        clock.move_to(time);
+        let found = [&path, &longer].map(|path| reader.get(path).expect("an answer").status);
+        assert_eq!(found, is_there, "{time}");
+    }
 }
 
 /// The browser of the system and what drives it, as `make browser-tools` installs them.

@@ -1,6 +1,7 @@
 //! HTTP as it arrives from anybody: all places taken, broken requests, and JSON that is not what it seems.
 
 use crate::deliveries::metric;
+use crate::providers::{LOCAL_PROVIDERS, put, smtp_account};
 use crate::server::Server;
 use crate::world::{bare, eventually, expect, put_user, refused};
 use fantail_server::client::{Client, Request};
@@ -139,8 +140,10 @@ pub fn head_of(stream: &mut TcpStream) -> String {
 // fixes: security M7
 #[test]
 fn bodies_without_a_key_are_read_for_known_accounts_and_within_a_budget() {
-    let server = Server::start();
-    let known = "/callbacks/default/sandbox-smtp";
+    let server = Server::start_with(&[], &[LOCAL_PROVIDERS]);
+    let made = put(&mut server.client(), "mail", &smtp_account("127.0.0.1:9"));
+    let known = made["callbackUrl"].as_str().expect("where reports are posted");
+    let known = &known[known.find("/callbacks/").expect("a path")..];
     for path in ["/callbacks/nobody/x", "/callbacks/default/x", "/callbacks/twilio/x/y"] {
         let answer = head_of(&mut announce(&server, path, MEBIBYTE));
         assert!(

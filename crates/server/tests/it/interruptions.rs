@@ -5,7 +5,7 @@
 //! says how many rounds; `make nightly` asks for many.
 
 use crate::deliveries::{notification, status};
-use crate::providers::{apns_account, put, smtp_account};
+use crate::providers::{LOCAL_PROVIDERS, apns_account, put, smtp_account};
 use crate::resetting_proxy::ResettingProxy;
 use crate::server::{Directory, Server, fantail, run};
 use crate::world::{eventually, expect, put_user};
@@ -26,7 +26,7 @@ const PRIORITIES: [&str; 4] = ["critical", "high", "normal", "low"];
 const STOPPED_FOR: usize = 300;
 
 /// A stop does not wait for what half-open connections hold.
-const SETTINGS: [(&str, &str); 1] = [("FANTAIL_DELIVERY_DRAIN_S", "1")];
+const SETTINGS: [(&str, &str); 2] = [("FANTAIL_DELIVERY_DRAIN_S", "1"), LOCAL_PROVIDERS];
 
 /// What is done to the server, one after the other, spread over the load.
 #[derive(Clone, Copy)]
@@ -47,6 +47,7 @@ const INTERRUPTIONS: [Interruption; 5] = [
 struct Providers {
     child: Child,
     control: String,
+    key: String,
     ca_pem: String,
     own: BTreeMap<String, SocketAddr>,
     _directory: Directory,
@@ -72,11 +73,13 @@ impl Providers {
         let own =
             places.iter().filter_map(|(name, place)| Some((name.clone(), place.parse().ok()?))).collect();
         let ca_pem = std::fs::read_to_string(directory.path("sandbox").join("ca.pem")).expect("an authority");
-        Self { child, control, ca_pem, own, _directory: directory }
+        let key = std::fs::read_to_string(directory.path("sandbox").join("viewer.key")).expect("a key");
+        let key = key.trim().to_owned();
+        Self { child, control, key, ca_pem, own, _directory: directory }
     }
 
     fn viewer(&self) -> Client {
-        Client::to(&self.control)
+        Client::to(&self.control).with_key(&self.key)
     }
 
     /// How often something arrived at each recipient by this channel.

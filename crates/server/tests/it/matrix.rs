@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The route's path with these names in it.
-fn path_of(route: &Route, event: &str, slug: &str) -> String {
+pub fn path_of(route: &Route, event: &str, slug: &str) -> String {
     let mut path = route.path.to_owned();
     for (param, value) in [
         ("{user}", "bob"),

@@ -163,7 +163,7 @@ fn a_provider_that_fails_every_fifth_and_recovers_has_everything_in_the_end() {
     assert!(arrived.values().all(|copies| *copies == 1), "once each");
 }
 
-// proves: PRI-01, PRI-05, DEL-03
+// proves: PRI-01, PRI-05
 #[test]
 fn a_flood_is_not_before_the_next_one_of_other_tenants_and_not_before_what_is_critical() {
     const CROWD: usize = 1_000;

@@ -6,8 +6,9 @@ use crate::world::{
     unread,
 };
 use fantail_rules::limits::BATCH_ITEMS_MAX;
-use fantail_server::client::Client;
+use fantail_server::client::{Client, Request};
 use serde_json::{Value, json};
+use std::thread;
 
 // proves: API-04
 #[test]
@@ -27,6 +28,89 @@ fn users_are_made_read_replaced_and_deleted() {
     expect(bare(&mut client, "DELETE", "/api/v1/users/bob"), 204);
     refused(client.get("/api/v1/users/bob"), "USER_NOT_FOUND");
     refused(bare(&mut client, "DELETE", "/api/v1/users/bob"), "USER_NOT_FOUND");
+}
+
+// fixes: usability §3.3
+#[test]
+fn a_user_is_not_wiped_and_is_changed_in_parts() {
+    let server = Server::start();
+    let mut client = server.client();
+    let path = "/api/v1/users/bob";
+    let profile = json!({"attributes": {"plan": "pro", "age": 7}, "email": "bob@example.com", "locale": "de-AT",
+        "timezone": "Europe/Vienna", "phone": "+436601234567"});
+    expect(client.json("PUT", path, &profile), 201);
+    let without_channels = |mut user: Value| {
+        user.as_object_mut().expect("an object").remove("channels");
+        user
+    };
+    let before = without_channels(expect(client.get(path), 200));
+    expect(bare(&mut client, "PUT", path), 200);
+    assert_eq!(
+        without_channels(expect(client.get(path), 200)),
+        before,
+        "a PUT without a body leaves what is there"
+    );
+    let patch = json!({"attributes": {"plan": null, "city": "Graz"}, "phone": null, "locale": "en"});
+    let changed = expect(client.json("PATCH", path, &patch), 200);
+    assert_eq!(changed["attributes"], json!({"age": 7, "city": "Graz"}));
+    let shown = ["email", "phone", "locale", "timezone"].map(|field| changed[field].clone());
+    assert_eq!(shown, [json!("bob@example.com"), Value::Null, json!("en"), json!("Europe/Vienna")]);
+    for (wrong, pointer) in [
+        (json!({"locale": 7}), "/locale"),
+        (json!({"timezone": "Mars/Base"}), "/timezone"),
+        (json!({"attributes": {"x": "y".repeat(9_000)}}), "/attributes"),
+        (json!({"attributs": {}}), "/attributs"),
+    ] {
+        let problem = refused(client.json("PATCH", path, &wrong), "INVALID_REQUEST");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{wrong}");
+    }
+    expect(client.json("PUT", path, &json!({})), 200);
+    assert_eq!(expect(client.get(path), 200)["email"], Value::Null, "a PUT with a body replaces");
+    refused(client.json("PATCH", "/api/v1/users/nobody", &json!({})), "USER_NOT_FOUND");
+}
+
+// fixes: usability §3.3
+#[test]
+fn of_two_who_change_a_user_the_second_is_told() {
+    let server = Server::start();
+    let mut client = server.client();
+    let path = "/api/v1/users/bob";
+    let mut change = |method: &str, condition: Option<(&str, &str)>, body: Value| {
+        let json = ("content-type", "application/json");
+        let headers: Vec<(&str, &str)> = [json].into_iter().chain(condition).collect();
+        let body = body.to_string();
+        client.send(&Request { method, path, headers: &headers, body: body.as_bytes() }).expect("an answer")
+    };
+    let absent = Some(("if-none-match", "*"));
+    assert_eq!(change("PUT", absent, json!({"locale": "de"})).status, 201);
+    assert_eq!(change("PUT", absent, json!({"locale": "fr"})).status, 412);
+    let read = change("PATCH", None, json!({}));
+    let tag = read.header("etag").expect("a version").to_owned();
+    assert_eq!(change("PATCH", Some(("if-match", &tag)), json!({"locale": "en"})).status, 200);
+    let late = change("PATCH", Some(("if-match", &tag)), json!({"locale": "it"}));
+    assert_eq!((late.status, late.json()["code"].as_str()), (412, Some("VERSION_CONFLICT")));
+    let now = late.header("etag").expect("the version in force").to_owned();
+    assert_eq!(change("PUT", Some(("if-match", &now)), json!({"locale": "it"})).json()["locale"], "it");
+}
+
+/// Each patch says something else, so all of it is there in the end.
+#[test]
+fn patches_of_a_user_at_once_are_all_merged() {
+    let server = Server::start();
+    put_user(&mut server.client(), "bob");
+    thread::scope(|scope| {
+        for worker in 0..8 {
+            let mut client = server.client();
+            scope.spawn(move || {
+                for no in 0..5 {
+                    let patch = json!({"attributes": {format!("a{worker}-{no}"): no}});
+                    expect(client.json("PATCH", "/api/v1/users/bob", &patch), 200);
+                }
+            });
+        }
+    });
+    let user = expect(server.client().get("/api/v1/users/bob"), 200);
+    assert_eq!(user["attributes"].as_object().map(serde_json::Map::len), Some(40));
 }
 
 // fixes: usability C14

@@ -17,6 +17,9 @@ const P8: &str = "-----BEGIN PRIVATE KEY-----\n\
     1RTwjmYSi9R/zpBnuQ4EiMnCqfMPWiZqB4QdbAd0E7oH50VpuZ1P087G\n\
     -----END PRIVATE KEY-----\n";
 
+/// Every port of this machine: emulators choose theirs when they start.
+pub const LOCAL_PROVIDERS: (&str, &str) = ("FANTAIL_OUTBOUND_ALLOW", "127.0.0.1:*");
+
 /// The providers, in this process, so that a test can break them and judge what arrived.
 pub struct World {
     pub sandbox: Running,
@@ -29,6 +32,11 @@ impl World {
         let runtime = Runtime::new().expect("a runtime");
         let sandbox = runtime.block_on(Sandbox::start(Options::default())).expect("a sandbox");
         Self { sandbox, _runtime: runtime }
+    }
+
+    /// With a server whose operator lets accounts connect to it.
+    pub fn with_server() -> (Self, Server) {
+        (Self::new(), Server::start_with(&[], &[LOCAL_PROVIDERS]))
     }
 
     pub fn viewer(&self) -> Client {
@@ -117,7 +125,8 @@ fn a_tenant_without_accounts_sends_to_the_sandbox_and_nothing_leaves() {
         &notification("first", &["ann"], json!({"content": {"title": "Hello", "body": "Ann"}})),
     );
     counts(&mut client, &id, &json!({"sent": 1}));
-    let page = expect(Client::to(control).get("/messages?channel=push"), 200);
+    let mut viewer = Client::to(control).with_key(&server.key("sandbox.key"));
+    let page = expect(viewer.get("/messages?channel=push"), 200);
     let messages = page["messages"].as_array().expect("messages");
     assert_eq!(messages.len(), 1, "{page}");
     assert_eq!((&messages[0]["emulator"], &messages[0]["recipient"]), (&json!("apns"), &json!(TOKEN)));
@@ -129,7 +138,7 @@ fn a_tenant_without_accounts_sends_to_the_sandbox_and_nothing_leaves() {
 // proves: TEN-05
 #[test]
 fn the_first_account_ends_the_sandbox_for_its_tenant() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "mail", &world.smtp());
     phone(&mut client, "ann", TOKEN);
@@ -141,10 +150,39 @@ fn the_first_account_ends_the_sandbox_for_its_tenant() {
     assert!(!found.to_string().contains("sandbox"), "{found}");
 }
 
+/// Nothing is "sent" to the sandbox by mistake, not after a restart either.
+// fixes: security M4, proved M4
+#[test]
+fn the_sandbox_does_not_come_back_with_the_last_account_gone() {
+    let (world, server) = World::with_server();
+    let mut client = server.client();
+    let listed = |client: &mut Client| expect(client.get("/api/v1/providers"), 200);
+    assert_eq!(listed(&mut client), json!({"providers": [], "sandbox": true}));
+    put(&mut client, "mail", &world.smtp());
+    assert_eq!(listed(&mut client)["sandbox"], false);
+    expect(bare(&mut client, "DELETE", "/api/v1/providers/mail"), 204);
+    let fails = |client: &mut Client, name: &str| {
+        let body = json!({"notificationId": name, "channels": ["email"], "content": {"title": "Hi", "body": "Ann"},
+                          "recipients": [{"email": "ann@example.com"}]});
+        let id = send(client, &body);
+        eventually("it fails", || status(client, &id).to_string().contains("no_provider").then_some(()));
+        assert_eq!(listed(client), json!({"providers": [], "sandbox": false}));
+    };
+    fails(&mut client, "before");
+    assert!(server.log().contains("the last account is gone"), "{}", server.log());
+    let (data, _directory) = (server.data.clone(), server.stop());
+    let server = Server::start_in(&data, &[], &[]);
+    fails(&mut server.client(), "after");
+    let viewer = server.banner.iter().find(|line| line.contains("sandbox")).expect("it is there for others");
+    let control = viewer.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).expect("an address");
+    let mut viewer = Client::to(control).with_key(&server.key("sandbox.key"));
+    assert_eq!(expect(viewer.get("/messages"), 200)["arrived"], 0);
+}
+
 // proves: TEN-05
 #[test]
 fn credentials_are_sealed_rotated_while_they_are_used_and_never_shown() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     let made = put(&mut client, "ios", &world.apns());
     assert_eq!((&made["version"], &made["channel"]), (&json!(1), &json!("push")));
@@ -186,7 +224,7 @@ fn credentials_are_sealed_rotated_while_they_are_used_and_never_shown() {
 // proves: TPL-01, PSH-01, PSH-11
 #[test]
 fn a_template_says_what_only_phones_show() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "ios", &world.apns());
     phone(&mut client, "ann", TOKEN);
@@ -238,7 +276,7 @@ fn a_template_says_what_only_phones_show() {
 
 #[test]
 fn accounts_that_cannot_be_used_are_refused_with_a_reason() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     let path = "/api/v1/providers/ios";
     let with = |change: &dyn Fn(&mut Value)| {
@@ -276,7 +314,7 @@ fn accounts_that_cannot_be_used_are_refused_with_a_reason() {
 // proves: DEV-02, DEV-04, DEL-13
 #[test]
 fn a_dead_token_retires_its_device() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "ios", &world.apns());
     let dead = format!("dead0410{}", &TOKEN[8..]);
@@ -297,7 +335,7 @@ fn a_dead_token_retires_its_device() {
 // proves: DEL-04, DEL-16, RL-04
 #[test]
 fn a_provider_that_falls_silent_holds_up_no_other() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "ios", &world.apns());
     put(&mut client, "mail", &world.smtp());
@@ -319,13 +357,14 @@ fn a_provider_that_falls_silent_holds_up_no_other() {
 }
 
 // proves: EML-03, EML-04, TRK-01, TRK-03
+// fixes: security L13
 #[test]
 fn mails_are_opened_clicked_and_left() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "mail", &world.smtp());
     expect(client.json("PUT", "/api/v1/users/ann", &json!({"email": "ann@example.com"})), 201);
-    let html = "<p>Hi <a href=\"https://example.com/offer?a=1&amp;b=2\">look</a></p>";
+    let html = "<p>Hi <a href=\"https://example.com/offer?a=1&amp;b=ü\">look</a></p>";
     let template = json!({"id": "offer", "name": "Offer", "defaultLocale": "en", "category": "news", "channels": {"email": {"subject": "Hi", "html": html, "text": "Hi"}}});
     expect(client.json("PUT", "/api/v1/templates/offer", &template), 201);
     let body = json!({"notificationId": "mail", "channels": ["email"], "category": "news", "templateId": "offer",
@@ -348,7 +387,7 @@ fn mails_are_opened_clicked_and_left() {
     eventually("the look is known", || status(&mut client, &id).to_string().contains("opened").then_some(()));
     let click = link("/t/c/");
     let led = reader.get(&click).expect("an answer");
-    assert_eq!((led.status, led.header("location")), (302, Some("https://example.com/offer?a=1&b=2")));
+    assert_eq!((led.status, led.header("location")), (302, Some("https://example.com/offer?a=1&b=%C3%BC")));
     let forged = format!("{}0000000000000", &click[..click.rfind('/').expect("a seal") + 1]);
     refused(reader.get(&forged), "CALLBACK_REFUSED");
     eventually("the click is known", || {
@@ -369,7 +408,7 @@ fn mails_are_opened_clicked_and_left() {
 /// Tokens of the stub go to the stub, whatever accounts there are.
 #[test]
 fn the_stub_stays_beside_accounts() {
-    let (world, server) = (World::new(), Server::start());
+    let (world, server) = World::with_server();
     let mut client = server.client();
     put(&mut client, "ios", &world.apns());
     put_user(&mut client, "ann");

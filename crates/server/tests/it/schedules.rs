@@ -4,7 +4,7 @@ use crate::deliveries::{Post, metric, register};
 use crate::moved_clock::{start_at, try_start_at};
 use crate::respect::eventually_stands;
 use crate::server::Server;
-use crate::world::{bare, eventually, expect, put_user, refused};
+use crate::world::{bare, eventually, expect, key_of, put_user, refused};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 
@@ -266,5 +266,93 @@ fn schedules_that_make_no_sense_are_refused() {
     assert_eq!(problem["errors"][0]["pointer"], "/notification/channels");
     refused(client.get(MORNING), "SCHEDULE_NOT_FOUND");
     refused(client.json("PATCH", MORNING, &json!({"paused": true})), "SCHEDULE_NOT_FOUND");
+    server.stop();
+}
+
+/// Its category becomes critical behind the back of its author; then its author's key is revoked.
+// fixes: security L1
+#[test]
+fn a_run_may_do_what_the_author_of_its_schedule_may() {
+    let post = Post::new();
+    let (server, mut clock) = start_at(&post, "2026-06-10T07:00:00Z", &[]);
+    let (mut admin, mut client) = (server.admin(), server.client());
+    person(&mut client, "ann", "UTC");
+    let scopes = ["notifications:read", "notifications:write", "categories:write"];
+    let plain_key = key_of(&mut admin, "default", &scopes);
+    let mut plain = server.with_key(&plain_key);
+    let mut promo = every("0 8 * * *", "UTC", &["ann"], "Promo");
+    promo["notification"]["category"] = json!("promo");
+    let made = expect(plain.json("PUT", MORNING, &promo), 201);
+    let plain_id = plain_key.split('_').nth(1).expect("an id");
+    assert_eq!(made["runsAs"], plain_id);
+    assert_eq!(expect(client.get("/api/v1/schedules"), 200)["schedules"][0]["runsAs"], plain_id);
+
+    let critical = json!({"priority": "critical"});
+    refused(plain.json("PUT", "/api/v1/categories/promo", &critical), "FORBIDDEN");
+    expect(client.json("PUT", "/api/v1/categories/promo", &critical), 201);
+    let refusal = |client: &mut Client, at: &str| {
+        eventually(&format!("the run at {at} is refused"), || {
+            let last = expect(client.get(MORNING), 200)["lastRun"].clone();
+            (last["at"] == at).then(|| last["refused"].clone())
+        })
+    };
+    clock.move_to("2026-06-10T08:00:00Z");
+    assert_eq!(refusal(&mut client, "2026-06-10T08:00:00.000Z"), "FORBIDDEN");
+    assert_eq!(runs(&mut client, "refused"), 1);
+
+    // Whoever writes it again answers for it.
+    let taken_over = expect(client.json("PATCH", MORNING, &json!({})), 200);
+    assert_ne!(taken_over["runsAs"], plain_id);
+    clock.move_to("2026-06-11T08:00:00Z");
+    let event = issued(&mut client, MORNING, "2026-06-11T08:00:00.000Z");
+    eventually_stands(&mut client, &event, "ann", "sent");
+
+    let mut fresh = server.client().with_header("if-match", "*");
+    expect(fresh.json("PUT", "/api/v1/categories/promo", &json!({"priority": "normal"})), 200);
+    let taken_back = expect(plain.json("PATCH", MORNING, &json!({})), 200);
+    assert_eq!(taken_back["runsAs"], plain_id);
+    clock.move_to("2026-06-12T08:00:00Z");
+    issued(&mut client, MORNING, "2026-06-12T08:00:00.000Z");
+    expect(bare(&mut admin, "DELETE", &format!("/api/v1/tenants/default/keys/{plain_id}")), 204);
+    clock.move_to("2026-06-13T08:00:00Z");
+    assert_eq!(refusal(&mut client, "2026-06-13T08:00:00.000Z"), "UNAUTHENTICATED");
+    assert_eq!(post.lines().len(), 2, "{:?}", post.lines());
+    let adopted = expect(admin_of_default(&server).json("PATCH", MORNING, &json!({})), 200);
+    assert_eq!(adopted["runsAs"], "admin");
+    clock.move_to("2026-06-14T08:00:00Z");
+    issued(&mut client, MORNING, "2026-06-14T08:00:00.000Z");
+    server.stop();
+}
+
+fn admin_of_default(server: &Server) -> Client {
+    server.admin().with_header("fantail-tenant", "default")
+}
+
+/// Five at once are more than the tenant may have sent in this second: the run waits, as a request would have to.
+// fixes: security L1
+#[test]
+fn runs_are_charged_to_the_tenant() {
+    let post = Post::new();
+    let rate = [("FANTAIL_PRODUCER_TENANT_PER_SECOND", "1"), ("FANTAIL_PRODUCER_TENANT_BURST", "10")];
+    let (server, mut clock) = start_at(&post, "2026-06-10T07:00:00Z", &rate);
+    let mut client = server.client();
+    let users = ["ann", "bob", "cid", "dan", "eve"];
+    for (user, time) in users.iter().zip(["07:01", "07:02", "07:03", "07:04", "07:05"]) {
+        person(&mut client, user, "UTC");
+        clock.move_to(&format!("2026-06-10T{time}:00Z"));
+    }
+    expect(client.json("PUT", MORNING, &every("0 8 * * *", "UTC", &users, "Daily")), 201);
+    clock.move_to("2026-06-10T07:59:59Z");
+    let body = json!({"content": {"title": "Hi"}, "recipients": [{"userId": "ann"}], "channels": ["push"]});
+    let sent =
+        (0..20).take_while(|_| client.post("/api/v1/notifications", &body).expect("an answer").status == 202);
+    assert_eq!(sent.count(), 10, "the tenant has used up what it may");
+    let limited = || metric(&mut server.client(), "fantail_producer_limited_total", "");
+    let before = limited();
+    clock.move_to("2026-06-10T08:00:00Z");
+    eventually("the run is put off", || (limited() > before).then_some(()));
+    assert_eq!(expect(client.get(MORNING), 200)["lastRun"], Value::Null);
+    clock.move_to("2026-06-10T08:05:00Z");
+    issued(&mut client, MORNING, "2026-06-10T08:00:00.000Z");
     server.stop();
 }

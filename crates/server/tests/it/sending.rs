@@ -1,6 +1,7 @@
 //! What a producer may ask of a notification beside its content: later, not at all, in place of another, in confidence.
 
 use crate::deliveries::{Post, explain, notification, register, send, status};
+use crate::server::Server;
 use crate::world::{bare, eventually, expect, follow, ids, in_ms, inbox, put_user, refused};
 use fantail_server::client::{Client, Request};
 use serde_json::{Value, json};
@@ -443,4 +444,25 @@ fn a_webhook_alone_is_enough_too() {
     );
     assert_eq!(delivery["endpoint"], 1, "it has an endpoint: {delivery}");
     assert_eq!(delivery["code"], "forbidden_target", "{delivery}");
+}
+
+/// Whoever may only write events does not take the names of notifications, and the other way round.
+// fixes: security L11
+#[test]
+fn events_and_notifications_have_names_of_their_own() {
+    let server = Server::start();
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    let event = |source: &str, id: &str| {
+        json!({"specversion": "1.0", "id": id, "source": source, "type": "post.created",
+               "data": {"audience": {"users": ["ann"]}, "category": "posts", "content": {"title": "Post"}}})
+    };
+    let notification = |id: &str| json!({"notificationId": id, "content": {"title": "Hi"}, "recipients": [{"userId": "ann"}], "channels": ["push"]});
+    let taken = expect(client.post("/api/v1/events", &event("notification", "order-1")), 202);
+    let sent = expect(client.post("/api/v1/notifications", &notification("order-1")), 202);
+    assert_ne!(taken["eventId"], sent["eventId"]);
+    let sent = expect(client.post("/api/v1/notifications", &notification("order-2")), 202);
+    let taken = client.post("/api/v1/events", &event("notification", "order-2")).expect("an answer");
+    assert_eq!((taken.status, taken.header("idempotent-replayed")), (202, None), "{}", taken.text());
+    assert_ne!(taken.json()["eventId"], sent["eventId"]);
 }

@@ -114,6 +114,8 @@ impl Server {
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(args);
         // Test doubles are on unless a test says otherwise.
         command.env("FANTAIL_TESTING", "1");
+        // So that one key does everything a test is about.
+        command.env("FANTAIL_BOOTSTRAP", "full");
         command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().expect("the binary starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
@@ -139,6 +141,15 @@ impl Server {
         Client::to(&self.address)
     }
 
+    /// A client of one of the listeners: `public`, `api` or `admin`; of the API if that has none of its own.
+    pub fn at(&self, listener: &str) -> Client {
+        let line = self.banner.iter().find(|line| line.trim_start().starts_with(&format!("{listener} ")));
+        let url =
+            line.and_then(|line| line.split_whitespace().nth(1)).filter(|word| word.starts_with("http"));
+        let address = url.map(|url| url.trim_start_matches("http://").split(['/', ',']).next().unwrap_or(""));
+        Client::to(address.unwrap_or(&self.address))
+    }
+
     pub fn with_key(&self, key: &str) -> Client {
         self.anonymous().with_key(key)
     }
@@ -150,6 +161,10 @@ impl Server {
 
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("a log file")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn signal(&self, name: &str) {

@@ -35,6 +35,7 @@ const LOOPS: &[&str] = &[
     "books",
     "webhooks",
     "runs",
+    "refused",
 ];
 /// The same for threads beside the runtime.
 const THREADS: &[&str] = &["store-tend", "disk-watch", "snapshots"];

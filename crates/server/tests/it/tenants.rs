@@ -7,7 +7,7 @@ use crate::world::{
 };
 use serde_json::json;
 
-// proves: TEN-01, TEN-02
+// proves: TEN-01
 #[test]
 fn two_tenants_with_the_same_ids_share_nothing() {
     let server = Server::start();

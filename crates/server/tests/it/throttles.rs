@@ -23,7 +23,7 @@ fn too_soon(client: &mut Client, id: &str, door: &str) {
     assert!(text.contains("the user got one of its kind a moment ago"), "{text}");
 }
 
-// proves: RL-02, DEL-18, TRK-06
+// proves: DEL-18, TRK-06
 #[test]
 fn one_of_a_kind_is_enough_for_a_while_also_after_a_crash() {
     let post = Post::new();

@@ -25,13 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Loopback is private, and the receiver speaks plain http at a port of its own.
+/// Loopback is private, and the receiver speaks plain http at a port of its own: one setting allows both.
 fn open(receiver: &Receiver) -> Vec<(&str, &str)> {
-    vec![
-        ("FANTAIL_WEBHOOK_PRIVATE_NETWORKS", "127.0.0.0/8"),
-        ("FANTAIL_WEBHOOK_HTTP_ALLOWED", "true"),
-        ("FANTAIL_WEBHOOK_PORTS", &receiver.port),
-    ]
+    vec![("FANTAIL_OUTBOUND_ALLOW", &receiver.target)]
 }
 
 #[derive(Default)]
@@ -46,7 +42,8 @@ struct Heard {
 
 struct Receiver {
     url: String,
-    port: String,
+    /// As the operator lists it.
+    target: String,
     heard: Arc<Heard>,
 }
 
@@ -54,7 +51,7 @@ impl Receiver {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a bound port");
-        let (url, port) = (format!("http://{address}/hooks"), address.port().to_string());
+        let (url, target) = (format!("http://{address}/hooks"), address.to_string());
         let heard: Arc<Heard> = Arc::default();
         let shared = heard.clone();
         thread::spawn(move || {
@@ -63,7 +60,7 @@ impl Receiver {
                 thread::spawn(move || while heard.serve(&stream).is_some() {});
             }
         });
-        Self { url, port, heard }
+        Self { url, target, heard }
     }
 
     fn trust(&self, secret: &str) {
@@ -203,6 +200,7 @@ fn each_recipient_is_told_once_and_again_under_the_same_id_when_replayed() {
     ];
     eventually("everybody is told of", || (receiver.types().len() >= 6).then_some(()));
     assert_eq!(receiver.types(), expected, "and nothing of what was before");
+    assert!(receiver.told().values().all(|(body, _)| body["data"]["notificationId"] == "n1"));
     // A crash repeats at most what was not written down, under ids that are known.
     server.kill();
     let server = house.start(&open(&receiver));
@@ -226,6 +224,39 @@ fn each_recipient_is_told_once_and_again_under_the_same_id_when_replayed() {
     refused(client.post(&path, &json!({"since": "2020-01-01T00:00:00Z"})), "WEBHOOK_NOT_FOUND");
 }
 
+// fixes: usability §3.19
+#[test]
+fn a_users_webhook_says_whose_and_of_what_it_is() {
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let server = house.start(&open(&receiver));
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    receiver.trust(secret);
+    let hook = json!({"userId": "ann", "deviceId": "hook", "kind": "webhook", "url": receiver.url, "secret": secret});
+    expect(client.post("/api/v1/devices", &hook), 201);
+    let by_webhook = |more: Value| {
+        let mut body = json!({"channels": ["webhook"], "category": "orders"});
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        body
+    };
+    let sent = send(&mut client, &notification("w-1", &["ann"], by_webhook(json!({}))));
+    let secretly = json!({"options": {"sensitive": true}});
+    let sensitive = send(&mut client, &notification("w-2", &["ann"], by_webhook(secretly)));
+    eventually("both arrived", || (receiver.told().len() >= 2).then_some(()));
+    let told = receiver.told();
+    let of = |id: &str| {
+        told.values().map(|(body, _)| body).find(|body| body["eventId"] == *id).expect("it arrived")
+    };
+    let expected = json!({"title": "Hello", "eventId": sent, "notificationId": "w-1", "userId": "ann", "category": "orders"});
+    assert_eq!(*of(&sent), expected);
+    let shown = of(&sensitive);
+    assert_eq!(
+        (&shown["userId"], &shown["notificationId"], &shown["category"]),
+        (&json!("ann"), &Value::Null, &Value::Null)
+    );
+}
+
 /// All webhooks that a tenant may have go to a receiver that never answers. Another tenant hears of all its notifications.
 #[test]
 fn a_receiver_that_hangs_delays_no_other_tenants_webhook() {
@@ -234,10 +265,8 @@ fn a_receiver_that_hangs_delays_no_other_tenants_webhook() {
     let address = hanging.local_addr().expect("a bound port");
     thread::spawn(move || hanging.incoming().collect::<Vec<_>>());
     let (house, receiver) = (Post::new(), Receiver::start());
-    let ports = format!("{},{}", receiver.port, address.port());
-    let mut settings = open(&receiver);
-    settings[2].1 = &ports;
-    let server = house.start(&settings);
+    let targets = format!("{},{address}", receiver.target);
+    let server = house.start(&[("FANTAIL_OUTBOUND_ALLOW", &targets)]);
     let (mut loud, mut admin) = (server.client(), server.admin());
     let mut quiet = server.with_key(&tenant_with_key(&mut admin, "quiet", ALL_SCOPES));
     for no in 0..WEBHOOKS_PER_TENANT_MAX {
@@ -446,19 +475,82 @@ fn a_receiver_that_fails_for_too_long_is_switched_off_until_it_is_enabled() {
     eventually("it goes on where it stopped", || {
         (receiver.types() == ["notification.delivered bob"]).then_some(())
     });
-    // Without leave, nothing inside the house is connected to.
-    let closed = Server::start_with(&[], &[("FANTAIL_WEBHOOK_DISABLE_AFTER_S", "1")]);
-    let mut client = closed.client();
+}
+
+/// What an operator no longer allows is not connected to, and the tenant sees why.
+// fixes: usability B6, usability 3.8
+#[test]
+fn a_webhook_that_is_forbidden_says_so_to_its_tenant() {
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let server = house.start(&open(&receiver));
+    let mut client = server.client();
     put_user(&mut client, "bob");
-    let inside = Receiver::start();
-    hook(&mut client, &inside, &[]);
+    hook(&mut client, &receiver, &[]);
+    let quiet = listed(&mut client);
+    assert!(quiet["failingSince"].is_null() && quiet["lastError"].is_null(), "{quiet}");
+    server.stop();
+    let server = house.start(&[]);
+    let mut client = server.client();
     send(&mut client, &notification("n1", &["bob"], json!({"channels": ["inApp"]})));
-    let off = eventually("it is switched off", || {
+    let failing = eventually("it fails", || {
         let found = listed(&mut client);
-        (found["enabled"] == false).then_some(found)
+        (found["lastError"] == "forbidden").then_some(found)
     });
-    assert_eq!(off["disabledReason"], "forbidden", "{off}");
-    assert_eq!(inside.heard.requests.load(Ordering::SeqCst), 0);
+    let detail = failing["lastErrorDetail"].as_str().expect("why");
+    let setting = format!("outbound.allow = \"{}\"", receiver.target);
+    assert!(detail.contains(&setting), "{detail}");
+    for field in ["failingSince", "lastAttemptAt", "nextAttemptAt"] {
+        assert!(failing[field].is_string(), "{field} in {failing}");
+    }
+    assert_eq!(failing["enabled"], true);
+    let metrics = server.anonymous().get("/metrics").expect("an answer").text();
+    assert!(metrics.contains("fantail_webhook_failures_total{reason=\"forbidden\"}"), "{metrics}");
+    assert_eq!(receiver.heard.requests.load(Ordering::SeqCst), 0);
+    server.stop();
+    // The setting that the refusal named is enough.
+    let server = house.start(&[("FANTAIL_OUTBOUND_ALLOW", detail.split('"').nth(1).expect("a value"))]);
+    let mut client = server.client();
+    eventually("it is told", || (receiver.types() == ["notification.delivered bob"]).then_some(()));
+    let well = eventually("it is known to work", || {
+        let found = listed(&mut client);
+        found["failingSince"].is_null().then_some(found)
+    });
+    assert!(well["lastError"].is_null() && well["nextAttemptAt"].is_null(), "{well}");
+}
+
+/// A URL that no name resolution could make allowed is not taken, of producers and of users.
+// fixes: usability B6
+#[test]
+fn webhooks_that_can_never_work_are_refused_when_they_are_made() {
+    let server = Server::start();
+    let mut client = server.client();
+    put_user(&mut client, "bob");
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    for (url, reason) in [
+        ("http://127.0.0.1:9/x", "outbound.allow = \"127.0.0.1:9\""),
+        ("https://localhost/x", "outbound.allow = \"localhost:443\""),
+        ("https://[::1]/", "outbound.allow = \"[::1]:443\""),
+        ("https://10.0.0.1:8443/", "outbound.allow = \"10.0.0.1:8443\""),
+        ("https://169.254.169.254/", "no setting allows"),
+        ("https://[::ffff:169.254.169.254]/", "no setting allows"),
+        ("http://example.com/hooks", "outbound.allow = \"example.com:80\""),
+        ("https://example.com:22/hooks", "outbound.allow = \"example.com:22\""),
+        ("https://receiver/hooks", "outbound.allow = \"receiver:443\""),
+        ("https://0x7f.1/hooks", "host"),
+    ] {
+        let device =
+            json!({"userId": "bob", "deviceId": "hook", "kind": "webhook", "url": url, "secret": secret});
+        for (path, body) in [("/api/v1/webhooks", json!({"url": url})), ("/api/v1/devices", device)] {
+            let problem = refused(client.post(path, &body), "INVALID_REQUEST");
+            let error = &problem["errors"][0];
+            assert_eq!(error["pointer"], "/url", "{path} {url}: {problem}");
+            assert!(
+                error["detail"].as_str().is_some_and(|detail| detail.contains(reason)),
+                "{url}: {problem}"
+            );
+        }
+    }
+    expect(client.post("/api/v1/webhooks", &json!({"url": "https://example.com:8443/hooks"})), 201);
 }
 
 // proves: API-06, WHK-01
@@ -510,10 +602,8 @@ fn places(data: &Path) -> BTreeSet<String> {
 #[test]
 fn nothing_is_left_of_a_webhook_that_was_deleted() {
     let (house, first, second) = (Post::new(), Receiver::start(), Receiver::start());
-    let mut environment = open(&first);
-    let ports = format!("{},{}", first.port, second.port);
-    environment.push(("FANTAIL_WEBHOOK_PORTS", &ports));
-    let server = house.start(&environment);
+    let targets = format!("{}, {}", first.target, second.target);
+    let server = house.start(&[("FANTAIL_OUTBOUND_ALLOW", &targets)]);
     let mut client = server.client();
     put_user(&mut client, "bob");
     let has_told = |receiver: &Receiver| (!receiver.told().is_empty()).then_some(());
@@ -528,4 +618,44 @@ fn nothing_is_left_of_a_webhook_that_was_deleted() {
     eventually("the second one tells", || has_told(&second));
     server.stop();
     assert_eq!(places(&house.directory.path("data")), BTreeSet::from([kept]));
+}
+
+// proves: API-06
+// fixes: contract 3
+#[test]
+fn followers_are_told_of_in_sums_while_some_of_them_wait() {
+    let (house, receiver) = (Post::new(), Receiver::start());
+    let server = house.start(&open(&receiver));
+    let mut client = server.client();
+    for user in ["ann", "bob"] {
+        put_user(&mut client, user);
+        register(&mut client, user, "phone", &format!("stub:ok/{user}"));
+        follow(&mut client, user, "zoe");
+    }
+    let always =
+        json!({"quietHours": {"enabled": true, "start": "12:00", "end": "12:00", "timezone": "UTC"}});
+    expect(client.json("PATCH", "/api/v1/users/bob/preferences", &always), 200);
+    hook(&mut client, &receiver, &["notification.progress", "notification.summary"]);
+    let mut posted = event("1", &json!({"followersOf": "zoe"}));
+    (posted["actor"], posted["data"]["channels"]) = (json!("zoe"), json!(["push"]));
+    let id = post(&mut client, &posted);
+    let sums = |kind: &str, counts: &Value| {
+        let told = receiver.told();
+        let mut bodies = told.values().map(|(body, _)| body);
+        bodies.any(|body| {
+            let data = &body["data"];
+            let channel = &data["channels"][0];
+            body["type"] == kind
+                && data["eventId"] == *id
+                && channel["channel"] == "push"
+                && channel["counts"] == *counts
+                && channel["done"] == (kind == "notification.summary")
+        })
+    };
+    eventually("its progress is told", || {
+        sums("notification.progress", &json!({"sent": 1, "deferred": 1})).then_some(())
+    });
+    assert!(!sums("notification.summary", &json!({"sent": 1, "deferred": 1})), "it is not over");
+    expect(client.json("PATCH", "/api/v1/users/bob/preferences", &json!({"quietHours": null})), 200);
+    eventually("its end is told", || sums("notification.summary", &json!({"sent": 2})).then_some(()));
 }

@@ -64,7 +64,7 @@ pub fn inbox(client: &mut Client, user: &str, query: &str) -> Value {
 
 pub fn ids(page: &Value) -> Vec<String> {
     let notifications = page["notifications"].as_array().expect("a page");
-    let id = |notification: &Value| notification["notificationId"].as_str().expect("an id").to_owned();
+    let id = |notification: &Value| notification["eventId"].as_str().expect("an id").to_owned();
     notifications.iter().map(id).collect()
 }
 

@@ -318,6 +318,7 @@ impl Oracle {
         let id = PostId(self.records.len());
         self.keys.entry((post.tenant, post.key)).or_default().push(id);
         self.contents.insert(post.content(), id);
+        self.contents.insert(sends::written_anew(&post.content()), id);
         if post.by_template {
             self.contents.extend(template::bodies(&post).map(|body| (body, id)));
         }

@@ -7,7 +7,7 @@ use super::people::{Enrolled, Known};
 use super::posts::Fate;
 use super::{Heard, Oracle, Step, Who};
 use crate::broken::{Broken, Invariant};
-use crate::call::{Address, Audience, PostId, Stranger};
+use crate::call::{Address, Audience, PostId, Stranger, user_name};
 use crate::provider::Sent;
 use crate::template;
 use fantail_node::ask::{ChannelKind, Refusal};
@@ -33,6 +33,43 @@ impl Digest {
     }
 }
 
+/// What was posted, and the ids that the server adds for a user's webhook: whose and of what it is.
+struct Received {
+    content: Vec<u8>,
+    event: Option<String>,
+    user: Option<String>,
+}
+
+impl Received {
+    fn read(sent: &Sent) -> Self {
+        let as_sent = Self { content: sent.content.clone(), event: None, user: None };
+        if sent.channel != ChannelKind::Webhook {
+            return as_sent;
+        }
+        let Ok(Value::Object(mut fields)) = serde_json::from_slice(&sent.content) else { return as_sent };
+        // A template says the body itself, whole.
+        if fields.contains_key("contentType") {
+            return as_sent;
+        }
+        let [event, user, ..] = ["eventId", "userId", "category", "notificationId"]
+            .map(|name| fields.remove(name).and_then(|id| Some(id.as_str()?.to_owned())));
+        Self { content: written_anew(Value::Object(fields).to_string().as_bytes()), event, user }
+    }
+
+    /// Whether the ids are those of the delivery, as far as its event is known.
+    fn is_about(&self, event: Option<Ulid>, owner: Option<Who>) -> bool {
+        let is_event =
+            self.event.as_ref().is_none_or(|id| event.is_none_or(|event| *id == event.to_string()));
+        let is_user = self.user.as_ref().is_none_or(|id| owner.is_some_and(|who| *id == user_name(who.user)));
+        is_event && is_user
+    }
+}
+
+/// JSON as the server writes what it has read.
+pub fn written_anew(content: &[u8]) -> Vec<u8> {
+    serde_json::from_slice::<Value>(content).map_or(content.to_vec(), |value| value.to_string().into_bytes())
+}
+
 /// An event that must have a delivery.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
@@ -46,7 +83,8 @@ impl Oracle {
     /// A provider was called: with something that was posted, for somebody who was meant.
     pub fn judge_call(&mut self, sent: &Sent) -> Result<(), Broken> {
         let told = || format!("{sent:?} for {:?}", String::from_utf8_lossy(&sent.endpoint));
-        let Some(post) = self.contents.get(&sent.content).copied() else {
+        let received = Received::read(sent);
+        let Some(post) = self.contents.get(&received.content).copied() else {
             if let Some(digest) = Digest::read(&sent.content) {
                 return self.judge_digest(sent, &digest);
             }
@@ -61,6 +99,8 @@ impl Oracle {
         let wanted = record.post.channels.contains(sent.channel);
         Invariant::ExactlyOnce
             .holds(wanted, || format!("{:?} does not leave like {}", record.post, told()))?;
+        let is_about = received.is_about(record.event, owner);
+        Invariant::ExactlyOnce.holds(is_about, || format!("{:?} has other ids: {}", record.post, told()))?;
         let happened = !matches!(record.fate, Fate::Never | Fate::Beaten);
         Invariant::Survives.holds(happened, || format!("{:?} was not accepted: {}", record.post, told()))?;
         if Stranger::is_at(&sent.endpoint) {
@@ -75,7 +115,7 @@ impl Oracle {
         };
         // Of somebody who is deleted, or was, too little is known.
         let expected = || template::expected(&record.post, sent.channel, template::locale_of(owner.user));
-        let is_own = !record.post.by_template || expected().as_ref() == Some(&sent.content);
+        let is_own = !record.post.by_template || expected().as_ref() == Some(&received.content);
         Invariant::ExactlyOnce.holds(is_own, || format!("{owner:?} gets another text: {}", told()))?;
         let is_meant = person.may_be_erased() || self.covers(owner, post) != Known::No;
         Invariant::ExactlyOnce.holds(is_meant, || format!("{owner:?} was not meant by {:?}", record.post))

@@ -11,7 +11,7 @@ use crate::schema::Schema;
 use crate::source::{has_tags, parse_source};
 use crate::walk::{Library, Tree, Uses, parts, walk};
 use crate::{html, locale, mjml};
-use fantail_rules::limits::{ACTIONS_MAX, JSON_DEPTH_MAX};
+use fantail_rules::limits::{ACTIONS_MAX, JSON_DEPTH_MAX, NAME_BYTES_MAX};
 use fantail_wire::event::Action;
 use fantail_wire::template::{Channel, Channels, Definition, EmailContent, ProblemCode, WebhookContent};
 use serde_json::Value;
@@ -142,11 +142,12 @@ impl<'d, 'p> Texts<'d, 'p> {
         for (index, action) in actions.iter().enumerate() {
             let pointer = format!("{pointer}/{index}");
             let (id, title, url) = (below(&pointer, "id"), below(&pointer, "title"), below(&pointer, "url"));
-            if action.id.is_empty() || has_tags(&action.id) || !ids.insert(&action.id) {
+            let is_long = action.id.len() > NAME_BYTES_MAX;
+            if action.id.is_empty() || is_long || has_tags(&action.id) || !ids.insert(&action.id) {
                 self.problems.add(
                     &id,
                     ProblemCode::InvalidName,
-                    "must be a name of its own, without variables",
+                    format!("must be a name of its own, without variables, at most {NAME_BYTES_MAX} bytes"),
                 );
             }
             if action.title.trim().is_empty() {

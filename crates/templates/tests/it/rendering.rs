@@ -259,11 +259,26 @@ fn lists_are_rendered_without_a_user_if_nothing_needs_one() {
     assert_eq!(nobody(Channel::Email), Err(RenderError::NoChannel { channel: Channel::Email }));
 }
 
+// fixes: usability §3.7
 #[test]
 fn missing_values_are_errors_and_name_their_place() {
     let found = sms("a\n{{ v.name }}", json!({"v": {}}));
     let Err(RenderError::Missing { pointer, line, .. }) = found else { panic!("{found:?}") };
     assert_eq!((pointer.as_str(), line), ("/channels/sms/body", 2));
+    for (source, variables, detail) in [
+        ("{{ v }} {{ n }}", json!({"n": 1}), "`v` has no value"),
+        (
+            "{{ n }} {{ v.d }} {{ user.attributes.age }}",
+            json!({}),
+            "`n`, `user.attributes.age` and `v.d` have no value",
+        ),
+        ("{{ n }}\n{{ v.name }}", json!({"n": 1, "v": {}}), "`v.name` has no value"),
+        ("{% for one in list %}{{ one.name }}{% endfor %}", json!({"list": [{}]}), "a variable has no value"),
+    ] {
+        let found = sms(source, variables);
+        let Err(RenderError::Missing { detail: said, .. }) = found else { panic!("{source}: {found:?}") };
+        assert_eq!(said, detail, "{source}");
+    }
     assert_eq!(sms("{{ v.name|default('you') }}", json!({"v": {}})).expect("renders"), "you");
     assert_eq!(sms("{% if v.name is defined %}x{% endif %}y", json!({"v": {}})).expect("renders"), "y");
     assert!(matches!(sms("{{ v.a.b }}", json!({"v": {}})), Err(RenderError::Missing { .. })));

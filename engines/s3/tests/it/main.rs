@@ -4,6 +4,7 @@ mod storage;
 
 use bytes::Bytes;
 use fantail_memory::clock::ManualClock;
+use fantail_outbound::connector::Connector;
 use fantail_outbound::pool::Ports;
 use fantail_outbound::sigv4::Credentials;
 use fantail_ports::BoxFuture;
@@ -35,7 +36,8 @@ async fn bucket(storage: &Storage) -> Bucket {
     let credentials =
         Credentials { access_key_id: "id".into(), secret_access_key: "secret".into(), session_token: None };
     let clock = Arc::new(ManualClock::new(Millis(1_794_817_800_000)));
-    let ports = Ports { clock, tasks: Arc::new(Still(Handle::current())) };
+    let ports =
+        Ports { clock, tasks: Arc::new(Still(Handle::current())), connector: Connector::of_operator() };
     Bucket::open(location, credentials, b"", ports).expect("a bucket")
 }
 

@@ -151,7 +151,7 @@ fn a_long_list_is_cut_into_parcels_and_short_looks() {
     assert_eq!(tally_of(&node, work).unreached, users - sends.len() as u64);
 }
 
-// proves: DED-11/12
+// proves: DED-11
 #[test]
 fn a_thousand_deliveries_take_a_thousand_bytes_to_allow_and_four_thousand_to_remember() {
     let mut node = Node::new();
@@ -169,6 +169,23 @@ fn a_thousand_deliveries_take_a_thousand_bytes_to_allow_and_four_thousand_to_rem
     settle(&mut node, parcel, answers(Said::Accepted, "").collect());
     let (outcome, ledger) = (last_record(&node).len(), row(&node, parcel).encode().len());
     assert!(outcome <= 1_100 && ledger <= 1_000, "{outcome} {ledger} bytes");
+}
+
+// fixes: contract 3
+/// Key and row as they are given to the store. The 64 bytes that DED-12 wants are not reached.
+#[test]
+fn a_single_send_takes_less_than_96_bytes_to_remember() {
+    let mut node = Node::new();
+    let user = user_with(&mut node, 0, 1);
+    node.delivery = Some(by(&[PUSH]));
+    node.send(&[user]);
+    node.take_all();
+    let work = work(&node);
+    assert_eq!(intend(&mut node, work, 1_000).0.unwrap().sends.len(), 1);
+    let parcel = ParcelId::of(work, user);
+    settle(&mut node, parcel, vec![told(0, Said::Accepted, "")]);
+    let bytes = parcel.key().len() + row(&node, parcel).encode().len();
+    assert!(bytes < 96, "{bytes} bytes");
 }
 
 #[test]

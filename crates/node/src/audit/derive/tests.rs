@@ -8,7 +8,7 @@ use fantail_machine::records::erasure::Store;
 use fantail_machine::records::front::{Admitted, Audience, Options};
 use fantail_machine::records::policy::{CategoryPut, DefaultsPut};
 use fantail_machine::records::provider::ProviderPut;
-use fantail_machine::records::root::{ApiKey, Tenant, TenantQuota};
+use fantail_machine::records::root::{ApiKey, Noted, Tenant, TenantQuota};
 use fantail_machine::records::schedule::{Definition, SchedulePut, ScheduleRan, Sends};
 use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
@@ -62,6 +62,7 @@ fn tenancy(name: &str) -> Vec<RootRecord> {
         RootRecord::TenantPut(owner, difference()),
         RootRecord::QuotaPut(TenantQuota { tenant: TENANT, quota: Quota::default() }, difference()),
         RootRecord::KeyPut(key, difference()),
+        RootRecord::Noted(Noted { tenant: TENANT, action: "provider.test".into(), target: name.to_owned() }),
     ]
 }
 
@@ -98,6 +99,7 @@ fn schedules_and_segments(name: &str) -> Vec<RootRecord> {
         is_paused: true,
         sends: Sends::Notification,
         body: Sealed::default(),
+        author: None,
     };
     let put = SchedulePut { definition, version: u32::MAX, next: None, difference };
     let ran = ScheduleRan { tenant, id: id.clone(), due: Millis(0), run: None, next: None };

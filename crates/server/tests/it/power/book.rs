@@ -104,7 +104,7 @@ fn next_ask(kind: Kind, number: usize, client: &mut Client) -> std::io::Result<O
         Kind::Events(actor) => post("/api/v1/events", event(actor, number), &[202]),
         Kind::Marks => {
             let page = client.get(&format!("/api/v1/users/{READER}/notifications?limit=1&state=unread"))?;
-            let shown = page.json()["notifications"][0]["notificationId"].clone();
+            let shown = page.json()["notifications"][0]["eventId"].clone();
             if !shown.is_string() {
                 return Ok(None);
             }

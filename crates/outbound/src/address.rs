@@ -2,7 +2,8 @@
 //! operator listed its network or its host.
 //!
 //! What must never happen: a private address that hides in another one. Addresses that carry a v4 address inside
-//! (v4-mapped, 6to4, NAT64, Teredo) are refused as a whole; whoever lives behind NAT64 lists its prefix.
+//! (v4-mapped, 6to4, NAT64, Teredo) are refused as a whole; a network behind NAT64 lists its prefix. Metadata services of
+//! clouds are refused in every form, listed or not.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,19 +17,35 @@ pub enum Reach {
     /// Inside a house, this one or the provider's: loopback, private use, shared address space, unique local. May be
     /// allowed for a named host.
     Private,
-    /// No receiver of webhooks lives here: link-local (where clouds keep their metadata), multicast, reserved,
-    /// documentation, and addresses with another one inside. Only an explicit network allows it.
+    /// No receiver of webhooks lives here: multicast, reserved, documentation, and addresses with another one inside. Only an
+    /// explicit network allows it.
     Special,
+    /// The machine's own link and what clouds keep there: metadata and credentials of the machine. Nothing allows it.
+    Never,
 }
 
 #[must_use]
 pub fn reach(address: IpAddr) -> Reach {
     let (table, otherwise) = match address {
         IpAddr::V4(_) => (V4, Reach::Public),
+        IpAddr::V6(address) if carries_metadata(address) => return Reach::Never,
         // The rest of version 6 has not been given out.
         IpAddr::V6(_) => (V6, Reach::Special),
     };
     table.iter().find(|(network, _)| network.contains(address)).map_or(otherwise, |(_, reach)| *reach)
+}
+
+/// Whether a v4 address of a metadata service is inside: v4-mapped, v4-compatible and NAT64 keep it in the last 32 bits, 6to4
+/// behind the first 16. Public addresses of version 6 may end in any bits and carry none.
+fn carries_metadata(address: Ipv6Addr) -> bool {
+    let bits = u128::from(address);
+    let v4 = |shift: u32| Ipv4Addr::from(u32::try_from((bits >> shift) & 0xffff_ffff).unwrap_or_default());
+    let inside = match address.segments() {
+        [0, 0, 0, 0, 0, 0 | 0xffff, _, _] | [0, 0, 0, 0, 0xffff, 0, _, _] | [0x64, 0xff9b, ..] => v4(0),
+        [0x2002, ..] => v4(80),
+        _ => return false,
+    };
+    reach(IpAddr::V4(inside)) == Reach::Never
 }
 
 /// The first that contains the address decides.
@@ -38,11 +55,12 @@ const V4: &[(Network, Reach)] = &[
     (four([192, 168, 0, 0], 16), Reach::Private),
     (four([127, 0, 0, 0], 8), Reach::Private),
     // Metadata of one cloud, inside the shared address space.
-    (four([100, 100, 100, 200], 32), Reach::Special),
+    (four([100, 100, 100, 200], 32), Reach::Never),
     (four([100, 64, 0, 0], 10), Reach::Private),
     (four([0, 0, 0, 0], 8), Reach::Special),
-    (four([169, 254, 0, 0], 16), Reach::Special),
-    // IETF protocol assignments; metadata of another cloud is inside.
+    (four([169, 254, 0, 0], 16), Reach::Never),
+    // Metadata of another cloud, among the IETF's protocol assignments.
+    (four([192, 0, 0, 192], 32), Reach::Never),
     (four([192, 0, 0, 0], 24), Reach::Special),
     (four([192, 0, 2, 0], 24), Reach::Special),
     (four([192, 88, 99, 0], 24), Reach::Special),
@@ -50,7 +68,7 @@ const V4: &[(Network, Reach)] = &[
     (four([198, 51, 100, 0], 24), Reach::Special),
     (four([203, 0, 113, 0], 24), Reach::Special),
     // Looks public, but is the host service of a cloud.
-    (four([168, 63, 129, 16], 32), Reach::Special),
+    (four([168, 63, 129, 16], 32), Reach::Never),
     (four([224, 0, 0, 0], 4), Reach::Special),
     (four([240, 0, 0, 0], 4), Reach::Special),
 ];
@@ -58,8 +76,9 @@ const V4: &[(Network, Reach)] = &[
 const V6: &[(Network, Reach)] = &[
     (six([0, 0, 0, 0, 0, 0, 0, 1], 128), Reach::Private),
     // Metadata of two clouds, inside unique local.
-    (six([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0], 32), Reach::Special),
-    (six([0xfd20, 0xce, 0, 0, 0, 0, 0, 0], 32), Reach::Special),
+    (six([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0], 32), Reach::Never),
+    (six([0xfd20, 0xce, 0, 0, 0, 0, 0, 0], 32), Reach::Never),
+    (six([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), Reach::Never),
     (six([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7), Reach::Private),
     // IETF protocol assignments: Teredo, benchmarking, ORCHID.
     (six([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), Reach::Special),
@@ -108,6 +127,14 @@ impl Network {
             // A v4-mapped address is another address: to allow one does not allow the other.
             (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
         }
+    }
+}
+
+impl Network {
+    /// Whether it is a single address.
+    #[must_use]
+    pub fn is_one_address(&self) -> bool {
+        self.prefix == if self.base.is_ipv4() { 32 } else { 128 }
     }
 }
 
@@ -228,12 +255,7 @@ mod tests {
             &[
                 "0.0.0.0",
                 "0.1.2.3",
-                "169.254.0.1",
-                "169.254.169.254",
-                "100.100.100.200",
-                "168.63.129.16",
                 "192.0.0.1",
-                "192.0.0.192",
                 "192.0.2.1",
                 "192.88.99.1",
                 "198.18.0.1",
@@ -262,12 +284,34 @@ mod tests {
                 "2002:808:808::1",
                 "3fff::1",
                 "5f00::1",
-                "fe80::1",
                 "fec0::1",
                 "ff02::1",
+                "4000::1",
+            ],
+        );
+    }
+
+    #[test]
+    fn metadata_is_out_of_reach_in_every_form() {
+        check(
+            Reach::Never,
+            &[
+                "169.254.0.1",
+                "169.254.169.254",
+                "169.254.170.2",
+                "100.100.100.200",
+                "168.63.129.16",
+                "192.0.0.192",
+                "fe80::1",
                 "fd00:ec2::254",
                 "fd20:ce::254",
-                "4000::1",
+                "::ffff:169.254.169.254",
+                "::a9fe:a9fe",
+                "::ffff:0:a9fe:a9fe",
+                "64:ff9b::a9fe:a9fe",
+                "64:ff9b:1::a9fe:a9fe",
+                "2002:a9fe:a9fe::1",
+                "::ffff:100.100.100.200",
             ],
         );
     }

@@ -1,12 +1,14 @@
 //! Names to addresses, in this process, so that what is judged is what is connected to.
 
-use super::limits::LOOKUPS_MAX;
 use fantail_ports::BoxFuture;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+
+/// Lookups under way: each holds a thread, also after its caller has given up.
+const LOOKUPS_MAX: usize = 32;
 
 pub trait Resolve: Send + Sync {
     /// All addresses of a name, best first. What it returns is believed for one connection and not kept.

@@ -4,7 +4,6 @@
 //! `0177.0.0.1`), or a part before an `@` that looks like the host. There is no repair: what is unusual is refused, and
 //! whoever registered the URL can write it plainly. Names outside ASCII are written in punycode.
 
-use super::limits::URL_BYTES_MAX;
 use hyper::http::uri::PathAndQuery;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -56,6 +55,8 @@ pub enum UrlError {
     BadPath,
 }
 
+/// Longer URLs are refused by many receivers.
+pub const URL_BYTES_MAX: usize = 2_048;
 const NAME_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
@@ -173,6 +174,16 @@ impl Origin {
         } else {
             format!("{}:{}", self.host, self.port)
         }
+    }
+}
+
+impl Host {
+    /// A host that stands alone, not in a URL: an address, with brackets or without, or a name. What a name resolves to is
+    /// judged, so nothing is refused here.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+        inside.parse().map_or_else(|_| Self::Name(text.to_ascii_lowercase()), Self::Address)
     }
 }
 
