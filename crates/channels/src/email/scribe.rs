@@ -5,6 +5,7 @@
 //! when there is nothing left.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
@@ -83,7 +84,9 @@ impl Writer {
             job
         };
         match job {
-            Some(job) => self.written.push(job()),
+            // Whoever waits for a job that panics finds its channel closed and panics in turn. The thread goes on: if it left, jobs
+            // that came meanwhile would have nobody.
+            Some(job) => self.written.extend(catch_unwind(AssertUnwindSafe(job))),
             None if self.written.is_empty() => return false,
             None => self.tell(),
         }
@@ -98,21 +101,12 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
-    /// Whoever panics did not get to say that it leaves, nor what it had written.
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.scribe.desk().writers -= 1;
-            self.tell();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures_util::future::{FutureExt, join_all};
-    use std::panic::AssertUnwindSafe;
+    use std::sync::mpsc;
+    use tokio::join;
 
     #[tokio::test]
     async fn a_panic_is_the_callers_and_nobody_elses() {
@@ -122,6 +116,21 @@ mod tests {
             assert!(AssertUnwindSafe(write).catch_unwind().await.is_err());
         }
         assert_eq!(scribe.write(|| 7).await, 7);
+    }
+
+    #[tokio::test]
+    async fn what_comes_before_a_panic_is_over_is_written() {
+        let scribe = Arc::new(Scribe { writers_max: 1, ..Scribe::default() });
+        let (go_on, waits) = mpsc::channel();
+        let panics = scribe.write(move || {
+            waits.recv().expect("it is told to go on");
+            panic!("as the test wants it")
+        });
+        let all =
+            join!(AssertUnwindSafe(panics).catch_unwind(), scribe.write(|| 7), async { go_on.send(()) });
+        let (panicked, written, told): (std::thread::Result<()>, i32, _) = all;
+        assert!(panicked.is_err());
+        assert_eq!((written, told), (7, Ok(())));
     }
 
     #[tokio::test]
