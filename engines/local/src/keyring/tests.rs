@@ -208,7 +208,8 @@ fn no_power_cut_takes_a_key_that_was_handed_out_or_brings_one_back() {
 #[test]
 fn a_batch_that_was_never_named_and_is_torn_is_cut_and_saved() {
     // The file of keys is opened, then what the manifest needs.
-    let shortages: [(&str, fn(&FaultDisk)); 3] = [
+    type Shortage = fn(&FaultDisk);
+    let shortages: [(&str, Shortage); 3] = [
         ("room", |disk| disk.set_capacity(disk.used_bytes() + super::file::BATCH_BYTES as u64)),
         ("one descriptor", |disk| disk.set_descriptors(Some(1))),
         ("two descriptors", |disk| disk.set_descriptors(Some(2))),
