@@ -36,10 +36,12 @@ pub enum AccessFault {
     Forbidden,
     /// Too many logins of this address have failed.
     TooManyFailures,
+    /// A callback that no signature, secret or key proves.
+    NotProven,
 }
 
 impl AccessFault {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NoKey,
         Self::UnknownKey,
         Self::WrongSecret,
@@ -50,6 +52,7 @@ impl AccessFault {
         Self::ServerKeyNeeded,
         Self::Forbidden,
         Self::TooManyFailures,
+        Self::NotProven,
     ];
 
     /// In logs and metrics.
@@ -66,6 +69,7 @@ impl AccessFault {
             Self::ServerKeyNeeded => "server_key_needed",
             Self::Forbidden => "forbidden",
             Self::TooManyFailures => "too_many_failures",
+            Self::NotProven => "not_proven",
         }
     }
 }

@@ -70,7 +70,7 @@ pub fn authenticate(
 /// A secret of 256 random bits cannot be guessed, so keys of tenants are looked at however many logins of the address have failed:
 /// a forgotten client with an old key does not shut out those who share its address. The operator may have chosen the server's own
 /// key, so that one is not compared any more.
-fn identify(
+pub fn identify(
     app: &App,
     node: &Node,
     headers: &HeaderMap,

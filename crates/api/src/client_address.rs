@@ -36,20 +36,23 @@ impl AddressRules {
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Client {
         let peer = peer.to_canonical();
         if !self.is_trusted(peer) {
-            return Client { address: peer, limited_as: self.counted(peer) };
+            // A proxy on this machine that nobody has named speaks for strangers.
+            let is_free = self.counted(peer).is_none() && !is_forwarded(headers);
+            return Client { address: peer, limited_as: (!is_free).then(|| network_of(peer)) };
         }
         let listed = self.rightmost(peer, &entries(headers, &X_FORWARDED_FOR, str::trim));
         let forwarded = self.rightmost(peer, &entries(headers, &header::FORWARDED, forwarded_for));
         match (listed, forwarded) {
             (None, None) => Client { address: peer, limited_as: None },
-            (Some(Ok(one)), None) | (None, Some(Ok(one))) => {
-                Client { address: one, limited_as: self.counted(one) }
-            }
-            (Some(Ok(one)), Some(Ok(other))) if one == other => {
-                Client { address: one, limited_as: self.counted(one) }
-            }
+            (Some(Ok(one)), None) | (None, Some(Ok(one))) => self.forwarded(one),
+            (Some(Ok(one)), Some(Ok(other))) if one == other => self.forwarded(one),
             (Some(_), _) | (_, Some(_)) => Client { address: peer, limited_as: Some(network_of(peer)) },
         }
+    }
+
+    /// Whom a proxy speaks for is never on this machine, whatever the address says.
+    fn forwarded(&self, address: IpAddr) -> Client {
+        Client { address, limited_as: (!self.is_trusted(address)).then(|| network_of(address)) }
     }
 
     /// `None` if there are no entries; an error if what stands to the left of the trusted ones is no address.
@@ -149,6 +152,17 @@ mod tests {
         // Whoever writes nonsense is limited, as everybody is who is no proxy.
         let is_own = headers.is_empty() || headers.iter().all(|(_, value)| value.starts_with("10.0.0.3"));
         assert_eq!(client.limited_as.is_none(), is_own, "{peer} {headers:?}");
+    }
+
+    /// A proxy on this machine brings strangers, named or not, and what it says of them frees nobody.
+    #[test]
+    fn what_comes_through_a_proxy_on_this_machine_has_limits() {
+        let unnamed = AddressRules::default();
+        let mut headers = HeaderMap::new();
+        assert_eq!(unnamed.client(ip("127.0.0.1"), &headers).limited_as, None);
+        headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("127.0.0.9"));
+        assert_eq!(unnamed.client(ip("127.0.0.1"), &headers).limited_as, Some(ip("127.0.0.1")));
+        assert_eq!(rules().client(ip("127.0.0.1"), &headers).limited_as, Some(ip("127.0.0.9")));
     }
 
     // fixes: security M12

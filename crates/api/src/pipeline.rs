@@ -197,10 +197,16 @@ async fn answer_stranger(
         Handle::Callback(handler) => {
             let path_and_query = parts.uri.path_and_query().map_or("", |path| path.as_str()).to_owned();
             let is_local = requester.client.address.is_loopback() && !is_forwarded(&parts.headers);
+            let (charged, limited_as) = (app.clone(), requester.client.limited_as);
             let (app, headers, requester) = (app.clone(), parts.headers, requester.clone());
             let arrival =
                 Arrival { app, node, params, path_and_query, headers, is_local, listener, requester };
-            handler(arrival, unread).await
+            let answered = handler(arrival, unread).await;
+            // Whether there is such an account or not, what proves nothing counts as a login that failed.
+            if answered.as_ref().is_err_and(|problem| problem.code == Code::CallbackRefused) {
+                charged.addresses.charge_failed_login(limited_as, charged.clock.monotonic())?;
+            }
+            answered
         }
         Handle::Open(_) | Handle::Scoped(..) | Handle::TenantAdmin(_) | Handle::ServerAdmin(_) => {
             unreachable!("what is open was answered, and all else needs a key")

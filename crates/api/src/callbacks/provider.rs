@@ -12,6 +12,7 @@
 //! the account does not send through.
 
 use super::{Arrival, BYTES_MAX};
+use crate::access::AccessFault;
 use crate::auth;
 use crate::bodies::BodyHolder;
 use crate::body::{self, UnreadBody};
@@ -32,7 +33,7 @@ use fantail_rules::ids::TenantId;
 use fantail_rules::limits::RECEIPT_CODE_BYTES_MAX;
 use fantail_wire::code::Code;
 use fantail_wire::tenant::Scope;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 /// What Twilio takes for "nothing to say".
 const NOTHING_TO_SAY: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Response></Response>";
@@ -76,8 +77,10 @@ async fn hear(arrival: &Arrival, tenant: Option<TenantId>, unread: UnreadBody) -
             return Err(refused());
         }
         Err(deaf @ Deaf::Malformed(_)) => return Err(Problem::field("", deaf.to_string())),
-        Err(deaf @ Deaf::NotNow(_)) => {
-            return Err(Problem::new(Code::NotReady, deaf.to_string()).retry_after_s(60));
+        Err(Deaf::NotNow(reason)) => {
+            // The reason may name places inside, and the caller may be a stranger.
+            warn!(provider = arrival.param("provider"), %tenant, reason, "a callback cannot be checked now");
+            return Err(Problem::new(Code::NotReady, "the callback cannot be checked now").retry_after_s(60));
         }
         Ok(heard) => heard,
     };
@@ -128,7 +131,7 @@ fn has_secret(arrival: &Arrival, tenant: TenantId, id: &str) -> Result<bool, Pro
 fn key_holder(arrival: &Arrival, tenant: TenantId) -> Option<Actor> {
     let (node, headers) = (&arrival.node, &arrival.headers);
     let mut requester = arrival.requester.clone();
-    let caller = auth::authenticate(&arrival.app, node, headers, arrival.listener, &mut requester).ok()?;
+    let caller = auth::identify(&arrival.app, node, headers, arrival.listener, &mut requester).ok()?;
     let of_key = auth::tenant_with(node, headers, &caller, Scope::ReceiptsWrite).ok()?;
     (of_key == tenant).then(|| caller.actor())
 }
@@ -139,6 +142,7 @@ fn refused() -> Problem {
         Code::CallbackRefused,
         "nothing proves that an account of this server is called by its provider",
     )
+    .because(AccessFault::NotProven)
 }
 
 /// The address at which calls to an account are believed.

@@ -192,11 +192,12 @@ impl CalledAccount {
         self.way.account.kind.channel()
     }
 
-    /// What is said in the name of the provider. That a [`CallbackProof::Secret`] was shown, the caller has seen.
+    /// What is said in the name of the provider. That a [`CallbackProof::Secret`] was shown, the caller has seen. An account
+    /// that cannot be used proves nothing, so that a stranger is answered as if there were none.
     pub async fn hear(&self, call: &Incoming) -> Result<Heard, Deaf> {
         match &self.way.client {
             Ok(client) => client.hear(call).await,
-            Err(reason) => Err(Deaf::NotNow(reason.clone())),
+            Err(_) => Err(Deaf::NotProven),
         }
     }
 

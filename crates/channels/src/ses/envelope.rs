@@ -106,7 +106,7 @@ impl Envelope {
             _ => return Err(wrong),
         };
         let certificate_url = text("SigningCertURL")?;
-        if !host.has(&certificate_url) || !certificate_url.ends_with(".pem") {
+        if !host.has(&certificate_url) || !is_certificate_of_sns(&certificate_url) {
             return Err(EnvelopeError::ForeignUrl { field: "SigningCertURL" });
         }
         Ok(Self {
@@ -234,6 +234,13 @@ pub fn url_of_sns(url: &str) -> Option<(&str, &str)> {
     (region.len() >= 3 && region.bytes().all(is_region) && is_callable).then_some((host, path))
 }
 
+/// Whether the path is one of SNS's certificates, so that nobody makes us ask for anything else there.
+fn is_certificate_of_sns(url: &str) -> bool {
+    let name = url_of_sns(url).and_then(|(_, path)| path.strip_prefix("/SimpleNotificationService-"));
+    let serial = name.and_then(|name| name.strip_suffix(".pem"));
+    serial.is_some_and(|serial| !serial.is_empty() && serial.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,13 +257,43 @@ mod tests {
     fn only_the_host_in_the_region_of_the_topic_is_sns() {
         let topic = |partition: &str, region: &str| format!("arn:{partition}:sns:{region}:123456789012:mail");
         for (partition, region, url, is_there) in [
-            ("aws", "eu-west-1", "https://sns.eu-west-1.amazonaws.com/a.pem", true),
-            ("aws-us-gov", "us-gov-east-1", "https://sns.us-gov-east-1.amazonaws.com/a.pem", true),
-            ("aws-cn", "cn-north-1", "https://sns.cn-north-1.amazonaws.com.cn/a.pem", true),
-            ("aws", "eu-west-1", "https://sns.us-east-1.amazonaws.com/a.pem", false),
-            ("aws", "us-west-2", "https://sns.s3-us-west-2.amazonaws.com/a.pem", false),
-            ("aws", "us-west-2", "https://sns.s3-accelerate.amazonaws.com/a.pem", false),
-            ("aws", "cn-north-1", "https://sns.cn-north-1.amazonaws.com.cn/a.pem", false),
+            ("aws", "eu-west-1", "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-a.pem", true),
+            (
+                "aws-us-gov",
+                "us-gov-east-1",
+                "https://sns.us-gov-east-1.amazonaws.com/SimpleNotificationService-a.pem",
+                true,
+            ),
+            (
+                "aws-cn",
+                "cn-north-1",
+                "https://sns.cn-north-1.amazonaws.com.cn/SimpleNotificationService-a.pem",
+                true,
+            ),
+            (
+                "aws",
+                "eu-west-1",
+                "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-a.pem",
+                false,
+            ),
+            (
+                "aws",
+                "us-west-2",
+                "https://sns.s3-us-west-2.amazonaws.com/SimpleNotificationService-a.pem",
+                false,
+            ),
+            (
+                "aws",
+                "us-west-2",
+                "https://sns.s3-accelerate.amazonaws.com/SimpleNotificationService-a.pem",
+                false,
+            ),
+            (
+                "aws",
+                "cn-north-1",
+                "https://sns.cn-north-1.amazonaws.com.cn/SimpleNotificationService-a.pem",
+                false,
+            ),
         ] {
             let arn = topic(partition, region);
             let host = SnsHost::of_topic(&arn).expect("a topic");
@@ -319,25 +356,25 @@ mod tests {
     #[test]
     fn only_urls_of_sns_are_called() {
         for url in [
-            "https://sns.eu-west-1.amazonaws.com/a.pem",
+            "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-a.pem",
             "https://sns.us-gov-west-1.amazonaws.com/?Action=ConfirmSubscription&Token=x",
-            "https://sns.cn-north-1.amazonaws.com.cn/a.pem",
+            "https://sns.cn-north-1.amazonaws.com.cn/SimpleNotificationService-a.pem",
         ] {
             assert!(url_of_sns(url).is_some(), "{url}");
         }
         for url in [
-            "http://sns.eu-west-1.amazonaws.com/a.pem",
-            "https://sns.eu-west-1.amazonaws.com.evil.example/a.pem",
-            "https://sns.eu-west-1.amazonaws.com:444/a.pem",
-            "https://sns.eu-west-1.amazonaws.com@evil.example/a.pem",
-            "https://evil.example/sns.eu-west-1.amazonaws.com/a.pem",
-            "https://sns.a.b.amazonaws.com/a.pem",
-            "https://sns..amazonaws.com/a.pem",
-            "https://sns.EU-WEST-1.amazonaws.com/a.pem",
+            "http://sns.eu-west-1.amazonaws.com/SimpleNotificationService-a.pem",
+            "https://sns.eu-west-1.amazonaws.com.evil.example/SimpleNotificationService-a.pem",
+            "https://sns.eu-west-1.amazonaws.com:444/SimpleNotificationService-a.pem",
+            "https://sns.eu-west-1.amazonaws.com@evil.example/SimpleNotificationService-a.pem",
+            "https://evil.example/sns.eu-west-1.amazonaws.com/SimpleNotificationService-a.pem",
+            "https://sns.a.b.amazonaws.com/SimpleNotificationService-a.pem",
+            "https://sns..amazonaws.com/SimpleNotificationService-a.pem",
+            "https://sns.EU-WEST-1.amazonaws.com/SimpleNotificationService-a.pem",
             "https://sns.eu-west-1.amazonaws.com",
             "https://sns.eu-west-1.amazonaws.com/a b",
             "https://sns.eu-west-1.amazonaws.com/a<b",
-            "https://sns.--west-1.amazonaws.com/a.pem",
+            "https://sns.--west-1.amazonaws.com/SimpleNotificationService-a.pem",
             "https://sns.eu-west-1.amazonaws.com\\@evil.example/",
             "",
         ] {
@@ -354,7 +391,7 @@ mod tests {
             "Timestamp": "2026-11-16T08:30:00.000Z",
             "SignatureVersion": "2",
             "Signature": "AAAA",
-            "SigningCertURL": "https://sns.eu-west-1.amazonaws.com/a.pem",
+            "SigningCertURL": "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-a.pem",
         });
         change(&mut value);
         Envelope::read(value.to_string().as_bytes())
@@ -401,7 +438,14 @@ mod tests {
 
     #[test]
     fn foreign_urls_are_refused() {
-        let refused = envelope(|value| value["SigningCertURL"] = "https://evil.example/a.pem".into());
+        for path in ["a.pem", "x?.pem", "SimpleNotificationService-.pem", "SimpleNotificationService-a/b.pem"]
+        {
+            let url = format!("https://sns.eu-west-1.amazonaws.com/{path}");
+            assert!(!is_certificate_of_sns(&url), "{url}");
+        }
+        let refused = envelope(|value| {
+            value["SigningCertURL"] = "https://evil.example/SimpleNotificationService-a.pem".into()
+        });
         assert_eq!(refused, Err(EnvelopeError::ForeignUrl { field: "SigningCertURL" }));
         let refused = envelope(|value| {
             value["Type"] = "SubscriptionConfirmation".into();

@@ -38,6 +38,9 @@ pub const ENVELOPE_BYTES_MAX: usize = 256 * 1_024;
 /// Certificates that are remembered; SNS has one per region and year.
 pub const CERTIFICATES_MAX: usize = 16;
 pub const CERTIFICATE_MS: u64 = 24 * 3_600_000;
+/// Names of certificates that could not be fetched, and how long each is not asked for again.
+pub const MISSING_MAX: usize = 256;
+pub const MISSING_MS: u64 = 60_000;
 pub const CERTIFICATE_BYTES_MAX: usize = 64 * 1_024;
 /// Messages of SNS that are remembered, so that a repeat is known as one.
 pub const REMEMBERED_MAX: usize = 10_000;

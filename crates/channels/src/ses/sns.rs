@@ -5,7 +5,10 @@
 
 use super::envelope::{Envelope, EnvelopeError, Kind, SnsHost, url_of_sns};
 use super::events::{self, EventError};
-use super::limits::{ANSWER_MS_MAX, CERTIFICATE_BYTES_MAX, CERTIFICATE_MS, CERTIFICATES_MAX, REMEMBERED_MAX};
+use super::limits::{
+    ANSWER_MS_MAX, CERTIFICATE_BYTES_MAX, CERTIFICATE_MS, CERTIFICATES_MAX, MISSING_MAX, MISSING_MS,
+    REMEMBERED_MAX,
+};
 use super::settings::Settings;
 use crate::fields::SettingsError;
 use crate::receipt::Event;
@@ -18,6 +21,7 @@ use hyper::Request;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Semaphore;
 use tokio_rustls::rustls::ClientConfig;
 
 /// Must be used inside a tokio runtime: its sockets belong to one.
@@ -29,6 +33,9 @@ pub struct Sns {
     ports: Ports,
     /// By URL, with the time until which they are believed.
     certificates: Mutex<BTreeMap<String, (Millis, Bytes)>>,
+    /// Those that could not be fetched, and until when they are not asked for again.
+    missing: Mutex<BTreeMap<String, Millis>>,
+    fetch: Semaphore,
     messages: Remembered,
 }
 
@@ -86,6 +93,8 @@ impl Sns {
             connect_to: settings.connect_to,
             ports,
             certificates: Mutex::default(),
+            missing: Mutex::default(),
+            fetch: Semaphore::new(1),
             messages: Remembered::new(REMEMBERED_MAX),
         })
     }
@@ -128,7 +137,21 @@ impl Sns {
         if let Some((_, certificate)) = found {
             return Ok(certificate);
         }
-        let certificate = self.get(url).await.map_err(|reason| SnsError::NoCertificate { reason })?;
+        // Whoever knows a topic can name certificates that do not exist: one is asked for at a time, and not again at once.
+        let not_now = |reason: &str| SnsError::NoCertificate { reason: reason.to_owned() };
+        let _one_at_a_time = self.fetch.try_acquire().map_err(|_| not_now("another one is being fetched"))?;
+        if self.missing().get(url).is_some_and(|until| *until > now) {
+            return Err(not_now("it could not be fetched a moment ago"));
+        }
+        let fetched = self.get(url).await;
+        if fetched.is_err() {
+            let mut missing = self.missing();
+            missing.retain(|_, until| *until > now);
+            if missing.len() < MISSING_MAX {
+                missing.insert(url.to_owned(), now.plus(MISSING_MS));
+            }
+        }
+        let certificate = fetched.map_err(|reason| SnsError::NoCertificate { reason })?;
         if certificate.len() > CERTIFICATE_BYTES_MAX {
             return Err(SnsError::NoCertificate { reason: "it is too large".to_owned() });
         }
@@ -159,6 +182,10 @@ impl Sns {
             return Err(format!("SNS answers {}", reply.status.as_u16()));
         }
         Ok(reply.body)
+    }
+
+    fn missing(&self) -> MutexGuard<'_, BTreeMap<String, Millis>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn certificates(&self) -> MutexGuard<'_, BTreeMap<String, (Millis, Bytes)>> {

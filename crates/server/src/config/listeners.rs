@@ -1,6 +1,6 @@
 //! Where the server listens, and what each listener serves.
 //!
-//! Invariant: administration is beyond this machine only if `admin.listen` says so; plain HTTP only if `http.plain_allowed` does.
+//! Invariant: administration is beyond this machine, or where a proxy leads, only if `admin.listen` says so; plain HTTP only if `http.plain_allowed` does.
 
 use super::{ConfigError, Layers, Tls};
 use fantail_api::listener_kinds::ListenerKinds;
@@ -25,8 +25,12 @@ impl Layers {
             "" => Ok(None),
             _ => self.parse(key, PLACE).map(Some),
         };
-        let wanted = places(api, named("public.listen")?, named("admin.listen")?);
         let plain_allowed = self.flag("http.plain_allowed")?;
+        let public = named("public.listen")?;
+        // A proxy on this machine brings strangers to a loopback address.
+        let has_proxies = !self.get("http.trusted_proxies").0.is_empty();
+        let is_proxied = has_proxies || (plain_allowed && public.is_none());
+        let wanted = places(api, is_proxied, public, named("admin.listen")?);
         let mut listeners = Vec::with_capacity(wanted.len());
         for (no, (address, kinds)) in wanted.into_iter().enumerate() {
             let is_loopback = address.ip().to_canonical().is_loopback();
@@ -44,6 +48,7 @@ impl Layers {
 /// Every address with what it serves, the API's first. What has the same address is one listener.
 fn places(
     api: SocketAddr,
+    is_proxied: bool,
     public: Option<SocketAddr>,
     admin: Option<SocketAddr>,
 ) -> Vec<(SocketAddr, ListenerKinds)> {
@@ -52,7 +57,7 @@ fn places(
         let port = if api.port() == 0 { 0 } else { ADMIN_PORT };
         SocketAddr::from((Ipv4Addr::LOCALHOST, port))
     };
-    let admin = admin.or_else(|| (!is_loopback).then(own_admin));
+    let admin = admin.or_else(|| (!is_loopback || is_proxied).then(own_admin));
     let mut places = vec![(api, ListenerKinds::API)];
     // Whoever administers may also do what keys of tenants do.
     for (own, kinds) in [(public, ListenerKinds::PUBLIC), (admin, ListenerKinds::API_AND_ADMIN)] {
@@ -100,6 +105,9 @@ mod tests {
         };
         check(&[], &["127.0.0.1:7070 public, api, admin"]);
         check(&[listen("127.0.0.1:0")], &["127.0.0.1:0 public, api, admin"]);
+        let proxy = ("FANTAIL_HTTP_TRUSTED_PROXIES", "127.0.0.1");
+        check(&[proxy], &["127.0.0.1:7070 public, api", "127.0.0.1:7071 api, admin"]);
+        check(&[PLAIN], &["127.0.0.1:7070 public, api", "127.0.0.1:7071 api, admin"]);
         let own = "127.0.0.1:7071 api, admin";
         check(&[listen("0.0.0.0:7070"), PLAIN], &["0.0.0.0:7070 public, api", own]);
         check(&[listen("0.0.0.0:0"), PLAIN], &["0.0.0.0:0 public, api", "127.0.0.1:0 api, admin"]);

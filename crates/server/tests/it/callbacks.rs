@@ -1,7 +1,7 @@
 //! What comes back from providers: reports of mail servers, events of SES, callbacks of Twilio; and every service that pushes.
 
 use crate::audit::entries;
-use crate::deliveries::{counts, counts_of, notification, send, status};
+use crate::deliveries::{counts, counts_of, metric, notification, send, status};
 use crate::providers::{World, put};
 use crate::server::Server;
 use crate::world::{ALL_SCOPES, bare, eventually, expect, key_of, put_user, refused, tenant_with_key};
@@ -88,7 +88,7 @@ fn events_of_ses_are_believed_if_amazon_signed_them() {
     assert_eq!(suppressed(&mut client, "email", "bounce@simulator.amazonses.com"), "hardBounce");
     let forged = json!({"Type": "Notification", "MessageId": "1", "TopicArn": topic, "Message": "{}",
                         "Timestamp": "2026-11-16T08:00:00.000Z", "SignatureVersion": "2", "Signature": "AAAA",
-                        "SigningCertURL": "https://sns.eu-west-1.amazonaws.com/x.pem"});
+                        "SigningCertURL": "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-1.pem"});
     let path = "/callbacks/default/ses";
     let answer = server.anonymous().post(path, &forged).expect("an answer");
     assert!(matches!(answer.status, 403 | 503), "{}", answer.text());
@@ -338,6 +338,8 @@ fn a_stranger_cannot_tell_which_accounts_there_are() {
             assert_eq!(problem["code"], "CALLBACK_REFUSED");
         }
     }
+    let counted = metric(&mut client, "fantail_access_refused_total", "reason=\"not_proven\"");
+    assert!(counted >= (cases.len() * paths.len()) as u64, "{counted}");
 }
 
 /// The newest report that a mail server has sent back.

@@ -140,13 +140,12 @@ fn refused_requests_leave_address_key_and_reason_in_the_log_and_a_sum_in_the_aud
     let data = directory.path("data");
     let proxies = [("FANTAIL_HTTP_TRUSTED_PROXIES", "127.0.0.0/8")];
     let server = Server::start_in(&data, &[], &proxies);
-    let weak = key_of(&mut server.admin(), "default", &["inbox:read"]);
+    // Administration is elsewhere, as strangers come through a proxy.
+    let admin = || server.at("admin").with_key(&server.key("admin.key"));
+    let weak = key_of(&mut admin(), "default", &["inbox:read"]);
     // A typing error in the secret, with the right check digits, is not known; this is a key that is revoked.
-    let revoked = key_of(&mut server.admin(), "default", &["inbox:read"]);
-    expect(
-        bare(&mut server.admin(), "DELETE", &format!("/api/v1/tenants/default/keys/{}", id_of(&revoked))),
-        204,
-    );
+    let revoked = key_of(&mut admin(), "default", &["inbox:read"]);
+    expect(bare(&mut admin(), "DELETE", &format!("/api/v1/tenants/default/keys/{}", id_of(&revoked))), 204);
     let from = |client: Client, address: &str, request: &str| {
         client.with_header("x-forwarded-for", address).with_header("x-request-id", request)
     };
@@ -183,7 +182,7 @@ fn refused_requests_leave_address_key_and_reason_in_the_log_and_a_sum_in_the_aud
     let label = |reason: &str| format!("reason=\"{reason}\"");
     for reason in ["unknown_key", "no_key", "missing_scope", "revoked_key"] {
         assert_eq!(
-            metric(&mut server.anonymous(), "fantail_access_refused_total", &label(reason)),
+            metric(&mut server.at("admin"), "fantail_access_refused_total", &label(reason)),
             1,
             "{reason}"
         );
@@ -191,7 +190,8 @@ fn refused_requests_leave_address_key_and_reason_in_the_log_and_a_sum_in_the_aud
     // The sums of the minute are written at the stop, too.
     server.stop();
     let server = Server::start_in(&data, &[], &proxies);
-    for (path, mut client) in [("/api/v1/audit/server", server.admin()), ("/api/v1/audit", server.client())] {
+    let operator = server.at("admin").with_key(&server.key("admin.key"));
+    for (path, mut client) in [("/api/v1/audit/server", operator), ("/api/v1/audit", server.client())] {
         let found = eventually("the sum is derived", || {
             Some(sums(&expect(client.get(path), 200))).filter(|sums| !sums.is_empty())
         });
@@ -225,8 +225,10 @@ fn an_address_asks_as_often_as_it_may_and_others_go_on() {
     let mut known = server.client().with_header("x-forwarded-for", "192.0.2.1");
     (0..20).for_each(|_| put_user(&mut known, "bob"));
 
+    // Administration is elsewhere, as strangers come through a proxy.
+    let admin = || server.at("admin");
     let guess =
-        |key: &str| server.with_key(key).with_header("x-forwarded-for", "192.0.2.3").get("/api/v1/tenants");
+        |key: &str| admin().with_key(key).with_header("x-forwarded-for", "192.0.2.3").get("/api/v1/tenants");
     let codes: Vec<String> = (0..6)
         .map(|_| guess("a-guess-of-an-admin-key").expect("an answer").json()["code"].to_string())
         .collect();
@@ -240,8 +242,8 @@ fn an_address_asks_as_often_as_it_may_and_others_go_on() {
         })
     });
     assert_eq!(limited.json()["code"], "ADDRESS_RATE_LIMITED");
-    expect(server.admin().get("/api/v1/tenants"), 200);
-    let limits = |name: &str| metric(&mut server.anonymous(), "fantail_address_limited_total", name);
+    expect(admin().with_key(&admin_key).get("/api/v1/tenants"), 200);
+    let limits = |name: &str| metric(&mut admin(), "fantail_address_limited_total", name);
     assert!(limits("limit=\"requests\"") > 0 && limits("limit=\"failed_logins\"") > 0);
 }
 
