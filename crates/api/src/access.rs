@@ -20,7 +20,7 @@ const SUM_EVERY_MS: u64 = 60_000;
 /// The action under which the audit log has them.
 const ACTION: &str = "login.refuse";
 
-/// Why somebody may not do something.
+/// Why a request is refused because of its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum AccessFault {
@@ -74,13 +74,13 @@ impl AccessFault {
     }
 }
 
-/// Who asks, as far as it is known.
+/// The sender of a request, as far as it is known.
 #[derive(Clone, Debug)]
 pub struct Requester {
     pub client: Client,
     /// The public id of the key that was presented, or `admin`; never the secret.
     pub key: Option<String>,
-    /// Whose key it is.
+    /// The tenant of the key.
     pub tenant: Option<TenantId>,
 }
 

@@ -1,4 +1,4 @@
-//! What one address may ask for without a key, and how many of its logins may fail.
+//! Limits of one address: requests without a key, and failed logins.
 //!
 //! Input: what the limits of a client are counted by, as `client_address` has found it. Decides: whether it may ask now, and if not, when. Invariant:
 //! memory is bounded: of the addresses that asked last so many are remembered, the others begin anew.
@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 /// A failed login costs so much, and so much comes back in a second as may fail in a minute.
 const FAILED_LOGIN_COST: u32 = 60;
 
-/// What the operator says about addresses.
+/// The operator's settings for addresses.
 #[derive(Clone, Debug, Default)]
 pub struct AddressSettings {
     pub rules: AddressRules,
@@ -35,7 +35,7 @@ pub struct AddressLimits {
     logins_limited: Counter,
 }
 
-/// What an address has used.
+/// Requests and failed logins of an address so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     requests: Allowance,
@@ -197,7 +197,7 @@ mod tests {
             let address = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 | no));
             assert!(limits.charge_request(Some(address), Millis(0)).is_ok());
         }
-        let used = limits.used.lock().expect("nobody panicked");
+        let used = limits.used.lock().expect("no test panicked");
         assert!(used.newer.len() <= ADDRESSES_REMEMBERED_MAX && used.older.len() <= ADDRESSES_REMEMBERED_MAX);
     }
 }

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// What only the process that hosts the API knows.
 pub trait Host: Send + Sync {
-    /// What an operator should know: journal, store, disk, lag.
+    /// Checks for the operator: journal, store, disk, lag.
     fn checks(&self) -> Vec<Check>;
 
     /// Whether every check is ok; reads no table.
@@ -55,7 +55,7 @@ pub struct Settings {
     /// Where connections may go that tenants can cause.
     pub outbound: Policy,
     pub version: &'static str,
-    /// What an address may ask for that has no key.
+    /// Limits of addresses for requests without a key.
     pub addresses: AddressSettings,
 }
 
@@ -72,7 +72,7 @@ pub struct App {
     pub aside: AsidePlaces,
     /// What is being exported.
     pub exports: Arc<ExportsUnderWay>,
-    /// What links to preferences have saved.
+    /// Counts the changes that links to preferences have saved.
     pub(crate) link_saves: Arc<LinkSaves>,
     pub addresses: AddressLimits,
     /// Requests that were refused because of who asked.

@@ -44,7 +44,7 @@ impl Caller {
     }
 }
 
-/// Who holds the key of this request. A login that fails is charged to the address of the client.
+/// Returns the holder of the request's key. A login that fails is charged to the address of the client.
 pub fn authenticate(
     app: &App,
     node: &Node,

@@ -64,7 +64,7 @@ impl UnreadBody {
         }
     }
 
-    /// Reads all of it as [`Self::read`] does, and keeps nothing: its sender cannot tell that nobody wants it.
+    /// Reads all of it as [`Self::read`] does, and keeps nothing: the sender cannot tell that it is not used.
     pub async fn discard(self, bytes_max: usize) -> Result<(), Problem> {
         let Self { mut body, announced, timeout, .. } = self;
         if announced > bytes_max as u64 {

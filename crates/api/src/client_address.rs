@@ -1,4 +1,4 @@
-//! Whose address a request comes from, and whether that address has limits.
+//! The client address of a request, and whether it has limits.
 //!
 //! Input: the peer of the connection, and the headers that a proxy adds. Invariant: a header counts only if a proxy that the
 //! operator trusts has sent it, and of its entries only those that trusted proxies have added: what stands to the left of the first
@@ -29,14 +29,14 @@ impl AddressRules {
         self.trusted_proxies.iter().any(|network| network.contains(address))
     }
 
-    /// Who asks: the peer, or the rightmost address that no trusted proxy has. Where nobody knows (both headers are there and differ,
+    /// The client: the peer, or the rightmost address that no trusted proxy has. Where it is unclear (both headers are there and differ,
     /// so that a client wrote one of them, or an entry is no address) the proxy is taken for the client, and has a limit then: what a
     /// client writes must not free it of limits.
     #[must_use]
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Client {
         let peer = peer.to_canonical();
         if !self.is_trusted(peer) {
-            // A proxy on this machine that nobody has named speaks for strangers.
+            // A proxy on this machine that is not configured forwards strangers.
             let is_free = self.counted(peer).is_none() && !is_forwarded(headers);
             return Client { address: peer, limited_as: (!is_free).then(|| network_of(peer)) };
         }
@@ -68,7 +68,7 @@ impl AddressRules {
         (!entries.is_empty()).then_some(Ok(nearest))
     }
 
-    /// What is counted for an address. `None` if it has no limits: a trusted proxy speaks for many, and so may a proxy on this machine.
+    /// The address that limits are counted by. `None` if it has no limits: a trusted proxy speaks for many, and so may a proxy on this machine.
     #[must_use]
     pub fn counted(&self, address: IpAddr) -> Option<IpAddr> {
         let address = address.to_canonical();
@@ -77,7 +77,7 @@ impl AddressRules {
     }
 }
 
-/// Who asks, and what its limits are counted by.
+/// The client of a request, and the address its limits are counted by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Client {
     pub address: IpAddr,
@@ -99,7 +99,7 @@ fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether a proxy, trusted or not, says that it asks for somebody else.
+/// Whether a proxy, trusted or not, has forwarded the request.
 #[must_use]
 pub fn is_forwarded(headers: &HeaderMap) -> bool {
     headers.contains_key(&X_FORWARDED_FOR) || headers.contains_key(header::FORWARDED)
@@ -149,12 +149,12 @@ mod tests {
         }
         let client = rules().client(ip(peer), &map);
         assert_eq!(client.address, ip(expected), "{peer} {headers:?}");
-        // Whoever writes nonsense is limited, as everybody is who is no proxy.
+        // A client that sends unreadable headers is limited, like every client that is no proxy.
         let is_own = headers.is_empty() || headers.iter().all(|(_, value)| value.starts_with("10.0.0.3"));
         assert_eq!(client.limited_as.is_none(), is_own, "{peer} {headers:?}");
     }
 
-    /// A proxy on this machine brings strangers, named or not, and what it says of them frees nobody.
+    /// A proxy on this machine forwards strangers, configured or not, and no header frees them of limits.
     #[test]
     fn what_comes_through_a_proxy_on_this_machine_has_limits() {
         let unnamed = AddressRules::default();

@@ -41,7 +41,7 @@ pub struct ProbesOnly;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_MAX: usize = 64;
 
-/// What a listener of these kinds serves.
+/// Builds the routes that a listener of these kinds serves.
 pub fn router(app: Arc<App>, listener: ListenerKinds) -> Router {
     let mut router = Router::new();
     for (index, route) in ROUTES.iter().enumerate().filter(|(_, route)| route.listeners.intersects(listener))
@@ -58,13 +58,13 @@ pub fn router(app: Arc<App>, listener: ListenerKinds) -> Router {
         })
 }
 
-/// Who asks, before any key was looked at.
+/// The sender of the request, before its key is read.
 fn requester(app: &App, request: &Request) -> Requester {
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(ip)| *ip);
     Requester { client: app.addresses.rules().client(peer, request.headers()), key: None, tenant: None }
 }
 
-/// What a request is answered, whoever asked.
+/// The answer to a request, from any caller.
 struct Answered {
     reply: Reply,
     refused: Option<Code>,
@@ -169,7 +169,7 @@ async fn dispatch(
     handled.map_err(|problem| if is_conditional { problem } else { problem.without_condition() })
 }
 
-/// Answers somebody without a key: what is open, or who has a link or a signature.
+/// Answers callers without a key: open routes, links and signed calls.
 async fn answer_stranger(
     app: &Arc<App>,
     route: &'static Route,

@@ -37,7 +37,7 @@ pub enum Handle {
 }
 
 impl Handle {
-    /// What strangers need is public; what needs a key is not.
+    /// Routes for strangers are public; routes that need a key are not.
     const fn listeners(self) -> ListenerKinds {
         match self {
             Self::Hosted(_) | Self::Callback(_) => ListenerKinds::PUBLIC,

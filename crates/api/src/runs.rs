@@ -115,7 +115,7 @@ async fn issue(app: &Arc<App>, node: &Node, run: &DueRun) -> Result<Came, Proble
     }
 }
 
-/// Who asks for a run, and whether that may be something critical.
+/// The actor of a run, and whether it may send critical notifications.
 fn rights_of(node: &Node, run: &DueRun) -> Result<(Caller, bool), Problem> {
     match &run.author {
         None => Ok((Caller::Server, false)),

@@ -93,7 +93,7 @@ fn wanted_in_words(wanted: &str) -> String {
     }
 }
 
-/// What is there instead: of numbers the value, of others the kind.
+/// The value that was found: numbers as they are, others by their kind.
 fn given_in_words(given: &str) -> String {
     let quoted = given.split('`').nth(1);
     match given.split([' ', '`']).next() {

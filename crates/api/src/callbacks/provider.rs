@@ -40,9 +40,9 @@ const NOTHING_TO_SAY: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Respons
 const XML: &str = "text/xml";
 const FORM: &str = "application/x-www-form-urlencoded";
 const TEXT: &str = "text/plain; charset=utf-8";
-/// What SNS says of every call in its head.
+/// The header that SNS sends with every call.
 const SNS_MESSAGE_TYPE: &str = "x-amz-sns-message-type";
-/// What the secret of an address is called.
+/// The query parameter that holds the secret of an address.
 const SECRET_PARAMETER: &str = "k";
 
 pub async fn take(arrival: Arrival, unread: UnreadBody) -> Result<Reply, Problem> {
@@ -99,7 +99,7 @@ struct Trusted {
     by: Actor,
 }
 
-/// `None` for a call that proves nothing, or to an account that nobody calls.
+/// `None` for a call that proves nothing, or to an account that has no callbacks.
 fn trusted(arrival: &Arrival, tenant: Option<TenantId>) -> Result<Option<Trusted>, Problem> {
     let (id, Some(tenant)) = (arrival.param("provider"), tenant) else { return Ok(None) };
     let Some(account) = arrival.app.accounts()?.called(tenant, id, arrival.is_local) else { return Ok(None) };
@@ -127,7 +127,7 @@ fn has_secret(arrival: &Arrival, tenant: TenantId, id: &str) -> Result<bool, Pro
     Ok(verify_slices_are_equal(given.as_bytes(), secret.as_bytes()).is_ok())
 }
 
-/// Who holds the key of the call, if it may hand in receipts of the tenant.
+/// Returns the holder of the call's key if it may report receipts of the tenant.
 fn key_holder(arrival: &Arrival, tenant: TenantId) -> Option<Actor> {
     let (node, headers) = (&arrival.node, &arrival.headers);
     let mut requester = arrival.requester.clone();

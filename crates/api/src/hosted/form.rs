@@ -280,7 +280,7 @@ mod tests {
         "\0",
     ];
 
-    /// Whatever is posted by whoever has a link.
+    /// The form that the holder of a link posts.
     #[test]
     fn forms_are_read_or_refused() {
         let plain = [

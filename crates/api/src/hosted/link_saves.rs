@@ -2,7 +2,7 @@
 //! history.
 //!
 //! Invariant: memory is fixed, whatever links are followed. A link is counted at a place that follows from a hash under a random
-//! key, so that nobody can choose to share the place of another link. Links that share one share its count.
+//! key, so that no client can choose to share the place of another link. Links that share one share its count.
 
 use aws_lc_rs::hmac;
 use fantail_rules::ids::Millis;

@@ -1,4 +1,4 @@
-//! What a value may be, said in the schemas: lengths, patterns, ranges and counts.
+//! Bounds of values in the schemas: lengths, patterns, ranges and counts.
 //!
 //! Comes from: the constants that the checks use, so that the document cannot say another number than they do. A server test
 //! goes one beyond each of them. Lengths are those of ASCII text: the server counts bytes of UTF-8.
@@ -38,7 +38,7 @@ const VERSION: Rule = Number(0, u32::MAX as u64);
 
 /// Schema, property (with `[]` for its items) and rule.
 const BOUNDS: &[(&str, &str, Rule)] = &[
-    // Events and what is told.
+    // Events and their contents.
     ("CloudEvent", "specversion", Words(|| vec!["1.0"])),
     ("CloudEvent", "id", NewName),
     ("CloudEvent", "source", Name),
@@ -147,7 +147,7 @@ const BOUNDS: &[(&str, &str, Rule)] = &[
     ("Unsnooze", "ids", Items(1, MARK_IDS_MAX)),
     ("Unsnooze", "ids", Each(&Name)),
     ("ErasureAsk", "userId", Name),
-    // What users want, and what a tenant says about categories.
+    // Preferences of users, and a tenant's policies of categories.
     ("Preferences", "categories", Entries(CATEGORY_CHOICES_MAX)),
     ("QuietHours", "start", CLOCK),
     ("QuietHours", "end", CLOCK),

@@ -1,4 +1,4 @@
-//! What each operation does beyond its summary: when its effect is visible, what a repeat does, what it leaves alone.
+//! Descriptions of operations beyond their summary: when its effect is visible, what a repeat does, what it leaves alone.
 
 /// `None` for a route that has none yet, which a test refuses.
 pub fn of(operation: &str) -> Option<&'static str> {
@@ -41,7 +41,7 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     ("follow", "From now on the user has what the actor posts. Again: nothing changes."),
     ("unfollow", "What the actor posted meanwhile stays in the inbox. Again: nothing changes."),
-    ("getFollow", "An actor need not be a user, so one that nobody knows is not followed."),
+    ("getFollow", "An actor need not be a user, so an unknown one is simply not followed."),
     ("listFollows", "In no particular order. `count` is of all of them, not of the page."),
     ("listFollowers", "In no particular order. `count` is of all of them, not of the page."),
     (
@@ -106,7 +106,7 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     (
         "listAuditCheckpoints",
-        "Keep them where nobody who owns the server can change them: they pin what the log said.",
+        "Keep them where the owner of the server cannot change them: they fix the content of the log.",
     ),
     (
         "createBulk",
@@ -161,7 +161,7 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     ("getErasure", "`completed` with what was removed, by store, once nothing is left."),
     ("exportUser", "One JSON object on each line, streamed. docs/erasure.md lists the kinds of lines."),
-    ("makePreferenceLink", "Whoever has the link changes these preferences and nothing else, until it ends."),
+    ("makePreferenceLink", "The holder of the link can change these preferences and nothing else, until it ends."),
     ("showPreferencePage", "Scanners that follow every link of a mail change nothing."),
     (
         "changeByPreferencePage",

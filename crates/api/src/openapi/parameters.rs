@@ -64,7 +64,7 @@ fn in_path(route: &Route, name: &str) -> Value {
 }
 
 fn path_rule(route: &Route, name: &str) -> (Rule, &'static str) {
-    // What a PUT may create has a name that people can see.
+    // A PUT may create only names that people can see.
     let made = |description| (if route.method == Method::Put { NewName } else { Name }, description);
     match name {
         "user" if route.id == "putUser" => made("The producer's id of the user"),
@@ -146,10 +146,10 @@ fn query_schema(route: &Route, name: &str) -> (Value, &'static str) {
         ),
         "k" => (
             text(&Text(NAME_BYTES_MAX)),
-            "The secret in the `callbackUrl` of an account that nobody signs for",
+            "The secret in the `callbackUrl` of an account whose calls are not signed",
         ),
         "source" => (text(&Text(SOURCE_BYTES_MAX)), "Where the change was made; the key's name if left out"),
-        "note" => (text(&Text(TEMPLATE_NOTE_BYTES_MAX)), "What changed, for whoever reads the versions"),
+        "note" => (text(&Text(TEMPLATE_NOTE_BYTES_MAX)), "The change, for readers of the versions"),
         "verbose" => (json!({"type": "string"}), "Given, whatever its value: each check as JSON"),
         _ => panic!("{name} of {} has no description", route.id),
     }

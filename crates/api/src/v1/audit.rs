@@ -58,7 +58,7 @@ pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(200, &answer))
 }
 
-/// What was done to the server itself, and logins with keys that nobody knows.
+/// Lists actions on the server itself, and logins with unknown keys.
 pub async fn list_server(call: Call) -> Result<Reply, Problem> {
     list(HOUSE, call).await
 }

@@ -69,7 +69,7 @@ pub async fn unregister(tenant: TenantId, call: Call) -> Result<Reply, Problem> 
     Ok(Reply::no_content())
 }
 
-/// What a registration is checked against beside itself.
+/// The context that a registration is checked against.
 struct RegistrationContext<'a> {
     caller: &'a str,
     now: Millis,

@@ -165,7 +165,7 @@ fn draft(tenant: TenantId, ask: &ProviderAsk, known: Option<&Account>) -> Accoun
     }
 }
 
-/// Credentials that were given for one place do not go to another one: whoever may change settings need not know them.
+/// Credentials that were given for one place do not go to another one: a key that may change settings need not know them.
 fn refuse_moved_credentials(known: &Account, draft: &Account) -> Result<(), Problem> {
     let after = open::targets(draft).map_err(field_problem)?;
     // Settings that are not read any more say nothing about where credentials went.
@@ -303,7 +303,7 @@ mod tests {
         assert!(!format!("{ask:?}").contains("hunter2"));
     }
 
-    /// Between the look at an account and its change nobody gives it other credentials.
+    /// An account does not get other credentials between the check and the change.
     // fixes: security H3
     #[test]
     fn the_account_that_was_looked_at_is_the_one_that_is_changed() {

@@ -46,7 +46,7 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     show_put(tenant, &call, status, user, put).await
 }
 
-/// What `If-Match` and `If-None-Match` come to.
+/// Reads `If-Match` and `If-None-Match`.
 async fn condition_of(
     tenant: TenantId,
     call: &Call,

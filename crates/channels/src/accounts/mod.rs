@@ -175,7 +175,7 @@ impl Registry {
 pub enum CallbackProof {
     /// The provider signs it.
     Signature,
-    /// Nobody signs it: it comes to an address that has a secret in it, or with a key.
+    /// It is not signed: it comes to an address that has a secret in it, or with a key.
     Secret,
 }
 

@@ -84,8 +84,8 @@ impl Writer {
             job
         };
         match job {
-            // Whoever waits for a job that panics finds its channel closed and panics in turn. The thread goes on: if it left, jobs
-            // that came meanwhile would have nobody.
+            // The caller of a job that panics finds its channel closed and panics in turn. The thread goes on: if it left, jobs
+            // that came meanwhile would wait for ever.
             Some(job) => self.written.extend(catch_unwind(AssertUnwindSafe(job))),
             None if self.written.is_empty() => return false,
             None => self.tell(),
