@@ -161,7 +161,10 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     ("getErasure", "`completed` with what was removed, by store, once nothing is left."),
     ("exportUser", "One JSON object on each line, streamed. docs/erasure.md lists the kinds of lines."),
-    ("makePreferenceLink", "The holder of the link can change these preferences and nothing else, until it ends."),
+    (
+        "makePreferenceLink",
+        "The holder of the link can change these preferences and nothing else, until it ends.",
+    ),
     ("showPreferencePage", "Scanners that follow every link of a mail change nothing."),
     (
         "changeByPreferencePage",
