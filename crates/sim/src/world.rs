@@ -18,6 +18,7 @@ use fantail_memory::audit::MemoryAudit;
 use fantail_memory::blobs::MemoryBlobs;
 use fantail_memory::clock::ManualClock;
 use fantail_memory::entropy::SeededEntropy;
+use fantail_memory::erasure_list::MemoryErasureList;
 use fantail_memory::journal::{Durability, MemoryJournal};
 use fantail_memory::keyring::MemoryKeyring;
 use fantail_memory::store::MemoryStore;
@@ -59,6 +60,7 @@ pub struct World {
     blobs: Arc<MemoryBlobs>,
     pub audit: MemoryAudit,
     pub keyring: Arc<MemoryKeyring>,
+    erasure_list: Arc<MemoryErasureList>,
     pub provider: Arc<Provider>,
     starts: u32,
     starting: Option<Started>,
@@ -107,6 +109,7 @@ impl World {
             blobs: Arc::new(MemoryBlobs::new()),
             audit: MemoryAudit::new(),
             keyring: Arc::new(MemoryKeyring::new(stream(seed, "keyring"))),
+            erasure_list: Arc::default(),
             starts: 0,
             starting: None,
             node: None,
@@ -219,6 +222,7 @@ impl World {
                 faults: self.faults.clone(),
                 keyring: Bug::keyring(self.bug, self.keyring.clone()),
             }),
+            erasure_list: self.erasure_list.clone(),
             clock: self.clock.clone(),
             entropy: Arc::new(entropy),
             tasks: Supervisor::new(tasks, stop.clone()),
