@@ -159,7 +159,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     // Not before: if nothing else recovers, an operator may still want to try a copy that was not finished.
     snapshots.remove_unfinished().context("cannot remove a snapshot that was not finished")?;
     let clock_days_ahead = days_ahead(report.clock);
-    let background = Background::start(node.clone(), snapshots.clone(), data.clone(), config.room)?;
+    let background = Background::start(node.clone(), snapshots.clone(), data.clone(), config)?;
     let host = ServerHost {
         node: node.clone(),
         journal: journal.clone(),
@@ -180,6 +180,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
             keyring,
             erasure_list,
             data: data.clone(),
+            settings: config.backup,
             making: Mutex::default(),
         }),
     };
