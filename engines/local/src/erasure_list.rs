@@ -375,6 +375,6 @@ mod tests {
         let error = list.append(&[1]).expect_err("nobody knows what is there").to_string();
         assert!(error.contains("an earlier write failed"), "{error}");
         assert_eq!(list.count(), 1);
-        assert_eq!(list.append(&[0; ENTRY_BYTES_MAX + 1]).is_err(), true);
+        assert!(list.append(&[0; ENTRY_BYTES_MAX + 1]).is_err());
     }
 }
