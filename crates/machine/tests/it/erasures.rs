@@ -95,8 +95,13 @@ pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
         fact(Step::Done, &[(Store::Key, 1)]),
         fact(Step::Reached(ErasurePlace::Deliveries(Arrival(300))), &[]),
         fact(Step::Reached(ErasurePlace::Content { front: FrontNo(3), behind: Some(row) }), &[]),
-        fact(Step::Begun { user, key: KeyNo(500), lookup: Some(lookup(15)) }, &[(Store::Profile, 1)]),
     ]
+}
+
+/// Since there is a list of erasures.
+pub fn example_with_lookup(tenant: TenantId, user: UserNo) -> ShardRecord {
+    let step = Step::Begun { user, key: KeyNo(500), lookup: Some(lookup(15)) };
+    ShardRecord::Erasure(Erasure { tenant, erasure: ERASURE, step, removed: vec![(Store::Profile, 1)] })
 }
 
 fn erase(node: &mut Node, name: u64) -> ShardAnswer {

@@ -475,6 +475,7 @@ fn shard_examples() -> Vec<ShardRecord> {
     .chain(digests::examples(tenant, user))
     .chain(erasures::examples(tenant, user))
     .chain(cancels::shard_examples(tenant))
+    .chain([erasures::example_with_lookup(tenant, user)])
     .collect()
 }
 
