@@ -119,7 +119,7 @@ fn remove_clear(target: &Path) -> Result<()> {
 }
 
 fn write_private(path: &Path, content: &[u8]) -> Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     data_directory(parent)?;
     let written = || -> io::Result<()> {
         let mut out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
