@@ -128,7 +128,10 @@ impl Backups {
         let handling = self.handling(has_keys);
         let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         // Before everything else: what the list has up to here, the copy has too.
-        let erasure_list = erasure_files::remember(&self.data, &self.erasure_list)?;
+        let place = erasure_files::remember(&self.data, &self.erasure_list)?;
+        // A copy to which erasures are still to be applied hands on the place from which they are.
+        let unapplied = CopyMark::read(&self.data)?.filter(|mark| !mark.erasures_applied);
+        let erasure_list = unapplied.and_then(|mark| mark.erasure_list).unwrap_or(place);
         let taken = self.snapshots.take(&self.node)?;
         let mark = CopyMark {
             taken_at: Some(taken.at),
