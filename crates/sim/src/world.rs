@@ -60,7 +60,7 @@ pub struct World {
     blobs: Arc<MemoryBlobs>,
     pub audit: MemoryAudit,
     pub keyring: Arc<MemoryKeyring>,
-    erasure_list: Arc<MemoryErasureList>,
+    pub erasure_list: Arc<MemoryErasureList>,
     pub provider: Arc<Provider>,
     starts: u32,
     starting: Option<Started>,
