@@ -18,7 +18,6 @@ use fantail_memory::audit::MemoryAudit;
 use fantail_memory::blobs::MemoryBlobs;
 use fantail_memory::clock::ManualClock;
 use fantail_memory::entropy::SeededEntropy;
-use fantail_memory::erasure_list::MemoryErasureList;
 use fantail_memory::journal::{Durability, MemoryJournal};
 use fantail_memory::keyring::MemoryKeyring;
 use fantail_memory::store::MemoryStore;
@@ -60,7 +59,7 @@ pub struct World {
     blobs: Arc<MemoryBlobs>,
     pub audit: MemoryAudit,
     pub keyring: Arc<MemoryKeyring>,
-    pub erasure_list: Arc<MemoryErasureList>,
+    pub erasure_list: Arc<fantail_memory::erasure_list::MemoryErasureList>,
     pub provider: Arc<Provider>,
     starts: u32,
     starting: Option<Started>,
@@ -208,8 +207,8 @@ impl World {
         let (stop, faults) = (Arc::<Stop>::default(), self.faults.clone());
         let tasks = Bug::tasks(self.bug, Arc::new(self.executor.clone()), self.clock.clone());
         let audit = FaultyAudit { faults: self.faults.clone(), audit: Arc::new(self.audit.clone()) };
-        let (faults_of_keys, keys) = (self.faults.clone(), Bug::keyring(self.bug, self.keyring.clone()));
-        let keyring = FaultyKeyring { faults: faults_of_keys, keyring: keys };
+        let keyring = Bug::keyring(self.bug, self.keyring.clone());
+        let keyring = FaultyKeyring { faults: self.faults.clone(), keyring };
         let ports = Ports {
             journal: Arc::new(FaultyJournal {
                 faults,
