@@ -270,6 +270,19 @@ const CORE: &[Route] = &[
     )
     .gives(200, Shape::of::<Tenant>()),
     Route::new(
+        "deleteTenant",
+        Delete,
+        "/api/v1/tenants/{slug}",
+        "Delete a tenant with everything that is its own",
+        ServerAdmin(|call| Box::pin(tenants::delete(call))),
+    )
+    // The other methods of the path are there, too.
+    .on(ListenerKinds::API_AND_ADMIN)
+    .query(&["confirm"])
+    .needs(&["confirm"])
+    .gives(202, Shape::of::<Tenant>())
+    .refuses(&[Code::UnknownTenant]),
+    Route::new(
         "changeTenant",
         Patch,
         "/api/v1/tenants/{slug}",

@@ -5,6 +5,7 @@ use crate::audit;
 use crate::books;
 use crate::bulk;
 use crate::core::Core;
+use crate::deletions;
 use crate::dispatch;
 use crate::errands::ErrandLoop;
 use crate::housekeeping::{retention_loop, sync_loop};
@@ -48,6 +49,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Result<(), StartError> {
     core.spawn_loop("audit", Box::pin(audit::feed::run(core.clone())));
     core.spawn_loop("sync", Box::pin(sync_loop(core.clone())));
     core.spawn_loop("retention", Box::pin(retention_loop(core.clone())));
+    core.spawn_loop("deletions", Box::pin(deletions::run(core.clone())));
     core.spawn_loop("books", Box::pin(books::run(core.clone())));
     core.spawn_loop("webhooks", Box::pin(webhooks::follow::run(core.clone(), known)));
     Ok(())

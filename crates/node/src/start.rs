@@ -208,6 +208,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         applied,
         webhook_progresses: WebhookProgresses::default(),
         schedules: bell::Bell::default(),
+        deletions: bell::Bell::default(),
         audited: watch::Sender::new(false),
     });
     loops::start(&core)?;

@@ -2,6 +2,11 @@
 
 use crate::bulk_command::{self, BulkCommand};
 use crate::config::Flags;
+use crate::dead_letter_command::{self, DeadLetterCommand};
+use crate::key_command::{self, KeyCommand};
+use crate::problem_text::exit_code_of;
+use crate::tenant_command::{self, TenantCommand};
+use crate::user_command::{self, UserCommand};
 use crate::{
     audit_command, backup, check_command, clock_command, config_command, explain, journal_command, plan,
     sandbox_command, scan_command, seed, serve,
@@ -13,7 +18,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser, Debug)]
-#[command(name = "fantail", version, about = "Self-hosted, multi-tenant notification platform")]
+#[command(
+    name = "fantail",
+    version,
+    about = "Self-hosted, multi-tenant notification platform",
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 the server refuses the request, \
+        4 the server does not answer or cannot do it now"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -57,6 +68,26 @@ enum Command {
     Bulk {
         #[command(subcommand)]
         command: BulkCommand,
+    },
+    /// Create, list, show and delete tenants, with the server's admin key
+    Tenant {
+        #[command(subcommand)]
+        command: TenantCommand,
+    },
+    /// Create, list and revoke keys of a tenant, with the server's admin key
+    Key {
+        #[command(subcommand)]
+        command: KeyCommand,
+    },
+    /// List, show, redrive and drop what could not be delivered
+    DeadLetter {
+        #[command(subcommand)]
+        command: DeadLetterCommand,
+    },
+    /// Erase a user, and show how far an erasure is
+    User {
+        #[command(subcommand)]
+        command: UserCommand,
     },
     /// Show what a post costs by number of followers, and which celebrity threshold fits
     Plan(PlanArgs),
@@ -263,6 +294,19 @@ pub struct ServerArgs {
     pub data: PathBuf,
 }
 
+/// For which tenant a command acts, where the running server is, and how answers are printed.
+#[derive(Args, Clone, Debug)]
+pub struct TenantArgs {
+    /// Act for this tenant with the server's admin key; otherwise FANTAIL_KEY acts, or the key of the tenant `default`
+    #[arg(long, value_name = "SLUG")]
+    pub tenant: Option<String>,
+    /// Print answers as JSON, one on each line
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
+
 #[derive(Args, Debug)]
 pub struct RestoreArgs {
     /// The backup
@@ -330,6 +374,10 @@ pub fn run() -> ExitCode {
         Command::Restore(args) => backup::restore(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Bulk { command } => bulk_command::run(&command),
+        Command::Tenant { command } => tenant_command::run(&command),
+        Command::Key { command } => key_command::run(&command),
+        Command::DeadLetter { command } => dead_letter_command::run(&command),
+        Command::User { command } => user_command::run(&command),
         Command::Plan(args) => plan::run(&args),
         Command::Sandbox(args) => sandbox_command::run(&args),
         Command::Dev { command: DevCommand::Seed(args) } => seed::run(&args),
@@ -340,7 +388,7 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Nothing more can be done if even the error cannot be written.
             writeln!(std::io::stderr(), "fantail: {error:#}").ok();
-            ExitCode::FAILURE
+            exit_code_of(&error)
         }
     }
 }

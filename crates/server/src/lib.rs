@@ -43,11 +43,16 @@ mod caller;
 mod check_command;
 mod clock_command;
 mod config_command;
+mod dead_letter_command;
 mod explain;
 mod journal_command;
+mod key_command;
 mod plan;
+mod problem_text;
 mod sandbox_command;
 mod scan_command;
+mod tenant_command;
+mod user_command;
 
 pub mod channels;
 pub mod client;

@@ -150,6 +150,9 @@ fn query_schema(route: &Route, name: &str) -> (Value, &'static str) {
         ),
         "source" => (text(&Text(SOURCE_BYTES_MAX)), "Where the change was made; the key's name if left out"),
         "note" => (text(&Text(TEMPLATE_NOTE_BYTES_MAX)), "The change, for readers of the versions"),
+        "confirm" => {
+            (text(&Matching(pattern::SLUG, 63)), "The slug once more, so that nothing is deleted by mistake")
+        }
         "verbose" => (json!({"type": "string"}), "Given, whatever its value: each check as JSON"),
         _ => panic!("{name} of {} has no description", route.id),
     }

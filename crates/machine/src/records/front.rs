@@ -14,6 +14,7 @@
 //! 8 Steered    tenant, event: ulid, steer = 0 pause | 1 resume | 2 pace      for walks, see `walk`
 //! 9 CalledOff  see `halt`
 //! 17 Unsaid    tenant, shard: varint, user, events: list of ulid
+//! 70 Wiped     see `wipe`
 //!
 //! options = flags: u8 (1 due, 2 cancellation, 4 collapse, 8 sensitive, 16 name), due: millis, cancellation: 16,
 //!           collapse: sealed, name: sealed; those that are there
@@ -23,6 +24,7 @@ use super::Fact;
 use super::halt::CalledOffSchedule;
 pub use super::size::Size;
 use super::walk::{Pace, Walk};
+use super::wipe::WipedStretch;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::taken::About;
 use crate::tables::work::Terms;
@@ -81,6 +83,8 @@ pub enum FrontRecord {
         user: UserNo,
         events: Vec<Ulid>,
     },
+    /// Rows of a deleted tenant are gone.
+    Wiped(WipedStretch),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -313,6 +317,7 @@ impl Fact for FrontRecord {
             Self::Steered { .. } => 8,
             Self::CalledOff(_) => 9,
             Self::Unsaid { .. } => 17,
+            Self::Wiped(_) => 70,
         }
     }
 
@@ -321,6 +326,7 @@ impl Fact for FrontRecord {
             Self::Admitted(admitted) => admitted.write(w),
             Self::Released(released) => released.write(w),
             Self::CalledOff(called) => called.write(w),
+            Self::Wiped(stretch) => stretch.write(w),
             Self::Steered { tenant, event, steer } => {
                 w.tenant(*tenant).ulid(*event);
                 match steer {
@@ -393,6 +399,7 @@ impl Fact for FrontRecord {
                 user: r.user()?,
                 events: r.list(Reader::ulid)?,
             },
+            70 => Self::Wiped(WipedStretch::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

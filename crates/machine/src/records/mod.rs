@@ -34,6 +34,7 @@ pub mod template;
 pub mod throttle;
 pub mod walk;
 pub mod webhook;
+pub mod wipe;
 
 /// The version that every record family has so far.
 pub const VERSION: u8 = 1;

@@ -35,7 +35,11 @@ fn of_root(node: &Node) -> BTreeMap<String, Vec<Difference>> {
             RootRecord::Layout(_)
             | RootRecord::WebhookFailing { .. }
             | RootRecord::ScheduleRan(_)
-            | RootRecord::Noted(_) => continue,
+            | RootRecord::Noted(_)
+            | RootRecord::Wiped(_)
+            | RootRecord::TenantWiped { .. }
+            | RootRecord::TenantEnded { .. } => continue,
+            RootRecord::TenantEnding { slug, difference, .. } => (format!("tenant {slug}"), difference),
             RootRecord::SchedulePut(put) => (format!("schedule {}", put.definition.id), put.difference),
             RootRecord::ScheduleGone { id, difference, .. } => (format!("schedule {id}"), difference),
             RootRecord::TenantPut(tenant, difference) => (format!("tenant {}", tenant.slug), difference),
@@ -181,7 +185,8 @@ fn suppressions_say_what_they_replace() {
                 DirectoryRecord::Unsuppressed { difference, .. } => Some(difference),
                 DirectoryRecord::Claimed { .. }
                 | DirectoryRecord::Released { .. }
-                | DirectoryRecord::Told { .. } => None,
+                | DirectoryRecord::Told { .. }
+                | DirectoryRecord::Wiped(_) => None,
             },
         );
     check_linked("suppression", &differences.collect::<Vec<_>>(), 3, None);

@@ -30,6 +30,7 @@ use fantail_machine::records::root::{ApiKey, Layout, Noted, RootRecord, Tenant, 
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
+use fantail_machine::records::wipe::WipedStretch;
 use fantail_machine::records::{Fact, Stamped};
 use fantail_machine::root::RootAsk;
 use fantail_machine::root::template::Expect;
@@ -94,10 +95,17 @@ fn released_records_are_still_read() {
 fn every_record_kind_has_a_fixture() {
     assert_eq!(
         tags(&root_examples()),
-        (1..=8).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).chain([50]).collect()
+        (1..=8)
+            .chain(10..=12)
+            .chain(15..=17)
+            .chain(20..=22)
+            .chain(40..=45)
+            .chain([50])
+            .chain(70..=73)
+            .collect()
     );
-    assert_eq!(tags(&front_examples()), (1..=9).chain([17]).collect());
-    assert_eq!(tags(&directory_examples()), (1..=5).collect());
+    assert_eq!(tags(&front_examples()), (1..=9).chain([17, 70]).collect());
+    assert_eq!(tags(&directory_examples()), (1..=5).chain([70]).collect());
     assert_eq!(
         tags(&shard_examples()),
         (1..=15)
@@ -106,7 +114,7 @@ fn every_record_kind_has_a_fixture() {
             .chain(30..=34)
             .chain(40..=45)
             .chain(50..=53)
-            .chain([60])
+            .chain([60, 70])
             .collect()
     );
 }
@@ -248,6 +256,19 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
     assert!(listed < cancelled);
 }
 
+fn stretch_example(tenant: TenantId) -> WipedStretch {
+    WipedStretch { tenant, from: vec![18, 0, 0, 1, 44], to: vec![18, 0, 0, 1, 45] }
+}
+
+fn deletion_examples(tenant: TenantId, difference: Difference) -> [RootRecord; 4] {
+    [
+        RootRecord::Wiped(stretch_example(tenant)),
+        RootRecord::TenantEnding { tenant, slug: "acme".into(), difference },
+        RootRecord::TenantWiped { tenant, rows: 1_000 },
+        RootRecord::TenantEnded { tenant, slug: "acme".into(), rows: 7 },
+    ]
+}
+
 fn noted_example(tenant: TenantId) -> RootRecord {
     RootRecord::Noted(Noted { tenant, action: "provider.test".into(), target: "ios".into() })
 }
@@ -328,7 +349,10 @@ fn later_root_examples(tenant: TenantId, difference: Difference) -> Vec<RootReco
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
     all.extend(providers::examples(tenant, difference));
     all.push(quota_example(tenant, difference));
-    [all, schedules::examples_with_author(tenant, difference), vec![noted_example(tenant)]].concat()
+    all.extend(schedules::examples_with_author(tenant, difference));
+    all.push(noted_example(tenant));
+    all.extend(deletion_examples(tenant, difference));
+    all
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {
@@ -407,6 +431,7 @@ fn front_examples() -> Vec<FrontRecord> {
             Audience::Addressed(vec![(ShardNo(3), vec![UserNo(500)])]),
             Options { name: Some(sealed(3)), ..Options::default() },
         ),
+        FrontRecord::Wiped(stretch_example(tenant)),
     ]
 }
 
@@ -558,6 +583,7 @@ fn directory_examples() -> Vec<DirectoryRecord> {
         DirectoryRecord::Told { tenant, addresses: vec![address] },
         DirectoryRecord::Suppressed { tenant, address, reason: Reason::HardBounce, difference },
         DirectoryRecord::Unsuppressed { tenant, address, difference },
+        DirectoryRecord::Wiped(stretch_example(tenant)),
     ]
 }
 

@@ -164,7 +164,17 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
         }
         RootRecord::Noted(noted) => Said::action(by, noted.tenant, &noted.action, noted.target),
         // Nobody did that; what a schedule issued is accepted as anything else is.
-        RootRecord::WebhookFailing { .. } | RootRecord::ScheduleRan(_) => return Vec::new(),
+        RootRecord::WebhookFailing { .. }
+        | RootRecord::ScheduleRan(_)
+        // What was removed, in all, is said at the end.
+        | RootRecord::Wiped(_)
+        | RootRecord::TenantWiped { .. } => return Vec::new(),
+        // The chain of the tenant ends with it, and the server's tells of it.
+        RootRecord::TenantEnding { tenant, slug, difference } => {
+            let told = |chain| Said::changed(by, chain, "tenant.delete", slug.clone(), difference);
+            return vec![told(tenant), told(HOUSE)];
+        }
+        RootRecord::TenantEnded { slug, .. } => Said::action(by, HOUSE, "tenant.deleted", slug),
     };
     vec![said]
 }
@@ -197,6 +207,7 @@ fn of_front(by: &Actor, record: FrontRecord) -> Vec<Said> {
         | FrontRecord::Unsaid { .. }
         // The record before it says so.
         | FrontRecord::CalledOff(_)
+        | FrontRecord::Wiped(_)
         | FrontRecord::Part { .. } => Vec::new(),
     }
 }
@@ -213,9 +224,10 @@ fn of_directory(by: &Actor, record: DirectoryRecord) -> Vec<Said> {
             vec![Said::changed(by, tenant, "address.unsuppress", hex(address.0), difference)]
         }
         // Claims show where they take effect: at the endpoints.
-        DirectoryRecord::Claimed { .. } | DirectoryRecord::Released { .. } | DirectoryRecord::Told { .. } => {
-            Vec::new()
-        }
+        DirectoryRecord::Claimed { .. }
+        | DirectoryRecord::Released { .. }
+        | DirectoryRecord::Told { .. }
+        | DirectoryRecord::Wiped(_) => Vec::new(),
     }
 }
 
@@ -271,6 +283,7 @@ async fn of_shard(
         | ShardRecord::Replanned { .. }
         | ShardRecord::Edges { .. }
         | ShardRecord::Take { .. }
+        | ShardRecord::Wiped(_)
         | ShardRecord::Marked { .. }
         | ShardRecord::Moved { .. }
         | ShardRecord::Cleared { .. }
