@@ -31,6 +31,8 @@ const ASK_BYTES: usize = 4_096;
 const NOTE_EVERY_STEPS: u32 = 16;
 /// How often what is waited for is looked at.
 const LOOK_EVERY_MS: u64 = 20;
+/// The bell rings when a tenant is to be deleted; this is for a ring that was missed.
+const IDLE_LOOK_MS: u64 = 60_000;
 
 /// A tenant that is being deleted.
 #[derive(Clone, Debug)]
@@ -122,8 +124,8 @@ pub async fn run(core: Arc<Core>) {
         }
         if does_wait {
             let now = core.ports.clock.monotonic();
-            let look = (!running.is_empty()).then(|| core.ports.tasks.sleep_until(now.plus(LOOK_EVERY_MS)));
-            core.deletions.wait(look).await;
+            let after_ms = if running.is_empty() { IDLE_LOOK_MS } else { LOOK_EVERY_MS };
+            core.deletions.wait(Some(core.ports.tasks.sleep_until(now.plus(after_ms)))).await;
         }
     }
 }
