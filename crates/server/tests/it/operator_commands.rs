@@ -81,9 +81,9 @@ fn dead_letters_and_erasures_are_managed_from_the_command_line() {
     let server = post.start(&[]);
     let mut client = server.client();
     put_user(&mut client, "ann");
-    register(&mut client, "ann", "phone", "stub:500/ann");
+    register(&mut client, "ann", "phone", "stub:malformed/ann");
     for id in ["n1", "n2"] {
-        send(&mut client, &notification(id, &["ann"], json!({"priority": "critical"})));
+        send(&mut client, &notification(id, &["ann"], json!({})));
     }
     eventually("both have died", || {
         (said(&server, &["dead-letter", "list"]).lines().count() == 2).then_some(())
