@@ -12,10 +12,11 @@ use crate::housekeeping::{retention_loop, sync_loop};
 use crate::long_effects::LongEffectWorker;
 use crate::start::StartError;
 use crate::take::TakeLoop;
-use crate::{digests, guard_sweep, schedule, webhooks};
+use crate::{digests, guard_sweep, layout, schedule, webhooks};
 use std::sync::Arc;
 
 pub(crate) fn start(core: &Arc<Core>) -> Result<(), StartError> {
+    layout::complete_keys(&core.ports, &core.control)?;
     audit::feed::check(core).map_err(StartError::Audit)?;
     let known = webhooks::follow::known(core).map_err(StartError::Webhooks)?;
     for (shard, handle) in &core.shards {

@@ -2,15 +2,29 @@
 //!
 //! Invariant: a key leaves this machine under TLS only, unless `--plain` says otherwise.
 
-use crate::cli::{ServerArgs, TenantArgs, say};
+use crate::cli::{ServerArgs, say};
 use crate::client::{Client, Response};
 use crate::config::process_environment;
 use crate::problem_text::{NoAnswer, ServerRefusal};
 use crate::provision::{admin_file, default_file, read_key};
 use crate::server_url::ServerUrl;
 use anyhow::{Context, Result};
+use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// For which tenant a command acts, where the running server is, and how answers are printed.
+#[derive(Args, Clone, Debug)]
+pub struct TenantArgs {
+    /// Act for this tenant with the server's admin key; otherwise FANTAIL_KEY acts, or the key of the tenant `default`
+    #[arg(long, value_name = "SLUG")]
+    pub tenant: Option<String>,
+    /// Print answers as JSON, one on each line
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
 
 /// A client with the key that `FANTAIL_KEY` says, or that of the tenant `default`.
 pub fn client_of(server: &ServerArgs) -> Result<Client> {

@@ -294,19 +294,6 @@ pub struct ServerArgs {
     pub data: PathBuf,
 }
 
-/// For which tenant a command acts, where the running server is, and how answers are printed.
-#[derive(Args, Clone, Debug)]
-pub struct TenantArgs {
-    /// Act for this tenant with the server's admin key; otherwise FANTAIL_KEY acts, or the key of the tenant `default`
-    #[arg(long, value_name = "SLUG")]
-    pub tenant: Option<String>,
-    /// Print answers as JSON, one on each line
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
-
 #[derive(Args, Debug)]
 pub struct RestoreArgs {
     /// The backup

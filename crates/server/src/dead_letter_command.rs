@@ -2,8 +2,8 @@
 //!
 //! Invariant: a command that names nothing changes nothing; everything of a tenant needs `--all`.
 
-use crate::caller::{answer_of, in_path, show, tenant_client_of};
-use crate::cli::{TenantArgs, say};
+use crate::caller::{TenantArgs, answer_of, in_path, show, tenant_client_of};
+use crate::cli::say;
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 use fantail_wire::notification::{DeadLetter, DeadLetters, DeadLettersChanged};

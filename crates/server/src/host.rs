@@ -79,6 +79,7 @@ impl Host for ServerHost {
         text.gauge("fantail_start_time_seconds", since, self.started_at.0 / 1_000);
         let health = self.node.health();
         write_failures(text, &health);
+        write_deletions(text, &health);
         write_node(text, &health);
         write_refused(text, &health);
         write_deliveries(text, &health);
@@ -204,6 +205,14 @@ fn write_refused(text: &mut Text, health: &Health) {
     }
 }
 
+fn write_deletions(text: &mut Text, health: &Health) {
+    text.family("fantail_tenants_deleting", "gauge", "Tenants that are being deleted");
+    text.sample("fantail_tenants_deleting", &[], health.tenants_ending as u64);
+    let name = "fantail_deleted_tenant_rows_total";
+    text.family(name, "counter", "Rows of deleted tenants that were removed");
+    text.sample(name, &[], health.counters.rows_wiped);
+}
+
 fn write_node(text: &mut Text, health: &Health) {
     let counters = &health.counters;
     for (name, help, value) in [
@@ -215,11 +224,6 @@ fn write_node(text: &mut Text, health: &Health) {
             "fantail_parcels_abandoned_total",
             "Parcels whose channel never ended; what it did not answer is unknown",
             counters.parcels_abandoned,
-        ),
-        (
-            "fantail_deleted_tenant_rows_total",
-            "Rows of deleted tenants that were removed",
-            counters.rows_wiped,
         ),
         ("fantail_events_taken_total", "Events brought into shards", counters.events_taken),
         ("fantail_digests_total", "Digests that were written", counters.digests),
@@ -259,7 +263,6 @@ fn write_node(text: &mut Text, health: &Health) {
             "1 while the clock is too far ahead to release, expire or delete anything",
             u64::from(health.clock_held),
         ),
-        ("fantail_tenants_deleting", "Tenants that are being deleted", health.tenants_ending as u64),
         ("fantail_take_lag_facts", "Facts the slowest shard has not taken", health.take_lag),
         ("fantail_queue_asks", "Asks that wait for leaders", health.waiting as u64),
         ("fantail_unsynced_bytes", "Bytes since the last sync point", health.store.unsynced_bytes),

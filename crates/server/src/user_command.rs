@@ -1,7 +1,6 @@
 //! `fantail user`: erases a user of a tenant, and shows how far an erasure is.
 
-use crate::caller::{answer_of, in_path, show, tenant_client_of};
-use crate::cli::TenantArgs;
+use crate::caller::{TenantArgs, answer_of, in_path, show, tenant_client_of};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use fantail_wire::erasure::{Erasure, ErasureState};

@@ -23,7 +23,8 @@
 use super::Fact;
 use super::halt::CalledOffSchedule;
 pub use super::size::Size;
-use super::walk::{Pace, Walk};
+pub use super::walk::Steer;
+use super::walk::Walk;
 use super::wipe::WipedStretch;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::taken::About;
@@ -85,13 +86,6 @@ pub enum FrontRecord {
     },
     /// Rows of a deleted tenant are gone.
     Wiped(WipedStretch),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Steer {
-    Pause,
-    Resume,
-    Pace(Pace),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -328,12 +322,7 @@ impl Fact for FrontRecord {
             Self::CalledOff(called) => called.write(w),
             Self::Wiped(stretch) => stretch.write(w),
             Self::Steered { tenant, event, steer } => {
-                w.tenant(*tenant).ulid(*event);
-                match steer {
-                    Steer::Pause => drop(w.u8(0)),
-                    Steer::Resume => drop(w.u8(1)),
-                    Steer::Pace(pace) => pace.write(w.u8(2)),
-                }
+                steer.write(w.tenant(*tenant).ulid(*event));
             }
             Self::Unsaid { tenant, shard, user, events } => {
                 w.tenant(*tenant).varint(shard.0.into()).user(*user).list(events.iter(), |w, event| {
@@ -382,16 +371,7 @@ impl Fact for FrontRecord {
                     .list(|r| Ok(Personal { shard: r.shard()?, user: r.user()?, content: r.sealed()? }))?,
             },
             7 => Self::Released(Released::read(r)?),
-            8 => Self::Steered {
-                tenant: r.tenant()?,
-                event: r.ulid()?,
-                steer: match r.u8()? {
-                    0 => Steer::Pause,
-                    1 => Steer::Resume,
-                    2 => Steer::Pace(Pace::read(r)?),
-                    other => return Err(Malformed::Tag(other)),
-                },
-            },
+            8 => Self::Steered { tenant: r.tenant()?, event: r.ulid()?, steer: Steer::read(r)? },
             9 => Self::CalledOff(CalledOffSchedule::read(r)?),
             17 => Self::Unsaid {
                 tenant: r.tenant()?,

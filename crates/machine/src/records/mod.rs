@@ -12,6 +12,7 @@ use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::Millis;
 
+pub mod deletion;
 pub mod delivery;
 pub mod difference;
 pub mod digest;

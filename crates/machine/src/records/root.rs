@@ -15,16 +15,14 @@
 //! 40 to 43     webhooks to the producer: see `webhook`
 //! 44 and 45    accounts with providers: see `provider`
 //! 50 Noted     tenant, action: text, target: text
-//! 70           see `wipe`
-//! 71 TenantEnding  tenant, slug: text, difference
-//! 72 TenantWiped   tenant, rows: varint
-//! 73 TenantEnded   tenant, slug: text, rows: varint
+//! 70 to 73     deletions of tenants: see `deletion`
 //!
 //! rate = perSecond: varint (0: no limit), burst: varint      difference: see there
 //! quota = for each resource, in the order of their numbers: option varint (0: no limit)
 //! ```
 
 use super::Fact;
+use super::deletion::DeletionRecord;
 use super::difference::Difference;
 use super::policy::{CategoryPut, DefaultsPut};
 use super::provider::ProviderPut;
@@ -32,7 +30,6 @@ use super::schedule::{SchedulePut, ScheduleRan};
 use super::segment::{SegmentListed, SegmentPut};
 use super::template::{TemplateActivated, TemplatePut};
 use super::webhook::{WebhookPut, WebhookSwitched};
-use super::wipe::WipedStretch;
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::pacing::Rate;
@@ -101,24 +98,7 @@ pub enum RootRecord {
     },
     /// Something was done that changes no table and belongs into the audit log: a backup, an export, refused logins.
     Noted(Noted),
-    Wiped(WipedStretch),
-    /// The tenant is deleted for everybody from now on; what is kept of it is being removed.
-    TenantEnding {
-        tenant: TenantId,
-        slug: String,
-        difference: Difference,
-    },
-    /// So many more rows of it were removed, in all partitions.
-    TenantWiped {
-        tenant: TenantId,
-        rows: u64,
-    },
-    /// Nothing is left of it, and its keys are destroyed. So many more rows were removed.
-    TenantEnded {
-        tenant: TenantId,
-        slug: String,
-        rows: u64,
-    },
+    Deletion(DeletionRecord),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -289,10 +269,7 @@ impl Fact for RootRecord {
             Self::ProviderPut(..) => 44,
             Self::ProviderGone { .. } => 45,
             Self::Noted(_) => 50,
-            Self::Wiped(_) => 70,
-            Self::TenantEnding { .. } => 71,
-            Self::TenantWiped { .. } => 72,
-            Self::TenantEnded { .. } => 73,
+            Self::Deletion(record) => record.tag(),
         }
     }
 
@@ -335,13 +312,7 @@ impl Fact for RootRecord {
                 difference.write(w);
             }
             Self::Noted(noted) => noted.write(w),
-            Self::Wiped(stretch) => stretch.write(w),
-            Self::TenantWiped { tenant, rows } => {
-                w.tenant(*tenant).varint(*rows);
-            }
-            Self::TenantEnded { tenant, slug, rows } => {
-                w.tenant(*tenant).text(slug).varint(*rows);
-            }
+            Self::Deletion(record) => record.write(w),
             Self::CategoryPut(put) => put.write(w),
             Self::DefaultsPut(put) => put.write(w),
             Self::KeyRevoked { tenant, id, difference }
@@ -350,8 +321,7 @@ impl Fact for RootRecord {
             | Self::ScheduleGone { tenant, id, difference }
             | Self::SegmentGone { tenant, id, difference }
             | Self::ProviderGone { tenant, id, difference }
-            | Self::WebhookGone { tenant, id, difference }
-            | Self::TenantEnding { tenant, slug: id, difference } => {
+            | Self::WebhookGone { tenant, id, difference } => {
                 w.tenant(*tenant).text(id);
                 difference.write(w);
             }
@@ -405,13 +375,7 @@ impl Fact for RootRecord {
                 Self::ProviderGone { tenant, id, difference }
             }
             50 => Self::Noted(Noted::read(r)?),
-            70 => Self::Wiped(WipedStretch::read(r)?),
-            71 => {
-                let (tenant, slug, difference) = read_named(r)?;
-                Self::TenantEnding { tenant, slug, difference }
-            }
-            72 => Self::TenantWiped { tenant: r.tenant()?, rows: r.varint()? },
-            73 => Self::TenantEnded { tenant: r.tenant()?, slug: r.text()?, rows: r.varint()? },
+            70..=73 => Self::Deletion(DeletionRecord::read(tag, r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -33,7 +33,6 @@ use super::respect::{Consented, Preferred, read_zone};
 use super::throttle::ThrottleRecord;
 use super::walk::WalkRecord;
 use super::webhook::Told;
-use super::wipe::WipedStretch;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::work::WorkId;
 use fantail_ports::keyring::Sealed;
@@ -57,8 +56,7 @@ pub enum ShardRecord {
     Halt(HaltRecord),
     /// See `erasure`.
     Erasure(Erasure),
-    /// Rows of a deleted tenant are gone.
-    Wiped(WipedStretch),
+    Wiped(super::wipe::WipedStretch),
     Edges {
         tenant: TenantId,
         change: Change,
@@ -395,7 +393,7 @@ impl Fact for ShardRecord {
             42..=45 => Self::Digest(DigestRecord::read(tag, r)?),
             50..=59 => Self::Walk(WalkRecord::read(tag, r)?),
             60 => Self::Erasure(Erasure::read(r)?),
-            70 => Self::Wiped(WipedStretch::read(r)?),
+            70 => Self::Wiped(super::wipe::WipedStretch::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -1,12 +1,13 @@
 //! A tenant is deleted: at once for everybody, then row by row, until nothing but its number is left.
 //!
 //! Comes from: the admin API, then the node's tenant deletion. Decides: whether there is such a tenant, and in which state. Goes
-//! to: `TenantEnding`, `Wiped`, `TenantWiped` and `TenantEnded`.
+//! to: `DeletionRecord`.
 //!
-//! Invariant: the number of a tenant is never given to another one. Its slug is free once `TenantEnded` is durable.
+//! Invariant: the number of a tenant is never given to another one. Its slug is free once `Ended` is durable.
 
 use super::{Plan, RootAnswer};
 use crate::Planned;
+use crate::records::deletion::DeletionRecord;
 use crate::records::difference::Difference;
 use crate::records::root::{RootRecord, Tenant};
 use crate::tables::root::{self, TenantEnd};
@@ -34,16 +35,19 @@ pub(super) fn plan(view: &View<'_>, ask: Ask) -> Result<Plan, TablesError> {
                 return Ok(Planned::nothing(RootAnswer::UnknownTenant));
             }
             let (stretch, wiped) = wipe::plan(view, tenant, from.as_deref(), rows_max)?;
-            let records = stretch.into_iter().map(RootRecord::Wiped).collect();
+            let records = stretch
+                .into_iter()
+                .map(|stretch| RootRecord::Deletion(DeletionRecord::Wiped(stretch)))
+                .collect();
             Ok(Planned { records, answer: RootAnswer::Wiped(wiped) })
         }
         Ask::Wiped { tenant, rows, is_done } => Ok(match running(view, tenant)? {
             None => Planned::nothing(RootAnswer::Noted),
             Some(Tenant { slug, .. }) if is_done => {
-                Planned::one(RootRecord::TenantEnded { tenant, slug, rows }, RootAnswer::Noted)
+                one(DeletionRecord::Ended { tenant, slug, rows }, RootAnswer::Noted)
             }
             Some(_) if rows == 0 => Planned::nothing(RootAnswer::Noted),
-            Some(_) => Planned::one(RootRecord::TenantWiped { tenant, rows }, RootAnswer::Noted),
+            Some(_) => one(DeletionRecord::Counted { tenant, rows }, RootAnswer::Noted),
         }),
     }
 }
@@ -56,9 +60,13 @@ fn plan_begin(view: &View<'_>, tenant: TenantId) -> Result<Plan, TablesError> {
         None => Planned::nothing(RootAnswer::UnknownTenant),
         Some(row) => {
             let difference = Difference::of(Some(&row), None);
-            Planned::one(RootRecord::TenantEnding { tenant, slug: row.slug, difference }, RootAnswer::Ending)
+            one(DeletionRecord::Ending { tenant, slug: row.slug, difference }, RootAnswer::Ending)
         }
     })
+}
+
+fn one(record: DeletionRecord, answer: RootAnswer) -> Plan {
+    Planned::one(RootRecord::Deletion(record), answer)
 }
 
 /// The tenant as it was, while it is being deleted.
@@ -66,7 +74,16 @@ fn running(view: &View<'_>, tenant: TenantId) -> Result<Option<Tenant>, TablesEr
     Ok(root::end_of(view, tenant)?.and_then(|end| end.tenant))
 }
 
-pub(super) fn apply_ending(view: &mut View<'_>, tenant: TenantId, at: Millis) -> Result<(), TablesError> {
+pub(super) fn apply(view: &mut View<'_>, record: &DeletionRecord, at: Millis) -> Result<(), TablesError> {
+    match record {
+        DeletionRecord::Wiped(stretch) => wipe::apply(view, stretch, |_, _, _| Ok(())),
+        DeletionRecord::Ending { tenant, .. } => apply_ending(view, *tenant, at),
+        DeletionRecord::Counted { tenant, rows } => apply_counted(view, *tenant, *rows, None),
+        DeletionRecord::Ended { tenant, rows, .. } => apply_counted(view, *tenant, *rows, Some(at)),
+    }
+}
+
+fn apply_ending(view: &mut View<'_>, tenant: TenantId, at: Millis) -> Result<(), TablesError> {
     let key = root::tenant_key(tenant);
     let Some(row) = get::<Tenant>(view, &key)? else { return Ok(()) };
     view.delete(key);
@@ -75,7 +92,7 @@ pub(super) fn apply_ending(view: &mut View<'_>, tenant: TenantId, at: Millis) ->
 }
 
 /// `ended`: when nothing was left.
-pub(super) fn apply_wiped(
+fn apply_counted(
     view: &mut View<'_>,
     tenant: TenantId,
     rows: u64,

@@ -19,7 +19,7 @@ use crate::tables::root::{self, ApiKeyRow, TenantEnd};
 use crate::tables::webhook::WebhookRow;
 use crate::tables::{get, put};
 use crate::view::View;
-use crate::wipe::{self, Wiped};
+use crate::wipe::Wiped;
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{KEYS_PER_TENANT_MAX, RETENTION_DAYS_DEFAULT, TENANTS_MAX, TIER_UP_DEFAULT};
@@ -239,12 +239,7 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::ProviderPut(record, _) => provider::apply_put(view, record, at)?,
         RootRecord::ProviderGone { tenant, id, .. } => provider::apply_gone(view, *tenant, id, at)?,
         RootRecord::Noted(_) => {}
-        RootRecord::Wiped(stretch) => wipe::apply(view, stretch, |_, _, _| Ok(()))?,
-        RootRecord::TenantEnding { tenant, .. } => deletion::apply_ending(view, *tenant, at)?,
-        RootRecord::TenantWiped { tenant, rows } => deletion::apply_wiped(view, *tenant, *rows, None)?,
-        RootRecord::TenantEnded { tenant, rows, .. } => {
-            deletion::apply_wiped(view, *tenant, *rows, Some(at))?;
-        }
+        RootRecord::Deletion(record) => deletion::apply(view, record, at)?,
     }
     Ok(())
 }

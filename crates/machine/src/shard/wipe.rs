@@ -1,4 +1,7 @@
-//! What goes beside the rows of a deleted tenant: its members leave their lists, and the inbox forgets its entries.
+//! What goes beside the rows of a deleted tenant.
+//!
+//! Comes from: a `Wiped` record. Does: deletes the rows, ends the stays on lists, has the inbox forget all entries. Goes to: the lists and
+//! the inbox index.
 
 use super::Derived;
 use crate::records::wipe::WipedStretch;

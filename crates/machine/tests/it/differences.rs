@@ -5,6 +5,7 @@ use crate::harness::{Node, TENANT, sealed};
 use crate::{policies, providers, templates, webhooks};
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::records::Stamped;
+use fantail_machine::records::deletion::DeletionRecord;
 use fantail_machine::records::difference::{Difference, hash};
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::root::{RootRecord, Tenant, TenantQuota};
@@ -35,11 +36,11 @@ fn of_root(node: &Node) -> BTreeMap<String, Vec<Difference>> {
             RootRecord::Layout(_)
             | RootRecord::WebhookFailing { .. }
             | RootRecord::ScheduleRan(_)
-            | RootRecord::Noted(_)
-            | RootRecord::Wiped(_)
-            | RootRecord::TenantWiped { .. }
-            | RootRecord::TenantEnded { .. } => continue,
-            RootRecord::TenantEnding { slug, difference, .. } => (format!("tenant {slug}"), difference),
+            | RootRecord::Noted(_) => continue,
+            RootRecord::Deletion(DeletionRecord::Ending { slug, difference, .. }) => {
+                (format!("tenant {slug}"), difference)
+            }
+            RootRecord::Deletion(_) => continue,
             RootRecord::SchedulePut(put) => (format!("schedule {}", put.definition.id), put.difference),
             RootRecord::ScheduleGone { id, difference, .. } => (format!("schedule {id}"), difference),
             RootRecord::TenantPut(tenant, difference) => (format!("tenant {}", tenant.slug), difference),

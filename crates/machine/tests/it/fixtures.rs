@@ -21,6 +21,7 @@ use fantail_machine::columns::counts::Count;
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::parcel::{Collector, Words};
+use fantail_machine::records::deletion::DeletionRecord;
 use fantail_machine::records::delivery::{Consents, Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
@@ -147,6 +148,11 @@ fn row_bytes_are_the_released_ones() {
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
 
+fn delete_another_tenant(node: &mut Node) {
+    node.root(RootAsk::CreateTenant { slug: "gone".into(), name: "Gone".into() });
+    node.root(RootAsk::Deletion(deletion::Ask::Begin { tenant: TenantId(TENANT.0 + 1) }));
+}
+
 /// Something of everything: both tiers, explicit users, marks, retractions, and to-do rows.
 pub fn history() -> Node {
     let mut node = Node::new();
@@ -161,8 +167,7 @@ pub fn history() -> Node {
         rate: Some(Rate { per_second: 100, burst: 500 }),
     });
     node.root(RootAsk::RevokeKey { tenant: TENANT, id: "k1".into() });
-    node.root(RootAsk::CreateTenant { slug: "gone".into(), name: "Gone".into() });
-    node.root(RootAsk::Deletion(deletion::Ask::Begin { tenant: TenantId(TENANT.0 + 1) }));
+    delete_another_tenant(&mut node);
     templates::put(&mut node, "welcome", Expect::Absent, 1);
     templates::put(&mut node, "welcome", Expect::Version(1), 2);
     templates::set(&mut node, "welcome", Some(1), Some(false));
@@ -260,11 +265,12 @@ fn stretch_example(tenant: TenantId) -> WipedStretch {
 
 fn deletion_examples(tenant: TenantId, difference: Difference) -> [RootRecord; 4] {
     [
-        RootRecord::Wiped(stretch_example(tenant)),
-        RootRecord::TenantEnding { tenant, slug: "acme".into(), difference },
-        RootRecord::TenantWiped { tenant, rows: 1_000 },
-        RootRecord::TenantEnded { tenant, slug: "acme".into(), rows: 7 },
+        DeletionRecord::Wiped(stretch_example(tenant)),
+        DeletionRecord::Ending { tenant, slug: "acme".into(), difference },
+        DeletionRecord::Counted { tenant, rows: 1_000 },
+        DeletionRecord::Ended { tenant, slug: "acme".into(), rows: 7 },
     ]
+    .map(RootRecord::Deletion)
 }
 
 fn noted_example(tenant: TenantId) -> RootRecord {

@@ -11,6 +11,7 @@ use crate::respect::{respect_record, zone};
 use crate::schedules::schedule_record;
 use fantail_machine::columns::counts::Count;
 use fantail_machine::parcel::{Collector, Members, Words};
+use fantail_machine::records::deletion::DeletionRecord;
 use fantail_machine::records::delivery::{Consents, Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
@@ -245,15 +246,7 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
             .prop_map(|(tenant, id, difference)| RootRecord::KeyRevoked { tenant, id, difference }),
         (tenant(), any::<String>(), any::<String>())
             .prop_map(|(tenant, action, target)| { RootRecord::Noted(Noted { tenant, action, target }) }),
-        stretch().prop_map(RootRecord::Wiped),
-        (tenant(), any::<String>(), difference())
-            .prop_map(|(tenant, slug, difference)| RootRecord::TenantEnding { tenant, slug, difference }),
-        (tenant(), any::<u64>()).prop_map(|(tenant, rows)| RootRecord::TenantWiped { tenant, rows }),
-        (tenant(), any::<String>(), any::<u64>()).prop_map(|(tenant, slug, rows)| RootRecord::TenantEnded {
-            tenant,
-            slug,
-            rows
-        }),
+        deletion_record().prop_map(RootRecord::Deletion),
         template_record(),
         webhook_record(),
         crate::providers::record(),
@@ -358,6 +351,20 @@ fn admitted() -> impl Strategy<Value = Admitted> {
 pub fn taken_about() -> impl Strategy<Value = taken::About> {
     (any::<u64>(), any::<bool>())
         .prop_map(|(category, is_critical)| taken::About { category: CategoryId(category), is_critical })
+}
+
+fn deletion_record() -> impl Strategy<Value = DeletionRecord> {
+    prop_oneof![
+        stretch().prop_map(DeletionRecord::Wiped),
+        (tenant(), any::<String>(), difference())
+            .prop_map(|(tenant, slug, difference)| DeletionRecord::Ending { tenant, slug, difference }),
+        (tenant(), any::<u64>()).prop_map(|(tenant, rows)| DeletionRecord::Counted { tenant, rows }),
+        (tenant(), any::<String>(), any::<u64>()).prop_map(|(tenant, slug, rows)| DeletionRecord::Ended {
+            tenant,
+            slug,
+            rows
+        }),
+    ]
 }
 
 /// Rows of a deleted tenant that go.
