@@ -32,6 +32,8 @@ enum Owner {
     Kept,
 }
 
+const BY_TIME: [Family; 3] = [Family::Scheduled, Family::ScheduleTimer, Family::WindowTimer];
+
 /// The families in the order in which they go: first what is still to be done, last how far the tenant's arrivals are. A test with
 /// a history of every family fails if one is missing.
 const FAMILIES: &[Family] = &[
@@ -120,11 +122,14 @@ const FAMILIES: &[Family] = &[
 
 /// Families that are not listed are kept.
 fn owner(family: Family) -> Owner {
-    match family {
-        Family::Scheduled | Family::ScheduleTimer | Family::WindowTimer => Owner::TimeAndTenant,
-        Family::Timer => Owner::OrderedTimeAndTenant,
-        listed if FAMILIES.contains(&listed) => Owner::Tenant,
-        _ => Owner::Kept,
+    if BY_TIME.contains(&family) {
+        Owner::TimeAndTenant
+    } else if family == Family::Timer {
+        Owner::OrderedTimeAndTenant
+    } else if FAMILIES.contains(&family) {
+        Owner::Tenant
+    } else {
+        Owner::Kept
     }
 }
 
