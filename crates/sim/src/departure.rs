@@ -9,7 +9,7 @@ use crate::world::World;
 use fantail_node::ask::Refusal;
 use fantail_ports::keyring::{Context, Keyring, KeyringError};
 use fantail_ports::store::Store;
-use fantail_ports::tables::{KeyRange, Order, Tables};
+use fantail_ports::tables::{KeyRange, Order};
 use fantail_rules::ids::{KeyNo, PartitionId, TenantId};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

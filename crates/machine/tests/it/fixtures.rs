@@ -167,7 +167,6 @@ pub fn history() -> Node {
         rate: Some(Rate { per_second: 100, burst: 500 }),
     });
     node.root(RootAsk::RevokeKey { tenant: TENANT, id: "k1".into() });
-    delete_another_tenant(&mut node);
     templates::put(&mut node, "welcome", Expect::Absent, 1);
     templates::put(&mut node, "welcome", Expect::Version(1), 2);
     templates::set(&mut node, "welcome", Some(1), Some(false));
@@ -222,6 +221,7 @@ pub fn history() -> Node {
     let quota = Some(Quota::default().with(Resource::Devices, Some(300)));
     let (name, tier_up, retention_days, rate) = (None, None, None, None);
     node.root(RootAsk::PatchTenant { tenant: TENANT, name, tier_up, retention_days, rate, quota });
+    delete_another_tenant(&mut node);
     node
 }
 
