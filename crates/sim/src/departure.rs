@@ -30,7 +30,7 @@ impl Sim {
         let begun = self.ask(move |node| async move { node.delete_tenant(gone).await })?;
         Invariant::Serves.holds(begun.is_ok(), || format!("{gone} cannot be deleted: {begun:?}"))?;
         self.require_refused(gone)?;
-        for _ in 0..self.order.index(60) {
+        for _ in 0..self.order.index(300) {
             self.step()?;
         }
         self.die();
