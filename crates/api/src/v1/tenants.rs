@@ -48,11 +48,11 @@ pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
 /// Whoever repeats it before it is over is answered as the first time.
 pub async fn delete(call: Call) -> Result<Reply, Problem> {
     let slug = call.param("slug");
+    let known = call.node.tenant_by_slug(slug).map(|tenant| tenant.id);
+    let tenant = known.or_else(|| Some(call.node.deletion_by_slug(slug)?.tenant.id)).ok_or_else(unknown)?;
     if call.query.get("confirm") != Some(slug) {
         return Err(Problem::field("/confirm", format!("must be the slug of the tenant, {slug}")));
     }
-    let known = call.node.tenant_by_slug(slug).map(|tenant| tenant.id);
-    let tenant = known.or_else(|| Some(call.node.deletion_by_slug(slug)?.tenant.id)).ok_or_else(unknown)?;
     let deletion = call.node.delete_tenant(tenant).await?;
     Ok(Reply::json(202, &shown_ending(&call.node, deletion)))
 }
