@@ -55,6 +55,7 @@ impl Node {
             _ => return Err(other("root")),
         }
         core.ports.points.reach("deletion.begun");
+        info!(%tenant, by = self.by.name(), "tenant is being deleted");
         refuse_requests(core, tenant);
         core.known.forget_events();
         core.deletions.ring();
