@@ -388,6 +388,20 @@ mod tests {
         assert!(batch.len() > 50, "and the batch is well filled");
     }
 
+    #[test]
+    fn what_is_asked_for_a_deleted_tenant_is_refused_and_what_waits_is_decided() {
+        let queue = Asks::default();
+        push(&queue, 1, 10, 1);
+        queue.refuse(TenantId(1));
+        let pushed = queue.push(TenantId(1), &Actor::Admin, vec![11], 1);
+        assert!(matches!(pushed, Err(Refusal::UnknownTenant)));
+        assert!(takes(&queue, TenantId(2), 1), "another tenant");
+        assert!(takes(&queue, QueueLine::internal(TenantId(1)), 1), "its deletion");
+        assert!(queue.waits_for(TenantId(1)) && queue.waits_for(TenantId(2)));
+        assert!(order(&queue.pop(100, 1 << 20)).contains(&10));
+        assert!(!queue.waits_for(TenantId(1)));
+    }
+
     // fixes: correctness A15, security M8
     #[test]
     fn a_tenant_that_fills_the_queue_keeps_nobody_else_out() {
