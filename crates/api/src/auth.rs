@@ -11,6 +11,7 @@ use crate::problem::Problem;
 use axum::http::{HeaderMap, header};
 use fantail_node::Node;
 use fantail_node::ask::{KeyView, Priority};
+use fantail_node::deletions::Deletion;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_wire::code::Code;
@@ -99,6 +100,10 @@ pub fn identify(
         return Err(unknown_key().because(AccessFault::WrongSecret));
     }
     usable(&stored, node.wall())?;
+    // The holder has proven the secret, so it is safe to say what became of the tenant.
+    if node.deletion(stored.tenant).is_some() {
+        return Err(deleting());
+    }
     Ok(Caller::Key(stored))
 }
 
@@ -121,7 +126,9 @@ pub fn tenant_with(
         (Caller::Server, None) => {
             return Err(Problem::field("/Fantail-Tenant", "the admin key names its tenant in this header"));
         }
-        (Caller::Server, Some(slug)) => node.tenant_by_slug(slug).ok_or_else(unknown_tenant)?.id,
+        (Caller::Server, Some(slug)) => {
+            node.tenant_by_slug(slug).ok_or_else(|| no_tenant(node, caller, slug))?.id
+        }
         (Caller::Key(key), None) => key.tenant,
         (Caller::Key(key), Some(slug)) => {
             let own = node.tenant(key.tenant).is_some_and(|tenant| tenant.slug == slug);
@@ -139,12 +146,20 @@ pub fn tenant_with(
 /// The tenant of a request that administers one tenant, named in the path.
 pub fn tenant_to_administer(node: &Node, caller: &Caller, slug: &str) -> Result<TenantId, Problem> {
     require(caller, Scope::Admin)?;
-    let tenant = node.tenant_by_slug(slug).ok_or_else(unknown_tenant)?.id;
+    let tenant = node.tenant_by_slug(slug).ok_or_else(|| no_tenant(node, caller, slug))?.id;
     match caller {
         Caller::Server => Ok(tenant),
         Caller::Key(key) if key.tenant == tenant => Ok(tenant),
         // Whether other tenants exist is none of this caller's business.
         Caller::Key(_) => Err(unknown_tenant().because(AccessFault::OtherTenant)),
+    }
+}
+
+/// The tenant in the path while it is being deleted, for whoever may know of it.
+pub fn deletion_to_show(node: &Node, caller: &Caller, slug: &str) -> Option<Deletion> {
+    match caller {
+        Caller::Server => node.deletion_by_slug(slug),
+        Caller::Key(_) => None,
     }
 }
 
@@ -215,6 +230,18 @@ fn unknown_key() -> Problem {
 
 fn unknown_tenant() -> Problem {
     Problem::new(Code::UnknownTenant, "no such tenant")
+}
+
+fn deleting() -> Problem {
+    Problem::new(Code::TenantDeleting, "the tenant is being deleted")
+}
+
+/// Why nothing can be asked of a tenant that is not among the others.
+fn no_tenant(node: &Node, caller: &Caller, slug: &str) -> Problem {
+    match caller {
+        Caller::Server if node.deletion_by_slug(slug).is_some() => deleting(),
+        Caller::Server | Caller::Key(_) => unknown_tenant(),
+    }
 }
 
 #[cfg(test)]

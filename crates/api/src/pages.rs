@@ -24,6 +24,7 @@ pub fn of(code: Code) -> &'static str {
         Code::Forbidden => page!("forbidden"),
         Code::UnknownTenant => page!("unknown-tenant"),
         Code::TenantExists => page!("tenant-exists"),
+        Code::TenantDeleting => page!("tenant-deleting"),
         Code::UserNotFound => page!("user-not-found"),
         Code::NotificationNotFound => page!("notification-not-found"),
         Code::EventNotFound => page!("event-not-found"),

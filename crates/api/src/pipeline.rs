@@ -214,6 +214,9 @@ async fn answer_stranger(
     }
 }
 
+/// The route that shows a tenant while it is being deleted; all others refuse it.
+const SHOWS_DELETIONS: &str = "getTenant";
+
 /// A handler together with the right to run it.
 enum Authorised {
     Tenant(TenantId, fn(TenantId, Call) -> Handling),
@@ -238,7 +241,13 @@ fn authorise(route: &Route, call: &Call) -> Result<Authorised, Problem> {
             Ok(Authorised::Tenant(tenant, handler))
         }
         Handle::TenantAdmin(handler) => {
-            let tenant = auth::tenant_to_administer(&call.node, caller, call.param("slug"))?;
+            let slug = call.param("slug");
+            if route.id == SHOWS_DELETIONS
+                && let Some(deletion) = auth::deletion_to_show(&call.node, caller, slug)
+            {
+                return Ok(Authorised::Tenant(deletion.tenant.id, handler));
+            }
+            let tenant = auth::tenant_to_administer(&call.node, caller, slug)?;
             Ok(Authorised::Tenant(tenant, handler))
         }
         Handle::ServerAdmin(handler) => {

@@ -257,7 +257,9 @@ impl Route {
             }
         }
         match self.handle {
-            Handle::Scoped(..) | Handle::TenantAdmin(_) => codes.push(Code::UnknownTenant),
+            Handle::Scoped(..) | Handle::TenantAdmin(_) => {
+                codes.extend([Code::UnknownTenant, Code::TenantDeleting]);
+            }
             Handle::Open(_) | Handle::ServerAdmin(_) | Handle::Hosted(_) | Handle::Callback(_) => {}
         }
         match self.body {

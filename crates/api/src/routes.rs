@@ -270,6 +270,19 @@ const CORE: &[Route] = &[
     )
     .gives(200, Shape::of::<Tenant>()),
     Route::new(
+        "deleteTenant",
+        Delete,
+        "/api/v1/tenants/{slug}",
+        "Delete a tenant with everything that is its own",
+        ServerAdmin(|call| Box::pin(tenants::delete(call))),
+    )
+    // The other methods of the path are there, too.
+    .on(ListenerKinds::API_AND_ADMIN)
+    .query(&["confirm"])
+    .needs(&["confirm"])
+    .gives(202, Shape::of::<Tenant>())
+    .refuses(&[Code::UnknownTenant]),
+    Route::new(
         "changeTenant",
         Patch,
         "/api/v1/tenants/{slug}",
@@ -373,7 +386,8 @@ mod tests {
             }
             assert!(route.answers[0].is_some(), "{} says what it gives", route.id);
             assert!(!route.summary.ends_with('.'));
-            let administers = matches!(route.handle, TenantAdmin(_));
+            // The operator alone deletes a tenant.
+            let administers = matches!(route.handle, TenantAdmin(_)) || route.id == "deleteTenant";
             assert_eq!(administers, route.path.contains("{slug}"), "{}", route.id);
         }
     }

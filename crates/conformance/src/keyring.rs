@@ -1,6 +1,6 @@
 //! What every keyring does: what is sealed opens only as it was sealed, and never again once its key is gone.
 
-use fantail_ports::keyring::{Context, Keyring, KeyringError, ListName, Sealed};
+use fantail_ports::keyring::{Context, DestroyFrom, Keyring, KeyringError, ListName, Sealed};
 use fantail_rules::ids::{KeyNo, TenantId};
 use std::collections::BTreeSet;
 
@@ -21,6 +21,7 @@ pub const CASES: &[Case] = &[
     ("sealing twice gives different bytes", sealing_twice_differs),
     ("keys are never handed out twice, also after a crash", keys_are_never_handed_out_twice),
     ("a destroyed key is gone for good, alone", destroyed_key_is_gone),
+    ("all keys of a deleted tenant are gone for good", keys_of_a_deleted_tenant_are_gone),
     ("many are opened in their order, those that still do", many_are_opened),
     ("a key gives its own secret as long as it is there", secrets_go_with_their_keys),
     ("lookups are equal for equal names only", lookups_are_equal_for_equal_names),
@@ -189,6 +190,32 @@ fn destroyed_key_is_gone(rig: &mut dyn Rig) {
         let key = mint(rig);
         assert!(key != gone && open(rig, &seal(rig, key, b"new")).is_ok(), "a new key works");
     }
+}
+
+fn keys_of_a_deleted_tenant_are_gone(rig: &mut dyn Rig) {
+    create(rig);
+    let keys: Vec<KeyNo> = std::iter::once(KeyNo::TENANT).chain((0..1_100).map(|_| mint(rig))).collect();
+    let lost: Vec<Sealed> = keys.iter().map(|key| seal(rig, *key, b"forget me")).collect();
+    let others = rig.keyring().seal(OTHER, KeyNo::TENANT, Context::UserId, b"keep me").expect("it has a key");
+    let begun = rig.keyring().destroy_tenant(TENANT, DestroyFrom::default()).expect("a healthy keyring");
+    assert!(begun.is_some(), "so many keys take more than one step");
+    assert!(open(rig, &lost[0]).is_err(), "its own key goes first");
+    rig.crash();
+    for _ in 0..3 {
+        let mut from = Some(DestroyFrom::default());
+        while let Some(next) = from {
+            from = rig.keyring().destroy_tenant(TENANT, next).expect("a healthy keyring");
+        }
+        for sealed in &lost {
+            assert_eq!(open(rig, sealed), Err(KeyringError::NoKey { tenant: TENANT, key: sealed.key }));
+        }
+        let secrets = rig.keyring().secrets(TENANT, &keys).expect("a healthy keyring");
+        assert!(secrets.iter().all(Option::is_none), "secrets go with their keys");
+        let found = rig.keyring().open(OTHER, Context::UserId, &others);
+        assert_eq!(found.as_deref(), Ok(&b"keep me"[..]), "nothing of another tenant goes");
+        rig.crash();
+    }
+    assert_eq!(rig.keyring().destroy_tenant(TenantId(99), DestroyFrom::default()), Ok(None));
 }
 
 // proves: TEN-06, GDP-01

@@ -4,7 +4,7 @@
 //!
 //! Reading order: bytes (`codec`, `parcel`), facts (`records`), state (`tables` and `columns`, seen through `view`), then
 //! the machines in the order an event meets them: `root`, `front`, `shard`; and `directory`, which knows whose an
-//! address is. `books` recounts what is kept about deliveries.
+//! address is. `books` recounts what is kept about deliveries, `wipe` removes a tenant that is deleted.
 
 pub mod codec;
 pub mod parcel;
@@ -20,6 +20,7 @@ pub mod root;
 pub mod shard;
 
 pub mod books;
+pub mod wipe;
 
 /// What a machine decided: the facts to append, and what to tell the caller once they (and everything that was
 /// decided before) are durable.

@@ -177,6 +177,7 @@ fn accepted(answer: FrontAnswer, otherwise: Option<Refusal>) -> Result<Accepted,
         | FrontAnswer::Counted
         | FrontAnswer::Released { .. }
         | FrontAnswer::Unsaid { .. }
+        | FrontAnswer::Wiped(_)
         | FrontAnswer::Forgot { .. } => Err(internal("the front answered something else")),
     }
 }

@@ -119,7 +119,8 @@ pub async fn claim(core: &Core, shard: ShardNo, wanted: Vec<(TenantId, Claim)>) 
                     DirectoryAnswer::Noted
                     | DirectoryAnswer::Suppressed
                     | DirectoryAnswer::Unsuppressed
-                    | DirectoryAnswer::NotSuppressed => {
+                    | DirectoryAnswer::NotSuppressed
+                    | DirectoryAnswer::Wiped(_) => {
                         return Err(internal("the directory answered something else"));
                     }
                 };
@@ -173,6 +174,7 @@ async fn tell(core: &Core, no: DirectoryNo, ask: DirectoryAsk) -> Result<(), Ref
         DirectoryAsk::Suppress { .. }
         | DirectoryAsk::Unsuppress { .. }
         | DirectoryAsk::Stop { .. }
+        | DirectoryAsk::Wipe { .. }
         | DirectoryAsk::Start { .. } => 1,
     };
     if count > 0 {

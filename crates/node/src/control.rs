@@ -10,7 +10,7 @@ use fantail_machine::tables::provider::ProviderRow;
 use fantail_machine::tables::root::ApiKeyRow;
 use fantail_machine::tables::webhook::WebhookRow;
 use fantail_ports::tables::TablesError;
-use fantail_rules::ids::{PartitionId, TenantId};
+use fantail_rules::ids::{Millis, PartitionId, TenantId};
 use fantail_rules::policy::Policies;
 use fantail_rules::quota::Quota;
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +23,8 @@ pub struct ControlPlane(RwLock<Arc<Snapshot>>);
 #[derive(Default)]
 pub struct Snapshot {
     pub tenants: BTreeMap<TenantId, TenantView>,
+    /// Tenants that are being deleted; they are not among the others.
+    pub ending: BTreeMap<TenantId, EndingTenant>,
     slugs: HashMap<String, TenantId>,
     keys: HashMap<String, Arc<KeyView>>,
     /// By tenant and id.
@@ -33,7 +35,21 @@ pub struct Snapshot {
     pub policies: Arc<Policies>,
 }
 
+/// A tenant that is being deleted, as it was.
+#[derive(Clone, Debug)]
+pub struct EndingTenant {
+    pub tenant: TenantView,
+    pub begun_at: Millis,
+    /// Rows that were removed, as far as the root has heard.
+    pub rows: u64,
+}
+
 impl Snapshot {
+    #[must_use]
+    pub fn ending_by_slug(&self, slug: &str) -> Option<&EndingTenant> {
+        self.ending.values().find(|ending| ending.tenant.slug == slug)
+    }
+
     #[must_use]
     pub fn tenant_by_slug(&self, slug: &str) -> Option<&TenantView> {
         self.slugs.get(slug).and_then(|id| self.tenants.get(id))
@@ -63,6 +79,11 @@ impl ControlPlane {
         let quotas: BTreeMap<_, _> = control.quotas.iter().map(|row| (row.tenant, row.quota)).collect();
         let view = |row: &Tenant| tenant_view(row, quotas.get(&row.id).copied().unwrap_or_default());
         let tenants: BTreeMap<_, _> = control.tenants.iter().map(|row| (row.id, view(row))).collect();
+        let ending = control.ending.iter().filter_map(|end| {
+            let tenant = end.tenant.as_ref().map(view)?;
+            Some((tenant.id, EndingTenant { tenant, begun_at: end.begun, rows: end.rows }))
+        });
+        let ending = ending.collect();
         let slugs = control.tenants.iter().map(|row| (row.slug.clone(), row.id)).collect();
         let keys = control.keys.iter().map(|row| (row.key.id.clone(), Arc::new(key_view(row)))).collect();
         let webhook = |row: &WebhookRow| ((row.put.tenant, row.put.id.clone()), Arc::new(row.clone()));
@@ -70,7 +91,7 @@ impl ControlPlane {
         let provider = |row: &ProviderRow| ((row.put.tenant, row.put.id.clone()), Arc::new(row.clone()));
         let providers = control.providers.iter().map(provider).collect();
         let policies = Arc::new(control.policies.clone());
-        let snapshot = Arc::new(Snapshot { tenants, slugs, keys, webhooks, providers, policies });
+        let snapshot = Arc::new(Snapshot { tenants, ending, slugs, keys, webhooks, providers, policies });
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }

@@ -81,6 +81,8 @@ pub struct Core {
     pub webhook_progresses: WebhookProgresses,
     /// Rings when a schedule was made or changed.
     pub schedules: Bell,
+    /// Rings when a tenant is to be deleted.
+    pub deletions: Bell,
     /// Turns true when the audit log is fed no more.
     pub audited: watch::Sender<bool>,
 }
@@ -189,8 +191,14 @@ impl Core {
         }
     }
 
+    /// Whether the tenant is there, and is not being deleted.
+    #[must_use]
+    pub fn has_tenant(&self, tenant: TenantId) -> bool {
+        self.control.now().tenants.contains_key(&tenant)
+    }
+
     pub fn require_tenant(&self, tenant: TenantId) -> Result<(), Refusal> {
-        if self.control.now().tenants.contains_key(&tenant) { Ok(()) } else { Err(Refusal::UnknownTenant) }
+        if self.has_tenant(tenant) { Ok(()) } else { Err(Refusal::UnknownTenant) }
     }
 }
 

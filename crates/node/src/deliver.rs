@@ -45,6 +45,12 @@ const PAUSE_MS: u64 = 50;
 pub async fn run(core: Arc<Core>, start: Start) {
     let (channel, shard) = (start.channel, start.shard());
     let ask = ShardAsk::Serve { jobs: start.jobs(), deliveries_max: start.turn.deliveries_max };
+    if !core.has_tenant(start.turn.tenant) {
+        // It is deleted: nothing of it is planned any more, and its rows go.
+        let nothing = vec![Came { sends: 0, more: false, is_early: false }; start.turn.keys.len()];
+        core.dispatch.planned(start, &nothing);
+        return;
+    }
     let asked = core.ports.clock.wall();
     let line = line(start.turn.tenant, start.turn.lane);
     let served = match answer(core.shard(shard).queue.push(line, &Actor::System, vec![ask], 1_024)).await {
@@ -151,6 +157,12 @@ impl Parcel {
             }
         };
         self.core.ports.points.reach("deliver.packed");
+        if !self.core.has_tenant(self.allowed.parcel.tenant) {
+            // Deleted since it was planned: nobody is asked to send it.
+            let told = packed.positions.iter().map(|(position, _)| not_started(*position));
+            self.settle(packed.unsendable.into_iter().chain(told).collect()).await;
+            return clock.wall();
+        }
         let Some(provider) = self.core.ports.channels.get(&self.channel) else {
             let told = packed.positions.iter().map(|(position, _)| no_provider(*position));
             self.settle(packed.unsendable.into_iter().chain(told).collect()).await;

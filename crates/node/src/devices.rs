@@ -290,6 +290,7 @@ pub async fn unsuppress(
         DirectoryAnswer::Unsuppressed
         | DirectoryAnswer::Suppressed
         | DirectoryAnswer::Claims(_)
+        | DirectoryAnswer::Wiped(_)
         | DirectoryAnswer::Noted => Ok(()),
     }
 }

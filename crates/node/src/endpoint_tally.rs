@@ -24,6 +24,7 @@ impl EndpointTally {
             | ShardRecord::Consented { .. }
             | ShardRecord::Replanned { .. }
             | ShardRecord::Erasure(_)
+            | ShardRecord::Wiped(_)
             | ShardRecord::Edges { .. }
             | ShardRecord::Take { .. }
             | ShardRecord::Given(_)

@@ -39,6 +39,8 @@ pub struct Health {
     /// Commands that were refused because the disk is short and their tenant has had its share of it.
     pub disk_share_refused: u64,
     pub tenants: usize,
+    /// Tenants that are being deleted.
+    pub tenants_ending: usize,
     /// Deliveries that are being planned or sent.
     pub in_flight: Vec<(ChannelKind, u32)>,
     /// Deliveries since the beginning, by lane and state; those that are none are left out.
@@ -74,6 +76,7 @@ impl Node {
                 + core.shards.values().map(|shard| shard.queue.len()).sum::<usize>(),
             disk_share_refused: core.disk.refused(),
             tenants: core.control.now().tenants.len(),
+            tenants_ending: core.control.now().ending.len(),
             in_flight: core.dispatch.in_flight(),
             deliveries: deliveries::totals(core),
             dead_letters: deliveries::dead_letters(core),

@@ -74,6 +74,7 @@ mod uploads;
 
 pub mod books;
 mod claims;
+pub mod deletions;
 mod directory_todos;
 mod endpoint_tally;
 pub mod erasure_list;

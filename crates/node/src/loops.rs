@@ -5,16 +5,18 @@ use crate::audit;
 use crate::books;
 use crate::bulk;
 use crate::core::Core;
+use crate::deletions;
 use crate::dispatch;
 use crate::errands::ErrandLoop;
 use crate::housekeeping::{retention_loop, sync_loop};
 use crate::long_effects::LongEffectWorker;
 use crate::start::StartError;
 use crate::take::TakeLoop;
-use crate::{digests, guard_sweep, schedule, webhooks};
+use crate::{digests, guard_sweep, layout, schedule, webhooks};
 use std::sync::Arc;
 
 pub(crate) fn start(core: &Arc<Core>) -> Result<(), StartError> {
+    layout::complete_keys(&core.ports, &core.control)?;
     audit::feed::check(core).map_err(StartError::Audit)?;
     let known = webhooks::follow::known(core).map_err(StartError::Webhooks)?;
     for (shard, handle) in &core.shards {
@@ -48,6 +50,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Result<(), StartError> {
     core.spawn_loop("audit", Box::pin(audit::feed::run(core.clone())));
     core.spawn_loop("sync", Box::pin(sync_loop(core.clone())));
     core.spawn_loop("retention", Box::pin(retention_loop(core.clone())));
+    core.spawn_loop("deletions", Box::pin(deletions::run(core.clone())));
     core.spawn_loop("books", Box::pin(books::run(core.clone())));
     core.spawn_loop("webhooks", Box::pin(webhooks::follow::run(core.clone(), known)));
     Ok(())

@@ -163,6 +163,7 @@ impl Machine for Front {
             | FrontAsk::Counted { .. }
             | FrontAsk::Release { .. }
             | FrontAsk::Unsay { .. }
+            | FrontAsk::Wipe { .. }
             | FrontAsk::Forget { .. } => false,
         };
         let moment = Moment { quiet_before, ..moment };
@@ -277,6 +278,7 @@ impl Machine for Shard {
             | ShardAsk::Orphans { .. }
             | ShardAsk::Redrive { .. }
             | ShardAsk::Receipt { .. }
+            | ShardAsk::Wipe { .. }
             | ShardAsk::Register { .. }
             | ShardAsk::Unregister { .. }
             | ShardAsk::Hear { .. }
@@ -319,6 +321,7 @@ impl Machine for Shard {
             | ShardRecord::Consented { .. }
             | ShardRecord::Replanned { .. }
             | ShardRecord::Erasure(_)
+            | ShardRecord::Wiped(_)
             | ShardRecord::Edges { .. }
             | ShardRecord::Given(_)
             | ShardRecord::Marked { .. }

@@ -22,6 +22,7 @@ pub struct Meter {
     too_large: AtomicU64,
     clock_jumps: AtomicU64,
     parcels_abandoned: AtomicU64,
+    rows_wiped: AtomicU64,
     imbalance: AtomicU64,
     books_checked: AtomicU64,
     events_accepted: AtomicU64,
@@ -68,6 +69,8 @@ pub struct Reading {
     pub clock_jumps: u64,
     /// Parcels whose channel never ended.
     pub parcels_abandoned: u64,
+    /// Rows of deleted tenants that were removed.
+    pub rows_wiped: u64,
     /// Tallies that are not what the ledgers say, and how often those of a shard were recounted.
     pub imbalance: u64,
     pub books_checked: u64,
@@ -130,6 +133,11 @@ impl Meter {
     pub fn loop_errors(&self) -> Vec<(&'static str, u64)> {
         let errors = self.loop_errors.lock().unwrap_or_else(PoisonError::into_inner);
         errors.iter().map(|(name, count)| (*name, *count)).collect()
+    }
+
+    /// Rows of a deleted tenant were removed.
+    pub fn wiped(&self, rows: u64) {
+        self.rows_wiped.fetch_add(rows, Relaxed);
     }
 
     /// The books of a shard were recounted; so many tallies of all shards differ.
@@ -242,6 +250,7 @@ impl Meter {
             too_large: self.too_large.load(Relaxed),
             clock_jumps: self.clock_jumps.load(Relaxed),
             parcels_abandoned: self.parcels_abandoned.load(Relaxed),
+            rows_wiped: self.rows_wiped.load(Relaxed),
             imbalance: self.imbalance.load(Relaxed),
             books_checked: self.books_checked.load(Relaxed),
             events_accepted: self.events_accepted.load(Relaxed),

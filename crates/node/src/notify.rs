@@ -118,6 +118,7 @@ pub async fn notify(core: &Core, by: &Actor, tenant: TenantId, ask: NotifyAsk) -
         | FrontAnswer::Counted
         | FrontAnswer::Released { .. }
         | FrontAnswer::Unsaid { .. }
+        | FrontAnswer::Wiped(_)
         | FrontAnswer::Forgot { .. } => Err(internal("the front answered something else")),
     }
 }

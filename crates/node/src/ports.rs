@@ -80,6 +80,18 @@ impl Points {
     /// Those that only runs of recurring schedules meet.
     pub const OF_SCHEDULES: &[&str] = &["schedule.due", "schedule.issued"];
 
+    /// Those that only deletions of tenants meet.
+    pub const OF_DELETIONS: &[&str] = &[
+        "deletion.begun",
+        "deletion.front",
+        "deletion.taken",
+        "deletion.keys",
+        "deletion.shard",
+        "deletion.directory",
+        "deletion.root",
+        "deletion.over",
+    ];
+
     /// Those that threads beside the runtime meet.
     pub const OF_THREADS: &[&str] = &["store.tended"];
 
@@ -90,7 +102,8 @@ impl Points {
 
     pub fn reach(&self, point: &'static str) {
         if let Some(watcher) = &self.0 {
-            let listed = [Self::ALL, Self::OF_DIGESTS, Self::OF_SCHEDULES, Self::OF_THREADS];
+            let listed =
+                [Self::ALL, Self::OF_DIGESTS, Self::OF_SCHEDULES, Self::OF_DELETIONS, Self::OF_THREADS];
             let is_listed = listed.iter().any(|points| points.contains(&point));
             debug_assert!(is_listed, "{point} is not listed");
             watcher(point);

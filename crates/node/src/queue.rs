@@ -13,7 +13,7 @@ use crate::disk_share::DiskShare;
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::TenantId;
 use fantail_rules::knobs::Knobs;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::oneshot;
@@ -135,6 +135,8 @@ struct State<A, R> {
     /// What waits, by class.
     held: BTreeMap<QueueClass, Held>,
     closed: bool,
+    /// Tenants that are deleted: what is asked for them is refused.
+    refused: BTreeSet<TenantId>,
     leader: Option<Waker>,
 }
 
@@ -185,6 +187,7 @@ impl<A, R> Queue<A, R> {
             turns: VecDeque::new(),
             held: BTreeMap::new(),
             closed: false,
+            refused: BTreeSet::new(),
             leader: None,
         };
         Self { state: Mutex::new(state), knobs, disk }
@@ -207,6 +210,9 @@ impl<A, R> Queue<A, R> {
         let mut state = self.state();
         if state.closed {
             return Err(Refusal::Stopped { reason: "the leader has stopped".to_owned() });
+        }
+        if line.class == QueueClass::Tenant && state.refused.contains(&line.tenant) {
+            return Err(Refusal::UnknownTenant);
         }
         if !state.has_room(line, cost, &self.knobs) {
             return Err(Refusal::Busy { retry_after_ms: 1_000 });
@@ -231,6 +237,17 @@ impl<A, R> Queue<A, R> {
             leader.wake();
         }
         Ok(answer)
+    }
+
+    /// Refuses what is asked for a tenant from now on. What waits is still decided.
+    pub fn refuse(&self, tenant: TenantId) {
+        self.state().refused.insert(tenant);
+    }
+
+    /// Whether something that was asked for a tenant waits.
+    #[must_use]
+    pub fn waits_for(&self, tenant: TenantId) -> bool {
+        self.state().waiting.contains_key(&QueueLine::from(tenant))
     }
 
     /// Items for one batch: at most so many asks and bytes, but at least one item if any waits.
@@ -369,6 +386,20 @@ mod tests {
         let batch = order(&queue.pop(100, 1 << 20));
         assert!(batch.contains(&5_000), "the second tenant is in the first batch");
         assert!(batch.len() > 50, "and the batch is well filled");
+    }
+
+    #[test]
+    fn what_is_asked_for_a_deleted_tenant_is_refused_and_what_waits_is_decided() {
+        let queue = Asks::default();
+        push(&queue, 1, 10, 1);
+        queue.refuse(TenantId(1));
+        let pushed = queue.push(TenantId(1), &Actor::Admin, vec![11], 1);
+        assert!(matches!(pushed, Err(Refusal::UnknownTenant)));
+        assert!(takes(&queue, TenantId(2), 1), "another tenant");
+        assert!(takes(&queue, QueueLine::internal(TenantId(1)), 1), "its deletion");
+        assert!(queue.waits_for(TenantId(1)) && queue.waits_for(TenantId(2)));
+        assert!(order(&queue.pop(100, 1 << 20)).contains(&10));
+        assert!(!queue.waits_for(TenantId(1)));
     }
 
     // fixes: correctness A15, security M8

@@ -129,6 +129,7 @@ impl Stood {
             | ShardRecord::Consented { .. }
             | ShardRecord::Replanned { .. }
             | ShardRecord::Erasure(_)
+            | ShardRecord::Wiped(_)
             | ShardRecord::Edges { .. }
             | ShardRecord::Take { .. }
             | ShardRecord::Given(_)

@@ -186,7 +186,6 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let Starter { ports, meter, replayed, newest, applied, knobs, disk, usage } = starter;
     // No record was written yet under the clock's word.
     let start_clock = clock.start_after(newest.max(known_time.unwrap_or_default()));
-    layout::complete_keys(&ports, &plane)?;
     let core = Arc::new(Core {
         ports,
         clock,
@@ -214,6 +213,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         applied,
         webhook_progresses: WebhookProgresses::default(),
         schedules: bell::Bell::default(),
+        deletions: bell::Bell::default(),
         audited: watch::Sender::new(false),
     });
     loops::start(&core)?;

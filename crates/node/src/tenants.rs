@@ -32,7 +32,9 @@ async fn ask(core: &Core, by: &Actor, ask: RootAsk) -> Result<RootAnswer, Refusa
         | RootAnswer::Schedule(_)
         | RootAnswer::Webhook(_)
         | RootAnswer::Provider(_)
-        | RootAnswer::Policy(_) => Err(other()),
+        | RootAnswer::Policy(_)
+        | RootAnswer::Ending
+        | RootAnswer::Wiped(_) => Err(other()),
         done @ (RootAnswer::Layout(_)
         | RootAnswer::Tenant(_)
         | RootAnswer::Key(_)

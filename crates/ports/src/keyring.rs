@@ -48,7 +48,20 @@ pub trait Keyring: Send + Sync {
 
     /// Destroys a key for good. Durable on return. Again: a no-op.
     fn destroy(&self, tenant: TenantId, key: KeyNo) -> Result<(), KeyringError>;
+
+    /// Destroys keys of a tenant that is deleted, from its own one on, some at a time. What is done is durable on return. Returns where to go
+    /// on; `None`: all keys and the pepper are destroyed, so hashes of names can no longer be made again. Again: a no-op. A tenant
+    /// without keys has none to destroy.
+    fn destroy_tenant(
+        &self,
+        tenant: TenantId,
+        from: DestroyFrom,
+    ) -> Result<Option<DestroyFrom>, KeyringError>;
 }
+
+/// How far [`destroy_tenant`](Keyring::destroy_tenant) is: a number of the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DestroyFrom(pub u64);
 
 /// A list is named by its actor or by its topic; the two never collide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

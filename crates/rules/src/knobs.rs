@@ -89,6 +89,8 @@ pub struct StepSizes {
     pub forgotten_rows: usize,
     pub forgotten_looked_at: usize,
     pub unsaid_rows: usize,
+    /// Rows that a step looks at of a tenant that is deleted.
+    pub wiped_rows: usize,
 }
 
 impl StepSizes {
@@ -119,6 +121,8 @@ impl StepSizes {
         forgotten_rows: 500,
         forgotten_looked_at: 4_000,
         unsaid_rows: 1_000,
+        // A few milliseconds of apply.
+        wiped_rows: 1_000,
     };
 }
 

@@ -2,12 +2,29 @@
 //!
 //! Invariant: a key leaves this machine under TLS only, unless `--plain` says otherwise.
 
-use crate::cli::ServerArgs;
+use crate::cli::{ServerArgs, say};
 use crate::client::{Client, Response};
 use crate::config::process_environment;
+use crate::problem_text::{NoAnswer, ServerRefusal};
 use crate::provision::{admin_file, default_file, read_key};
 use crate::server_url::ServerUrl;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// For which tenant a command acts, where the running server is, and how answers are printed.
+#[derive(Args, Clone, Debug)]
+pub struct TenantArgs {
+    /// Act for this tenant with the server's admin key; otherwise FANTAIL_KEY acts, or the key of the tenant `default`
+    #[arg(long, value_name = "SLUG")]
+    pub tenant: Option<String>,
+    /// Print answers as JSON, one on each line
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
 
 /// A client with the key that `FANTAIL_KEY` says, or that of the tenant `default`.
 pub fn client_of(server: &ServerArgs) -> Result<Client> {
@@ -32,6 +49,14 @@ pub fn admin_client_of(server: &ServerArgs) -> Result<Client> {
     Ok(connect(server)?.with_key(&key))
 }
 
+/// A client that acts for a tenant: with the server's own key if the tenant is named, else with a key of a tenant.
+pub fn tenant_client_of(args: &TenantArgs) -> Result<Client> {
+    match &args.tenant {
+        Some(slug) => Ok(admin_client_of(&args.server)?.with_header("fantail-tenant", slug)),
+        None => client_of(&args.server),
+    }
+}
+
 fn connect(server: &ServerArgs) -> Result<Client> {
     let url: ServerUrl = server.server.parse()?;
     Client::at(&url, server.ca.as_deref(), server.plain)
@@ -45,7 +70,19 @@ pub fn in_path(name: &str) -> String {
 
 /// The answer, if it is of this kind; else what the server says about it.
 pub fn answered(response: std::io::Result<Response>, status: u16) -> Result<Response> {
-    let response = response.context("no answer from the server")?;
-    ensure!(response.status == status, "the server answered {}: {}", response.status, response.text());
+    let response = response.map_err(NoAnswer)?;
+    if response.status != status {
+        return Err(ServerRefusal::of(&response).into());
+    }
     Ok(response)
+}
+
+/// What the answer says, if it is of this kind.
+pub fn answer_of<T: DeserializeOwned>(response: std::io::Result<Response>, status: u16) -> Result<T> {
+    Ok(serde_json::from_slice(&answered(response, status)?.body)?)
+}
+
+/// Prints an answer as JSON or as text.
+pub fn show<T: Serialize>(answer: &T, json: bool, text: impl FnOnce(&T) -> String) -> Result<()> {
+    if json { say(serde_json::to_string(answer)?) } else { say(text(answer)) }
 }

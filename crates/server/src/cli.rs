@@ -3,7 +3,12 @@
 use crate::backup::{self, BackupArgs};
 use crate::bulk_command::{self, BulkCommand};
 use crate::config::Flags;
+use crate::dead_letter_command::{self, DeadLetterCommand};
+use crate::key_command::{self, KeyCommand};
+use crate::problem_text::exit_code_of;
 use crate::restore_command::{self, RestoreArgs};
+use crate::tenant_command::{self, TenantCommand};
+use crate::user_command::{self, UserCommand};
 use crate::{
     audit_command, check_command, clock_command, config_command, explain, journal_command, plan,
     resume_command, sandbox_command, scan_command, seed, serve,
@@ -15,7 +20,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser, Debug)]
-#[command(name = "fantail", version, about = "Self-hosted, multi-tenant notification platform")]
+#[command(
+    name = "fantail",
+    version,
+    about = "Self-hosted, multi-tenant notification platform",
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line, 3 the server refuses the request, \
+        4 the server does not answer or cannot do it now"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -61,6 +72,26 @@ enum Command {
     Bulk {
         #[command(subcommand)]
         command: BulkCommand,
+    },
+    /// Create, list, show and delete tenants, with the server's admin key
+    Tenant {
+        #[command(subcommand)]
+        command: TenantCommand,
+    },
+    /// Create, list and revoke keys of a tenant, with the server's admin key
+    Key {
+        #[command(subcommand)]
+        command: KeyCommand,
+    },
+    /// List, show, redrive and drop what could not be delivered
+    DeadLetter {
+        #[command(subcommand)]
+        command: DeadLetterCommand,
+    },
+    /// Erase a user, and show how far an erasure is
+    User {
+        #[command(subcommand)]
+        command: UserCommand,
     },
     /// Show what a post costs by number of followers, and which celebrity threshold fits
     Plan(PlanArgs),
@@ -318,6 +349,10 @@ pub fn run() -> ExitCode {
         Command::Resume(server) => resume_command::run(&server),
         Command::Explain(args) => explain::run(&args),
         Command::Bulk { command } => bulk_command::run(&command),
+        Command::Tenant { command } => tenant_command::run(&command),
+        Command::Key { command } => key_command::run(&command),
+        Command::DeadLetter { command } => dead_letter_command::run(&command),
+        Command::User { command } => user_command::run(&command),
         Command::Plan(args) => plan::run(&args),
         Command::Sandbox(args) => sandbox_command::run(&args),
         Command::Dev { command: DevCommand::Seed(args) } => seed::run(&args),
@@ -328,7 +363,7 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Nothing more can be done if even the error cannot be written.
             writeln!(std::io::stderr(), "fantail: {error:#}").ok();
-            ExitCode::FAILURE
+            exit_code_of(&error)
         }
     }
 }

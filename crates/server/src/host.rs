@@ -84,6 +84,7 @@ impl Host for ServerHost {
         text.gauge("fantail_start_time_seconds", since, self.started_at.0 / 1_000);
         let health = self.node.health();
         write_failures(text, &health);
+        write_deletions(text, &health);
         write_node(text, &health);
         write_refused(text, &health);
         write_deliveries(text, &health);
@@ -240,6 +241,14 @@ fn write_refused(text: &mut Text, health: &Health) {
         text.family(name, "counter", help);
         text.sample(name, &[], value);
     }
+}
+
+fn write_deletions(text: &mut Text, health: &Health) {
+    text.family("fantail_tenants_deleting", "gauge", "Tenants that are being deleted");
+    text.sample("fantail_tenants_deleting", &[], health.tenants_ending as u64);
+    let name = "fantail_deleted_tenant_rows_total";
+    text.family(name, "counter", "Rows of deleted tenants that were removed");
+    text.sample(name, &[], health.counters.rows_wiped);
 }
 
 fn write_node(text: &mut Text, health: &Health) {

@@ -46,13 +46,18 @@ mod caller;
 mod check_command;
 mod clock_command;
 mod config_command;
+mod dead_letter_command;
 mod explain;
 mod journal_command;
+mod key_command;
 mod plan;
+mod problem_text;
 mod restore_command;
 mod resume_command;
 mod sandbox_command;
 mod scan_command;
+mod tenant_command;
+mod user_command;
 
 pub mod channels;
 pub mod client;

@@ -16,7 +16,7 @@ use fantail_ports::audit::{
 };
 use fantail_ports::clock::Clock;
 use fantail_ports::journal::{Append, AppendError, Bounds, Journal, JournalError, ReadLimit, Record};
-use fantail_ports::keyring::{Context, Keyring, KeyringError, ListName, Sealed};
+use fantail_ports::keyring::{Context, DestroyFrom, Keyring, KeyringError, ListName, Sealed};
 use fantail_ports::tasks::Tasks;
 use fantail_rules::ids::{Epoch, KeyNo, ListId, Lookup, PartitionId, Position, TenantId};
 use std::collections::BTreeMap;
@@ -269,6 +269,15 @@ impl Keyring for FaultyKeyring {
     fn destroy(&self, tenant: TenantId, key: KeyNo) -> Result<(), KeyringError> {
         self.check()?;
         self.keyring.destroy(tenant, key)
+    }
+
+    fn destroy_tenant(
+        &self,
+        tenant: TenantId,
+        from: DestroyFrom,
+    ) -> Result<Option<DestroyFrom>, KeyringError> {
+        self.check()?;
+        self.keyring.destroy_tenant(tenant, from)
     }
 }
 

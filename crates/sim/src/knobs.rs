@@ -100,6 +100,7 @@ fn tiny(chance: &Chance) -> Knobs {
             forgotten_rows: 3,
             forgotten_looked_at: 6,
             unsaid_rows: 3,
+            wiped_rows: 7,
             ..steps
         };
     });

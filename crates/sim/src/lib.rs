@@ -24,6 +24,7 @@ mod deliveries;
 mod oracle;
 mod owners;
 
+mod departure;
 #[cfg(test)]
 mod drain;
 mod judge;

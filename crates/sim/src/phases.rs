@@ -1,4 +1,4 @@
-//! The phases of a run: opening, chaos, healing, the full look, a replica from the journal alone, and old age.
+//! The phases of a run: opening, chaos, healing, the full look, a replica from the journal alone, old age, and the deletion of a tenant.
 
 use crate::broken::{Broken, Invariant};
 use crate::call::{Call, EVERYONE, Stranger, Who};
@@ -63,6 +63,7 @@ impl Sim {
         self.fold_journal();
         self.replicate()?;
         self.grow_old()?;
+        self.delete_a_tenant()?;
         self.world.node = None;
         self.world.executor.clear();
         Ok(())
@@ -96,7 +97,7 @@ impl Sim {
     }
 
     /// Asks the node something beside the calls, and waits for the answer.
-    fn ask<T, F>(&mut self, work: impl FnOnce(Node) -> F) -> Result<T, Broken>
+    pub(crate) fn ask<T, F>(&mut self, work: impl FnOnce(Node) -> F) -> Result<T, Broken>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,

@@ -75,7 +75,7 @@ pub struct Sim {
     pub(crate) trace: Trace,
     pub(crate) swarm: Swarm,
     pub(crate) report: Report,
-    order: Chance,
+    pub(crate) order: Chance,
     pub(crate) faults: Chance,
     pub(crate) answers: Answers,
     last_call: CallId,

@@ -50,6 +50,7 @@ codes! {
     Forbidden "FORBIDDEN" 403 "The key may not do this";
     UnknownTenant "UNKNOWN_TENANT" 404 "There is no such tenant";
     TenantExists "TENANT_EXISTS" 409 "The tenant exists already";
+    TenantDeleting "TENANT_DELETING" 409 "The tenant is being deleted";
     UserNotFound "USER_NOT_FOUND" 404 "There is no such user";
     NotificationNotFound "NOTIFICATION_NOT_FOUND" 404 "The user has no such notification";
     EventNotFound "EVENT_NOT_FOUND" 404 "There is no such event";

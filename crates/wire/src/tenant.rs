@@ -92,6 +92,19 @@ pub struct Tenant {
     pub usage: Usage,
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
+    /// Only while the tenant is being deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<TenantDeletion>,
+}
+
+/// How far the deletion of a tenant is. When it is over, there is no such tenant.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TenantDeletion {
+    #[schemars(extend("format" = "date-time"))]
+    pub requested_at: String,
+    /// Rows that were removed so far. Counted anew from the last note after a crash, so it may be too low.
+    pub removed_rows: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -3,10 +3,13 @@
 //! It exists so that simulations are deterministic. What must never happen: real personal data under it.
 
 use crate::hash::hash_parts;
-use fantail_ports::keyring::{Context, Keyring, KeyringError, ListName, Sealed};
+use fantail_ports::keyring::{Context, DestroyFrom, Keyring, KeyringError, ListName, Sealed};
 use fantail_rules::ids::{KeyNo, ListId, Lookup, TenantId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Keys that one call of `destroy_tenant` destroys.
+const KEYS_AT_ONCE: u64 = 16;
 
 /// Everything is "durable" at once: a node that crashes and comes back is given the same keyring.
 #[derive(Debug)]
@@ -175,5 +178,18 @@ impl Keyring for MemoryKeyring {
             keys.destroyed.insert(key);
         }
         Ok(())
+    }
+
+    /// Some keys at a time, as a real engine does.
+    fn destroy_tenant(
+        &self,
+        tenant: TenantId,
+        DestroyFrom(from): DestroyFrom,
+    ) -> Result<Option<DestroyFrom>, KeyringError> {
+        let mut state = self.lock();
+        let Ok(keys) = state.known(tenant) else { return Ok(None) };
+        let end = from.saturating_add(KEYS_AT_ONCE);
+        keys.destroyed.extend((from..end.min(keys.last + 1)).map(KeyNo));
+        Ok((end <= keys.last).then_some(DestroyFrom(end)))
     }
 }

@@ -72,6 +72,12 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     ("listTenants", "All of them, with their quotas and what they have of each."),
     ("getTenant", "The limits that hold for it, and what it has of each."),
+    (
+        "deleteTenant",
+        "With the answer the tenant is gone for every caller and every send: its keys are refused with `TENANT_DELETING`, and nothing \
+         that waits is sent. What is kept of it is removed from then on; `GET tenants/{slug}` tells how far that is, and is 404 \
+         `UNKNOWN_TENANT` when it is over. Then the slug can be used again. There is no way back. A repeat changes nothing.",
+    ),
     ("changeTenant", "What is left out stays. `rateLimit` and `quota` need the server's admin key."),
     (
         "createKey",

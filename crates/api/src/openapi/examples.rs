@@ -240,6 +240,7 @@ examples! {
         quota: QUOTA,
         usage: Usage { users: 1_204, devices: 2_310, schedules: 3, waiting: 17, stored_bytes: 1_048_576 },
         created_at: text(TIME),
+        deletion: None,
     };
     Tenants => Tenants { tenants: vec![Tenant::example()] };
     KeyCreate => KeyCreate {

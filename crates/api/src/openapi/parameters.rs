@@ -154,6 +154,9 @@ fn query_schema(route: &Route, name: &str) -> (Value, &'static str) {
             text(&Words(|| vec![backups::NO_KEYS])),
             "`none` leaves the keys out; otherwise the setting `backup.recipient` decides",
         ),
+        "confirm" => {
+            (text(&Matching(pattern::SLUG, 63)), "The slug once more, so that nothing is deleted by mistake")
+        }
         "verbose" => (json!({"type": "string"}), "Given, whatever its value: each check as JSON"),
         _ => panic!("{name} of {} has no description", route.id),
     }

@@ -9,10 +9,13 @@ use crate::reply::Reply;
 use crate::time;
 use fantail_node::Node;
 use fantail_node::ask::{self, Rate, Resource, TenantAsk, TenantPatch, TenantView};
+use fantail_node::deletions::Deletion;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{PRODUCER_RATE_MAX, TIER_UP_MIN};
 use fantail_wire::code::Code;
-use fantail_wire::tenant::{Quota, RateLimit, Tenant, TenantChange, TenantCreate, Tenants, Usage};
+use fantail_wire::tenant::{
+    Quota, RateLimit, Tenant, TenantChange, TenantCreate, TenantDeletion, Tenants, Usage,
+};
 
 pub const RETENTION_DAYS_MAX: u32 = 3_650;
 
@@ -28,15 +31,39 @@ pub async fn create(call: Call) -> Result<Reply, Problem> {
 }
 
 pub async fn list(call: Call) -> Result<Reply, Problem> {
-    let tenants = call.node.tenants().into_iter().map(|tenant| shown(&call.node, tenant)).collect();
-    Ok(Reply::json(200, &Tenants { tenants }))
+    let node = &call.node;
+    let there = node.tenants().into_iter().map(|tenant| shown(node, tenant));
+    let ending = node.deletions().into_iter().map(|deletion| shown_ending(node, deletion));
+    Ok(Reply::json(200, &Tenants { tenants: there.chain(ending).collect() }))
 }
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
-    match call.node.tenant(tenant) {
-        Some(tenant) => Ok(Reply::json(200, &shown(&call.node, tenant))),
-        None => Err(Problem::new(Code::UnknownTenant, "no such tenant")),
+    let found = match call.node.deletion(tenant) {
+        Some(deletion) => Some(shown_ending(&call.node, deletion)),
+        None => call.node.tenant(tenant).map(|tenant| shown(&call.node, tenant)),
+    };
+    found.map(|tenant| Reply::json(200, &tenant)).ok_or_else(unknown)
+}
+
+/// Whoever repeats it before it is over is answered as the first time.
+pub async fn delete(call: Call) -> Result<Reply, Problem> {
+    let slug = call.param("slug");
+    let known = call.node.tenant_by_slug(slug).map(|tenant| tenant.id);
+    let tenant = known.or_else(|| Some(call.node.deletion_by_slug(slug)?.tenant.id)).ok_or_else(unknown)?;
+    if call.query.get("confirm") != Some(slug) {
+        return Err(Problem::field("/confirm", format!("must be the slug of the tenant, {slug}")));
     }
+    let deletion = call.node.delete_tenant(tenant).await?;
+    Ok(Reply::json(202, &shown_ending(&call.node, deletion)))
+}
+
+fn unknown() -> Problem {
+    Problem::new(Code::UnknownTenant, "no such tenant")
+}
+
+fn shown_ending(node: &Node, Deletion { tenant, begun_at, rows }: Deletion) -> Tenant {
+    let deletion = TenantDeletion { requested_at: time::text(begun_at), removed_rows: rows };
+    Tenant { deletion: Some(deletion), ..shown(node, tenant) }
 }
 
 pub async fn change(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -122,6 +149,7 @@ fn shown(node: &Node, tenant: TenantView) -> Tenant {
             stored_bytes: usage.of(Resource::StoredBytes),
         },
         created_at: time::text(tenant.created_at),
+        deletion: None,
     }
 }
 

@@ -16,6 +16,7 @@ use crate::records::directory::{Claim, DirectoryRecord, Owner};
 use crate::tables::directory::{self, AddressRow, DirectoryTodo, Suppression};
 use crate::tables::put;
 use crate::view::View;
+use crate::wipe::{self, Wiped};
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{AddressHash, Millis, TenantId};
 use fantail_rules::limits::{CLAIMS_PER_RECORD_MAX, RELEASING_MAX};
@@ -58,6 +59,12 @@ pub enum DirectoryAsk {
         tenant: TenantId,
         address: AddressHash,
     },
+    /// Remove rows of a deleted tenant, some from this key on.
+    Wipe {
+        tenant: TenantId,
+        from: Option<Vec<u8>>,
+        rows_max: usize,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,6 +74,7 @@ pub enum DirectoryAnswer {
     Suppressed,
     Unsuppressed,
     NotSuppressed,
+    Wiped(Wiped),
 }
 
 /// What came of a claim.
@@ -154,6 +162,11 @@ pub fn plan(view: &View<'_>, ask: DirectoryAsk) -> Result<Plan, TablesError> {
         DirectoryAsk::Start { tenant, address } => {
             let known = reason_of(view, tenant, address)?;
             Ok(plan_unsuppress((tenant, address), known.filter(|reason| *reason == Reason::Stop)))
+        }
+        DirectoryAsk::Wipe { tenant, from, rows_max } => {
+            let (stretch, wiped) = wipe::plan(view, tenant, from.as_deref(), rows_max)?;
+            let records = stretch.into_iter().map(DirectoryRecord::Wiped).collect();
+            Ok(Planned { records, answer: DirectoryAnswer::Wiped(wiped) })
         }
     }
 }
@@ -264,6 +277,7 @@ pub fn apply(view: &mut View<'_>, record: &DirectoryRecord, at: Millis) -> Resul
             write(view, *tenant, *address, &row);
             Ok(())
         }
+        DirectoryRecord::Wiped(stretch) => wipe::apply(view, stretch, |_, _, _| Ok(())),
     }
 }
 

@@ -152,6 +152,7 @@ impl FrontFact {
             FrontRecord::Counted { .. }
             | FrontRecord::Forgotten { .. }
             | FrontRecord::Unsaid { .. }
+            | FrontRecord::Wiped(_)
             | FrontRecord::Part { .. } => Said::Other,
         };
         Self { position, said }

@@ -16,6 +16,7 @@ use crate::tables::scheduled::HeldId;
 use crate::tables::work::Halt;
 use crate::tables::{get, put, size, walk};
 use crate::view::View;
+use crate::wipe::{self, Wiped};
 use fantail_ports::tables::TablesError;
 use fantail_rules::admit::Bucket;
 use fantail_rules::ids::{FrontNo, Millis, ShardNo, TenantId, UserNo};
@@ -66,9 +67,14 @@ pub enum FrontAsk {
         user: UserNo,
         behind: Option<PersonalPlace>,
     },
+    /// Remove rows of a deleted tenant, some from this key on.
+    Wipe {
+        tenant: TenantId,
+        from: Option<Vec<u8>>,
+    },
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FrontAnswer {
     Admitted(Ulid),
     Repeat(Ulid),
@@ -97,6 +103,7 @@ pub enum FrontAnswer {
         removed: u64,
         next: Option<PersonalPlace>,
     },
+    Wiped(Wiped),
 }
 
 /// What planning may use of the world.
@@ -158,6 +165,11 @@ pub fn plan(view: &View<'_>, ask: FrontAsk, front: FrontNo, moment: Moment<'_>) 
         }
         FrontAsk::Unsay { tenant, shard, user, behind } => {
             unsay::plan(view, tenant, (shard, user), behind, moment.knobs.steps.unsaid_rows)
+        }
+        FrontAsk::Wipe { tenant, from } => {
+            let (stretch, wiped) = wipe::plan(view, tenant, from.as_deref(), moment.knobs.steps.wiped_rows)?;
+            let records = stretch.into_iter().map(FrontRecord::Wiped).collect();
+            Ok(Planned { records, answer: FrontAnswer::Wiped(wiped) })
         }
     }
 }
@@ -238,5 +250,6 @@ pub fn apply(view: &mut View<'_>, record: &FrontRecord, at: Millis) -> Result<()
         FrontRecord::Unsaid { tenant, shard, user, events } => {
             unsay::apply(view, *tenant, (*shard, *user), events)
         }
+        FrontRecord::Wiped(stretch) => wipe::apply(view, stretch, |_, _, _| Ok(())),
     }
 }

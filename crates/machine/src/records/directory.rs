@@ -11,6 +11,7 @@
 
 use super::Fact;
 use super::difference::Difference;
+use super::wipe::WipedStretch;
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceNo, ShardNo, TenantId, UserNo};
 use fantail_rules::suppression::Reason;
@@ -43,6 +44,8 @@ pub enum DirectoryRecord {
         address: AddressHash,
         difference: Difference,
     },
+    /// Rows of a deleted tenant are gone.
+    Wiped(WipedStretch),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +106,7 @@ impl Fact for DirectoryRecord {
             Self::Told { .. } => 3,
             Self::Suppressed { .. } => 4,
             Self::Unsuppressed { .. } => 5,
+            Self::Wiped(_) => 70,
         }
     }
 
@@ -124,6 +128,7 @@ impl Fact for DirectoryRecord {
                 w.tenant(*tenant).fixed(&address.0);
                 difference.write(w);
             }
+            Self::Wiped(stretch) => stretch.write(w),
         }
     }
 
@@ -143,6 +148,7 @@ impl Fact for DirectoryRecord {
                 address: r.address()?,
                 difference: Difference::read(r)?,
             },
+            70 => Self::Wiped(WipedStretch::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

@@ -14,6 +14,7 @@
 //! 8 Steered    tenant, event: ulid, steer = 0 pause | 1 resume | 2 pace      for walks, see `walk`
 //! 9 CalledOff  see `halt`
 //! 17 Unsaid    tenant, shard: varint, user, events: list of ulid
+//! 70 Wiped     see `wipe`
 //!
 //! options = flags: u8 (1 due, 2 cancellation, 4 collapse, 8 sensitive, 16 name), due: millis, cancellation: 16,
 //!           collapse: sealed, name: sealed; those that are there
@@ -22,7 +23,9 @@
 use super::Fact;
 use super::halt::CalledOffSchedule;
 pub use super::size::Size;
-use super::walk::{Pace, Walk};
+pub use super::walk::Steer;
+use super::walk::Walk;
+use super::wipe::WipedStretch;
 use crate::codec::{Malformed, Reader, Writer};
 use crate::tables::taken::About;
 use crate::tables::work::Terms;
@@ -81,13 +84,8 @@ pub enum FrontRecord {
         user: UserNo,
         events: Vec<Ulid>,
     },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Steer {
-    Pause,
-    Resume,
-    Pace(Pace),
+    /// Rows of a deleted tenant are gone.
+    Wiped(WipedStretch),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -313,6 +311,7 @@ impl Fact for FrontRecord {
             Self::Steered { .. } => 8,
             Self::CalledOff(_) => 9,
             Self::Unsaid { .. } => 17,
+            Self::Wiped(_) => 70,
         }
     }
 
@@ -321,13 +320,9 @@ impl Fact for FrontRecord {
             Self::Admitted(admitted) => admitted.write(w),
             Self::Released(released) => released.write(w),
             Self::CalledOff(called) => called.write(w),
+            Self::Wiped(stretch) => stretch.write(w),
             Self::Steered { tenant, event, steer } => {
-                w.tenant(*tenant).ulid(*event);
-                match steer {
-                    Steer::Pause => drop(w.u8(0)),
-                    Steer::Resume => drop(w.u8(1)),
-                    Steer::Pace(pace) => pace.write(w.u8(2)),
-                }
+                steer.write(w.tenant(*tenant).ulid(*event));
             }
             Self::Unsaid { tenant, shard, user, events } => {
                 w.tenant(*tenant).varint(shard.0.into()).user(*user).list(events.iter(), |w, event| {
@@ -376,16 +371,7 @@ impl Fact for FrontRecord {
                     .list(|r| Ok(Personal { shard: r.shard()?, user: r.user()?, content: r.sealed()? }))?,
             },
             7 => Self::Released(Released::read(r)?),
-            8 => Self::Steered {
-                tenant: r.tenant()?,
-                event: r.ulid()?,
-                steer: match r.u8()? {
-                    0 => Steer::Pause,
-                    1 => Steer::Resume,
-                    2 => Steer::Pace(Pace::read(r)?),
-                    other => return Err(Malformed::Tag(other)),
-                },
-            },
+            8 => Self::Steered { tenant: r.tenant()?, event: r.ulid()?, steer: Steer::read(r)? },
             9 => Self::CalledOff(CalledOffSchedule::read(r)?),
             17 => Self::Unsaid {
                 tenant: r.tenant()?,
@@ -393,6 +379,7 @@ impl Fact for FrontRecord {
                 user: r.user()?,
                 events: r.list(Reader::ulid)?,
             },
+            70 => Self::Wiped(WipedStretch::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

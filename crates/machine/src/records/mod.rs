@@ -12,6 +12,7 @@ use crate::codec::{Malformed, Reader, Writer};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::Millis;
 
+pub mod deletion;
 pub mod delivery;
 pub mod difference;
 pub mod digest;
@@ -35,6 +36,7 @@ pub mod template;
 pub mod throttle;
 pub mod walk;
 pub mod webhook;
+pub mod wipe;
 
 /// The version that every record family has so far.
 pub const VERSION: u8 = 1;

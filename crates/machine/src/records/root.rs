@@ -15,12 +15,14 @@
 //! 40 to 43     webhooks to the producer: see `webhook`
 //! 44 and 45    accounts with providers: see `provider`
 //! 50 Noted     tenant, action: text, target: text
+//! 70 to 73     deletions of tenants: see `deletion`
 //!
 //! rate = perSecond: varint (0: no limit), burst: varint      difference: see there
 //! quota = for each resource, in the order of their numbers: option varint (0: no limit)
 //! ```
 
 use super::Fact;
+use super::deletion::DeletionRecord;
 use super::difference::Difference;
 use super::policy::{CategoryPut, DefaultsPut};
 use super::provider::ProviderPut;
@@ -96,6 +98,7 @@ pub enum RootRecord {
     },
     /// Something was done that changes no table and belongs into the audit log: a backup, an export, refused logins.
     Noted(Noted),
+    Deletion(DeletionRecord),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -266,6 +269,7 @@ impl Fact for RootRecord {
             Self::ProviderPut(..) => 44,
             Self::ProviderGone { .. } => 45,
             Self::Noted(_) => 50,
+            Self::Deletion(record) => record.tag(),
         }
     }
 
@@ -308,6 +312,7 @@ impl Fact for RootRecord {
                 difference.write(w);
             }
             Self::Noted(noted) => noted.write(w),
+            Self::Deletion(record) => record.write(w),
             Self::CategoryPut(put) => put.write(w),
             Self::DefaultsPut(put) => put.write(w),
             Self::KeyRevoked { tenant, id, difference }
@@ -370,6 +375,7 @@ impl Fact for RootRecord {
                 Self::ProviderGone { tenant, id, difference }
             }
             50 => Self::Noted(Noted::read(r)?),
+            70..=73 => Self::Deletion(DeletionRecord::read(tag, r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

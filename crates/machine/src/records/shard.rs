@@ -17,7 +17,7 @@
 //! 13 EndpointPut, 14 EndpointState, 15 EndpointGone: see `endpoint`
 //! 20 to 26: see `delivery`; 28, 29: see `halt`; 30 to 32: see `respect`; 33, 34: see `throttle`; 40 Told, 41 Untold: see `webhook`; 42 to 45: see `digest`;
 //! 50 to 59: see `walk`;
-//! 60 Erasure: see `erasure`
+//! 60 Erasure: see `erasure`; 70 Wiped: see `wipe`
 //! ```
 
 use super::Fact;
@@ -56,6 +56,7 @@ pub enum ShardRecord {
     Halt(HaltRecord),
     /// See `erasure`.
     Erasure(Erasure),
+    Wiped(super::wipe::WipedStretch),
     Edges {
         tenant: TenantId,
         change: Change,
@@ -254,6 +255,7 @@ impl Fact for ShardRecord {
             Self::Digest(record) => record.tag(),
             Self::Walk(walk) => walk.tag(),
             Self::Erasure(_) => 60,
+            Self::Wiped(_) => 70,
         }
     }
 
@@ -324,6 +326,7 @@ impl Fact for ShardRecord {
             Self::Told(told) => told.write(w),
             Self::Untold { tenant, webhook } => drop(w.tenant(*tenant).text(webhook)),
             Self::Erasure(erasure) => erasure.write(w),
+            Self::Wiped(stretch) => stretch.write(w),
         }
     }
 
@@ -390,6 +393,7 @@ impl Fact for ShardRecord {
             42..=45 => Self::Digest(DigestRecord::read(tag, r)?),
             50..=59 => Self::Walk(WalkRecord::read(tag, r)?),
             60 => Self::Erasure(Erasure::read(r)?),
+            70 => Self::Wiped(super::wipe::WipedStretch::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })
     }

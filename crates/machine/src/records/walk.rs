@@ -172,6 +172,32 @@ impl Walk {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Steer {
+    Pause,
+    Resume,
+    Pace(Pace),
+}
+
+impl Steer {
+    pub(crate) fn write(self, w: &mut Writer) {
+        match self {
+            Self::Pause => drop(w.u8(0)),
+            Self::Resume => drop(w.u8(1)),
+            Self::Pace(pace) => pace.write(w.u8(2)),
+        }
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match r.u8()? {
+            0 => Ok(Self::Pause),
+            1 => Ok(Self::Resume),
+            2 => Pace::read(r).map(Self::Pace),
+            other => Err(Malformed::Tag(other)),
+        }
+    }
+}
+
 impl Pace {
     pub(crate) fn write(self, w: &mut Writer) {
         match self {

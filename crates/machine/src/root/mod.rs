@@ -3,6 +3,7 @@
 //! Comes from: the admin API. Decides: who exists, under which number and with which policy.
 //! Goes to: every other machine's asks, which carry what they need of it.
 
+pub mod deletion;
 pub mod policy;
 pub mod provider;
 pub mod schedule;
@@ -14,16 +15,18 @@ use crate::Planned;
 use crate::records::difference::Difference;
 use crate::records::root::{ApiKey, Layout, Noted, RootRecord, Tenant, TenantQuota};
 use crate::tables::provider::ProviderRow;
-use crate::tables::root::{self, ApiKeyRow};
+use crate::tables::root::{self, ApiKeyRow, TenantEnd};
 use crate::tables::webhook::WebhookRow;
 use crate::tables::{get, put};
 use crate::view::View;
+use crate::wipe::Wiped;
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{KEYS_PER_TENANT_MAX, RETENTION_DAYS_DEFAULT, TENANTS_MAX, TIER_UP_DEFAULT};
 use fantail_rules::pacing::Rate;
 use fantail_rules::policy::Policies;
 use fantail_rules::quota::Quota;
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug)]
 pub enum RootAsk {
@@ -60,6 +63,7 @@ pub enum RootAsk {
     Webhook(webhook::Ask),
     Policy(Box<policy::Ask>),
     Provider(Box<provider::Ask>),
+    Deletion(deletion::Ask),
     /// Leaves a trace in the audit log and nowhere else.
     Note(Noted),
 }
@@ -74,13 +78,18 @@ pub enum RootAnswer {
     SlugTaken,
     UnknownTenant,
     UnknownKey,
-    TooMany { limit: usize },
+    TooMany {
+        limit: usize,
+    },
     Template(template::Answer),
     Segment(segment::Answer),
     Schedule(schedule::Answer),
     Webhook(webhook::Answer),
     Policy(policy::Answer),
     Provider(provider::Answer),
+    /// The tenant is being deleted.
+    Ending,
+    Wiped(Wiped),
 }
 
 type Plan = Planned<RootRecord, RootAnswer>;
@@ -121,6 +130,7 @@ pub fn plan(view: &View<'_>, ask: RootAsk, now: Millis) -> Result<Plan, TablesEr
                 Planned::one(RootRecord::KeyRevoked { tenant, id, difference }, RootAnswer::Revoked)
             }
         }),
+        RootAsk::Deletion(ask) => deletion::plan(view, ask),
         RootAsk::Note(noted) => Ok(Planned::one(RootRecord::Noted(noted), RootAnswer::Noted)),
         RootAsk::Template(ask) => {
             let Planned { records, answer } = template::plan(view, *ask, now)?;
@@ -157,14 +167,15 @@ fn put_quota(view: &View<'_>, tenant: TenantId, quota: Quota) -> Result<RootReco
 
 fn create_tenant(view: &View<'_>, slug: String, name: String, now: Millis) -> Result<Plan, TablesError> {
     let tenants = root::tenants(view)?;
-    if tenants.iter().any(|tenant| tenant.slug == slug) {
+    let ending: Vec<Tenant> = root::ending(view)?.into_iter().filter_map(|end| end.tenant).collect();
+    if tenants.iter().chain(&ending).any(|tenant| tenant.slug == slug) {
         return Ok(Planned::nothing(RootAnswer::SlugTaken));
     }
-    if tenants.len() >= TENANTS_MAX {
+    if tenants.len() + ending.len() >= TENANTS_MAX {
         return Ok(Planned::nothing(RootAnswer::TooMany { limit: TENANTS_MAX }));
     }
     let tenant = Tenant {
-        id: TenantId(tenants.last().map_or(1, |last| last.id.0 + 1)),
+        id: TenantId(root::last_id(view)?.0 + 1),
         slug,
         name,
         tier_up: TIER_UP_DEFAULT,
@@ -228,6 +239,7 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::ProviderPut(record, _) => provider::apply_put(view, record, at)?,
         RootRecord::ProviderGone { tenant, id, .. } => provider::apply_gone(view, *tenant, id, at)?,
         RootRecord::Noted(_) => {}
+        RootRecord::Deletion(record) => deletion::apply(view, record, at)?,
     }
     Ok(())
 }
@@ -237,24 +249,36 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
 pub struct Control {
     pub layout: Option<Layout>,
     pub tenants: Vec<Tenant>,
+    /// Tenants that are being deleted. Nothing else here is theirs but their keys, which are refused by name.
+    pub ending: Vec<TenantEnd>,
     pub quotas: Vec<TenantQuota>,
     pub keys: Vec<ApiKeyRow>,
     pub webhooks: Vec<WebhookRow>,
     pub providers: Vec<ProviderRow>,
-    /// Tenants that once made an account, whether they have one or not.
+    /// Tenants that once made an account, whether they have one or not, and those that are being deleted: nothing of theirs goes to the
+    /// sandbox.
     pub with_history: Vec<TenantId>,
     pub policies: Policies,
 }
 
 pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
+    let ending = root::ending(tables)?;
+    let ids: BTreeSet<TenantId> = ending.iter().filter_map(|end| Some(end.tenant.as_ref()?.id)).collect();
+    let (mut webhooks, mut providers) =
+        (crate::tables::webhook::all(tables)?, crate::tables::provider::all(tables)?);
+    webhooks.retain(|row| !ids.contains(&row.put.tenant));
+    providers.retain(|row| !ids.contains(&row.put.tenant));
+    let mut with_history = crate::tables::provider::tenants_with_history(tables)?;
+    with_history.extend(ids);
     Ok(Control {
         layout: root::layout(tables)?,
         tenants: root::tenants(tables)?,
+        ending,
         quotas: root::quotas(tables)?,
         keys: root::api_keys(tables)?,
-        webhooks: crate::tables::webhook::all(tables)?,
-        providers: crate::tables::provider::all(tables)?,
-        with_history: crate::tables::provider::tenants_with_history(tables)?,
+        webhooks,
+        providers,
+        with_history,
         policies: crate::tables::policy::policies(tables)?,
     })
 }

@@ -13,6 +13,7 @@ use crate::records::respect::Consent;
 use crate::records::webhook::Told;
 use crate::tables::ledger::ParcelId;
 use crate::tables::window::{WindowEnd, WindowNo};
+use crate::wipe::Wiped;
 use fantail_ports::keyring::Sealed;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
@@ -182,6 +183,11 @@ pub enum ShardAsk {
         parcel: ParcelId,
         heard: redrive::Heard,
     },
+    /// Remove rows of a deleted tenant, some from this key on.
+    Wipe {
+        tenant: TenantId,
+        from: Option<Vec<u8>>,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -250,4 +256,5 @@ pub enum ShardAnswer {
     UnknownDelivery,
     /// A receipt that says nothing new.
     Known,
+    Wiped(Wiped),
 }

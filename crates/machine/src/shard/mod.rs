@@ -35,6 +35,7 @@ mod sweep;
 mod throttle;
 pub mod wake;
 pub mod windows;
+mod wipe;
 
 pub mod walk;
 
@@ -127,6 +128,11 @@ pub fn plan(
         ShardAsk::Orphans { parcel } => outcome::plan_orphans(view, parcel, moment),
         ShardAsk::Redrive { parcel, wish, users } => redrive::plan(view, parcel, wish, users.as_deref(), now),
         ShardAsk::Receipt { parcel, heard } => redrive::plan_receipt(view, parcel, &heard, now),
+        ShardAsk::Wipe { tenant, from } => {
+            let (stretch, wiped) = crate::wipe::plan(view, tenant, from.as_deref(), steps.wiped_rows)?;
+            let records = stretch.into_iter().map(ShardRecord::Wiped).collect();
+            Ok(Planned { records, answer: ShardAnswer::Wiped(wiped) })
+        }
     }
 }
 
@@ -173,6 +179,7 @@ pub fn apply(
             users::apply_gone(view, *tenant, *user, *lookup, *key, derived)
         }
         ShardRecord::Erasure(erasure) => erase::apply(view, erasure, at),
+        ShardRecord::Wiped(stretch) => wipe::apply(view, stretch, derived),
         ShardRecord::Edges { tenant, change, edges } => edges::apply(view, *tenant, *change, edges, derived),
         ShardRecord::Take { front, from, to } => take::apply(view, *front, *from, *to, facts, at, derived),
         ShardRecord::Given(given) => take::apply_given(view, given, at, derived),

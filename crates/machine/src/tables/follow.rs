@@ -92,11 +92,17 @@ pub fn behind(
     };
     let to = all.end();
     collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, limit, |key, value| {
-        let short = || Malformed::Short.in_row(Intervals::NAME);
-        let user = tail_u64(key.get(..13).ok_or_else(short)?, Intervals::NAME)?;
-        let list = key.get(13..).and_then(|tail| tail.try_into().ok()).ok_or_else(short)?;
-        Ok((UserNo(user), Followed { list: ListId(list), intervals: Intervals::decode(value)? }))
+        let (user, list) = read_key(key)?;
+        Ok((user, Followed { list, intervals: Intervals::decode(value)? }))
     })
+}
+
+/// Who stays on which list, by the key of the row.
+pub(crate) fn read_key(key: &[u8]) -> Result<(UserNo, ListId), TablesError> {
+    let short = || Malformed::Short.in_row(Intervals::NAME);
+    let user = tail_u64(key.get(..13).ok_or_else(short)?, Intervals::NAME)?;
+    let list = key.get(13..).and_then(|tail| tail.try_into().ok()).ok_or_else(short)?;
+    Ok((UserNo(user), ListId(list)))
 }
 
 impl Row for Intervals {

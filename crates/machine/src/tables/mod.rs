@@ -88,6 +88,7 @@ pub enum Family {
     ScheduleTimer = 28,
     ScheduledWalks = 29,
     FirstAccount = 30,
+    TenantEnd = 31,
     ShardState = 32,
     TakenFrom = 33,
     UserByLookup = 34,

@@ -5,6 +5,7 @@ use crate::harness::{Node, TENANT, sealed};
 use crate::{policies, providers, templates, webhooks};
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::records::Stamped;
+use fantail_machine::records::deletion::DeletionRecord;
 use fantail_machine::records::difference::{Difference, hash};
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::root::{RootRecord, Tenant, TenantQuota};
@@ -36,6 +37,10 @@ fn of_root(node: &Node) -> BTreeMap<String, Vec<Difference>> {
             | RootRecord::WebhookFailing { .. }
             | RootRecord::ScheduleRan(_)
             | RootRecord::Noted(_) => continue,
+            RootRecord::Deletion(DeletionRecord::Ending { slug, difference, .. }) => {
+                (format!("tenant {slug}"), difference)
+            }
+            RootRecord::Deletion(_) => continue,
             RootRecord::SchedulePut(put) => (format!("schedule {}", put.definition.id), put.difference),
             RootRecord::ScheduleGone { id, difference, .. } => (format!("schedule {id}"), difference),
             RootRecord::TenantPut(tenant, difference) => (format!("tenant {}", tenant.slug), difference),
@@ -181,7 +186,8 @@ fn suppressions_say_what_they_replace() {
                 DirectoryRecord::Unsuppressed { difference, .. } => Some(difference),
                 DirectoryRecord::Claimed { .. }
                 | DirectoryRecord::Released { .. }
-                | DirectoryRecord::Told { .. } => None,
+                | DirectoryRecord::Told { .. }
+                | DirectoryRecord::Wiped(_) => None,
             },
         );
     check_linked("suppression", &differences.collect::<Vec<_>>(), 3, None);

@@ -21,6 +21,7 @@ use fantail_machine::columns::counts::Count;
 use fantail_machine::directory::DirectoryAsk;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
 use fantail_machine::parcel::{Collector, Words};
+use fantail_machine::records::deletion::DeletionRecord;
 use fantail_machine::records::delivery::{Consents, Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
@@ -30,9 +31,10 @@ use fantail_machine::records::root::{ApiKey, Layout, Noted, RootRecord, Tenant, 
 use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
+use fantail_machine::records::wipe::WipedStretch;
 use fantail_machine::records::{Fact, Stamped};
-use fantail_machine::root::RootAsk;
 use fantail_machine::root::template::Expect;
+use fantail_machine::root::{RootAsk, deletion};
 use fantail_machine::shard::ShardAsk;
 use fantail_machine::shard::outcome::Said;
 use fantail_machine::shard::serve::Job;
@@ -68,8 +70,9 @@ use std::fmt::{Debug, Write};
 use std::ops::ControlFlow;
 
 const RECORDS: &str = include_str!("fixtures/records.txt");
-/// Layout, the front's last id, what is scheduled, what was taken of each front, and timers of both kinds belong to the partition itself.
-const OF_NO_TENANT: [u8; 7] = [1, 16, 21, 28, 33, 54, 76];
+/// Layout, the front's last id, what is scheduled, what was taken of each front, and timers of both kinds belong to the partition itself; 31 is the
+/// row of another tenant that is deleted.
+const OF_NO_TENANT: [u8; 8] = [1, 16, 21, 28, 31, 33, 54, 76];
 const ROWS: &str = include_str!("fixtures/rows.txt");
 
 #[test]
@@ -94,10 +97,17 @@ fn released_records_are_still_read() {
 fn every_record_kind_has_a_fixture() {
     assert_eq!(
         tags(&root_examples()),
-        (1..=8).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).chain([50]).collect()
+        (1..=8)
+            .chain(10..=12)
+            .chain(15..=17)
+            .chain(20..=22)
+            .chain(40..=45)
+            .chain([50])
+            .chain(70..=73)
+            .collect()
     );
-    assert_eq!(tags(&front_examples()), (1..=9).chain([17]).collect());
-    assert_eq!(tags(&directory_examples()), (1..=5).collect());
+    assert_eq!(tags(&front_examples()), (1..=9).chain([17, 70]).collect());
+    assert_eq!(tags(&directory_examples()), (1..=5).chain([70]).collect());
     assert_eq!(
         tags(&shard_examples()),
         (1..=15)
@@ -106,7 +116,7 @@ fn every_record_kind_has_a_fixture() {
             .chain(30..=34)
             .chain(40..=45)
             .chain(50..=53)
-            .chain([60])
+            .chain([60, 70])
             .collect()
     );
 }
@@ -132,19 +142,19 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected = (1..=25)
-        .chain(27..=28)
-        .chain([30])
-        .chain(32..=60)
-        .chain(62..=68)
-        .chain(73..=85)
-        .chain([86, 87, 88, 92, 96, 97]);
+    let expected =
+        (1..=25).chain(27..=28).chain(30..=60).chain(62..=68).chain(73..=85).chain([86, 87, 88, 92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
 
+fn delete_another_tenant(node: &mut Node) {
+    node.root(RootAsk::CreateTenant { slug: "gone".into(), name: "Gone".into() });
+    node.root(RootAsk::Deletion(deletion::Ask::Begin { tenant: TenantId(TENANT.0 + 1) }));
+}
+
 /// Something of everything: both tiers, explicit users, marks, retractions, and to-do rows.
-fn history() -> Node {
+pub fn history() -> Node {
     let mut node = Node::new();
     node.root(RootAsk::Layout(Layout { shards: 4, fronts: 1, directories: 1 }));
     node.root(RootAsk::CreateTenant { slug: "default".into(), name: "Default".into() });
@@ -211,6 +221,7 @@ fn history() -> Node {
     let quota = Some(Quota::default().with(Resource::Devices, Some(300)));
     let (name, tier_up, retention_days, rate) = (None, None, None, None);
     node.root(RootAsk::PatchTenant { tenant: TENANT, name, tier_up, retention_days, rate, quota });
+    delete_another_tenant(&mut node);
     node
 }
 
@@ -246,6 +257,20 @@ fn leave_the_house(node: &mut Node, users: &[UserNo]) {
     assert_eq!(node.front(FrontAsk::Cancel { tenant: TENANT, event: cancelled }), FrontAnswer::Cancelled);
     node.take_all();
     assert!(listed < cancelled);
+}
+
+fn stretch_example(tenant: TenantId) -> WipedStretch {
+    WipedStretch { tenant, from: vec![18, 0, 0, 1, 44], to: vec![18, 0, 0, 1, 45] }
+}
+
+fn deletion_examples(tenant: TenantId, difference: Difference) -> [RootRecord; 4] {
+    [
+        DeletionRecord::Wiped(stretch_example(tenant)),
+        DeletionRecord::Ending { tenant, slug: "acme".into(), difference },
+        DeletionRecord::Counted { tenant, rows: 1_000 },
+        DeletionRecord::Ended { tenant, slug: "acme".into(), rows: 7 },
+    ]
+    .map(RootRecord::Deletion)
 }
 
 fn noted_example(tenant: TenantId) -> RootRecord {
@@ -328,7 +353,10 @@ fn later_root_examples(tenant: TenantId, difference: Difference) -> Vec<RootReco
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
     all.extend(providers::examples(tenant, difference));
     all.push(quota_example(tenant, difference));
-    [all, schedules::examples_with_author(tenant, difference), vec![noted_example(tenant)]].concat()
+    all.extend(schedules::examples_with_author(tenant, difference));
+    all.push(noted_example(tenant));
+    all.extend(deletion_examples(tenant, difference));
+    all
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {
@@ -407,6 +435,7 @@ fn front_examples() -> Vec<FrontRecord> {
             Audience::Addressed(vec![(ShardNo(3), vec![UserNo(500)])]),
             Options { name: Some(sealed(3)), ..Options::default() },
         ),
+        FrontRecord::Wiped(stretch_example(tenant)),
     ]
 }
 
@@ -476,6 +505,7 @@ fn shard_examples() -> Vec<ShardRecord> {
     .chain(erasures::examples(tenant, user))
     .chain(cancels::shard_examples(tenant))
     .chain([erasures::example_with_lookup(tenant, user)])
+    .chain([ShardRecord::Wiped(stretch_example(tenant))])
     .collect()
 }
 
@@ -559,6 +589,7 @@ fn directory_examples() -> Vec<DirectoryRecord> {
         DirectoryRecord::Told { tenant, addresses: vec![address] },
         DirectoryRecord::Suppressed { tenant, address, reason: Reason::HardBounce, difference },
         DirectoryRecord::Unsuppressed { tenant, address, difference },
+        DirectoryRecord::Wiped(stretch_example(tenant)),
     ]
 }
 

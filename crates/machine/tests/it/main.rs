@@ -16,6 +16,7 @@ mod tables;
 
 mod admit;
 mod appointments;
+mod deletions;
 mod deliveries;
 mod differences;
 mod digests;

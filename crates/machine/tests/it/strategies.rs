@@ -11,6 +11,7 @@ use crate::respect::{respect_record, zone};
 use crate::schedules::schedule_record;
 use fantail_machine::columns::counts::Count;
 use fantail_machine::parcel::{Collector, Members, Words};
+use fantail_machine::records::deletion::DeletionRecord;
 use fantail_machine::records::delivery::{Consents, Counted, Intend, Outcome, Receipt, Redrive, Swept, Wake};
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::directory::{Claim, DirectoryRecord, Owner};
@@ -22,6 +23,7 @@ use fantail_machine::records::shard::{Change, Edge, Given, ShardRecord, UserPut}
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use fantail_machine::records::walk::{Delisted, Enlisted, Passed, WalkRecord};
 use fantail_machine::records::webhook::{Told, WebhookPut, WebhookSwitched};
+use fantail_machine::records::wipe::WipedStretch;
 use fantail_machine::tables::directory::{AddressRow, Suppression};
 use fantail_machine::tables::ledger::{LedgerRow, ParcelId, Standing};
 use fantail_machine::tables::taken;
@@ -244,6 +246,7 @@ pub fn root_record() -> impl Strategy<Value = RootRecord> {
             .prop_map(|(tenant, id, difference)| RootRecord::KeyRevoked { tenant, id, difference }),
         (tenant(), any::<String>(), any::<String>())
             .prop_map(|(tenant, action, target)| { RootRecord::Noted(Noted { tenant, action, target }) }),
+        deletion_record().prop_map(RootRecord::Deletion),
         template_record(),
         webhook_record(),
         crate::providers::record(),
@@ -350,6 +353,29 @@ pub fn taken_about() -> impl Strategy<Value = taken::About> {
         .prop_map(|(category, is_critical)| taken::About { category: CategoryId(category), is_critical })
 }
 
+fn deletion_record() -> impl Strategy<Value = DeletionRecord> {
+    prop_oneof![
+        stretch().prop_map(DeletionRecord::Wiped),
+        (tenant(), any::<String>(), difference())
+            .prop_map(|(tenant, slug, difference)| DeletionRecord::Ending { tenant, slug, difference }),
+        (tenant(), any::<u64>()).prop_map(|(tenant, rows)| DeletionRecord::Counted { tenant, rows }),
+        (tenant(), any::<String>(), any::<u64>()).prop_map(|(tenant, slug, rows)| DeletionRecord::Ended {
+            tenant,
+            slug,
+            rows
+        }),
+    ]
+}
+
+/// Rows of a deleted tenant that go.
+fn stretch() -> impl Strategy<Value = WipedStretch> {
+    (tenant(), vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..20)).prop_map(|(tenant, from, to)| WipedStretch {
+        tenant,
+        from,
+        to,
+    })
+}
+
 pub fn front_record() -> impl Strategy<Value = FrontRecord> {
     let forgotten = (tenant(), any::<u32>(), vec(any::<[u8; 16]>(), 0..8), vec(ulid(), 0..8));
     prop_oneof![
@@ -373,6 +399,7 @@ pub fn front_record() -> impl Strategy<Value = FrontRecord> {
         (tenant(), any::<u16>(), user(), vec(ulid(), 0..4)).prop_map(|(tenant, shard, user, events)| {
             FrontRecord::Unsaid { tenant, shard: ShardNo(shard), user, events }
         }),
+        stretch().prop_map(FrontRecord::Wiped),
     ]
 }
 
@@ -517,6 +544,7 @@ pub fn directory_record() -> impl Strategy<Value = DirectoryRecord> {
         (tenant(), address(), difference()).prop_map(|(tenant, address, difference)| {
             DirectoryRecord::Unsuppressed { tenant, address, difference }
         }),
+        stretch().prop_map(DirectoryRecord::Wiped),
     ]
 }
 
@@ -531,6 +559,7 @@ pub fn shard_record() -> impl Strategy<Value = ShardRecord> {
         1 => walk_record(),
         2 => respect_record(),
         2 => digest_record(),
+        1 => stretch().prop_map(ShardRecord::Wiped),
     ]
 }
 

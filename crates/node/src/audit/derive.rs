@@ -16,6 +16,7 @@ use fantail_audit::fact::{Accepted, Action, Cancelled, Consent, ConsentBy, Endpo
 use fantail_audit::member::{ConsentVersion, Member, Pseudonym};
 use fantail_machine::codec::Malformed;
 use fantail_machine::records::Stamped;
+use fantail_machine::records::deletion::DeletionRecord;
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::digest::DigestRecord;
 use fantail_machine::records::directory::DirectoryRecord;
@@ -23,6 +24,7 @@ use fantail_machine::records::erasure::{Erasure, Step};
 use fantail_machine::records::front::{FrontRecord, Steer};
 use fantail_machine::records::respect::{Consented, Preferred};
 use fantail_machine::records::root::{Layout, RootRecord, TenantQuota};
+use fantail_machine::records::schedule::SchedulePut;
 use fantail_machine::records::shard::ShardRecord;
 use fantail_machine::tables::taken;
 use fantail_machine::tables::work::WorkId;
@@ -98,6 +100,11 @@ fn limited(by: &Actor, put: TenantQuota, difference: Difference) -> Said {
     Said::changed(by, put.tenant, "quota.put", String::new(), difference)
 }
 
+fn scheduled(by: &Actor, put: SchedulePut) -> Said {
+    let action = if put.definition.is_paused { "schedule.pause" } else { "schedule.put" };
+    Said::changed(by, put.definition.tenant, action, put.definition.id, put.difference)
+}
+
 fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
     let said = match fact {
         RootRecord::Layout(layout) => laid_out(by, &layout),
@@ -146,10 +153,7 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
             let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
             Said::changed(by, switched.tenant, action, switched.id, switched.difference)
         }
-        RootRecord::SchedulePut(put) => {
-            let action = if put.definition.is_paused { "schedule.pause" } else { "schedule.put" };
-            Said::changed(by, put.definition.tenant, action, put.definition.id, put.difference)
-        }
+        RootRecord::SchedulePut(put) => scheduled(by, *put),
         RootRecord::ScheduleGone { tenant, id, difference } => {
             Said::changed(by, tenant, "schedule.delete", id, difference)
         }
@@ -165,8 +169,21 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
         RootRecord::Noted(noted) => Said::action(by, noted.tenant, &noted.action, noted.target),
         // Nobody did that; what a schedule issued is accepted as anything else is.
         RootRecord::WebhookFailing { .. } | RootRecord::ScheduleRan(_) => return Vec::new(),
+        RootRecord::Deletion(record) => return of_deletion(by, record),
     };
     vec![said]
+}
+
+/// The chain of the tenant ends with its deletion, and the server's tells of it.
+fn of_deletion(by: &Actor, record: DeletionRecord) -> Vec<Said> {
+    match record {
+        DeletionRecord::Ending { tenant, slug, difference } => {
+            let told = |chain| Said::changed(by, chain, "tenant.delete", slug.clone(), difference);
+            vec![told(tenant), told(HOUSE)]
+        }
+        DeletionRecord::Ended { slug, .. } => vec![Said::action(by, HOUSE, "tenant.deleted", slug)],
+        DeletionRecord::Wiped(_) | DeletionRecord::Counted { .. } => Vec::new(),
+    }
 }
 
 fn of_front(by: &Actor, record: FrontRecord) -> Vec<Said> {
@@ -197,6 +214,7 @@ fn of_front(by: &Actor, record: FrontRecord) -> Vec<Said> {
         | FrontRecord::Unsaid { .. }
         // The record before it says so.
         | FrontRecord::CalledOff(_)
+        | FrontRecord::Wiped(_)
         | FrontRecord::Part { .. } => Vec::new(),
     }
 }
@@ -213,9 +231,10 @@ fn of_directory(by: &Actor, record: DirectoryRecord) -> Vec<Said> {
             vec![Said::changed(by, tenant, "address.unsuppress", hex(address.0), difference)]
         }
         // Claims show where they take effect: at the endpoints.
-        DirectoryRecord::Claimed { .. } | DirectoryRecord::Released { .. } | DirectoryRecord::Told { .. } => {
-            Vec::new()
-        }
+        DirectoryRecord::Claimed { .. }
+        | DirectoryRecord::Released { .. }
+        | DirectoryRecord::Told { .. }
+        | DirectoryRecord::Wiped(_) => Vec::new(),
     }
 }
 
@@ -271,6 +290,7 @@ async fn of_shard(
         | ShardRecord::Replanned { .. }
         | ShardRecord::Edges { .. }
         | ShardRecord::Take { .. }
+        | ShardRecord::Wiped(_)
         | ShardRecord::Marked { .. }
         | ShardRecord::Moved { .. }
         | ShardRecord::Cleared { .. }

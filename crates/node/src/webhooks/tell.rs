@@ -75,6 +75,7 @@ pub fn news(core: &Core, tenant: TenantId, shard: ShardNo, record: &Record) -> R
         | ShardRecord::Consented { .. }
         | ShardRecord::Replanned { .. }
         | ShardRecord::Erasure(_)
+        | ShardRecord::Wiped(_)
         | ShardRecord::Edges { .. }
         | ShardRecord::Take { .. }
         | ShardRecord::Marked { .. }

@@ -56,6 +56,7 @@ const ROWS: &[(&str, Cost)] = &[
     ("createTenant", Server),
     ("listTenants", Server),
     ("getTenant", Server),
+    ("deleteTenant", Steps(&[])),
     ("changeTenant", Counted(&["tenant: patch"])),
     ("createKey", Counted(&["key: create"])),
     ("listKeys", Page),

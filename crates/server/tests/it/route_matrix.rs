@@ -55,6 +55,7 @@ const ROWS: &[(&str, Where, Needs)] = &[
     ("createTenant", Admin, ServerKey),
     ("listTenants", Admin, ServerKey),
     ("getTenant", ApiAndAdmin, TenantAdmin),
+    ("deleteTenant", ApiAndAdmin, ServerKey),
     ("changeTenant", ApiAndAdmin, TenantAdmin),
     ("createKey", ApiAndAdmin, TenantAdmin),
     ("listKeys", ApiAndAdmin, TenantAdmin),

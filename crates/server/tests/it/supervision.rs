@@ -32,6 +32,7 @@ const LOOPS: &[&str] = &[
     "audit",
     "sync",
     "retention",
+    "deletions",
     "books",
     "webhooks",
     "runs",

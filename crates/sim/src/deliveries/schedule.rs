@@ -74,6 +74,7 @@ impl Schedule {
             | FrontRecord::Steered { .. }
             | FrontRecord::Forgotten { .. }
             | FrontRecord::Unsaid { .. }
+            | FrontRecord::Wiped(_)
             | FrontRecord::CalledOff(_)
             | FrontRecord::Part { .. } => {}
         }

@@ -1,7 +1,7 @@
 //! A keyring that hashes the names of all users with the pepper of one tenant.
 
 use fantail_memory::keyring::MemoryKeyring;
-use fantail_ports::keyring::{Context, Keyring, KeyringError, ListName, Sealed};
+use fantail_ports::keyring::{Context, DestroyFrom, Keyring, KeyringError, ListName, Sealed};
 use fantail_rules::ids::{KeyNo, ListId, Lookup, TenantId};
 use std::sync::Arc;
 
@@ -57,5 +57,13 @@ impl Keyring for OnePepper {
 
     fn destroy(&self, tenant: TenantId, key: KeyNo) -> Result<(), KeyringError> {
         self.0.destroy(tenant, key)
+    }
+
+    fn destroy_tenant(
+        &self,
+        tenant: TenantId,
+        from: DestroyFrom,
+    ) -> Result<Option<DestroyFrom>, KeyringError> {
+        self.0.destroy_tenant(tenant, from)
     }
 }

@@ -11,7 +11,7 @@ mod vault;
 
 use crate::disk::{Disk, RealDisk, read_whole};
 use crate::journal::FailureCallback;
-use fantail_ports::keyring::{Context, Keyring, KeyringError, ListName, Sealed};
+use fantail_ports::keyring::{Context, DestroyFrom, Keyring, KeyringError, ListName, Sealed};
 use fantail_rules::ids::{KeyNo, ListId, Lookup, TenantId};
 use file::BATCH_KEYS;
 use file::{KeyFile, write_whole};
@@ -249,6 +249,22 @@ impl Keyring for LocalKeyring {
 
     fn destroy(&self, tenant: TenantId, key: KeyNo) -> Result<(), KeyringError> {
         self.tenant(tenant)?.destroy(&self.vault, key)
+    }
+
+    fn destroy_tenant(
+        &self,
+        tenant: TenantId,
+        DestroyFrom(from): DestroyFrom,
+    ) -> Result<Option<DestroyFrom>, KeyringError> {
+        if self.vault.manifest.batches(tenant).is_none() {
+            return Ok(None);
+        }
+        let next = self.tenant(tenant)?.destroy_from(&self.vault, from)?;
+        if next.is_none() {
+            // What is opened next has no pepper in memory either.
+            self.tenants.write().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
+        }
+        Ok(next.map(DestroyFrom))
     }
 }
 

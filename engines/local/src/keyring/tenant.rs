@@ -10,6 +10,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+/// Blocks that one call of `destroy_from` rewrites, each with two syncs.
+const BLOCKS_AT_ONCE: u64 = 16;
+
 pub struct Tenant {
     id: TenantId,
     file: KeyFile,
@@ -124,6 +127,38 @@ impl Tenant {
         let rewritten = self.without(vault, no, slot).map(|block| vault.put(self.id, no, block));
         self.rewrites.turn();
         rewritten
+    }
+
+    /// Destroys the tenant's own key and its pepper, then the keys of some blocks. Returns the block to go on from.
+    pub fn destroy_from(&self, vault: &Vault, from: u64) -> Result<Option<u64>, KeyringError> {
+        let mut keys = self.keys();
+        if from == 0 && (keys.head.own, keys.head.pepper) != ([0; KEY_BYTES], [0; KEY_BYTES]) {
+            let head = Head { pepper: [0; KEY_BYTES], own: [0; KEY_BYTES] };
+            self.file.write_head(vault, &head)?;
+            keys.head = head;
+            *self.own.write().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        // None of the keys that were not given yet is given any more.
+        keys.given = self.made();
+        let blocks = self.made() / BLOCK_KEYS as u64;
+        let end = from.saturating_add(BLOCKS_AT_ONCE).min(blocks);
+        for no in from..end {
+            self.rewrites.turn();
+            let emptied = self.emptied(vault, no).map(|block| vault.put(self.id, no, block));
+            self.rewrites.turn();
+            emptied?;
+        }
+        Ok((end < blocks).then_some(end))
+    }
+
+    /// A block in whose file every slot is empty from now on.
+    fn emptied(&self, vault: &Vault, no: u64) -> Result<Box<Block>, KeyringError> {
+        let mut block = self.file.read_block(vault, no)?;
+        if block.iter().any(|byte| *byte != 0) {
+            block.fill(0);
+            self.file.write_block(vault, no, &block)?;
+        }
+        Ok(block)
     }
 
     /// A block in whose file this slot is empty from now on.
