@@ -317,9 +317,9 @@ impl KeyFile {
     fn unsealed(&self, server: &SealKey, file: &dyn DiskFile, part: Part) -> Result<Vec<u8>, KeyringError> {
         let mut sealed = vec![0; SEAL_BYTES + part.plain_bytes()];
         self.read_exact(file, part.at(), &mut sealed)?;
-        let (nonce, cipher) = sealed.split_first_chunk_mut().expect("a nonce is in front");
-        let plain = server.open(&part.associated(self.tenant), *nonce, cipher);
-        plain.map(|plain| plain.to_vec()).ok_or_else(|| self.damaged("has a part that does not open"))
+        let (nonce, cipher) = sealed.split_first_chunk().expect("a nonce is in front");
+        let plain = server.open(&part.associated(self.tenant), *nonce, cipher.to_vec());
+        plain.ok_or_else(|| self.damaged("has a part that does not open"))
     }
 
     fn read_exact(&self, file: &dyn DiskFile, at: u64, into: &mut [u8]) -> Result<(), KeyringError> {

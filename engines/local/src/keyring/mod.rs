@@ -253,10 +253,7 @@ impl Keyring for LocalKeyring {
 }
 
 fn opened(key: &SealKey, tenant: TenantId, context: Context, sealed: Sealed) -> Option<Vec<u8>> {
-    let mut bytes = sealed.bytes;
-    let length = key.open(&associated(tenant, context, sealed.key), sealed.nonce, &mut bytes)?.len();
-    bytes.truncate(length);
-    Some(bytes)
+    key.open(&associated(tenant, context, sealed.key), sealed.nonce, sealed.bytes)
 }
 
 const SERVER_KEY: &str = "server.key";
@@ -324,7 +321,7 @@ fn named(disk: &dyn Disk, directory: &Path, server: &SealKey) -> Result<Batches,
 /// A sealed nothing: it opens under the server key that the directory was made with, and under no other.
 fn opens(server: &SealKey, check: &[u8], bound_to: &[u8]) -> bool {
     let Some((nonce, cipher)) = check.split_first_chunk() else { return false };
-    server.open(bound_to, *nonce, &mut cipher.to_vec()).is_some()
+    server.open(bound_to, *nonce, cipher.to_vec()).is_some()
 }
 
 fn damaged(path: &Path, reason: &str) -> KeyringError {

@@ -36,7 +36,7 @@ impl Tenant {
             vault.change(vault.manifest.path(), |disk| vault.manifest.set(disk, id, batches))?;
         }
         let made = batches * BATCH_KEYS as u64;
-        let own = (head.own != [0; KEY_BYTES]).then(|| Arc::new(SealKey::new(&head.own)));
+        let own = (head.own != [0; KEY_BYTES]).then(|| Arc::new(SealKey::of_tenant(&head.own)));
         Ok(Self {
             id,
             file,
