@@ -100,6 +100,12 @@ impl KeyFile {
         Self { tenant, path: directory.join(format!("tenant-{tenant}.keys")) }
     }
 
+    /// The same keys in another file of the directory, whose name begins like this.
+    pub fn beside(&self, prefix: &str) -> Self {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        Self { tenant: self.tenant, path: self.path.with_file_name(format!("{prefix}{name}")) }
+    }
+
     /// The tenant of a file by its name.
     pub fn tenant_of(name: &str) -> Option<TenantId> {
         let tenant = TenantId(name.strip_prefix("tenant-")?.strip_suffix(".keys")?.parse().ok()?);
@@ -240,6 +246,35 @@ impl KeyFile {
         }
         copy.sync_data().map_err(|cause| self.failed(&cause))?;
         Ok(end)
+    }
+
+    /// Writes the same keys to another file, sealed under another server key; its content is durable on return. Returns the
+    /// bytes.
+    pub fn reseal(
+        &self,
+        disk: &dyn Disk,
+        server: &SealKey,
+        next: &SealKey,
+        to: &Self,
+        batches: u64,
+    ) -> Result<u64, KeyringError> {
+        let source = self.file(disk)?;
+        let copy = disk.open(&to.path, How::CreatePrivate).map_err(|cause| to.failed(&cause))?;
+        let resealed = |part| Ok(self.sealed(next, part, &self.unsealed(server, &*source, part)?));
+        let mut first = vec![0; HEAD_AT as usize];
+        self.read_exact(&*source, 0, &mut first)?;
+        first.extend(resealed(Part::Head)?);
+        write_all_at(&*copy, 0, &first).map_err(|cause| to.failed(&cause))?;
+        for batch in 0..batches {
+            let blocks = batch * BLOCKS_PER_BATCH as u64;
+            let parts = (blocks..blocks + BLOCKS_PER_BATCH as u64).map(Part::Block);
+            let parts: Result<Vec<Vec<u8>>, KeyringError> =
+                parts.chain([Part::BatchEnd(batch)]).map(resealed).collect();
+            let written = write_all_at(&*copy, Part::Block(blocks).at(), &parts?.concat());
+            written.map_err(|cause| to.failed(&cause))?;
+        }
+        copy.sync_data().map_err(|cause| to.failed(&cause))?;
+        Ok(BATCHES_AT + batches * BATCH_BYTES as u64)
     }
 
     /// Appends a batch of new keys after those that are there, and names it in the manifest. Durable on return.
