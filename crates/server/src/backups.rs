@@ -99,8 +99,7 @@ impl Backups {
         bytes += copied.context("cannot copy the journal")?.bytes;
         go_on()?;
         bytes += self.keyring.copy_to(&keys_directory(target)).context("cannot copy the keys")?;
-        bytes += copy(&secret_file(&self.data), &secret_file(target))?;
-        for file in [admin_file, default_file] {
+        for file in [secret_file, admin_file, default_file] {
             if file(&self.data).exists() {
                 bytes += copy(&file(&self.data), &file(target))?;
             }

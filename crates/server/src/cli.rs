@@ -1,7 +1,8 @@
 //! What can be asked of the binary.
 
 use crate::bulk_command::{self, BulkCommand};
-use crate::config::Flags;
+use crate::config::{Flags, secrets_help};
+use crate::keyring_command::{self, KeyringCommand};
 use crate::{
     audit_command, backup, check_command, clock_command, config_command, explain, journal_command, plan,
     sandbox_command, scan_command, seed, serve,
@@ -22,6 +23,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Serve the API. Needs no configuration: data in ./fantail-data, http://127.0.0.1:7070
+    #[command(after_help = secrets_help())]
     Serve(ServeCommand),
     /// Explain, check or show the configuration
     Config {
@@ -44,6 +46,11 @@ enum Command {
     Clock {
         #[command(subcommand)]
         command: ClockCommand,
+    },
+    /// Replace the server key of a data directory whose server is stopped
+    Keyring {
+        #[command(subcommand)]
+        command: KeyringCommand,
     },
     /// Look for texts in every file of a data directory: whether somebody who was erased can still be found
     Scan(ScanArgs),
@@ -325,6 +332,7 @@ pub fn run() -> ExitCode {
         Command::Audit { command } => audit_command::run(&command),
         Command::Check(args) => check_command::run(&args),
         Command::Clock { command } => clock_command::run(&command),
+        Command::Keyring { command } => keyring_command::run(&command),
         Command::Scan(args) => scan_command::run(&args),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),

@@ -208,6 +208,7 @@ fn banner(config: &Config, bound: &[BoundListener], running: &Running, admin: Ad
         is_exposed,
         is_terminal: std::io::stdout().is_terminal(),
         admin_file: admin.file,
+        server_key: config.server_key.clone(),
         testing: config.testing,
         clock_days_ahead: running.clock_days_ahead,
         test_clock: None,

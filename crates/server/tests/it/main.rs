@@ -46,6 +46,7 @@ mod hostile;
 mod http;
 mod inbox;
 mod interruptions;
+mod keyring;
 mod largest_names;
 mod life;
 mod listeners;

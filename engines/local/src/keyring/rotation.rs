@@ -166,9 +166,15 @@ fn discard(disk: &dyn Disk, directory: &Path) -> io::Result<bool> {
 }
 
 fn rotated_names(disk: &dyn Disk, directory: &Path) -> io::Result<Vec<String>> {
-    let mut names = disk.list(directory)?;
-    names.retain(|name| name.starts_with(ROTATED));
-    Ok(names)
+    match disk.list(directory) {
+        Ok(mut names) => {
+            names.retain(|name| name.starts_with(ROTATED));
+            Ok(names)
+        }
+        // There is no keyring yet.
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(cause) => Err(cause),
+    }
 }
 
 /// Writes zeros over the old server key: its place on the disk may be read later.
