@@ -51,17 +51,7 @@ impl Banner {
         }
         line("health", &format!("{admin}/readyz?verbose"));
         line("data", &format!("{} (format {})", self.data.display(), self.format));
-        match &self.server_key {
-            ServerKeySource::DataDirectory => {
-                line(
-                    "sealed",
-                    "by keys/server.key in the same directory: whoever copies all of it can read it",
-                );
-            }
-            given @ (ServerKeySource::Given { .. } | ServerKeySource::Command { .. }) => {
-                line("sealed", &format!("by the key of {}", given.name()));
-            }
-        }
+        line("sealed", &self.server_key.sealed_by());
         if let Some((file, key)) = &self.default_key {
             match self.is_terminal {
                 true => line("key", &format!("{key} (tenant default, kept in {})", file.display())),

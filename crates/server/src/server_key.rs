@@ -92,6 +92,17 @@ impl ServerKeySource {
         }
     }
 
+    /// What the banner says about it.
+    #[must_use]
+    pub fn sealed_by(&self) -> String {
+        match self {
+            Self::DataDirectory => {
+                "by keys/server.key in the same directory: whoever copies all of it can read it".to_owned()
+            }
+            Self::Given { .. } | Self::Command { .. } => format!("by the key of {}", self.name()),
+        }
+    }
+
     /// The key, unless it is in the data directory. Runs the command and waits for it.
     pub fn key(&self) -> Result<Option<ServerKey>> {
         match self {
