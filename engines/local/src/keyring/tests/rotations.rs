@@ -89,7 +89,7 @@ fn everything_is_sealed_under_the_next_server_key_and_the_old_one_is_gone() {
         assert_eq!(rotated.tenants, 3, "{context}");
         assert!(files(&disk).iter().zip(&before).all(|(now, before)| now != before), "{context}");
         assert_eq!(files(&disk).iter().map(Vec::len).sum::<usize>() as u64, rotated.bytes + 28, "{context}");
-        let stored = is_kept.then(|| NEXT.to_vec()).unwrap_or_default();
+        let stored = if is_kept { NEXT.to_vec() } else { Vec::new() };
         assert_eq!(disk.contents(&path(SERVER_KEY)), stored, "{context}");
         let refused = open_with(&disk, Some(OLD)).err();
         assert!(
