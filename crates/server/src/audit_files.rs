@@ -3,13 +3,14 @@
 //! ```text
 //! audit/log, index, checkpoints    the log, see `fantail_local::audit`
 //! audit/public.keys                public keys of all signers that there were, a line of hex each
-//! keys/audit.key                   the secret of the signer, for its owner only
+//! keys/audit.key                   the secret of the signer, for its owner only, unless `audit.signing_key` says it
 //! ```
 //! The first start makes the key. What must never happen: a new key because the old one could not be read. The public
 //! keys are here so that a log can be verified at all; who does not trust this machine gives them to `fantail audit
 //! verify` from elsewhere.
 
 use crate::composition::keys_directory;
+use crate::config::Secret;
 use crate::provision::{data_directory, read_key, write_key};
 use anyhow::{Context, Result, ensure};
 use fantail_audit::key::{Keys, PublicKey, Signer};
@@ -34,22 +35,34 @@ pub fn secret_file(data: &Path) -> PathBuf {
     keys_directory(data).join(SECRET_FILE)
 }
 
-/// The signer of an earlier start, else a new one.
-pub fn signer(data: &Path, entropy: &dyn Entropy) -> Result<Signer> {
+/// Whether a text is the secret of a signer.
+#[must_use]
+pub fn is_signing_key(text: &str) -> bool {
+    bytes(text).is_ok()
+}
+
+/// The operator's signer, else that of an earlier start, else a new one.
+pub fn signer(data: &Path, given: Option<&Secret>, entropy: &dyn Entropy) -> Result<Signer> {
     let file = secret_file(data);
-    let text = match read_key(&file)? {
-        Some(text) => text,
-        None => {
-            let text = hex(&seed(entropy));
-            data_directory(&keys_directory(data))?;
-            write_key(&file, &text)?;
-            text
-        }
+    let text = match given {
+        Some(key) => key.0.clone(),
+        None => kept_secret(&file, data, entropy)?,
     };
     let seed = bytes(&text).with_context(|| format!("{} does not hold a key", file.display()))?;
     let signer = Signer::from_seed(&seed);
     publish(data, signer.public())?;
     Ok(signer)
+}
+
+/// The secret in the data directory, made if there is none.
+fn kept_secret(file: &Path, data: &Path, entropy: &dyn Entropy) -> Result<String> {
+    if let Some(text) = read_key(file)? {
+        return Ok(text);
+    }
+    let text = hex(&seed(entropy));
+    data_directory(&keys_directory(data))?;
+    write_key(file, &text)?;
+    Ok(text)
 }
 
 fn seed(entropy: &dyn Entropy) -> [u8; 32] {
@@ -112,19 +125,26 @@ mod tests {
     fn the_signer_is_made_once_and_its_secret_is_private() {
         let data = std::env::temp_dir().join(format!("fantail-audit-key-{}", std::process::id()));
         let entropy = SystemEntropy::default();
-        let first = signer(&data, &entropy).expect("a signer").public();
-        assert_eq!(signer(&data, &entropy).expect("the same").public(), first);
+        let first = signer(&data, None, &entropy).expect("a signer").public();
+        assert_eq!(signer(&data, None, &entropy).expect("the same").public(), first);
         let file = keys_directory(&data).join(SECRET_FILE);
         let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         std::fs::write(&file, "not a key").expect("a file");
-        assert!(signer(&data, &entropy).is_err(), "a damaged key is not replaced");
+        assert!(signer(&data, None, &entropy).is_err(), "a damaged key is not replaced");
         std::fs::remove_file(&file).expect("it was there");
-        let second = signer(&data, &entropy).expect("another one").public();
+        let second = signer(&data, None, &entropy).expect("another one").public();
         assert_ne!(second, first);
         let text = read_key(&public_file(&data)).expect("a file").unwrap_or_default();
         assert_eq!(text, format!("{}\n{}", hex(&first.0), hex(&second.0)), "the old one stays");
         assert!(public_keys(&data).is_ok());
+        let given = Secret("ab".repeat(32));
+        let third = signer(&data, Some(&given), &entropy).expect("the given one").public();
+        assert!(third != first && third != second);
+        let kept = read_key(&file).expect("a file").unwrap_or_default();
+        assert_ne!(kept, given.0, "what is given is not written down");
+        let text = read_key(&public_file(&data)).expect("a file").unwrap_or_default();
+        assert_eq!(text.lines().count(), 3, "logs of all of them can be verified");
         std::fs::remove_dir_all(&data).expect("the directory is there");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cli::say;
 use crate::listeners::{BoundListener, url_of};
+use crate::server_key::ServerKeySource;
 use fantail_api::listener_kinds::ListenerKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ pub struct Banner {
     pub is_terminal: bool,
     /// `None`: given by the operator.
     pub admin_file: Option<PathBuf>,
+    /// Where the key is that seals all other keys.
+    pub server_key: ServerKeySource,
     /// Where the sandbox's own API is, if there is one.
     pub sandbox: Option<(SocketAddr, PathBuf)>,
     /// What is less than was asked for, if something is.
@@ -50,6 +53,7 @@ impl Banner {
         }
         line("health", &format!("{admin}/readyz?verbose"));
         line("data", &format!("{} (format {})", self.data.display(), self.format));
+        line("sealed", &self.server_key.sealed_by());
         if let Some((file, key)) = &self.default_key {
             match self.is_terminal {
                 true => line("key", &format!("{key} (tenant default, kept in {})", file.display())),
@@ -110,6 +114,7 @@ impl Banner {
 mod tests {
     use super::*;
     use fantail_api::listener_kinds::ListenerKinds;
+    use std::time::Duration;
 
     fn listener(address: &str, kinds: ListenerKinds) -> BoundListener {
         BoundListener { address: address.parse().expect("an address"), kinds, is_tls: false }
@@ -124,6 +129,7 @@ mod tests {
             is_exposed: false,
             is_terminal: true,
             admin_file: Some("./fantail-data/admin.key".into()),
+            server_key: ServerKeySource::DataDirectory,
             testing: false,
             paused: None,
             clock_days_ahead: None,
@@ -147,6 +153,7 @@ mod tests {
             "(format 1)",
             "ft_x (tenant default",
             "admin    key in ./fantail-data/admin.key",
+            "sealed   by keys/server.key in the same directory",
             "nothing leaves",
             "http://127.0.0.1:7071 (key in ./fantail-data/sandbox.key;",
             "limits   64 connections",
@@ -154,6 +161,10 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert!(text.ends_with("\nready\n"));
+        let arguments = vec!["kms".to_owned()];
+        let server_key = ServerKeySource::Command { arguments, time: Duration::from_secs(1) };
+        let banner = Banner { server_key, ..banner };
+        assert!(banner.text().contains("sealed   by the key of keyring.server_key_command\n"));
         let banner = Banner { testing: true, ..banner };
         assert_eq!(banner.text().lines().filter(|line| line.contains("FANTAIL_TESTING=1")).count(), 1);
         let banner = Banner { clock_days_ahead: Some(1_826), ..banner };

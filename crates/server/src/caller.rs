@@ -4,7 +4,7 @@
 
 use crate::cli::{ServerArgs, say};
 use crate::client::{Client, Response};
-use crate::config::process_environment;
+use crate::config::of_command;
 use crate::problem_text::{NoAnswer, ServerRefusal};
 use crate::provision::{admin_file, default_file, read_key};
 use crate::server_url::ServerUrl;
@@ -26,10 +26,10 @@ pub struct TenantArgs {
     pub server: ServerArgs,
 }
 
-/// A client with the key that `FANTAIL_KEY` says, or that of the tenant `default`.
+/// A client with the key that `FANTAIL_KEY` says, or the file of `FANTAIL_KEY_FILE`, or that of the tenant `default`.
 pub fn client_of(server: &ServerArgs) -> Result<Client> {
     let file = default_file(&server.data);
-    let key = match process_environment("FANTAIL_KEY") {
+    let key = match of_command("FANTAIL_KEY")? {
         Some(key) => key,
         None => read_key(&file)?
             .with_context(|| format!("no key in {}: give --data or FANTAIL_KEY", file.display()))?,
@@ -37,10 +37,10 @@ pub fn client_of(server: &ServerArgs) -> Result<Client> {
     Ok(connect(server)?.with_key(&key))
 }
 
-/// A client with the server's own key: what `FANTAIL_ADMIN_KEY` says, or the one in the data directory.
+/// A client with the server's own key: what `FANTAIL_ADMIN_KEY` says, or the file of `FANTAIL_ADMIN_KEY_FILE`, or the one in the data directory.
 pub fn admin_client_of(server: &ServerArgs) -> Result<Client> {
     let file = admin_file(&server.data);
-    let key = match process_environment("FANTAIL_ADMIN_KEY") {
+    let key = match of_command("FANTAIL_ADMIN_KEY")? {
         Some(key) => key,
         None => read_key(&file)?.with_context(|| {
             format!("no admin key in {}: give --data or FANTAIL_ADMIN_KEY", file.display())

@@ -2,9 +2,10 @@
 
 use crate::backup::{self, BackupArgs};
 use crate::bulk_command::{self, BulkCommand};
-use crate::config::Flags;
+use crate::config::{Flags, secrets_help};
 use crate::dead_letter_command::{self, DeadLetterCommand};
 use crate::key_command::{self, KeyCommand};
+use crate::keyring_command::{self, KeyringCommand};
 use crate::problem_text::exit_code_of;
 use crate::restore_command::{self, RestoreArgs};
 use crate::tenant_command::{self, TenantCommand};
@@ -35,6 +36,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Serve the API. Needs no configuration: data in ./fantail-data, http://127.0.0.1:7070
+    #[command(after_help = secrets_help())]
     Serve(ServeCommand),
     /// Explain, check or show the configuration
     Config {
@@ -57,6 +59,11 @@ enum Command {
     Clock {
         #[command(subcommand)]
         command: ClockCommand,
+    },
+    /// Replace the server key of a data directory whose server is stopped
+    Keyring {
+        #[command(subcommand)]
+        command: KeyringCommand,
     },
     /// Look for texts in every file of a data directory: whether somebody who was erased can still be found
     Scan(ScanArgs),
@@ -343,6 +350,7 @@ pub fn run() -> ExitCode {
         Command::Audit { command } => audit_command::run(&command),
         Command::Check(args) => check_command::run(&args),
         Command::Clock { command } => clock_command::run(&command),
+        Command::Keyring { command } => keyring_command::run(&command),
         Command::Scan(args) => scan_command::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => restore_command::run(&args),

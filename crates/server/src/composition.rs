@@ -15,6 +15,7 @@ use crate::host::ServerHost;
 use crate::listen::Connections;
 use crate::otlp::Exporter;
 use crate::sandbox::House;
+use crate::server_key::{ServerKey, ServerKeySource};
 use crate::snapshots::Snapshots;
 use crate::test_faults::TestFaults;
 use anyhow::{Context, Result, ensure};
@@ -24,7 +25,7 @@ use fantail_local::blobs::LocalBlobs;
 use fantail_local::disk::RealDisk;
 use fantail_local::erasure_list::LocalErasureList;
 use fantail_local::journal::{JournalOptions, LocalJournal, RoomOptions, TornTail};
-use fantail_local::keyring::{KeyringOptions, LocalKeyring};
+use fantail_local::keyring::{InterruptedRotation, KeyringOptions, LocalKeyring, settle_rotation};
 use fantail_local::store::{LocalStore, StoreOptions, TornLog};
 use fantail_node::Node;
 use fantail_node::ports::{Audit, Ports, Stop};
@@ -122,7 +123,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     let mark = CopyMark::to_serve(data)?;
     let journal = open_journal(config)?;
     let stop = Arc::<Stop>::default();
-    let keyring = open_keyring(config, &journal, stop.clone())?;
+    let keyring = open_keyring(config, &journal, stop.clone()).await?;
     let erasure_list = erasure_files::open(data, config.erasure_list.as_deref())?;
     remove_unfinished(data)?;
     let blobs = Arc::new(LocalBlobs::open(blobs_directory(data)).context("cannot open the blobs")?);
@@ -246,7 +247,7 @@ fn open_audit(config: &Config) -> Result<Arc<LocalAudit>> {
 }
 
 /// Opens the keys. A journal with records had keys from its first start on: new ones would not open what they sealed.
-fn open_keyring(config: &Config, journal: &LocalJournal, stop: Arc<Stop>) -> Result<Arc<LocalKeyring>> {
+async fn open_keyring(config: &Config, journal: &LocalJournal, stop: Arc<Stop>) -> Result<Arc<LocalKeyring>> {
     let directory = keys_directory(&config.data);
     let root = journal.bounds(PartitionId::Root).context("cannot open the journal")?;
     let check = directory.join("server.check");
@@ -255,12 +256,42 @@ fn open_keyring(config: &Config, journal: &LocalJournal, stop: Arc<Stop>) -> Res
         "keyring {} is missing: the journal needs its keys",
         check.display()
     );
+    // On a thread of its own: a command may take its time, and a signal ends the start meanwhile.
+    let source = config.server_key.clone();
+    let server_key = tokio::task::spawn_blocking(move || source.key()).await;
+    let server_key = server_key.context("reading the server key panicked")??;
     let options = KeyringOptions {
         cache_bytes: config.memory.key_bytes,
         on_failure: Some(Arc::new(move |reason: &str| stop.set(reason))),
-        ..KeyringOptions::new(directory)
+        ..keyring_options(&config.server_key, server_key, &directory)
     };
-    Ok(Arc::new(LocalKeyring::open(options).context("cannot open the keyring")?))
+    match settle_rotation(&RealDisk, &directory).context("cannot open the keyring")? {
+        InterruptedRotation::None => {}
+        InterruptedRotation::Discarded => {
+            warn!("a rotation of the server key was interrupted and did not happen")
+        }
+        InterruptedRotation::Finished => {
+            warn!("a rotation of the server key was interrupted and is finished now")
+        }
+    }
+    let keyring = LocalKeyring::open(options).context("cannot open the keyring")?;
+    let (source, kept) = (config.server_key.name(), directory.join("server.key"));
+    info!(source, "the server key opens the keyring");
+    if !matches!(config.server_key, ServerKeySource::DataDirectory) && kept.exists() {
+        let path = kept.display();
+        warn!(source, %path, "the data directory has a server key too: remove it, or run `fantail keyring rotate`");
+    }
+    Ok(Arc::new(keyring))
+}
+
+/// How a keyring is opened with the key that the operator gives, if one is given.
+#[must_use]
+pub fn keyring_options(source: &ServerKeySource, key: Option<ServerKey>, directory: &Path) -> KeyringOptions {
+    KeyringOptions {
+        server_key: key.map(|key| key.0),
+        server_key_source: source.name().to_owned(),
+        ..KeyringOptions::new(directory)
+    }
 }
 
 /// A tail that was cut off was never acknowledged; what was is elsewhere damage. It is said all the same.
@@ -292,7 +323,11 @@ fn days_ahead(clock: StartClock) -> Option<u64> {
 
 fn audit_of(config: &Config, log: Arc<LocalAudit>, entropy: &dyn Entropy) -> Result<Audit> {
     let checkpoint_every_ms = config.checkpoint_every.as_millis() as u64;
-    Ok(Audit { log, signer: signer(&config.data, entropy)?, checkpoint_every_ms })
+    Ok(Audit {
+        log,
+        signer: signer(&config.data, config.signing_key.as_ref(), entropy)?,
+        checkpoint_every_ms,
+    })
 }
 
 fn room(config: &Config) -> RoomOptions {

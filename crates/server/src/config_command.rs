@@ -38,6 +38,13 @@ fn document() -> String {
         }
         let value = quoted(setting, setting.default);
         text.push_str(&format!("\n# {}\n# {}\n# {name} = {value}\n", setting.doc, setting.environment()));
+        if setting.secret {
+            text.push_str(&format!(
+                "\n# A file that holds {}, instead of it. Line breaks at its end do not count.\n# {}\n# {name}_file = \"\"\n",
+                setting.key,
+                setting.file_environment()
+            ));
+        }
     }
     text
 }
@@ -56,7 +63,12 @@ fn shown(layers: &Layers) -> String {
 }
 
 fn quoted(setting: &Setting, value: &str) -> String {
-    if setting.number { value.to_owned() } else { format!("{value:?}") }
+    match (setting.number, setting.list) {
+        (true, _) => value.to_owned(),
+        (false, true) if value.is_empty() => "[]".to_owned(),
+        (false, true) => value.to_owned(),
+        (false, false) => format!("{value:?}"),
+    }
 }
 
 #[cfg(test)]

@@ -168,7 +168,8 @@ pub fn write_key(file: &Path, text: &str) -> Result<()> {
         writeln!(out, "{text}")?;
         out.sync_all()?;
         fs::rename(&beside, file)?;
-        let directory = file.parent().unwrap_or(Path::new("."));
+        let named = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = named.unwrap_or(Path::new("."));
         fs::File::open(directory)?.sync_all()
     };
     written().with_context(|| format!("cannot write the key file {}", file.display()))

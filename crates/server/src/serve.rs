@@ -209,6 +209,7 @@ fn banner(config: &Config, bound: &[BoundListener], running: &Running, admin: Ad
         is_exposed,
         is_terminal: std::io::stdout().is_terminal(),
         admin_file: admin.file,
+        server_key: config.server_key.clone(),
         testing: config.testing,
         paused: running.paused.as_ref().map(CopyMark::sentence),
         clock_days_ahead: running.clock_days_ahead,

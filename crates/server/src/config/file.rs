@@ -39,14 +39,24 @@ fn flatten(table: &toml::Table, prefix: &str, into: &mut FileValues, path: &Path
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Boolean(flag) => flag.to_string(),
+            toml::Value::Array(items) if Setting::by_key(&key).is_some_and(|setting| setting.list) => {
+                let wrong = || ConfigError::WrongKind { file: path.to_owned(), key: key.clone() };
+                list_text(items).ok_or_else(wrong)?
+            }
             toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Array(_) => {
                 return Err(ConfigError::WrongKind { file: path.to_owned(), key });
             }
         };
-        if Setting::by_key(&key).is_none() {
+        if !Setting::is_key(&key) {
             return Err(ConfigError::UnknownKey { file: path.to_owned(), key });
         }
         into.insert(key, (text, path.display().to_string()));
     }
     Ok(())
+}
+
+/// A list of texts as the environment has it, in JSON.
+fn list_text(items: &[toml::Value]) -> Option<String> {
+    let texts: Option<Vec<&str>> = items.iter().map(toml::Value::as_str).collect();
+    serde_json::to_string(&texts?).ok()
 }

@@ -8,10 +8,12 @@ mod delivery;
 mod environment;
 mod file;
 mod http;
+mod keyring;
 mod listeners;
 mod outbound;
 mod public_url;
 mod quotas;
+mod secret_files;
 mod settings;
 mod testing;
 
@@ -20,13 +22,14 @@ pub use delivery::Delivery;
 pub use environment::unknown_variables;
 pub use http::Http;
 pub use listeners::ListenerSettings;
+pub use secret_files::{of_command, secrets_help};
 pub use settings::{SETTINGS, Setting};
 pub use testing::{SWITCH, read_switch};
 
 use crate::backups::BackupSettings;
 use crate::otlp;
+use crate::server_key::ServerKeySource;
 use fantail_api::address_limits::AddressSettings;
-use fantail_api::key;
 use fantail_channels::webhook;
 use fantail_node::producers;
 use fantail_outbound::policy::Policy;
@@ -84,8 +87,14 @@ pub struct Config {
     /// After how long links for recipients end that say nothing else; 0: when their user goes.
     pub link_ms: u64,
     pub checkpoint_every: Duration,
-    /// The file that a secret was read from.
-    pub secret_file: Option<PathBuf>,
+    /// Where the key comes from that seals all other keys.
+    pub server_key: ServerKeySource,
+    /// Time for a command that prints it.
+    pub key_command_time: Duration,
+    /// Signs checkpoints of the audit log.
+    pub signing_key: Option<Secret>,
+    /// The files that secrets were read from.
+    pub secret_files: Vec<PathBuf>,
     /// Where traces go.
     pub collector: Option<otlp::Settings>,
 }
@@ -145,10 +154,15 @@ pub enum ConfigError {
     NotToml { file: PathBuf, line: usize, column: usize },
     #[error("{} has an unknown key: {key}; see `fantail config doc`", file.display())]
     UnknownKey { file: PathBuf, key: String },
-    #[error("{key} in {} must be text or a whole number", file.display())]
+    #[error("{key} in {} must be text, a whole number or, where a setting says so, a list of texts", file.display())]
     WrongKind { file: PathBuf, key: String },
     #[error("{key} ({source_name}) is invalid: {reason}")]
     Invalid { key: &'static str, source_name: String, reason: String },
+    #[error("{names}: both say it, so leave one of them out")]
+    TwoSources { names: String },
+    /// Not what the file holds.
+    #[error("{key} ({source_name}): {reason}")]
+    Secret { key: String, source_name: String, reason: String },
     #[error("{names} in the environment: no such setting; see `fantail config doc`")]
     UnknownVariables { names: String },
     #[error("{SWITCH} must be 1 or 0")]
@@ -170,6 +184,7 @@ pub enum ConfigError {
 #[derive(Clone, Debug)]
 pub struct Layers {
     values: BTreeMap<&'static str, (String, String)>,
+    secret_files: Vec<PathBuf>,
     testing: bool,
 }
 
@@ -180,21 +195,29 @@ impl Layers {
             Some(path) => file::read(&path)?,
             None => BTreeMap::new(),
         };
-        let mut layers = BTreeMap::new();
+        let given = |key: &str, variable: &str| {
+            let of_environment =
+                environment(variable).map(|value| (value, format!("environment {variable}")));
+            let of_file = || file.get(key).map(|(value, path)| (value.clone(), format!("file {path}")));
+            of_environment.or_else(of_file)
+        };
+        let (mut layers, mut secret_files) = (BTreeMap::new(), Vec::new());
         for setting in SETTINGS {
             let flag = flags.values.iter().find(|(key, _)| *key == setting.key);
-            let value = if let Some((key, value)) = flag {
-                (value.clone(), format!("flag --{}", key.replace(['.', '_'], "-")))
-            } else if let Some(value) = environment(&setting.environment()) {
-                (value, format!("environment {}", setting.environment()))
-            } else if let Some((value, path)) = file.get(setting.key) {
-                (value.clone(), format!("file {path}"))
-            } else {
-                (setting.default.to_owned(), "default".to_owned())
-            };
-            layers.insert(setting.key, value);
+            let flag =
+                flag.map(|(key, value)| (value.clone(), format!("flag --{}", key.replace(['.', '_'], "-"))));
+            let mut value = flag.or_else(|| given(setting.key, &setting.environment()));
+            if setting.secret {
+                let twin = given(&setting.file_key(), &setting.file_environment());
+                let secret = secret_files::value(setting, value, twin)?;
+                let (secret, read_from) = secret.unzip();
+                value = secret;
+                secret_files.extend(read_from.flatten());
+            }
+            let default = || (setting.default.to_owned(), "default".to_owned());
+            layers.insert(setting.key, value.unwrap_or_else(default));
         }
-        Ok(Self { values: layers, testing: read_switch(environment)? })
+        Ok(Self { values: layers, secret_files, testing: read_switch(environment)? })
     }
 
     /// Value and source of a setting.
@@ -242,7 +265,10 @@ impl Layers {
             erasure_list: self.file("erasures.list"),
             link_ms: self.number::<u64>("links.days", 0, 36_500)? * 86_400_000,
             checkpoint_every: Duration::from_secs(self.number("audit.checkpoint_s", 1, 86_400)?),
-            secret_file: self.secret_file(),
+            server_key: self.server_key()?,
+            key_command_time: self.key_command_time()?,
+            signing_key: self.signing_key()?,
+            secret_files: self.secret_files(),
             collector: self.collector()?,
         };
         self.check_testing(&config.listeners)?;
@@ -321,22 +347,6 @@ impl Layers {
             }),
             (cert, key) => Ok(Some(Tls { cert: cert.into(), key: key.into() })),
         }
-    }
-
-    fn admin_key(&self) -> Result<Option<Secret>, ConfigError> {
-        match self.get("admin.key").0 {
-            "" => Ok(None),
-            text if key::is_admin_key(text) => Ok(Some(Secret(text.to_owned()))),
-            _ => {
-                Err(self
-                    .invalid("admin.key", "must have 32 to 256 printable characters and not begin with ft_"))
-            }
-        }
-    }
-
-    fn secret_file(&self) -> Option<PathBuf> {
-        let sources = SETTINGS.iter().filter(|setting| setting.secret).map(|setting| self.get(setting.key).1);
-        sources.filter_map(|source| source.strip_prefix("file ")).map(PathBuf::from).next()
     }
 
     fn log_format(&self) -> Result<LogFormat, ConfigError> {

@@ -10,6 +10,8 @@ pub struct Setting {
     pub secret: bool,
     /// Written without quotes in a file.
     pub number: bool,
+    /// Several texts: a list in a file, one in JSON in the environment.
+    pub list: bool,
     /// Refused unless FANTAIL_TESTING=1; not in `fantail config doc`.
     pub testing: bool,
 }
@@ -47,7 +49,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "admin.key",
-        "Admin key of the server, 32 to 256 printable characters. Prefer the environment. Without it one is made on \
+        "Admin key of the server, 32 to 256 printable characters. Prefer a file or the environment. Without it one is made on \
          the first start and kept in admin.key in the data directory.",
     ),
     text("log.format", "compact", "compact or json."),
@@ -176,6 +178,21 @@ pub const SETTINGS: &[Setting] = &[
         "384",
         "Memory for the keys of users, as they are used: 32 bytes for each user, and for 63 neighbours.",
     ),
+    secret(
+        "keyring.server_key",
+        "The key that seals all other keys: 32 bytes, as 64 hexadecimal digits or in base64. Without it, its file \
+         and the next setting, one is made on the first start and kept in keys/server.key in the data directory, beside what it seals.",
+    ),
+    list(
+        "keyring.server_key_command",
+        "A program and its arguments, like [\"aws\", \"kms\", \"decrypt\"], that prints this key, in the same form or as 32 bytes. It is run \
+         at every start, without a shell, without the secrets of these settings in its environment.",
+    ),
+    number(
+        "keyring.command_timeout_s",
+        "30",
+        "Time for that program. One that takes longer is killed, and the start fails.",
+    ),
     number(
         "inbox.window_events",
         "4096",
@@ -246,6 +263,11 @@ pub const SETTINGS: &[Setting] = &[
         "While something moves, a signed checkpoint of the audit log is made this often. What happened since the last \
          one is held by its chain alone.",
     ),
+    secret(
+        "audit.signing_key",
+        "The secret that signs checkpoints of the audit log: 64 hexadecimal digits. Without it one is made on the first start and kept \
+         in keys/audit.key in the data directory.",
+    ),
     text(
         "otlp.endpoint",
         "",
@@ -254,7 +276,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "otlp.headers",
-        "Headers for the collector, like api-key=abc,x-org=7, values percent-encoded. Prefer the environment.",
+        "Headers for the collector, like api-key=abc,x-org=7, values percent-encoded. Prefer a file or the environment.",
     ),
     text(
         "otlp.roots",
@@ -314,19 +336,23 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 const fn text(key: &'static str, default: &'static str, doc: &'static str) -> Setting {
-    Setting { key, default, doc, secret: false, number: false, testing: false }
+    Setting { key, default, doc, secret: false, number: false, list: false, testing: false }
 }
 
 const fn testing(key: &'static str, default: &'static str, doc: &'static str) -> Setting {
-    Setting { key, default, doc, secret: false, number: false, testing: true }
+    Setting { key, default, doc, secret: false, number: false, list: false, testing: true }
 }
 
 const fn number(key: &'static str, default: &'static str, doc: &'static str) -> Setting {
-    Setting { key, default, doc, secret: false, number: true, testing: false }
+    Setting { key, default, doc, secret: false, number: true, list: false, testing: false }
 }
 
 const fn secret(key: &'static str, doc: &'static str) -> Setting {
-    Setting { key, default: "", doc, secret: true, number: false, testing: false }
+    Setting { key, default: "", doc, secret: true, number: false, list: false, testing: false }
+}
+
+const fn list(key: &'static str, doc: &'static str) -> Setting {
+    Setting { list: true, ..text(key, "", doc) }
 }
 
 impl Setting {
@@ -334,6 +360,34 @@ impl Setting {
     #[must_use]
     pub fn environment(&self) -> String {
         format!("FANTAIL_{}", self.key.replace('.', "_").to_ascii_uppercase())
+    }
+
+    /// The key of a secret's twin, which says in which file the secret is.
+    #[must_use]
+    pub fn file_key(&self) -> String {
+        format!("{}_file", self.key)
+    }
+
+    /// The variable of a secret's twin.
+    #[must_use]
+    pub fn file_environment(&self) -> String {
+        format!("{}_FILE", self.environment())
+    }
+
+    /// Whether a file may have this key.
+    #[must_use]
+    pub fn is_key(key: &str) -> bool {
+        let of_twin = |setting: &Self| setting.secret && setting.file_key() == key;
+        Self::by_key(key).is_some() || SETTINGS.iter().any(of_twin)
+    }
+
+    /// Whether the environment may have this variable.
+    #[must_use]
+    pub fn is_variable(name: &str) -> bool {
+        let is_of = |setting: &Self| {
+            setting.environment() == name || (setting.secret && setting.file_environment() == name)
+        };
+        SETTINGS.iter().any(is_of)
     }
 
     #[must_use]

@@ -47,6 +47,7 @@ mod hostile;
 mod http;
 mod inbox;
 mod interruptions;
+mod keyring;
 mod largest_names;
 mod life;
 mod listeners;

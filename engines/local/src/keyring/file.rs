@@ -100,6 +100,12 @@ impl KeyFile {
         Self { tenant, path: directory.join(format!("tenant-{tenant}.keys")) }
     }
 
+    /// The same keys in another file of the directory, whose name begins like this.
+    pub fn beside(&self, prefix: &str) -> Self {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        Self { tenant: self.tenant, path: self.path.with_file_name(format!("{prefix}{name}")) }
+    }
+
     /// The tenant of a file by its name.
     pub fn tenant_of(name: &str) -> Option<TenantId> {
         let tenant = TenantId(name.strip_prefix("tenant-")?.strip_suffix(".keys")?.parse().ok()?);
@@ -242,6 +248,35 @@ impl KeyFile {
         Ok(end)
     }
 
+    /// Writes the same keys to another file, sealed under another server key; its content is durable on return. Returns the
+    /// bytes.
+    pub fn reseal(
+        &self,
+        disk: &dyn Disk,
+        server: &SealKey,
+        next: &SealKey,
+        to: &Self,
+        batches: u64,
+    ) -> Result<u64, KeyringError> {
+        let source = self.file(disk)?;
+        let copy = disk.open(&to.path, How::CreatePrivate).map_err(|cause| to.failed(&cause))?;
+        let resealed = |part| Ok(self.sealed(next, part, &self.unsealed(server, &*source, part)?));
+        let mut first = vec![0; HEAD_AT as usize];
+        self.read_exact(&*source, 0, &mut first)?;
+        first.extend(resealed(Part::Head)?);
+        write_all_at(&*copy, 0, &first).map_err(|cause| to.failed(&cause))?;
+        for batch in 0..batches {
+            let blocks = batch * BLOCKS_PER_BATCH as u64;
+            let parts = (blocks..blocks + BLOCKS_PER_BATCH as u64).map(Part::Block);
+            let parts: Result<Vec<Vec<u8>>, KeyringError> =
+                parts.chain([Part::BatchEnd(batch)]).map(resealed).collect();
+            let written = write_all_at(&*copy, Part::Block(blocks).at(), &parts?.concat());
+            written.map_err(|cause| to.failed(&cause))?;
+        }
+        copy.sync_data().map_err(|cause| to.failed(&cause))?;
+        Ok(BATCHES_AT + batches * BATCH_BYTES as u64)
+    }
+
     /// Appends a batch of new keys after those that are there, and names it in the manifest. Durable on return.
     pub fn append_batch(&self, vault: &Vault, batches: u64) -> Result<(), KeyringError> {
         let (server, file) = (&vault.server, self.file(&*vault.disk)?);
@@ -317,9 +352,9 @@ impl KeyFile {
     fn unsealed(&self, server: &SealKey, file: &dyn DiskFile, part: Part) -> Result<Vec<u8>, KeyringError> {
         let mut sealed = vec![0; SEAL_BYTES + part.plain_bytes()];
         self.read_exact(file, part.at(), &mut sealed)?;
-        let (nonce, cipher) = sealed.split_first_chunk_mut().expect("a nonce is in front");
-        let plain = server.open(&part.associated(self.tenant), *nonce, cipher);
-        plain.map(|plain| plain.to_vec()).ok_or_else(|| self.damaged("has a part that does not open"))
+        let (nonce, cipher) = sealed.split_first_chunk().expect("a nonce is in front");
+        let plain = server.open(&part.associated(self.tenant), *nonce, cipher.to_vec());
+        plain.ok_or_else(|| self.damaged("has a part that does not open"))
     }
 
     fn read_exact(&self, file: &dyn DiskFile, at: u64, into: &mut [u8]) -> Result<(), KeyringError> {

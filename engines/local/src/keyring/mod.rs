@@ -5,9 +5,13 @@
 
 mod file;
 mod manifest;
+mod rotation;
 mod seal;
 mod tenant;
 mod vault;
+
+pub use rotation::{InterruptedRotation, NextServerKey, Rotated, settle_rotation};
+pub use seal::KEY_BYTES;
 
 use crate::disk::{Disk, RealDisk, read_whole};
 use crate::journal::FailureCallback;
@@ -16,7 +20,7 @@ use fantail_rules::ids::{KeyNo, ListId, Lookup, TenantId};
 use file::BATCH_KEYS;
 use file::{KeyFile, write_whole};
 use manifest::{Batches, Manifest, manifest_path};
-use seal::{KEY_BYTES, Kind, SealKey, associated, random};
+use seal::{Kind, SealKey, associated, random};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -30,6 +34,8 @@ pub struct KeyringOptions {
     pub directory: PathBuf,
     /// Given by the operator; otherwise it is made once and kept beside the keys.
     pub server_key: Option<[u8; KEY_BYTES]>,
+    /// Where the server key comes from, for the message that it is a wrong one.
+    pub server_key_source: String,
     /// Memory for the keys of users, 32 bytes each.
     pub cache_bytes: usize,
     /// Every key is opened once on open, up to this many bytes of files.
@@ -44,6 +50,7 @@ impl KeyringOptions {
         Self {
             directory: directory.into(),
             server_key: None,
+            server_key_source: "keys/server.key".to_owned(),
             cache_bytes: 384 << 20,
             verify_bytes_max: 1 << 30,
             on_failure: None,
@@ -57,6 +64,7 @@ impl fmt::Debug for KeyringOptions {
         f.debug_struct("KeyringOptions")
             .field("directory", &self.directory)
             .field("server_key", &server_key)
+            .field("server_key_source", &self.server_key_source)
             .field("cache_bytes", &self.cache_bytes)
             .field("verify_bytes_max", &self.verify_bytes_max)
             .finish_non_exhaustive()
@@ -84,16 +92,24 @@ impl LocalKeyring {
 
     /// Opens the keyring on another disk.
     pub fn open_on(disk: Arc<dyn Disk>, options: KeyringOptions) -> Result<Self, KeyringError> {
-        let KeyringOptions { directory, server_key, cache_bytes, verify_bytes_max, on_failure } = options;
+        let KeyringOptions {
+            directory,
+            server_key,
+            server_key_source,
+            cache_bytes,
+            verify_bytes_max,
+            on_failure,
+        } = options;
         let made = disk.create_private_dir(&directory);
         // What a process has named that was killed before it synced the name counts from now on.
         made.and_then(|()| disk.sync_dir(&directory)).map_err(|cause| failed(&directory, &cause))?;
+        settle_rotation(&*disk, &directory)?;
         let server = match server_key {
             Some(given) => given,
             None => server_key_of(&*disk, &directory)?,
         };
         let server = SealKey::new(&server);
-        let batches = named(&*disk, &directory, &server)?;
+        let batches = named(&*disk, &directory, &server, &server_key_source)?;
         let manifest = Manifest::new(&directory, batches);
         let vault = Vault::new(disk, server, manifest, on_failure, cache_bytes);
         let keyring = Self { directory, vault, tenants: RwLock::default() };
@@ -269,10 +285,7 @@ impl Keyring for LocalKeyring {
 }
 
 fn opened(key: &SealKey, tenant: TenantId, context: Context, sealed: Sealed) -> Option<Vec<u8>> {
-    let mut bytes = sealed.bytes;
-    let length = key.open(&associated(tenant, context, sealed.key), sealed.nonce, &mut bytes)?.len();
-    bytes.truncate(length);
-    Some(bytes)
+    key.open(&associated(tenant, context, sealed.key), sealed.nonce, sealed.bytes)
 }
 
 const SERVER_KEY: &str = "server.key";
@@ -283,6 +296,12 @@ const MANIFEST: &str = "manifest";
 const WITH_MANIFEST: &[u8] = b"server.check 2";
 const WITHOUT_MANIFEST: &[u8] = b"server.check";
 
+/// A server key for a rotation.
+#[must_use]
+pub fn new_server_key() -> [u8; KEY_BYTES] {
+    random()
+}
+
 fn server_key_of(disk: &dyn Disk, directory: &Path) -> Result<[u8; KEY_BYTES], KeyringError> {
     let path = directory.join(SERVER_KEY);
     match read_whole(disk, &path) {
@@ -290,7 +309,10 @@ fn server_key_of(disk: &dyn Disk, directory: &Path) -> Result<[u8; KEY_BYTES], K
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
             let names = disk.list(directory).map_err(|cause| failed(directory, &cause))?;
             if names.iter().any(|name| name == CHECK || KeyFile::tenant_of(name).is_some()) {
-                return Err(damaged(&path, "is missing, and the keys beside it need it"));
+                return Err(damaged(
+                    &path,
+                    "is missing, and the keys beside it need it, unless the server key is kept elsewhere",
+                ));
             }
             let key = random();
             write_whole(disk, &path, &key).map_err(|unwritten| failed(&path, &unwritten.into_cause()))?;
@@ -301,7 +323,7 @@ fn server_key_of(disk: &dyn Disk, directory: &Path) -> Result<[u8; KEY_BYTES], K
 }
 
 /// The batches of all tenants, as the manifest names them. A new directory gets a manifest, and so does one from before it.
-fn named(disk: &dyn Disk, directory: &Path, server: &SealKey) -> Result<Batches, KeyringError> {
+fn named(disk: &dyn Disk, directory: &Path, server: &SealKey, source: &str) -> Result<Batches, KeyringError> {
     let path = directory.join(CHECK);
     let names = disk.list(directory).map_err(|cause| failed(directory, &cause))?;
     let tenants: Vec<TenantId> = names.iter().filter_map(|name| KeyFile::tenant_of(name)).collect();
@@ -309,7 +331,9 @@ fn named(disk: &dyn Disk, directory: &Path, server: &SealKey) -> Result<Batches,
         Ok(bytes) if opens(server, &bytes, WITH_MANIFEST) => true,
         Ok(bytes) if opens(server, &bytes, WITHOUT_MANIFEST) => false,
         Ok(_) => {
-            return Err(damaged(&path, "does not open under keys/server.key: one of the two was changed"));
+            let reason =
+                format!("does not open under {source}: it is another key, or one of the two was changed");
+            return Err(damaged(&path, &reason));
         }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound && tenants.is_empty() => false,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
@@ -328,19 +352,24 @@ fn named(disk: &dyn Disk, directory: &Path, server: &SealKey) -> Result<Batches,
         batches.insert(id, made);
     }
     // The check last: from then on the manifest must be there.
-    let mut cipher = Vec::new();
-    let nonce = server.seal(WITH_MANIFEST, &mut cipher);
-    let check = [&nonce[..], &cipher].concat();
-    for (path, content) in [(manifest_path(directory), manifest::encode(&batches)), (path, check)] {
+    let contents = [(manifest_path(directory), manifest::encode(&batches)), (path, check_of(server))];
+    for (path, content) in contents {
         write_whole(disk, &path, &content).map_err(|unwritten| failed(&path, &unwritten.into_cause()))?;
     }
     Ok(batches)
 }
 
+/// The check of a directory with a manifest.
+fn check_of(server: &SealKey) -> Vec<u8> {
+    let mut cipher = Vec::new();
+    let nonce = server.seal(WITH_MANIFEST, &mut cipher);
+    [&nonce[..], &cipher].concat()
+}
+
 /// A sealed nothing: it opens under the server key that the directory was made with, and under no other.
 fn opens(server: &SealKey, check: &[u8], bound_to: &[u8]) -> bool {
     let Some((nonce, cipher)) = check.split_first_chunk() else { return false };
-    server.open(bound_to, *nonce, &mut cipher.to_vec()).is_some()
+    server.open(bound_to, *nonce, cipher.to_vec()).is_some()
 }
 
 fn damaged(path: &Path, reason: &str) -> KeyringError {

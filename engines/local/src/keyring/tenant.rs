@@ -39,7 +39,7 @@ impl Tenant {
             vault.change(vault.manifest.path(), |disk| vault.manifest.set(disk, id, batches))?;
         }
         let made = batches * BATCH_KEYS as u64;
-        let own = (head.own != [0; KEY_BYTES]).then(|| Arc::new(SealKey::new(&head.own)));
+        let own = (head.own != [0; KEY_BYTES]).then(|| Arc::new(SealKey::of_tenant(&head.own)));
         Ok(Self {
             id,
             file,
@@ -173,9 +173,14 @@ impl Tenant {
 
     /// Copies the file to a directory. Returns how many batches are in the copy, and its bytes.
     pub fn copy(&self, vault: &Vault, directory: &Path) -> Result<(u64, u64), KeyringError> {
-        let batches = self.made() / BATCH_KEYS as u64;
+        let batches = self.batches();
         let to = directory.join(self.file.path().file_name().unwrap_or_default());
         Ok((batches, self.file.copy(&*vault.disk, &to, batches, || self.keys())?))
+    }
+
+    /// Batches in the file.
+    pub fn batches(&self) -> u64 {
+        self.made() / BATCH_KEYS as u64
     }
 
     fn made(&self) -> u64 {

@@ -4,6 +4,8 @@ use super::*;
 use crate::disk::{FaultDisk, Survival};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod rotations;
+
 const TENANT: TenantId = TenantId(3);
 const OTHER: TenantId = TenantId(4);
 const DIR: &str = "/keys";
