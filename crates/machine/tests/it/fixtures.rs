@@ -197,6 +197,10 @@ fn history() -> Node {
     walks::history(&mut node);
     schedules::history(&mut node);
     providers::put(&mut node, Expect::Unsaid, providers::account(TENANT, "ios"));
+    providers::put(&mut node, Expect::Unsaid, providers::mail(TENANT, "mail"));
+    providers::rotate(&mut node, "mail", Millis(START.0 + DAY_MS));
+    providers::put(&mut node, Expect::Unsaid, providers::account(TENANT, "gone"));
+    providers::delete(&mut node, Expect::Unsaid, "gone");
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");
@@ -322,7 +326,8 @@ fn later_root_examples(tenant: TenantId, difference: Difference) -> Vec<RootReco
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
     all.extend(providers::examples(tenant, difference));
     all.push(quota_example(tenant, difference));
-    [all, schedules::examples_with_author(tenant, difference), vec![noted_example(tenant)]].concat()
+    let latest = vec![noted_example(tenant), providers::rotated_example(tenant, difference)];
+    [all, schedules::examples_with_author(tenant, difference), latest].concat()
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {

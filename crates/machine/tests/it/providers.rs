@@ -62,7 +62,7 @@ pub fn mail(tenant: TenantId, id: &str) -> ProviderPut {
     ProviderPut { kind: ProviderKind::Smtp, ..account(tenant, id) }
 }
 
-fn rotate(node: &mut Node, id: &str, until: Millis) -> Answer {
+pub fn rotate(node: &mut Node, id: &str, until: Millis) -> Answer {
     ask(node, Expect::Unsaid, Change::RotateCallback { tenant: TENANT, id: id.into(), until })
 }
 
@@ -70,14 +70,12 @@ pub fn examples(tenant: TenantId, difference: Difference) -> Vec<RootRecord> {
     vec![
         RootRecord::ProviderPut(Box::new(account(tenant, "ios")), difference),
         RootRecord::ProviderGone { tenant, id: "ios".into(), difference },
-        RootRecord::CallbackRotated(CallbackRotated {
-            tenant,
-            id: "mail".into(),
-            number: 3,
-            until: Millis(5),
-            difference,
-        }),
     ]
+}
+
+pub fn rotated_example(tenant: TenantId, difference: Difference) -> RootRecord {
+    let id = "mail".into();
+    RootRecord::CallbackRotated(CallbackRotated { tenant, id, number: 3, until: Millis(5), difference })
 }
 
 pub fn record() -> impl Strategy<Value = RootRecord> {

@@ -3,7 +3,7 @@
 use crate::harness::{Node, START, TENANT};
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
-use fantail_rules::ids::{PartitionId, TenantId};
+use fantail_rules::ids::{Millis, PartitionId, TenantId};
 use fantail_rules::limits::KEYS_PER_TENANT_MAX;
 use fantail_rules::pacing::Rate;
 

@@ -39,7 +39,7 @@ fn an_estimate_is_about_the_recipients_and_not_about_all_people() {
     person(&mut client, "bob", Some("America/New_York"));
     let midnight = json!({"sendAtLocal": "23:59"});
     for (id, users, expected) in
-        [("one", &["ann"][..], "2026-06-10T23:59"), ("two", &["ann", "bob"], "2026-06-11T03:59")]
+        [("one", &["ann"][..], "2026-06-10T23:59"), ("two", &["ann", "bob"][..], "2026-06-11T03:59")]
     {
         let accepted = expect(client.post("/api/v1/notifications", &at(id, users, &midnight)), 202);
         let estimate = accepted["estimatedDelivery"].as_str().expect("a time");

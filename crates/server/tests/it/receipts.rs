@@ -70,7 +70,7 @@ fn a_complaint_about_a_text_message_is_a_stop() {
         let is_sent = status(&mut client, &id)["deliveries"][0]["state"] == "sent";
         is_sent.then(|| post.arrived().into_keys().next()).flatten()
     });
-    assert_eq!(say(&mut client, &[(&reference, "complained")])["changed"], 1);
+    assert_eq!(say(&mut client, &[(reference.as_str(), "complained")])["changed"], 1);
     let path = "/api/v1/suppressions/sms/%2B99912345601";
     assert_eq!(expect(client.get(path), 200)["reason"], "stop");
 }
