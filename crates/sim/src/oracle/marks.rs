@@ -101,11 +101,11 @@ impl Oracle {
                         posts.iter().filter(|(_, event)| is_marked(event)).map(|(post, _)| *post).collect();
                     unmarked
                         .extend(posts.iter().map(|(post, _)| *post).filter(|post| !marked.contains(post)));
-                    let wrong = marked.iter().find(|post| open.absent.contains(post));
+                    let wrong = marked.iter().find(|post| open.absent.contains(*post));
                     Invariant::ExactlyOnce
                         .holds(wrong.is_none(), || format!("{who:?} marked {wrong:?} without having it"))?;
                 }
-                for (post, before) in open.before.iter().filter(|(post, _)| unmarked.contains(post)) {
+                for (post, before) in open.before.iter().filter(|(post, _)| unmarked.contains(*post)) {
                     self.person(who).entries.entry(*post).or_default().go_back(before);
                 }
                 for event in done.unknown {
