@@ -57,6 +57,8 @@ const FAMILIES: &[Family] = &[
     Family::Segment,
     Family::Provider,
     Family::FirstAccount,
+    Family::AccountFloor,
+    Family::CallbackSecret,
     Family::Schedule,
     Family::ScheduleStanding,
     Family::Quota,
@@ -116,6 +118,7 @@ const FAMILIES: &[Family] = &[
     Family::Upload,
     Family::Address,
     Family::Erasure,
+    Family::ErasureLookup,
     Family::Usage,
     Family::ShardState,
 ];

@@ -117,7 +117,7 @@ pub async fn claim(core: &Core, shard: ShardNo, wanted: Vec<(TenantId, Claim)>) 
                 match answer(core.directory(no).queue.push(HOUSE, &Actor::System, vec![ask], bytes)).await? {
                     DirectoryAnswer::Claims(verdicts) => verdicts,
                     DirectoryAnswer::Noted
-                    | DirectoryAnswer::Suppressed
+                    | DirectoryAnswer::Suppressed { .. }
                     | DirectoryAnswer::Unsuppressed
                     | DirectoryAnswer::NotSuppressed
                     | DirectoryAnswer::Wiped(_) => {

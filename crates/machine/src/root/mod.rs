@@ -14,7 +14,7 @@ pub mod webhook;
 use crate::Planned;
 use crate::records::difference::Difference;
 use crate::records::root::{ApiKey, Layout, Noted, RootRecord, Tenant, TenantQuota};
-use crate::tables::provider::ProviderRow;
+use crate::tables::provider::{CallbackSecretRow, ProviderRow};
 use crate::tables::root::{self, ApiKeyRow, TenantEnd};
 use crate::tables::webhook::WebhookRow;
 use crate::tables::{get, put};
@@ -192,7 +192,8 @@ fn create_key(view: &View<'_>, key: ApiKey) -> Result<Plan, TablesError> {
         return Ok(Planned::nothing(RootAnswer::UnknownTenant));
     }
     let own = root::api_keys_of(view, key.tenant)?;
-    let live = own.iter().filter(|row| row.revoked.is_none()).count();
+    let is_over = |row: &ApiKeyRow| row.key.expires.is_some_and(|expires| expires <= key.created);
+    let live = own.iter().filter(|row| row.revoked.is_none() && !is_over(row)).count();
     if live >= KEYS_PER_TENANT_MAX {
         return Ok(Planned::nothing(RootAnswer::TooMany { limit: KEYS_PER_TENANT_MAX }));
     }
@@ -238,6 +239,7 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::DefaultsPut(record) => policy::apply_defaults(view, record, at),
         RootRecord::ProviderPut(record, _) => provider::apply_put(view, record, at)?,
         RootRecord::ProviderGone { tenant, id, .. } => provider::apply_gone(view, *tenant, id, at)?,
+        RootRecord::CallbackRotated(rotated) => provider::apply_rotated(view, rotated, at)?,
         RootRecord::Noted(_) => {}
         RootRecord::Deletion(record) => deletion::apply(view, record, at)?,
     }
@@ -255,6 +257,7 @@ pub struct Control {
     pub keys: Vec<ApiKeyRow>,
     pub webhooks: Vec<WebhookRow>,
     pub providers: Vec<ProviderRow>,
+    pub callback_secrets: Vec<CallbackSecretRow>,
     /// Tenants that once made an account, whether they have one or not, and those that are being deleted: nothing of theirs goes to the
     /// sandbox.
     pub with_history: Vec<TenantId>,
@@ -278,6 +281,7 @@ pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
         keys: root::api_keys(tables)?,
         webhooks,
         providers,
+        callback_secrets: crate::tables::provider::callback_secrets(tables)?,
         with_history,
         policies: crate::tables::policy::policies(tables)?,
     })

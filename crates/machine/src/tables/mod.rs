@@ -84,6 +84,7 @@ pub enum Family {
     ScheduledCount = 23,
     Bulk = 24,
     BulkByList = 25,
+    AccountFloor = 26,
     ScheduleStanding = 27,
     ScheduleTimer = 28,
     ScheduledWalks = 29,
@@ -143,6 +144,7 @@ pub enum Family {
     EndpointDetails = 92,
     Erasure = 87,
     Usage = 88,
+    CallbackSecret = 89,
     Address = 96,
     DirectoryTodo = 97,
 }

@@ -101,7 +101,7 @@ fn every_record_kind_has_a_fixture() {
             .chain(10..=12)
             .chain(15..=17)
             .chain(20..=22)
-            .chain(40..=45)
+            .chain(40..=46)
             .chain([50])
             .chain(70..=73)
             .collect()
@@ -142,8 +142,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected =
-        (1..=25).chain(27..=28).chain(30..=60).chain(62..=68).chain(73..=85).chain([86, 87, 88, 92, 96, 97]);
+    let expected = (1..=28).chain(30..=60).chain(62..=68).chain(73..=89).chain([92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -213,6 +212,10 @@ pub fn history() -> Node {
     walks::history(&mut node);
     schedules::history(&mut node);
     providers::put(&mut node, Expect::Unsaid, providers::account(TENANT, "ios"));
+    providers::put(&mut node, Expect::Unsaid, providers::mail(TENANT, "mail"));
+    providers::rotate(&mut node, "mail", Millis(START.0 + DAY_MS));
+    providers::put(&mut node, Expect::Unsaid, providers::account(TENANT, "gone"));
+    providers::delete(&mut node, Expect::Unsaid, "gone");
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");
@@ -353,10 +356,9 @@ fn later_root_examples(tenant: TenantId, difference: Difference) -> Vec<RootReco
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
     all.extend(providers::examples(tenant, difference));
     all.push(quota_example(tenant, difference));
-    all.extend(schedules::examples_with_author(tenant, difference));
-    all.push(noted_example(tenant));
-    all.extend(deletion_examples(tenant, difference));
-    all
+    let latest = vec![noted_example(tenant), providers::rotated_example(tenant, difference)];
+    [all, schedules::examples_with_author(tenant, difference), latest, deletion_examples(tenant, difference)]
+        .concat()
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {
