@@ -11,6 +11,7 @@ pub mod problem;
 pub mod receipt;
 
 pub mod audit;
+pub mod delivery;
 pub mod device;
 mod encoded_data;
 pub mod erasure;
