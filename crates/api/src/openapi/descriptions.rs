@@ -157,7 +157,7 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     (
         "eraseUser",
         "The user is gone for everybody when this is answered. What is kept elsewhere is removed in the background; keep \
-         `erasureId` to ask how far it is.",
+         `erasureId` to ask how far it is. The same request again is answered with 200 and the same erasure.",
     ),
     ("getErasure", "`completed` with what was removed, by store, once nothing is left."),
     ("exportUser", "One JSON object on each line, streamed. docs/erasure.md lists the kinds of lines."),

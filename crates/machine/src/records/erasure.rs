@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 60 Erasure  tenant, erasure: ulid, step, list of (store: u8, count: varint)
-//!             step = 1 user, key: varint | 2 user, list of (arrival, channel: u8, device) | 3 | 4 place
+//!             step = 1 user, key: varint | 2 user, list of (arrival, channel: u8, device) | 3 | 4 place | 5 lookup: 16
 //!             place = 1 arrival | 2 front: varint, option of (event: ulid, shard: varint, user)
 //! ```
 
@@ -10,7 +10,7 @@ use crate::codec::{Malformed, Reader, Writer};
 use crate::records::respect::read_channel;
 use crate::tables::event::PersonalPlace;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, Lookup, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,6 +32,8 @@ pub enum Step {
     Done,
     /// Everything before this place was looked at: after a restart the erasure goes on here.
     Reached(ErasurePlace),
+    /// The erased user had the id with this keyed hash: the same request again finds the erasure.
+    Named { lookup: Lookup },
 }
 
 /// How far an erasure is.
@@ -144,6 +146,9 @@ impl Erasure {
                 w.u8(4);
                 place.write(w);
             }
+            Step::Named { lookup } => {
+                w.u8(5).fixed(&lookup.0);
+            }
         }
         write_removed(w, &self.removed);
     }
@@ -162,6 +167,7 @@ impl Erasure {
             }
             3 => Step::Done,
             4 => Step::Reached(ErasurePlace::read(r)?),
+            5 => Step::Named { lookup: r.lookup()? },
             other => return Err(Malformed::Tag(other)),
         };
         Ok(Self { tenant, erasure, step, removed: read_removed(r)? })

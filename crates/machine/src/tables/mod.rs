@@ -140,6 +140,7 @@ pub enum Family {
     WalkEntry = 85,
     EndpointDetails = 92,
     Erasure = 87,
+    ErasureOf = 86,
     Usage = 88,
     Address = 96,
     DirectoryTodo = 97,

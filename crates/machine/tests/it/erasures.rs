@@ -21,7 +21,7 @@ use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::{event, track};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind::{self, Push};
-use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, Lookup, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::marks::Mark;
 use fantail_rules::retry::Cause;
 use fantail_rules::ulid::Ulid;
@@ -43,6 +43,7 @@ pub fn erasure_record() -> impl Strategy<Value = ShardRecord> {
         (user(), vec(attempts, 0..4)).prop_map(|(user, attempts)| Step::Purged { user, attempts }),
         Just(Step::Done),
         place().prop_map(Step::Reached),
+        any::<[u8; 16]>().prop_map(|hash| Step::Named { lookup: Lookup(hash) }),
     ];
     (tenant(), ulid(), step, removed()).prop_map(|(tenant, erasure, step, removed)| {
         ShardRecord::Erasure(Erasure { tenant, erasure, step, removed })
@@ -91,6 +92,12 @@ pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
         fact(Step::Reached(ErasurePlace::Deliveries(Arrival(300))), &[]),
         fact(Step::Reached(ErasurePlace::Content { front: FrontNo(3), behind: Some(row) }), &[]),
     ]
+}
+
+/// Of what came later.
+pub fn later_examples(tenant: TenantId, lookup: Lookup) -> Vec<ShardRecord> {
+    let step = Step::Named { lookup };
+    vec![ShardRecord::Erasure(Erasure { tenant, erasure: ERASURE, step, removed: Vec::new() })]
 }
 
 fn erase(node: &mut Node, name: u64) -> ShardAnswer {
@@ -145,7 +152,39 @@ fn what_was_to_be_sent_is_suppressed_and_what_was_told_goes() {
     assert!(!node.todos().iter().any(|todo| matches!(todo, Todo::Erase { .. })));
     finish(&mut node);
     assert_eq!(count(&node, Store::Key), 1, "what is done is done");
-    assert_eq!(erase(&mut node, 0), ShardAnswer::UnknownUser);
+    assert_eq!(erase(&mut node, 0), ShardAnswer::Erased { erasure: ERASURE }, "the same request again");
+}
+
+/// The keyed hash of an id leads to the erasure of the latest user with it, as long as no later user went without one.
+// fixes: usability §3.20
+#[test]
+fn a_repeated_erasure_finds_the_first_one() {
+    let mut node = Node::new();
+    let ask = |node: &mut Node, name: u64, erasure: u128| {
+        let erasure = Ulid(erasure);
+        node.shard(ShardAsk::Erase { tenant: TENANT, lookup: lookup(name), erasure, entries: 0 })
+    };
+    let of = |node: &Node, name: u64| {
+        node.read_shard(|state| erasure::of_lookup(state.tables(), TENANT, lookup(name))).unwrap()
+    };
+    assert_eq!(ask(&mut node, 0, 1), ShardAnswer::UnknownUser, "there never was one");
+    user_with(&mut node, 0, 1);
+    user_with(&mut node, 1, 1);
+    assert_eq!(ask(&mut node, 0, 2), ShardAnswer::Noted);
+    for again in 3..6 {
+        assert_eq!(ask(&mut node, 0, again), ShardAnswer::Erased { erasure: Ulid(2) });
+        assert!(node.rows_touched.is_empty(), "nothing is recorded again");
+    }
+    assert_eq!((of(&node, 0), of(&node, 1)), (Some(Ulid(2)), None));
+    // Another user under the same id is one of its own.
+    user_with(&mut node, 0, 1);
+    assert_eq!(of(&node, 0), Some(Ulid(2)));
+    assert_eq!(ask(&mut node, 0, 6), ShardAnswer::Noted);
+    assert_eq!(ask(&mut node, 0, 7), ShardAnswer::Erased { erasure: Ulid(6) });
+    // One that was deleted was not erased: no receipt is about it.
+    user_with(&mut node, 0, 1);
+    node.delete_user(0);
+    assert_eq!((of(&node, 0), ask(&mut node, 0, 8)), (None, ShardAnswer::UnknownUser));
 }
 
 // proves: GDP-01, TRK-01

@@ -306,7 +306,7 @@ fn erased(by: &Actor, erasure: &Erasure) -> Option<Said> {
         Step::Purged { .. } => "erasure.purge",
         Step::Done => "erasure.complete",
         // Only where it goes on.
-        Step::Reached(_) => return None,
+        Step::Reached(_) | Step::Named { .. } => return None,
     };
     let removed = erasure.removed.iter().map(|(store, count)| format!(" {}={count}", store.name()));
     let target = std::iter::once(erasure.erasure.to_string()).chain(removed).collect();
