@@ -64,6 +64,7 @@ mod devices;
 mod inbox;
 mod known;
 pub mod links;
+pub mod listings;
 pub mod named;
 mod people;
 pub mod policies;

@@ -2,6 +2,7 @@
 
 use crate::bulk_command::{self, BulkCommand};
 use crate::config::Flags;
+use crate::list_command::{self, ListCommand};
 use crate::{
     audit_command, backup, check_command, clock_command, config_command, explain, journal_command, plan,
     sandbox_command, scan_command, seed, serve,
@@ -57,6 +58,11 @@ enum Command {
     Bulk {
         #[command(subcommand)]
         command: BulkCommand,
+    },
+    /// List users, topics, suppressions, erasures or notifications
+    List {
+        #[command(subcommand)]
+        command: ListCommand,
     },
     /// Show what a post costs by number of followers, and which celebrity threshold fits
     Plan(PlanArgs),
@@ -330,6 +336,7 @@ pub fn run() -> ExitCode {
         Command::Restore(args) => backup::restore(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Bulk { command } => bulk_command::run(&command),
+        Command::List { command } => list_command::run(&command),
         Command::Plan(args) => plan::run(&args),
         Command::Sandbox(args) => sandbox_command::run(&args),
         Command::Dev { command: DevCommand::Seed(args) } => seed::run(&args),

@@ -45,6 +45,7 @@ mod clock_command;
 mod config_command;
 mod explain;
 mod journal_command;
+mod list_command;
 mod plan;
 mod sandbox_command;
 mod scan_command;

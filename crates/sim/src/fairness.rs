@@ -25,7 +25,7 @@ use fantail_rules::ulid::Ulid;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-const LOUD: TenantId = TenantId(1);
+pub(crate) const LOUD: TenantId = TenantId(1);
 pub(crate) const QUIET: TenantId = TenantId(2);
 /// What the loud tenant has to be done.
 const FEW: usize = 20;

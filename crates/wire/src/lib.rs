@@ -25,6 +25,7 @@ pub mod preference;
 pub mod provider;
 pub mod schedule;
 pub mod segment;
+pub mod sent;
 pub mod template;
 pub mod template_resource;
 pub mod user;

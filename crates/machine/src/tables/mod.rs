@@ -53,6 +53,7 @@ pub mod walk;
 pub mod window;
 pub mod work;
 
+pub mod look;
 pub mod seek;
 
 /// Frozen numbers.
@@ -139,8 +140,8 @@ pub enum Family {
     WalkOpen = 84,
     WalkEntry = 85,
     EndpointDetails = 92,
-    Erasure = 87,
     ErasureOf = 86,
+    Erasure = 87,
     Usage = 88,
     Address = 96,
     DirectoryTodo = 97,

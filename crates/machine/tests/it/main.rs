@@ -25,6 +25,7 @@ mod erasures;
 mod expire;
 mod fallbacks;
 mod follow;
+mod listings;
 mod marks;
 mod paging;
 mod pending;

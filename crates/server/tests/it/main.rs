@@ -49,6 +49,7 @@ mod interruptions;
 mod largest_names;
 mod life;
 mod listeners;
+mod listings;
 mod marks;
 mod matrix;
 mod moved_clock;
