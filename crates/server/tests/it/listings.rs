@@ -1,6 +1,6 @@
 //! Pages over all users, topics, suppressions, erasures and notifications of a tenant.
 
-use crate::deliveries::{Post, notification, register, send};
+use crate::deliveries::{Post, counts, notification, register, send};
 use crate::server::{Server, run};
 use crate::world::{
     ALL_SCOPES, bare, event, eventually, expect, follow, in_ms, post, put_user, refused, tenant_with_key,
@@ -321,21 +321,48 @@ fn notifications_are_listed_the_newest_first() {
     refused(client.get("/api/v1/notifications?user=nobody"), "USER_NOT_FOUND");
     let problem = refused(client.get("/api/v1/notifications?limit=101"), "INVALID_REQUEST");
     assert_eq!(problem["errors"][0]["pointer"], "/limit");
+    // What is erased is still counted and names nobody.
+    expect(client.post("/api/v1/erasures", &json!({"userId": "ann"})), 202);
+    refused(client.get("/api/v1/notifications?user=ann"), "USER_NOT_FOUND");
+    assert_eq!(all(&mut client, path, "notifications").len(), 4);
+}
+
+#[test]
+fn the_command_line_prints_lists() {
+    let stub = Post::new();
+    let server = stub.start(&[]);
+    let mut client = server.client();
+    for user in ["ann", "bob"] {
+        put_user(&mut client, user);
+        register(&mut client, user, "phone", &format!("stub:ok/{user}"));
+    }
+    for no in 0..4 {
+        let body = notification(&format!("n{no}"), &["ann", "bob"], json!({"category": "orders"}));
+        let id = send(&mut client, &body);
+        counts(&mut client, &id, &json!({"sent": 2}));
+    }
     let told = |args: &[&str]| {
         let data = server.data.to_str().expect("a path");
         run(&[&["list"], args, &["--server", &server.address, "--data", data]].concat())
     };
     let lines = told(&["notifications", "--limit", "3"]);
-    assert_eq!((lines.lines().count(), lines.contains("push: 2 sent")), (3, true), "{lines}");
+    let first = lines.lines().next().expect("a line");
+    assert_eq!((lines.lines().count(), first.ends_with("orders  n3  push: 2 sent")), (3, true), "{lines}");
     let lines = told(&["notifications", "--user", "ann", "--category", "orders", "--json"]);
-    let one: Value = serde_json::from_str(&lines).expect("a line of JSON");
-    assert_eq!(one["eventId"], *first);
-    assert_eq!(told(&["users"]).lines().count(), 2);
+    let names = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
+    assert_eq!(texts(&names.collect::<Vec<_>>(), "notificationId"), ["n3", "n2", "n1", "n0"]);
+    assert_eq!(
+        once(told(&["users"]).lines().map(str::to_owned).collect()),
+        set(&["ann  push: active", "bob  push: active"])
+    );
     assert!(told(&["users", "--email", "nobody@example.com"]).is_empty());
-    // What is erased is still counted and names nobody.
+    expect(bare(&mut client, "PUT", "/api/v1/topics/news/subscribers/bob"), 204);
+    assert_eq!(told(&["topics", "--user", "bob"]), "news  1\n");
+    expect(bare(&mut client, "PUT", "/api/v1/suppressions/email/bob%40example.com"), 200);
+    assert!(
+        told(&["suppressions"]).contains("  manual  ")
+            && told(&["suppressions", "--reason", "stop"]).is_empty()
+    );
     expect(client.post("/api/v1/erasures", &json!({"userId": "ann"})), 202);
-    refused(client.get("/api/v1/notifications?user=ann"), "USER_NOT_FOUND");
-    assert_eq!(all(&mut client, path, "notifications").len(), 4);
     assert!(told(&["erasures", "--user", "ann", "--from", "2020-01-01T00:00:00Z"]).starts_with("01"));
-    assert!(told(&["topics"]).is_empty() && told(&["suppressions", "--reason", "stop"]).is_empty());
 }
