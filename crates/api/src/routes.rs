@@ -8,6 +8,7 @@ mod erasures;
 mod follows;
 mod hosted;
 mod inbox;
+mod listings;
 mod providers;
 mod respect;
 mod schedules;
@@ -83,6 +84,7 @@ static ALL: [Route;
         + bulk::ROUTES.len()
         + hosted::ROUTES.len()
         + erasures::ROUTES.len()
+        + listings::ROUTES.len()
         + categories::ROUTES.len()
         + templates::ROUTES.len()
         + audit::ROUTES.len()
@@ -99,6 +101,7 @@ static ALL: [Route;
     bulk::ROUTES,
     hosted::ROUTES,
     erasures::ROUTES,
+    listings::ROUTES,
     categories::ROUTES,
     templates::ROUTES,
     audit::ROUTES,

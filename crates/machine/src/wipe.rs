@@ -119,6 +119,7 @@ const FAMILIES: &[Family] = &[
     Family::Address,
     Family::Erasure,
     Family::ErasureLookup,
+    Family::ErasureOf,
     Family::Usage,
     Family::ShardState,
 ];

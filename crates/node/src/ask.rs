@@ -18,7 +18,7 @@ pub use options::{Called, OptionsAsk};
 pub use tenants::{Amounts, KeyAsk, KeyView, Quota, Rate, Resource, TenantAsk, TenantPatch, TenantView};
 
 pub use crate::dead_letters::Which;
-pub use crate::deliveries::Place;
+pub use crate::recipients::Place;
 use crate::respect::ConsentAsk;
 pub use fantail_machine::shard::collect::{COLLECTED, SINGLY};
 pub use fantail_machine::shard::intend::ADDRESS_SUPPRESSED;

@@ -1,12 +1,11 @@
 //! What became of a notification: the sums, one recipient.
 //!
 //! Comes from: the status and explain APIs. Does: reads ledgers, tallies and tracks of the shards, and opens names for
-//! those who may read them. Dead letters are in `dead_letters`.
+//! those who may read them. Deliveries one by one are in `recipients`, dead letters in `dead_letters`.
 
 use crate::addressed;
 use crate::ask::{
-    ChannelStatus, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Phase, RecipientPage,
-    RecipientStatus, Refusal, Who,
+    ChannelStatus, DeliveryNote, DeliveryView, Explanation, NotificationStatus, Phase, Refusal, Who,
 };
 use crate::core::{Core, locked};
 use crate::devices::address_hash;
@@ -14,11 +13,10 @@ use crate::digests::report;
 use crate::editions;
 use crate::inbox;
 use crate::people::{locate, name_of};
-use crate::tries::{tries_by, tries_of};
 use fantail_machine::shard::collect::COLLECTED;
 use fantail_machine::tables::digest::is_digest;
 use fantail_machine::tables::event::{self, EventRow};
-use fantail_machine::tables::ledger::{self, LedgerRow, ParcelId};
+use fantail_machine::tables::ledger::{self, ParcelId};
 use fantail_machine::tables::tally::{self, Tally};
 use fantail_machine::tables::{taken, track, walk, window, work};
 use fantail_ports::tables::{Tables, TablesError};
@@ -27,7 +25,6 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{Arrival, DeviceNo, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::nameless;
 use fantail_rules::priority::Priority;
-use fantail_rules::retry::attempts;
 use fantail_rules::ulid::Ulid;
 use std::collections::BTreeMap;
 
@@ -169,76 +166,6 @@ pub fn dead_letters(core: &Core) -> u64 {
     core.shards.keys().map(in_shard).sum()
 }
 
-/// Where a page of recipients begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    pub shard: ShardNo,
-    pub channel: ChannelKind,
-    pub user: UserNo,
-}
-
-/// Deliveries one by one, in the order of shard, channel and user.
-pub fn recipients(
-    core: &Core,
-    tenant: TenantId,
-    event: Ulid,
-    from: Option<Place>,
-    limit: usize,
-) -> Result<RecipientPage, Refusal> {
-    status(core, tenant, event)?;
-    let start = from.unwrap_or(Place { shard: ShardNo(0), channel: ChannelKind::InApp, user: UserNo(0) });
-    let mut page = RecipientPage { recipients: Vec::new(), next: None };
-    for shard in core.shards.keys().filter(|shard| **shard >= start.shard) {
-        let mut place = Place { shard: *shard, channel: ChannelKind::InApp, user: UserNo(0) };
-        if *shard == start.shard {
-            place = start;
-        }
-        loop {
-            let found = core
-                .read(PartitionId::Shard(*shard), |view| ledgers_from(view.tables(), tenant, event, place))?;
-            let is_last = found.len() < LEDGERS_MAX;
-            for (parcel, row) in found {
-                for (at, (member, standing)) in row.members.iter().zip(row.standings.iter()).enumerate() {
-                    let here = Place { shard: *shard, channel: parcel.channel, user: member.user };
-                    if (here.channel, here.user) < (place.channel, place.user) {
-                        continue;
-                    }
-                    if page.recipients.len() >= limit
-                        && page.recipients.last().map(|last| last.place) != Some(here)
-                    {
-                        page.next = Some(here);
-                        return Ok(page);
-                    }
-                    let (user, address) = shown(core, tenant, *shard, member.user)?;
-                    let tries = if row.is_tracked && standing.state == State::Deferred {
-                        let notes = core.read(PartitionId::Shard(*shard), |view| {
-                            track::find(view.tables(), parcel, u16::try_from(at).unwrap_or(u16::MAX))
-                        })?;
-                        tries_by(standing, &notes)
-                    } else {
-                        tries_of(standing)
-                    };
-                    page.recipients.push(RecipientStatus {
-                        place: here,
-                        user,
-                        address,
-                        device: member.device.0,
-                        state: standing.state,
-                        code: standing.code.clone(),
-                        attempts: attempts(standing.state, tries, row.terms.lane),
-                        begun_at: row.begun,
-                    });
-                }
-                place = Place { shard: *shard, channel: parcel.channel, user: UserNo(last_of(&row).0 + 1) };
-            }
-            if is_last {
-                break;
-            }
-        }
-    }
-    Ok(page)
-}
-
 /// The name of a user, or what may be shown of the address of one without.
 pub fn shown(
     core: &Core,
@@ -251,25 +178,6 @@ pub fn shown(
         None => (name, None),
         Some(address) => (String::new(), Some(address)),
     })
-}
-
-fn last_of(row: &LedgerRow) -> UserNo {
-    row.members.users().last().copied().unwrap_or_default()
-}
-
-fn ledgers_from(
-    tables: &dyn Tables,
-    tenant: TenantId,
-    event: Ulid,
-    place: Place,
-) -> Result<Vec<(ParcelId, LedgerRow)>, TablesError> {
-    let Some((arrival, _)) = taken::arrival_of(tables, tenant, event)? else { return Ok(Vec::new()) };
-    let from = ParcelId { tenant, arrival, channel: place.channel, first: place.user };
-    // The parcel that holds the user may begin below.
-    let mut found: Vec<(ParcelId, LedgerRow)> =
-        ledger::holding(tables, from)?.into_iter().filter(|(parcel, _)| parcel.first < place.user).collect();
-    found.extend(ledger::of_event(tables, from, LEDGERS_MAX - found.len())?);
-    Ok(found)
 }
 
 /// Everything that is known about one recipient of an event.

@@ -72,6 +72,11 @@ impl Node {
     ) -> Result<SuppressionView, Refusal> {
         suppression(&self.core, tenant, ask)
     }
+
+    /// What the directory knows an address by.
+    pub fn suppression_hash(&self, tenant: TenantId, ask: &SuppressionAsk) -> Result<AddressHash, Refusal> {
+        suppressed_hash(&self.core, tenant, ask)
+    }
 }
 
 pub async fn register(
@@ -323,7 +328,7 @@ pub fn suppression(core: &Core, tenant: TenantId, ask: &SuppressionAsk) -> Resul
     let partition = PartitionId::Directory(core.directory_of(address));
     let row = core.read(partition, |view| directory::find(view.tables(), tenant, address))?;
     let found = row.suppression.ok_or(Refusal::NotSuppressed)?;
-    Ok(SuppressionView { reason: found.reason, since: found.since })
+    Ok(SuppressionView { hash: address, reason: found.reason, since: found.since })
 }
 
 async fn tell_directory(

@@ -35,19 +35,26 @@ const NOTE_EVERY_STEPS: u32 = 16;
 const COUNTED_PAGE: usize = 1_000;
 
 impl Node {
-    /// Begins to erase a user. The answer means that the user is gone for every reader and every send, durably; what is
-    /// kept elsewhere follows, and the id tells how far it is.
-    pub async fn erase(&self, tenant: TenantId, name: &str) -> Result<Ulid, Refusal> {
+    /// Begins to erase a user, unless that was done before. The answer means that the user is gone for every reader and every
+    /// send, durably; what is kept elsewhere follows, and the id tells how far it is.
+    pub async fn erase(&self, tenant: TenantId, name: &str) -> Result<ErasureBegun, Refusal> {
         let core = &self.core;
-        let (shard, number) = locate(core, tenant, name)?;
+        core.require_tenant(tenant)?;
         let lookup = core.ports.keyring.lookup_user(tenant, name).map_err(locked)?;
-        let entries = entries_of(core, tenant, shard, number)?;
+        let shard = core.shard_of(lookup);
+        let entries = match locate(core, tenant, name) {
+            Ok((_, number)) => entries_of(core, tenant, shard, number)?,
+            // The shard knows whether the user was erased.
+            Err(Refusal::UnknownUser { .. }) => 0,
+            Err(refusal) => return Err(refusal),
+        };
         // The shard is where fronts have their number: who has the id finds the row.
         let wall = core.ports.clock.wall();
         let erasure = Ulid::new(wall, FrontNo(shard.0), core.ports.entropy.random_u128());
         let ask = ShardAsk::Erase { tenant, lookup, erasure, entries };
         match answer(core.shard(shard).queue.push(tenant, &self.by, vec![ask], ASK_BYTES)).await? {
-            ShardAnswer::Noted => Ok(erasure),
+            ShardAnswer::Noted => Ok(ErasureBegun { erasure, is_repeat: false }),
+            ShardAnswer::Erased { erasure } => Ok(ErasureBegun { erasure, is_repeat: true }),
             _ => Err(Refusal::UnknownUser { user: name.to_owned() }),
         }
     }
@@ -60,6 +67,14 @@ impl Node {
         }
         self.core.read(PartitionId::Shard(shard), |view| erasure::find(view.tables(), tenant, erasure))
     }
+}
+
+/// The erasure of a user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ErasureBegun {
+    pub erasure: Ulid,
+    /// The user was gone already: this is the erasure that removed it.
+    pub is_repeat: bool,
 }
 
 /// How many entries an inbox has, page by page.

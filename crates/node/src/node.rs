@@ -14,7 +14,7 @@ use crate::guard_sweep::GuardSweep;
 use crate::producers::Work;
 use crate::{
     accept, addressed, cancel, crowds, dead_letters, deliveries, housekeeping, inbox, notify, people,
-    producers, start, tenants,
+    producers, recipients, start, tenants,
 };
 use fantail_ports::store::{StoreError, Tended};
 use fantail_rules::actor::Actor;
@@ -248,7 +248,7 @@ impl Node {
         from: Option<Place>,
         limit: usize,
     ) -> Result<RecipientPage, Refusal> {
-        deliveries::recipients(&self.core, tenant, event, from, limit)
+        recipients::recipients(&self.core, tenant, event, from, limit)
     }
 
     pub fn explain(&self, tenant: TenantId, event: Ulid, who: &Who) -> Result<Explanation, Refusal> {

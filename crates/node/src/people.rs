@@ -16,7 +16,9 @@ use crate::devices;
 use fantail_machine::records::shard::Change;
 use fantail_machine::shard::edges::{AskEdge, EdgeAnswer, Edit};
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
-use fantail_machine::tables::{endpoint, follow, list, user};
+use fantail_machine::tables::endpoint::{self, Endpoint};
+use fantail_machine::tables::user::{self, UserRow};
+use fantail_machine::tables::{follow, list};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_ports::lists::ListKey;
 use fantail_rules::actor::Actor;
@@ -45,22 +47,32 @@ pub fn user(core: &Core, tenant: TenantId, name: &str) -> Result<UserView, Refus
             Ok(Some((row, number, endpoint::of_user(view.tables(), tenant, number)?)))
         })?
         .ok_or_else(unknown)?;
+    view(core, tenant, name.to_owned(), row, &endpoints)?.ok_or_else(unknown)
+}
+
+/// A user as those see it who may read it. `None` if the user's key is gone: so is the user, as far as anybody can tell.
+pub fn view(
+    core: &Core,
+    tenant: TenantId,
+    name: String,
+    row: UserRow,
+    endpoints: &[Endpoint],
+) -> Result<Option<UserView>, Refusal> {
     let attributes = match core.ports.keyring.open(tenant, Context::UserAttributes, &row.attributes) {
         Ok(attributes) => attributes,
-        // The key is gone: so is the user, as far as anybody can tell.
-        Err(KeyringError::NoKey { .. }) => return Err(unknown()),
+        Err(KeyringError::NoKey { .. }) => return Ok(None),
         Err(failed) => return Err(locked(failed)),
     };
-    Ok(UserView {
-        user: name.to_owned(),
+    Ok(Some(UserView {
+        user: name,
         attributes,
-        channels: devices::channels(core, tenant, (shard, number), &endpoints)?,
+        channels: devices::channels(core, tenant, (shard, number), endpoints)?,
         locale: row.locale,
         zone: row.zone,
         created_at: row.created,
         updated_at: row.updated,
         write: Some(row.attributes.nonce),
-    })
+    }))
 }
 
 pub async fn delete_user(core: &Core, by: &Actor, tenant: TenantId, name: &str) -> Result<(), Refusal> {

@@ -325,6 +325,15 @@ pub const UPLOAD_BYTES_RESERVED: u64 = 1 << 20;
 pub const EXPORTS_PER_TENANT_MAX: usize = 8;
 /// Entries of an inbox in one page of an export: with content of the largest size they have less than a mebibyte.
 pub const EXPORT_INBOX_PAGE: usize = 25;
+/// Rows that one page of a listing (users, topics, suppressions, notifications) looks at: what a filter leaves out, or is gone, costs
+/// as much as what is shown. Some milliseconds.
+pub const LISTING_ROWS_MAX: usize = 4_096;
+/// Events of which one page of notifications reads whether a user was told of them: each takes some ten reads.
+pub const LISTING_EVENTS_OF_USER_MAX: usize = 256;
+/// Bytes of the rows that such a page shows: with names and numbers around them it stays below a mebibyte.
+pub const LISTING_SHOWN_BYTES_MAX: usize = 512 << 10;
+/// Bytes of rows that such a page passes, as events carry their content: it holds one row at a time.
+pub const LISTING_PASSED_BYTES_MAX: usize = 4 << 20;
 /// What is handed to the transport at once, and what a peer must read within the write deadline.
 pub const RESPONSE_SLICE_BYTES: usize = 64 << 10;
 /// The head of an HTTP/1 request. A longer one is answered 431, one with a path above 64 KiB 414.

@@ -6,6 +6,7 @@ use crate::config::{Flags, secrets_help};
 use crate::dead_letter_command::{self, DeadLetterCommand};
 use crate::key_command::{self, KeyCommand};
 use crate::keyring_command::{self, KeyringCommand};
+use crate::list_command::{self, ListCommand};
 use crate::problem_text::exit_code_of;
 use crate::restore_command::{self, RestoreArgs};
 use crate::tenant_command::{self, TenantCommand};
@@ -79,6 +80,11 @@ enum Command {
     Bulk {
         #[command(subcommand)]
         command: BulkCommand,
+    },
+    /// List users, topics, suppressions, erasures or notifications
+    List {
+        #[command(subcommand)]
+        command: ListCommand,
     },
     /// Create, list, show and delete tenants, with the server's admin key
     Tenant {
@@ -361,6 +367,7 @@ pub fn run() -> ExitCode {
         Command::Key { command } => key_command::run(&command),
         Command::DeadLetter { command } => dead_letter_command::run(&command),
         Command::User { command } => user_command::run(&command),
+        Command::List { command } => list_command::run(&command),
         Command::Plan(args) => plan::run(&args),
         Command::Sandbox(args) => sandbox_command::run(&args),
         Command::Dev { command: DevCommand::Seed(args) } => seed::run(&args),

@@ -52,6 +52,7 @@ mod explain;
 mod journal_command;
 mod key_command;
 mod keyring_command;
+mod list_command;
 mod plan;
 mod problem_text;
 mod restore_command;

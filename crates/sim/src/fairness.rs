@@ -25,7 +25,7 @@ use fantail_rules::ulid::Ulid;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-const LOUD: TenantId = TenantId(1);
+pub(crate) const LOUD: TenantId = TenantId(1);
 pub(crate) const QUIET: TenantId = TenantId(2);
 /// What the loud tenant has to be done.
 const FEW: usize = 20;
@@ -293,7 +293,7 @@ fn an_erasure_ends_and_a_device_is_activated_beside_a_flood_of_erasures() {
         let registered = turns.begin(register(QUIET, 1));
         let mut quiet: Option<Ulid> = None;
         let waited = turns.until(|turns| {
-            quiet = quiet.or_else(|| taken(&begun).map(|begun| begun.expect("it is begun")));
+            quiet = quiet.or_else(|| taken(&begun).map(|begun| begun.expect("it is begun").erasure));
             let is_ended = |id: Ulid| {
                 let row = turns.node().erasure(QUIET, id).expect("the shard is there");
                 row.is_some_and(|row| row.ended.is_some())

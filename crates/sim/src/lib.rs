@@ -38,6 +38,8 @@ pub mod planted;
 #[cfg(test)]
 mod fairness;
 #[cfg(test)]
+mod listings;
+#[cfg(test)]
 mod reads;
 
 pub use run::{Options, Report, run, run_with};

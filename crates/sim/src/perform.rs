@@ -105,7 +105,11 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
 
 async fn delete(node: &Node, who: Who, erases: bool) -> Result<(), Refusal> {
     if erases {
-        return node.erase(who.tenant, &who.name()).await.map(drop);
+        // The receipt of an erasure before is no new one: there is no user.
+        return match node.erase(who.tenant, &who.name()).await? {
+            begun if begun.is_repeat => Err(Refusal::UnknownUser { user: who.name() }),
+            _ => Ok(()),
+        };
     }
     node.delete_user(who.tenant, &who.name()).await
 }

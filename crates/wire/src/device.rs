@@ -181,9 +181,40 @@ pub struct SuppressionPut {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Suppression {
+    /// A keyed hash of channel and address, the same in the list: 32 hexadecimal digits.
+    pub address_hash: String,
     pub channel: String,
     /// As it is written down, which may differ from how it was asked for.
     pub address: String,
+    pub reason: SuppressionReason,
+    #[schemars(extend("format" = "date-time"))]
+    pub since: String,
+}
+
+/// A page of the suppression list.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Suppressions {
+    pub suppressions: Vec<ListedSuppression>,
+    /// There may be more, also behind an empty page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// An entry of the suppression list.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedSuppression {
+    /// A keyed hash of channel and address, the same in `GET suppressions/{channel}/{address}`: 32 hexadecimal digits.
+    pub address_hash: String,
+    /// Known as long as a user or a recipient without a name has the address, as are `address` and `userId`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// A mail address or a phone number. Push tokens and URLs are never shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
     pub reason: SuppressionReason,
     #[schemars(extend("format" = "date-time"))]
     pub since: String,

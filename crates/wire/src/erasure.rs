@@ -24,6 +24,15 @@ pub struct Erasure {
     pub removed: BTreeMap<String, u64>,
 }
 
+/// A page of erasures, the newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Erasures {
+    pub erasures: Vec<Erasure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ErasureState {

@@ -11,6 +11,7 @@ pub mod problem;
 pub mod receipt;
 
 pub mod audit;
+pub mod delivery;
 pub mod device;
 mod encoded_data;
 pub mod erasure;
@@ -24,6 +25,7 @@ pub mod preference;
 pub mod provider;
 pub mod schedule;
 pub mod segment;
+pub mod sent;
 pub mod template;
 pub mod template_resource;
 pub mod user;

@@ -78,3 +78,21 @@ pub struct Subscribers {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
+
+/// A page of topics.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Topics {
+    pub topics: Vec<Topic>,
+    /// There may be more, also behind an empty page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A topic that has subscribers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Topic {
+    pub topic: String,
+    pub subscriber_count: u64,
+}

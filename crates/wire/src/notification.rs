@@ -1,5 +1,6 @@
 //! Notifications to named users: what is sent, what became of it, and what could not be delivered.
 
+use crate::delivery::Delivery;
 use crate::device::{Platform, PushEnvironment};
 use crate::event::{Channel, Content, Priority};
 use crate::preference::{ConsentPut, Day};
@@ -232,29 +233,6 @@ pub struct ChannelStatus {
     pub unreached: u64,
     /// Nothing more will happen on its own.
     pub done: bool,
-}
-
-/// One delivery: to one endpoint of one user.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Delivery {
-    /// Empty if the user is gone, or has no name.
-    pub user_id: String,
-    /// Of somebody without a name, in part.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<String>,
-    pub channel: Channel,
-    /// The number of the endpoint; 0 if there is none.
-    pub endpoint: u16,
-    pub state: String,
-    /// Why, in a word.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub code: String,
-    /// How often it was handed, or is being handed, to the provider; what the provider's own rest put off counts once, and what
-    /// was put off before it was sent does not count.
-    pub attempts: u8,
-    #[schemars(extend("format" = "date-time"))]
-    pub begun_at: String,
 }
 
 /// Every decision about one recipient, in order.

@@ -101,6 +101,16 @@ pub struct User<'a> {
     pub updated_at: String,
 }
 
+/// A page of users.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Users<'a> {
+    pub users: Vec<User<'a>>,
+    /// There may be more, also behind an empty page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsersPut {

@@ -173,7 +173,29 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     (
         "eraseUser",
         "The user is gone for everybody when this is answered. What is kept elsewhere is removed in the background; keep \
-         `erasureId` to ask how far it is.",
+         `erasureId` to ask how far it is. The same request again is answered with 200 and the same erasure.",
+    ),
+    (
+        "listUsers",
+        "In no particular order; who is there from the first page to the last is shown once. A page may have fewer than \
+         `limit`, or none, and still be followed by others. Recipients that are known only by an address are left out.",
+    ),
+    (
+        "listTopics",
+        "In no particular order. A topic is listed as long as it has a subscriber. A page may have fewer than `limit`, or \
+         none, and still be followed by others.",
+    ),
+    (
+        "listSuppressions",
+        "In no particular order. Addresses are stored as keyed hashes: the address is shown as long as a user has it. A page \
+         may have fewer than `limit`, or none, and still be followed by others.",
+    ),
+    ("listErasures", "Receipts are kept for good. With `user` there is one or none."),
+    (
+        "listSentNotifications",
+        "As long as events are kept (`retentionDays`), ordered by their ids: by when they were accepted, or are due. Digests are \
+         not listed. A page may have fewer than `limit`, or none, and still be followed by others: one with `user` looks at \
+         256 events.",
     ),
     ("getErasure", "`completed` with what was removed, by store, once nothing is left."),
     ("exportUser", "One JSON object on each line, streamed. docs/erasure.md lists the kinds of lines."),

@@ -28,9 +28,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-const EVENT: &str = "01KG9V7W0R0000000000000001";
+pub(super) const EVENT: &str = "01KG9V7W0R0000000000000001";
 const REQUEST: &str = "01KG9V7W0R00000000000000RQ";
-const TIME: &str = "2026-01-31T12:00:00.000Z";
+pub(super) const TIME: &str = "2026-01-31T12:00:00.000Z";
 const RATE: RateLimit = RateLimit { per_second: 100, burst: Some(500) };
 const QUOTA: Quota = Quota {
     users: Some(100_000),
@@ -40,7 +40,8 @@ const QUOTA: Quota = Quota {
     stored_bytes: Some(1_073_741_824),
 };
 pub(super) const FAR_AHEAD: &str = "2099-01-31T12:00:00.000Z";
-const CURSOR: &str = "AQIk3w8AAAAAAAAABw";
+pub(super) const HASH: &str = "5d41402abc4b2a76b9719d911017c592";
+pub(super) const CURSOR: &str = "AQIk3w8AAAAAAAAABw";
 
 pub(super) fn text(text: &str) -> String {
     text.to_owned()
@@ -186,6 +187,7 @@ examples! {
     };
     SuppressionPut => SuppressionPut { reason: SuppressionReason::HardBounce };
     Suppression => Suppression {
+        address_hash: text(HASH),
         channel: text("email"),
         address: text("bob@example.com"),
         reason: SuppressionReason::HardBounce,

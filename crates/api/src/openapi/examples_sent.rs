@@ -3,11 +3,12 @@
 use super::Example;
 use super::examples::{examples, map, text};
 use fantail_wire::code::Code;
+use fantail_wire::delivery::Delivery;
 use fantail_wire::event::{Channel, Content, Priority};
 use fantail_wire::list::ItemError;
 use fantail_wire::notification::{
     CancelByKey, CancelResult, ChannelStatus, DeadLetter, DeadLetterChoice, DeadLetters, DeadLettersChanged,
-    Delivery, Explanation, NotificationAccepted, NotificationSend, NotificationStatus, Phase, RecipientSend,
+    Explanation, NotificationAccepted, NotificationSend, NotificationStatus, Phase, RecipientSend,
     SendOptions, SendStatus, Step, Trace, TraceSpan,
 };
 use fantail_wire::receipt::{Receipt, ReceiptStatus, Receipts, ReceiptsTaken};
@@ -90,6 +91,10 @@ examples! {
             code: text("ok"),
             attempts: 1,
             begun_at: text(TIME),
+            sent_at: Some(text(TIME)),
+            delivered_at: Some(text(TIME)),
+            opened_at: Some(text(TIME)),
+            clicked_at: Some(text(TIME)),
         }],
         next_cursor: Some(text("AQMAAAAA")),
     };

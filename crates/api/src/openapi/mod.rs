@@ -5,6 +5,7 @@ mod examples;
 mod examples_audit;
 mod examples_bulk;
 mod examples_categories;
+mod examples_listings;
 mod examples_providers;
 mod examples_respect;
 mod examples_schedules;

@@ -8,6 +8,7 @@ use fantail_rules::limits::{
     CATEGORY_BYTES_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, PAGE_DEFAULT, PAGE_MAX, SCHEDULE_ID_BYTES_MAX,
     SOURCE_BYTES_MAX, TEMPLATE_NOTE_BYTES_MAX,
 };
+use fantail_rules::suppression::Reason;
 use serde_json::{Value, json};
 
 const LIST_PAGE_DEFAULT: usize = 100;
@@ -113,7 +114,7 @@ fn query_schema(route: &Route, name: &str) -> (Value, &'static str) {
     match name {
         "limit" => {
             let (default, max) = match route.id {
-                "listNotifications" => (PAGE_DEFAULT, PAGE_MAX),
+                "listNotifications" | "listSentNotifications" => (PAGE_DEFAULT, PAGE_MAX),
                 "listAuditEntries" | "listServerAuditEntries" | "listAuditCheckpoints" => {
                     (LIST_PAGE_DEFAULT, audit::PAGE_MAX)
                 }
@@ -129,7 +130,7 @@ fn query_schema(route: &Route, name: &str) -> (Value, &'static str) {
         ),
         "state" => (text(&Words(|| STATES.to_vec())), "Which notifications; `inbox` if left out"),
         "status" => (text(&Words(|| PHASES.to_vec())), "Only bulk sends of this status"),
-        "from" | "to" if matches!(route.id, "listAuditEntries" | "listServerAuditEntries") => {
+        "from" | "to" if has_span(route) => {
             (json!({"type": "string", "format": "date-time"}), "The span of time, its end not included")
         }
         "from" if route.id == "listAuditCheckpoints" => {
@@ -139,7 +140,20 @@ fn query_schema(route: &Route, name: &str) -> (Value, &'static str) {
             (json!({"type": "integer", "minimum": 1, "maximum": u32::MAX}), "A version of the template")
         }
         "notification" => (text(&Name), "An `eventId` or a `notificationId`"),
+        "user" if route.id == "listTopics" => (text(&Name), "Only topics that this user subscribes to"),
+        "user" if route.id == "listErasures" => {
+            (text(&Name), "Only the erasure that a repeated request for this user is answered with")
+        }
+        "user" if route.id == "listSentNotifications" => {
+            (text(&Name), "Only what named this user, or has a delivery to this user")
+        }
         "user" | "userId" => (text(&Name), "The producer's id of the user"),
+        "category" => (text(&Name), "Only those of this category"),
+        "reason" => (text(&Words(|| Reason::ALL.map(Reason::name).to_vec())), "Only those with this reason"),
+        "email" | "phone" if route.id == "listUsers" => (
+            text(&Text(fantail_rules::limits::ADDRESS_BYTES_MAX)),
+            "Only the user who has this address. At most one of `email` and `phone`.",
+        ),
         "email" | "phone" | "webhook" | "pushToken" => (
             text(&Text(fantail_rules::limits::ADDRESS_BYTES_MAX)),
             "Instead of `user`: the address that was sent to. Exactly one of them.",
@@ -160,6 +174,12 @@ fn query_schema(route: &Route, name: &str) -> (Value, &'static str) {
         "verbose" => (json!({"type": "string"}), "Given, whatever its value: each check as JSON"),
         _ => panic!("{name} of {} has no description", route.id),
     }
+}
+
+/// Routes with a span of time.
+fn has_span(route: &Route) -> bool {
+    let ids = ["listAuditEntries", "listServerAuditEntries", "listErasures", "listSentNotifications"];
+    ids.contains(&route.id)
 }
 
 #[cfg(test)]

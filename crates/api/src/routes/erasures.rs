@@ -20,6 +20,7 @@ pub const ROUTES: &[Route] = &[
     )
     .takes(Shape::of::<ErasureAsk>())
     .gives(202, Shape::of::<Erasure>())
+    .gives(200, Shape::of::<Erasure>())
     .refuses(NO_USER),
     Route::new(
         "getErasure",

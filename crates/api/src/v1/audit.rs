@@ -120,7 +120,8 @@ fn event_of(tenant: TenantId, call: &Call, name: &str) -> Result<Ulid, Problem> 
     event_ids::of_field(tenant, call, "/notification", name)
 }
 
-fn time_of(call: &Call, name: &str) -> Result<Option<Millis>, Problem> {
+/// A query parameter that is a time.
+pub fn time_of(call: &Call, name: &str) -> Result<Option<Millis>, Problem> {
     let wrong = || Problem::field(format!("/{name}"), "must be a time like 2026-01-31T12:00:00Z");
     call.query.get(name).map(|text| time::parse(text).ok_or_else(wrong)).transpose()
 }

@@ -5,7 +5,7 @@ use crate::check::name_fault;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
-use fantail_node::erasures::{ErasureRow, Store};
+use fantail_node::erasures::{ErasureBegun, ErasureRow, Store};
 use fantail_rules::ids::TenantId;
 use fantail_rules::ulid::Ulid;
 use fantail_wire::code::Code;
@@ -16,9 +16,9 @@ pub async fn create(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     if let Some(fault) = name_fault(&user_id) {
         return Err(Problem::field("/userId", fault));
     }
-    let erasure = call.node.erase(tenant, &user_id).await?;
+    let ErasureBegun { erasure, is_repeat } = call.node.erase(tenant, &user_id).await?;
     let row = call.node.erasure(tenant, erasure)?.ok_or_else(unknown)?;
-    Ok(Reply::json(202, &shown(erasure, row)))
+    Ok(Reply::json(if is_repeat { 200 } else { 202 }, &shown(erasure, row)))
 }
 
 pub async fn get(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -32,7 +32,7 @@ fn unknown() -> Problem {
 }
 
 /// Every store is named, also where there was nothing.
-fn shown(erasure: Ulid, row: ErasureRow) -> Erasure {
+pub fn shown(erasure: Ulid, row: ErasureRow) -> Erasure {
     let count =
         |store: Store| row.removed.iter().find(|(known, _)| *known == store).map_or(0, |(_, count)| *count);
     Erasure {

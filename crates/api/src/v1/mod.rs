@@ -15,6 +15,7 @@ pub mod devices;
 pub mod erasures;
 pub mod exports;
 pub mod links;
+pub mod listings;
 pub mod notification_ask;
 pub mod notifications;
 pub mod preferences;

@@ -23,10 +23,11 @@ use fantail_rules::outlook::expected_ms;
 use fantail_rules::ulid::Ulid;
 use fantail_templates::Compiled;
 use fantail_wire::code::Code;
+use fantail_wire::delivery::Delivery;
 use fantail_wire::event::Channel;
 use fantail_wire::notification::{
-    CancelByKey, CancelResult, ChannelStatus, Delivery, NotificationAccepted, NotificationSend,
-    NotificationStatus, Phase, SendStatus,
+    CancelByKey, CancelResult, ChannelStatus, NotificationAccepted, NotificationSend, NotificationStatus,
+    Phase, SendStatus,
 };
 use fantail_wire::problem::FieldError;
 use std::sync::Arc;
@@ -136,6 +137,14 @@ pub fn channel_status(one: &ask::ChannelStatus) -> ChannelStatus {
     }
 }
 
+pub fn phase_of(phase: ask::Phase) -> Phase {
+    match phase {
+        ask::Phase::Scheduled => Phase::Scheduled,
+        ask::Phase::Sending => Phase::Sending,
+        ask::Phase::Done => Phase::Done,
+    }
+}
+
 pub async fn status(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let event = event_of(tenant, &call)?;
     let found = call.node.status(tenant, event)?;
@@ -150,11 +159,7 @@ pub async fn status(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let answer = NotificationStatus {
         event_id: text.clone(),
         notification_id: found.name,
-        status: match found.phase {
-            ask::Phase::Scheduled => Phase::Scheduled,
-            ask::Phase::Sending => Phase::Sending,
-            ask::Phase::Done => Phase::Done,
-        },
+        status: phase_of(found.phase),
         created_at: time::text(found.created_at),
         scheduled_at: found.due.map(time::text),
         category: found.category,
@@ -193,6 +198,10 @@ fn delivery(one: fantail_node::ask::RecipientStatus) -> Delivery {
         code: one.code,
         attempts: one.attempts,
         begun_at: time::text(one.begun_at),
+        sent_at: one.times.sent.map(time::text),
+        delivered_at: one.times.delivered.map(time::text),
+        opened_at: one.times.opened.map(time::text),
+        clicked_at: one.times.clicked.map(time::text),
     }
 }
 

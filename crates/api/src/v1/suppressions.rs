@@ -7,7 +7,7 @@ use crate::time;
 use fantail_node::ask::{Refusal, SuppressionAsk, SuppressionView};
 use fantail_rules::address::{self, Address};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::TenantId;
+use fantail_rules::ids::{AddressHash, TenantId};
 use fantail_rules::suppression::Reason;
 use fantail_wire::device::{Suppression, SuppressionPut, SuppressionReason};
 
@@ -25,7 +25,11 @@ pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let is_told = call.node.suppress(tenant, &ask, reason).await?;
     let found = match find(tenant, &call, kind, &address).await {
         // Deleted right after it was put: shown as it was put.
-        Err(Refusal::NotSuppressed) => SuppressionView { reason, since: call.node.wall() },
+        Err(Refusal::NotSuppressed) => SuppressionView {
+            hash: call.node.suppression_hash(tenant, &ask)?,
+            reason,
+            since: call.node.wall(),
+        },
         found => found?,
     };
     let reply = reply(kind, address, found);
@@ -49,6 +53,7 @@ async fn find(
 
 fn reply(kind: ChannelKind, address: Address, found: SuppressionView) -> Reply {
     let answer = Suppression {
+        address_hash: hash_text(found.hash),
         channel: kind.name().to_owned(),
         address: address.text,
         reason: shown(found.reason),
@@ -77,7 +82,12 @@ fn stored(reason: SuppressionReason) -> Reason {
     }
 }
 
-fn shown(reason: Reason) -> SuppressionReason {
+/// The keyed hash of an address, as entries of the list show it.
+pub fn hash_text(hash: AddressHash) -> String {
+    format!("{hash:?}")
+}
+
+pub fn shown(reason: Reason) -> SuppressionReason {
     match reason {
         Reason::DeadEndpoint => SuppressionReason::DeadEndpoint,
         Reason::HardBounce => SuppressionReason::HardBounce,

@@ -197,6 +197,10 @@ pub enum ShardAnswer {
         key: KeyNo,
     },
     UnknownUser,
+    /// The user is gone: this erasure removed it.
+    Erased {
+        erasure: Ulid,
+    },
     Edges(Vec<edges::EdgeAnswer>),
     Took,
     Marked,

@@ -4,7 +4,7 @@
 //! that `users` removes, then, some events at a time, deliveries that were still to be sent (they end as suppressed),
 //! dead letters (dropped), and what was told about attempts. Goes to: the records of those families, and `Erasure`, which adds
 //! up what was removed. Numbers of users stay in ledgers: nobody can tell any more whose they were. The to-do row says how far
-//! it is, so that a restart does not begin again.
+//! it is, so that a restart does not begin again. The same request again finds what was begun by the keyed hash of the id.
 //!
 //! What must never happen: a delivery to the user after `Begun`. The endpoints and the key are gone with the same batch, and
 //! whoever is planned later is not there (`gate`).
@@ -16,7 +16,7 @@ use crate::parcel::Words;
 use crate::records::delivery::{Consents, Counted, Redrive, Wake};
 use crate::records::erasure::{Attempts, Erasure, ErasurePlace, Step, Store};
 use crate::records::shard::ShardRecord;
-use crate::tables::erasure::{self, ErasureLookup, ErasureRow};
+use crate::tables::erasure::{self, ErasureLookup, ErasureRef, ErasureRow};
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::todo::Todo;
 use crate::tables::work::WorkId;
@@ -39,7 +39,9 @@ pub(super) fn plan_begin(
     entries: u64,
 ) -> Result<Plan, TablesError> {
     let Some((user, key)) = users::existing(view, tenant, lookup)? else {
-        return Ok(Planned::nothing(ShardAnswer::UnknownUser));
+        let before = erasure::of_lookup(view, tenant, lookup)?;
+        let answer = before.map_or(ShardAnswer::UnknownUser, |erasure| ShardAnswer::Erased { erasure });
+        return Ok(Planned::nothing(answer));
     };
     let removed = counted(view, tenant, user, entries)?;
     let mut records = users::plan_delete(view, tenant, lookup)?.records;
@@ -232,6 +234,7 @@ pub(super) fn apply(view: &mut View<'_>, fact: &Erasure, at: Millis) -> Result<(
             view.put(todo.key(), todo.value());
             if let Some(lookup) = lookup {
                 put(view, erasure::lookup_key(*tenant, *erasure), &ErasureLookup(*lookup));
+                put(view, erasure::of_lookup_key(*tenant, *lookup), &ErasureRef(*erasure));
             }
             ErasureRow { user: *user, key: *key, begun: at, ended: None, removed: Vec::new() }
         }

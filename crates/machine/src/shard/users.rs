@@ -10,7 +10,7 @@ use crate::records::shard::{Change, Edge, ShardRecord, UserPut};
 use crate::tables::todo::Todo;
 use crate::tables::usage::{self, Balance};
 use crate::tables::user::{self, UserRef, UserRow};
-use crate::tables::{follow, mark, progress, put, window};
+use crate::tables::{erasure, follow, mark, progress, put, window};
 use crate::view::View;
 use crate::{Planned, columns};
 use fantail_ports::inbox::Forget;
@@ -242,6 +242,10 @@ pub(super) fn apply_gone(
     }
     view.delete(user::lookup_key(tenant, lookup));
     view.delete(user::key(tenant, user));
+    // Its receipt is about an earlier user. If this one is erased, the row comes back with its own erasure.
+    if erasure::of_lookup(view, tenant, lookup)?.is_some() {
+        view.delete(erasure::of_lookup_key(tenant, lookup));
+    }
     view.delete(mark::key(tenant, user));
     view.delete(follow::count_key(tenant, user));
     for storm in window::storms_of(view, tenant, user)? {

@@ -7,6 +7,7 @@
 //! 97 tenant 2 address: 16 -> (empty)                   the owner is to hear how it stands with the address
 //! ```
 
+use super::look::{LookMax, look};
 use super::seek::{RowChoice, SharedRows, TenantPlaces, TenantShares, collect_shares};
 use super::{Family, Key, Row, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
@@ -47,6 +48,33 @@ impl AddressRow {
 
 pub fn find(tables: &dyn Tables, tenant: TenantId, address: AddressHash) -> Result<AddressRow, TablesError> {
     Ok(get(tables, &key(tenant, address))?.unwrap_or_default())
+}
+
+/// Suppressed addresses behind one, in the order of their hashes, and the address that was looked at last if there are more.
+/// Addresses that are not suppressed count as rows.
+pub fn suppressed_behind(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    behind: Option<AddressHash>,
+    reason: Option<Reason>,
+    most: LookMax,
+) -> Result<(Vec<(AddressHash, AddressRow)>, Option<AddressHash>), TablesError> {
+    let all = Key::new(Family::Address, tenant);
+    let from =
+        behind.map_or_else(|| all.clone().finish(), |address| [key(tenant, address), vec![0]].concat());
+    let range = KeyRange { from: &from, to: &all.end() };
+    let looked = look(tables, range, Order::Ascending, most, |key, row| {
+        let row = AddressRow::decode(row)?;
+        let is_meant =
+            row.suppression.is_some_and(|known| reason.is_none_or(|reason| known.reason == reason));
+        if is_meant { Ok(Some((address_of(key)?, row))) } else { Ok(None) }
+    })?;
+    Ok((looked.found, looked.cut_at.map(|key| address_of(&key)).transpose()?))
+}
+
+fn address_of(key: &[u8]) -> Result<AddressHash, TablesError> {
+    let address = key.get(5..).and_then(|tail| tail.try_into().ok());
+    address.map(AddressHash).ok_or_else(|| Malformed::Short.in_row(AddressRow::NAME))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,6 +8,7 @@
 //! 20 tenant event: ulid shard: u16 user: u64 -> content: sealed     of this recipient alone
 //! ```
 
+use super::look::{LookMax, look};
 use super::{Family, Key, Row, collect, get, usage};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::front::{Delivery, Options};
@@ -15,6 +16,7 @@ use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{FrontNo, Millis, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
+use std::ops::Range;
 
 #[must_use]
 pub fn key(tenant: TenantId, event: Ulid) -> Vec<u8> {
@@ -102,6 +104,30 @@ pub fn outdated(
         Ok(is_over.then_some((event, row.personal)))
     })?;
     Ok(found.into_iter().flatten().take(limit.events).collect())
+}
+
+/// Some events from one id up to another, which is not included, the newest first, and the one that was looked at last if there
+/// are more. Events of other categories count as rows.
+pub fn newest(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    ids: Range<Ulid>,
+    category: Option<&str>,
+    most: LookMax,
+) -> Result<(Vec<(Ulid, EventRow)>, Option<Ulid>), TablesError> {
+    let (from, to) = (key(tenant, ids.start), key(tenant, ids.end));
+    let range = KeyRange { from: &from, to: &to };
+    let looked = look(tables, range, Order::Descending, most, |key, row| {
+        let row = EventRow::decode(row)?;
+        let is_meant = category.is_none_or(|category| category == row.category);
+        if is_meant { Ok(Some((event_of(key)?, row))) } else { Ok(None) }
+    })?;
+    Ok((looked.found, looked.cut_at.map(|key| event_of(&key)).transpose()?))
+}
+
+fn event_of(key: &[u8]) -> Result<Ulid, TablesError> {
+    let tail = key.get(5..).and_then(|tail| tail.try_into().ok());
+    tail.map(Ulid::from_bytes).ok_or_else(|| Malformed::Short.in_row(EventRow::NAME))
 }
 
 /// How many rows may be looked at, and how many events may be found.

@@ -4,10 +4,11 @@
 //! 38 tenant list: 16 -> members: varint, reported: varint, name: sealed
 //! ```
 
+use super::look::{LookMax, look};
 use super::{Family, Key, Row, get};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::keyring::Sealed;
-use fantail_ports::tables::{Tables, TablesError};
+use fantail_ports::tables::{KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::{ListId, TenantId};
 
 #[must_use]
@@ -25,6 +26,29 @@ pub struct ListRow {
 
 pub fn find(tables: &dyn Tables, tenant: TenantId, list: ListId) -> Result<Option<ListRow>, TablesError> {
     get(tables, &key(tenant, list))
+}
+
+/// Topics behind a list, ascending, and the list that was looked at last if there are more. Lists of actors lie among them and
+/// count as rows.
+pub fn topics_behind(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    behind: Option<ListId>,
+    most: LookMax,
+) -> Result<(Vec<(ListId, ListRow)>, Option<ListId>), TablesError> {
+    let all = Key::new(Family::List, tenant);
+    let from = behind.map_or_else(|| all.clone().finish(), |list| [key(tenant, list), vec![0]].concat());
+    let range = KeyRange { from: &from, to: &all.end() };
+    let looked = look(tables, range, Order::Ascending, most, |key, row| {
+        let list = list_of(key)?;
+        if list.is_topic() { Ok(Some((list, ListRow::decode(row)?))) } else { Ok(None) }
+    })?;
+    Ok((looked.found, looked.cut_at.map(|key| list_of(&key)).transpose()?))
+}
+
+fn list_of(key: &[u8]) -> Result<ListId, TablesError> {
+    let list = key.get(5..).and_then(|tail| tail.try_into().ok());
+    list.map(ListId).ok_or_else(|| Malformed::Short.in_row(ListRow::NAME))
 }
 
 impl Row for ListRow {

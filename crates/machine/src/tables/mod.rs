@@ -53,6 +53,7 @@ pub mod walk;
 pub mod window;
 pub mod work;
 
+pub mod look;
 pub mod seek;
 
 /// Frozen numbers.
@@ -145,6 +146,7 @@ pub enum Family {
     Erasure = 87,
     Usage = 88,
     CallbackSecret = 89,
+    ErasureOf = 90,
     Address = 96,
     DirectoryTodo = 97,
 }

@@ -93,6 +93,29 @@ pub fn find(tables: &dyn Tables, parcel: ParcelId, position: u16) -> Result<Vec<
     Ok(row(tables, parcel, position)?.notes(place(position)).to_vec())
 }
 
+/// Reads the notes of a parcel's members, in order of their positions: each row once.
+pub struct NotesReader {
+    parcel: ParcelId,
+    /// The row that was read last, by the number of its block.
+    block: Option<(u16, TrackRow)>,
+}
+
+impl NotesReader {
+    #[must_use]
+    pub fn new(parcel: ParcelId) -> Self {
+        Self { parcel, block: None }
+    }
+
+    /// Notes about the member at a position, oldest first.
+    pub fn read(&mut self, tables: &dyn Tables, position: u16) -> Result<&[Note], TablesError> {
+        let no = position >> BLOCK_BITS;
+        if self.block.as_ref().is_none_or(|(known, _)| *known != no) {
+            self.block = Some((no, row(tables, self.parcel, position)?));
+        }
+        Ok(self.block.as_ref().map_or(&[], |(_, row)| row.notes(place(position))))
+    }
+}
+
 /// Nothing of what was told about the member at a position stays.
 pub(crate) fn forget(view: &mut View<'_>, parcel: ParcelId, position: u16) -> Result<(), TablesError> {
     let mut row = row(view, parcel, position)?;

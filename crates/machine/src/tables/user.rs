@@ -6,7 +6,8 @@
 //!                           zone: varint, before: option (changed: millis, locale: text)
 //! ```
 
-use super::{Family, Key, Row, collect, get, tail_u64};
+use super::look::{LookMax, look};
+use super::{Family, Key, Row, collect, get, progress, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::respect::read_zone;
 use fantail_ports::keyring::Sealed;
@@ -77,6 +78,28 @@ pub fn between(
     collect(tables, KeyRange { from: &from, to: &to }, Order::Ascending, usize::MAX, |key, row| {
         Ok((UserNo(tail_u64(key, UserRow::NAME)?), UserRow::decode(row)?))
     })
+}
+
+/// Some users from a number on, ascending, and the number to go on from if there are more. Numbers of users who are gone count
+/// as rows.
+pub fn page(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    first: UserNo,
+    most: LookMax,
+) -> Result<(Vec<(UserNo, UserRow)>, Option<UserNo>), TablesError> {
+    let end = progress::find(tables, tenant)?.users;
+    let bound = end.min(first.0.saturating_add(most.rows.max(1) as u64));
+    let (from, to) = (key(tenant, first), key(tenant, UserNo(bound)));
+    let range = KeyRange { from: &from, to: &to };
+    let looked = look(tables, range, Order::Ascending, most, |key, row| {
+        Ok(Some((UserNo(tail_u64(key, UserRow::NAME)?), UserRow::decode(row)?)))
+    })?;
+    let next = match looked.cut_at {
+        Some(last) => tail_u64(&last, UserRow::NAME)? + 1,
+        None => bound,
+    };
+    Ok((looked.found, Some(UserNo(next)).filter(|next| next.0 < end)))
 }
 
 impl Row for UserRef {

@@ -156,7 +156,39 @@ fn what_was_to_be_sent_is_suppressed_and_what_was_told_goes() {
     assert!(!node.todos().iter().any(|todo| matches!(todo, Todo::Erase { .. })));
     finish(&mut node);
     assert_eq!(count(&node, Store::Key), 1, "what is done is done");
-    assert_eq!(erase(&mut node, 0), ShardAnswer::UnknownUser);
+    assert_eq!(erase(&mut node, 0), ShardAnswer::Erased { erasure: ERASURE }, "the same request again");
+}
+
+/// The keyed hash of an id leads to the erasure of the latest user with it, as long as no later user went without one.
+// fixes: usability §3.20
+#[test]
+fn a_repeated_erasure_finds_the_first_one() {
+    let mut node = Node::new();
+    let ask = |node: &mut Node, name: u64, erasure: u128| {
+        let erasure = Ulid(erasure);
+        node.shard(ShardAsk::Erase { tenant: TENANT, lookup: lookup(name), erasure, entries: 0 })
+    };
+    let of = |node: &Node, name: u64| {
+        node.read_shard(|state| erasure::of_lookup(state.tables(), TENANT, lookup(name))).unwrap()
+    };
+    assert_eq!(ask(&mut node, 0, 1), ShardAnswer::UnknownUser, "there never was one");
+    user_with(&mut node, 0, 1);
+    user_with(&mut node, 1, 1);
+    assert_eq!(ask(&mut node, 0, 2), ShardAnswer::Noted);
+    for again in 3..6 {
+        assert_eq!(ask(&mut node, 0, again), ShardAnswer::Erased { erasure: Ulid(2) });
+        assert!(node.rows_touched.is_empty(), "nothing is recorded again");
+    }
+    assert_eq!((of(&node, 0), of(&node, 1)), (Some(Ulid(2)), None));
+    // Another user under the same id is one of its own.
+    user_with(&mut node, 0, 1);
+    assert_eq!(of(&node, 0), Some(Ulid(2)));
+    assert_eq!(ask(&mut node, 0, 6), ShardAnswer::Noted);
+    assert_eq!(ask(&mut node, 0, 7), ShardAnswer::Erased { erasure: Ulid(6) });
+    // One that was deleted was not erased: no receipt is about it.
+    user_with(&mut node, 0, 1);
+    node.delete_user(0);
+    assert_eq!((of(&node, 0), ask(&mut node, 0, 8)), (None, ShardAnswer::UnknownUser));
 }
 
 // proves: GDP-01, TRK-01

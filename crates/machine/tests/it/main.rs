@@ -26,6 +26,7 @@ mod erasures;
 mod expire;
 mod fallbacks;
 mod follow;
+mod listings;
 mod marks;
 mod paging;
 mod pending;

@@ -264,6 +264,8 @@ proptest! {
         let recent = recent.into_iter().map(Arrival).collect();
         check(&PointerList { rank: a, expired: b, first: Arrival(a), recent })?;
         check(&Progress { last: Arrival(a), horizon: Arrival(b), users: c, retracted: d, pointer_lists: e })?;
+        let erased_at = fantail_rules::ulid::Ulid(u128::from(a) << 64 | u128::from(b));
+        prop_assert_eq!(erasure::ErasureRef::decode(&erasure::ErasureRef(erased_at).encode()).map(|row| row.0), Ok(erased_at));
         prop_assert_eq!(UserRef::decode(&UserRef(UserNo(a)).encode()).map(|row| row.0.0), Ok(a));
     }
 
@@ -378,6 +380,7 @@ proptest! {
             mark::key(tenant, user),
             respect::key(tenant, user),
             erasure::key(tenant, event),
+            erasure::of_lookup_key(tenant, Lookup(hash)),
             Todo::Erase { tenant, erasure: event }.key(),
             respect::history_key(tenant, user, 7),
             endpoint::key(tenant, user.0),

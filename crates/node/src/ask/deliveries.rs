@@ -1,6 +1,7 @@
 //! What became of notifications, as callers see it.
 
 use super::{ChannelKind, ChannelSet, Class, DeliveryState, Halt, Place, Priority};
+pub use crate::delivery_times::DeliveryTimes;
 use fantail_machine::tables::track::Note;
 use fantail_rules::chain::Chain;
 use fantail_rules::gates::Reason;
@@ -81,7 +82,9 @@ pub struct RecipientStatus {
     pub state: DeliveryState,
     pub code: String,
     pub attempts: u8,
+    /// When its parcel was planned.
     pub begun_at: Millis,
+    pub times: DeliveryTimes,
 }
 
 /// Everything that is known about one recipient of an event.

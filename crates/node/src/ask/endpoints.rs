@@ -3,7 +3,7 @@
 use crate::respect::ConsentAsk;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::{Platform, Status};
-use fantail_rules::ids::Millis;
+use fantail_rules::ids::{AddressHash, Millis};
 use fantail_rules::suppression::Reason;
 
 /// One way to reach a user.
@@ -59,6 +59,8 @@ pub struct SuppressionAsk {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SuppressionView {
+    /// Of the channel and the address.
+    pub hash: AddressHash,
     pub reason: Reason,
     pub since: Millis,
 }

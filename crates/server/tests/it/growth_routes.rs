@@ -10,6 +10,7 @@ use std::path::Path;
 const FILES: &[&str] = &[
     "crates/machine/tests/it/growth.rs",
     "crates/machine/tests/it/growth_elsewhere.rs",
+    "crates/sim/src/listings.rs",
     "crates/sim/src/reads.rs",
 ];
 
@@ -107,6 +108,11 @@ const ROWS: &[(&str, Cost)] = &[
     ("deleteAddress", Counted(&["address: release"])),
     ("eraseUser", Steps(&["erasure: begin"])),
     ("getErasure", Page),
+    ("listUsers", Steps(&["listing: users", "listing: users by address"])),
+    ("listTopics", Steps(&["listing: topics", "listing: topics of a user"])),
+    ("listSuppressions", Steps(&["listing: suppressions"])),
+    ("listErasures", Steps(&["listing: erasures", "listing: erasures of a user"])),
+    ("listSentNotifications", Steps(&["listing: notifications", "listing: notifications to a user"])),
     ("exportUser", Steps(&["export: lists", "history of preferences"])),
     ("makePreferenceLink", Counted(&["user"])),
     ("showPreferencePage", Counted(&["preferences"])),

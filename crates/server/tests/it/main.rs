@@ -51,6 +51,7 @@ mod keyring;
 mod largest_names;
 mod life;
 mod listeners;
+mod listings;
 mod marks;
 mod matrix;
 mod moved_clock;

@@ -75,6 +75,43 @@ fn a_complaint_about_a_text_message_is_a_stop() {
     assert_eq!(expect(client.get(path), 200)["reason"], "stop");
 }
 
+// proves: TRK-06
+// fixes: contract 1b
+#[test]
+fn the_status_has_the_times_of_each_delivery() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:ok/ann");
+    let body = notification("n1", &["ann"], json!({"channels": ["inApp", "push"]}));
+    let id = send(&mut client, &body);
+    let of = |client: &mut Client, channel: &str| {
+        let found = status(client, &id);
+        let deliveries = found["deliveries"].as_array().cloned().unwrap_or_default();
+        deliveries.into_iter().find(|one| one["channel"] == channel).unwrap_or_default()
+    };
+    let reference = eventually("it arrived", || {
+        let is_sent = of(&mut client, "push")["state"] == "sent";
+        is_sent.then(|| post.arrived().into_keys().next()).flatten()
+    });
+    let entry = of(&mut client, "inApp");
+    assert!(entry["sentAt"].is_string() && entry["sentAt"] == entry["deliveredAt"], "{entry}");
+    assert!(entry["openedAt"].is_null(), "{entry}");
+    let sent = of(&mut client, "push");
+    assert!(sent["sentAt"].is_string() && sent["deliveredAt"].is_null(), "{sent}");
+    let times = ["2026-01-01T00:00:01.000Z", "2026-01-01T00:00:02.000Z", "2026-01-01T00:00:03.000Z"];
+    for (reported, at) in ["delivered", "opened", "clicked"].iter().zip(times) {
+        let receipt = json!({"reference": reference, "status": reported, "at": at});
+        let told = expect(client.post("/api/v1/receipts", &json!({"receipts": [receipt]})), 200);
+        assert_eq!(told["changed"], 1, "{told}");
+    }
+    let found = of(&mut client, "push");
+    let reported = ["deliveredAt", "openedAt", "clickedAt"].map(|field| found[field].as_str());
+    assert_eq!(reported, times.map(Some), "{found}");
+    assert_eq!(found["sentAt"], sent["sentAt"], "what is known stays");
+}
+
 // proves: TRK-02, TRK-03, TRK-05, DED-14, DEL-13
 #[test]
 fn receipts_change_a_delivery_once_and_only_forward() {
