@@ -173,7 +173,6 @@ async fn tell(core: &Core, no: DirectoryNo, ask: DirectoryAsk) -> Result<(), Ref
         DirectoryAsk::Told { told, .. } => told.len(),
         DirectoryAsk::Suppress { .. }
         | DirectoryAsk::Unsuppress { .. }
-        | DirectoryAsk::Stop { .. }
         | DirectoryAsk::Wipe { .. }
         | DirectoryAsk::Start { .. } => 1,
     };

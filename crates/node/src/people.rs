@@ -47,7 +47,7 @@ pub fn user(core: &Core, tenant: TenantId, name: &str) -> Result<UserView, Refus
             Ok(Some((row, number, endpoint::of_user(view.tables(), tenant, number)?)))
         })?
         .ok_or_else(unknown)?;
-    view(core, tenant, name.to_owned(), row, &endpoints)?.ok_or_else(unknown)
+    view(core, tenant, name.to_owned(), (shard, number), row, &endpoints)?.ok_or_else(unknown)
 }
 
 /// A user as those see it who may read it. `None` if the user's key is gone: so is the user, as far as anybody can tell.
@@ -55,6 +55,7 @@ pub fn view(
     core: &Core,
     tenant: TenantId,
     name: String,
+    place: (ShardNo, UserNo),
     row: UserRow,
     endpoints: &[Endpoint],
 ) -> Result<Option<UserView>, Refusal> {
@@ -66,7 +67,7 @@ pub fn view(
     Ok(Some(UserView {
         user: name,
         attributes,
-        channels: devices::channels(core, tenant, (shard, number), endpoints)?,
+        channels: devices::channels(core, tenant, place, endpoints)?,
         locale: row.locale,
         zone: row.zone,
         created_at: row.created,

@@ -55,7 +55,8 @@ impl Node {
         let rows = match owner {
             Some((shard, number)) => core.read(PartitionId::Shard(shard), |view| {
                 let row = user::find(view.tables(), tenant, number)?;
-                row.map(|row| Ok((row, endpoint::of_user(view.tables(), tenant, number)?))).transpose()
+                row.map(|row| Ok(((shard, number), row, endpoint::of_user(view.tables(), tenant, number)?)))
+                    .transpose()
             })?,
             None => None,
         };
@@ -75,11 +76,11 @@ fn page(core: &Core, tenant: TenantId, from: Option<UserPlace>, limit: usize) ->
         let (rows, next) = core.read(PartitionId::Shard(*shard), |view| {
             let (rows, next) = user::page(view.tables(), tenant, first, left)?;
             let with_endpoints = |(number, row): (UserNo, UserRow)| {
-                Ok((row, endpoint::of_user(view.tables(), tenant, number)?))
+                Ok(((*shard, number), row, endpoint::of_user(view.tables(), tenant, number)?))
             };
             Ok((rows.into_iter().map(with_endpoints).collect::<Result<Vec<_>, TablesError>>()?, next))
         })?;
-        let bytes: usize = rows.iter().map(|(row, _)| row.id.bytes.len() + row.attributes.bytes.len()).sum();
+        let bytes: usize = rows.iter().map(|(_, row, _)| row.id.bytes.len() + row.attributes.bytes.len()).sum();
         left.rows = left.rows.saturating_sub(rows.len());
         left.bytes = left.bytes.saturating_sub(bytes);
         left.found = left.found.saturating_sub(rows.len());
@@ -94,15 +95,15 @@ fn page(core: &Core, tenant: TenantId, from: Option<UserPlace>, limit: usize) ->
 fn views(
     core: &Core,
     tenant: TenantId,
-    rows: Vec<(UserRow, Vec<Endpoint>)>,
+    rows: Vec<((ShardNo, UserNo), UserRow, Vec<Endpoint>)>,
 ) -> Result<Vec<UserView>, Refusal> {
     let mut views = Vec::with_capacity(rows.len());
-    for (row, endpoints) in rows {
+    for (place, row, endpoints) in rows {
         let Some(name) = people::open_name(core, tenant, Context::UserId, &row.id) else {
             continue;
         };
         if nameless::shown(&name).is_none() {
-            views.extend(people::view(core, tenant, name, row, &endpoints)?);
+            views.extend(people::view(core, tenant, name, place, row, &endpoints)?);
         }
     }
     Ok(views)
