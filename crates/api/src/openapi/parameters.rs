@@ -76,6 +76,10 @@ fn path_rule(route: &Route, name: &str) -> (Rule, &'static str) {
         "user" if route.id == "putUser" => made("The producer's id of the user"),
         "user" => (Name, "The producer's id of the user"),
         "actor" => (Name, "Who is followed; need not be a user"),
+        // The first subscriber makes it.
+        "topic" if matches!(route.id, "subscribe" | "subscribeMany") => {
+            (NewName, "The producer's name for the topic")
+        }
         "topic" => (Name, "The producer's name for the topic"),
         "device" => (Name, "The producer's id of the device"),
         "event" | "notification" | "bulk" => (
