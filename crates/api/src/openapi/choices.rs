@@ -153,7 +153,7 @@ fn within(field: &str, said: &Value) -> Value {
     json!({"required": [field], "properties": {field: said}})
 }
 
-/// Both: what is required of either, and what either says about its fields. Neither says anything about a field of the other.
+/// Both: what is required of either, and what either says about its fields.
 fn with(one: &Value, other: &Value) -> Value {
     let mut both = one.clone();
     for (keyword, value) in other.as_object().into_iter().flatten() {
@@ -161,8 +161,8 @@ fn with(one: &Value, other: &Value) -> Value {
             (Value::Array(names), Value::Array(more)) => names.extend(more.iter().cloned()),
             (Value::Object(fields), Value::Object(more)) => {
                 for (field, said) in more {
-                    let is_new = fields.insert(field.clone(), said.clone()).is_none();
-                    assert!(is_new, "{field} is said twice");
+                    let place = fields.entry(field.clone()).or_insert(Value::Null);
+                    *place = if place.is_null() { said.clone() } else { with(place, said) };
                 }
             }
             (place @ Value::Null, _) => *place = value.clone(),
