@@ -159,7 +159,7 @@ fn with(one: &Value, other: &Value) -> Value {
     for (keyword, value) in other.as_object().into_iter().flatten() {
         match (&mut both[keyword], value) {
             (Value::Array(names), Value::Array(more)) => names.extend(more.iter().cloned()),
-            (Value::Object(fields), Value::Object(more)) => {
+            (Value::Object(fields), Value::Object(more)) if keyword == "properties" => {
                 for (field, said) in more {
                     let place = fields.entry(field.clone()).or_insert(Value::Null);
                     *place = if place.is_null() { said.clone() } else { with(place, said) };
