@@ -174,8 +174,8 @@ fn request_body(route: &Route, generator: &mut SchemaGenerator) -> Option<Value>
             "description": "One user on each line: a name in quotes, or `{\"userId\": …}`; or CSV with the user in the \
                 first column",
             "content": {
-                "application/x-ndjson": {"schema": {"type": "string", "format": "ndjson"}, "example": "\"ann\"\n{\"userId\": \"bob\"}\n"},
-                "text/csv": {"schema": {"type": "string", "format": "csv"}, "example": "userId\nann\nbob\n"},
+                "application/x-ndjson": {"schema": {"type": "string"}, "example": "\"ann\"\n{\"userId\": \"bob\"}\n"},
+                "text/csv": {"schema": {"type": "string"}, "example": "userId\nann\nbob\n"},
             },
         })),
         Body::Form => {
