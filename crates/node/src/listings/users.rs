@@ -80,7 +80,8 @@ fn page(core: &Core, tenant: TenantId, from: Option<UserPlace>, limit: usize) ->
             };
             Ok((rows.into_iter().map(with_endpoints).collect::<Result<Vec<_>, TablesError>>()?, next))
         })?;
-        let bytes: usize = rows.iter().map(|(_, row, _)| row.id.bytes.len() + row.attributes.bytes.len()).sum();
+        let bytes: usize =
+            rows.iter().map(|(_, row, _)| row.id.bytes.len() + row.attributes.bytes.len()).sum();
         left.rows = left.rows.saturating_sub(rows.len());
         left.bytes = left.bytes.saturating_sub(bytes);
         left.found = left.found.saturating_sub(rows.len());
