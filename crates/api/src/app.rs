@@ -19,7 +19,7 @@ use fantail_ports::BoxFuture;
 use fantail_ports::clock::Clock;
 use fantail_ports::entropy::Entropy;
 use fantail_wire::code::Code;
-use fantail_wire::health::{Backup, Check, Readiness};
+use fantail_wire::health::{Backup, Check, PausedCopy, Readiness};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -37,6 +37,12 @@ pub trait Host: Send + Sync {
 
     /// Makes a full verified copy of the data inside the data directory. The error is logged, not shown.
     fn backup(&self) -> BoxFuture<'static, Result<Backup, String>>;
+
+    /// Why nothing is sent, if the server is paused.
+    fn paused(&self) -> Option<PausedCopy>;
+
+    /// Ends the pause, durably. Again: a no-op. The error is logged, not shown.
+    fn resume(&self) -> BoxFuture<'static, Result<(), String>>;
 
     /// The accounts that messages go through.
     fn accounts(&self) -> &Arc<Registry>;

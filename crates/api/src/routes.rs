@@ -23,12 +23,12 @@ use crate::route::Handle::{Open, Scoped, ServerAdmin, TenantAdmin};
 use crate::route::Method::{Delete, Get, Patch, Post, Put};
 use crate::route::Route;
 use crate::telemetry::Text;
-use crate::v1::{backups, clock, events, keys, tenants, topics, users};
+use crate::v1::{backups, clock, events, keys, server, tenants, topics, users};
 use endpoints::ENDPOINTS;
 use fantail_node::ask::EdgeChange::{Join, Leave};
 use fantail_wire::code::Code;
 use fantail_wire::event::{EventAccepted, EventsAccepted};
-use fantail_wire::health::{Backup, ClockAccepted, Readiness};
+use fantail_wire::health::{Backup, ClockAccepted, Readiness, ServerStatus};
 use fantail_wire::list::{EdgesChanged, Subscribers, SubscribersBatch};
 use fantail_wire::tenant::Scope::{EventsWrite, UsersRead, UsersWrite};
 use fantail_wire::tenant::{KeyCreate, KeyCreated, Keys, Tenant, TenantChange, TenantCreate, Tenants};
@@ -322,6 +322,22 @@ const CORE: &[Route] = &[
     )
     .gives(200, Shape::of::<ClockAccepted>()),
     // --- the server itself ---
+    Route::new(
+        "getServer",
+        Get,
+        "/api/v1/server",
+        "Whether the server is paused, and which version it has",
+        ServerAdmin(|call| Box::pin(server::get(call))),
+    )
+    .gives(200, Shape::of::<ServerStatus>()),
+    Route::new(
+        "resumeServer",
+        Post,
+        "/api/v1/server/resume",
+        "Send again, after the data directory was restored from a backup",
+        ServerAdmin(|call| Box::pin(server::resume(call))),
+    )
+    .gives(200, Shape::of::<ServerStatus>()),
     Route::new("livez", Get, "/livez", "Whether the process answers", Open(probes::livez))
         .on(ListenerKinds::ALL)
         .gives_text(200, PLAIN),

@@ -12,6 +12,7 @@ use crate::dispatch::Dispatch;
 use crate::fanout_share::FanoutShare;
 use crate::known::Known;
 use crate::meter::Meter;
+use crate::pause::Pause;
 use crate::ports::Ports;
 use crate::producers::Producers;
 use crate::queue::Queue;
@@ -46,6 +47,7 @@ pub struct Core {
     /// The same as in the ports, for what only it can tell.
     pub clock: Arc<BelievedClock>,
     pub meter: Arc<Meter>,
+    pub pause: Pause,
     pub known: Known,
     pub dispatch: Arc<Dispatch>,
     pub producers: Producers,

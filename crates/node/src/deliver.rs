@@ -139,6 +139,7 @@ impl Parcel {
 
     /// Ends each call once its answer is written down. Returns when the last one was answered.
     async fn send(&self, began: Millis) -> Millis {
+        assert!(!self.core.pause.is_on(), "a node that is paused starts no turn");
         let clock = &self.core.ports.clock;
         let packed = match self.pack(began) {
             Ok(packed) => packed,

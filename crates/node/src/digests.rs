@@ -84,8 +84,8 @@ impl WindowCloser {
             window::ends(view.tables(), self.floor, Millis(u64::MAX - 1), 1)
         })?;
         let wait_ms = next.first().map(|end| end.closes_at.since(now).min(SLEEP_MS_MAX));
-        // A clock that may be wrong ends no window.
-        let is_held = wait_ms == Some(0) && self.core.clock.hold().is_some();
+        // A clock that may be wrong ends no window, and neither does a node that is paused.
+        let is_held = wait_ms == Some(0) && self.core.keeps_back_what_is_due();
         Ok(if is_held { Some(SLEEP_MS_MAX) } else { wait_ms })
     }
 
@@ -96,7 +96,7 @@ impl WindowCloser {
         let mut turns: DueTurns<WindowEnd> = DueTurns::default();
         turns.begin(Some(window::ends_from(self.floor)));
         while !turns.is_over() {
-            if core.clock.hold().is_some() {
+            if core.keeps_back_what_is_due() {
                 return Ok(count);
             }
             let by = core.ports.clock.wall();

@@ -361,6 +361,10 @@ pub async fn run(core: Arc<Core>) {
     }
     let mut is_held = false;
     while !core.root.is_closed() {
+        if core.pause.is_on() {
+            core.dispatch.bell.wait(None).await;
+            continue;
+        }
         let was_held = std::mem::replace(&mut is_held, core.clock.hold().is_some());
         if was_held && !is_held {
             core.dispatch.look_anew();

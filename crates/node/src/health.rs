@@ -23,6 +23,8 @@ pub struct Health {
     pub clock_jump: Option<Jump>,
     /// Nothing is released, expired or deleted before an operator confirms the machine's clock.
     pub clock_held: bool,
+    /// Nothing is sent before an operator resumes the node.
+    pub paused: bool,
     pub counters: Reading,
     /// Panics of tasks and errors of loops that try again, by the name of the task. Tasks whose panic stops the node are
     /// listed from the start on.
@@ -61,6 +63,7 @@ impl Node {
             stopped: core.ports.stop.reason(),
             clock_jump: core.clock.jump(),
             clock_held: core.clock.hold().is_some(),
+            paused: core.pause.is_on(),
             counters: core.meter.read(),
             panics: core.ports.tasks.panics(),
             loop_errors: core.meter.loop_errors(),

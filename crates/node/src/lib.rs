@@ -26,6 +26,7 @@ mod lead;
 mod lifecycle;
 mod loops;
 mod machines;
+mod pause;
 mod queue;
 mod tail;
 mod take;

@@ -58,13 +58,7 @@ impl Node {
     pub fn accept_clock(&self) -> Option<Jump> {
         let core = &self.core;
         let accepted = core.clock.accept();
-        core.dispatch.look_anew();
-        core.schedules.ring();
-        core.fronts.values().for_each(|front| front.scheduled.ring());
-        core.shards.values().for_each(|shard| {
-            shard.windows.ring();
-            shard.walks.ring();
-        });
+        core.look_again();
         accepted
     }
 

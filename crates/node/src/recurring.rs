@@ -223,8 +223,8 @@ impl Node {
     async fn look(&self, put_off: &mut PutOff) -> Result<Looked, Refusal> {
         let core = &self.core;
         let (now, steady) = (core.ports.clock.wall(), core.ports.clock.monotonic());
-        if core.clock.hold().is_some() {
-            // A clock that may be wrong starts no run, and leaves none out.
+        if core.keeps_back_what_is_due() {
+            // A clock that may be wrong starts no run, and leaves none out; a node that is paused waits.
             return Ok(Looked::Later(SLEEP_MS_MAX));
         }
         let limit = LOOKED_AT_MAX + put_off.len();

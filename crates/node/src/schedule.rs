@@ -50,8 +50,8 @@ pub async fn run(core: Arc<Core>, front: FrontNo) {
 fn wait_ms(core: &Core, front: FrontNo) -> Result<Option<u64>, Refusal> {
     let due = core.read(PartitionId::Front(front), |view| scheduled::earliest(view.tables()))?;
     Ok(due.map(|due| {
-        // A clock that may be wrong releases nothing.
-        let is_held = core.clock.hold().is_some();
+        // A clock that may be wrong releases nothing, and neither does a node that is paused.
+        let is_held = core.keeps_back_what_is_due();
         if is_held { SLEEP_MS_MAX } else { due.since(core.ports.clock.wall()).min(SLEEP_MS_MAX) }
     }))
 }
@@ -62,7 +62,7 @@ async fn release(core: &Core, front: FrontNo) -> Result<(), Refusal> {
     let mut turns: DueTurns<HeldId> = DueTurns::default();
     turns.begin(None);
     while !turns.is_over() {
-        if core.clock.hold().is_some() {
+        if core.keeps_back_what_is_due() {
             return Ok(());
         }
         let by: Millis = core.ports.clock.wall();

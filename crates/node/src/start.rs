@@ -16,6 +16,7 @@ use crate::lead::{Leader, Settled};
 use crate::loops;
 use crate::machines::{Directory, Front, Machine, Root, Shard};
 use crate::meter::Meter;
+use crate::pause::Pause;
 use crate::ports::Ports;
 use crate::producers::{Defaults, Producers};
 use crate::queue::Queue;
@@ -65,6 +66,8 @@ pub struct Options {
     pub knobs: Knobs,
     /// A time at which the server certainly ran, like that of its newest snapshot.
     pub known_time: Option<Millis>,
+    /// Nothing leaves before [`crate::Node::resume`].
+    pub is_paused: bool,
 }
 
 impl Default for Options {
@@ -81,6 +84,7 @@ impl Default for Options {
             link_ms: LINK_MS,
             knobs: Knobs::default(),
             known_time: None,
+            is_paused: false,
         }
     }
 }
@@ -162,6 +166,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         link_ms,
         knobs,
         known_time,
+        is_paused,
     } = options;
     let mut starter = Starter::new(ports, meter, knobs, TenantUsage::new(quotas));
     let plane = Arc::new(ControlPlane::default());
@@ -186,6 +191,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         ports,
         clock,
         meter,
+        pause: Pause::new(is_paused),
         known: Known::default(),
         dispatch,
         producers: Producers::new(producers),

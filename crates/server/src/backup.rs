@@ -6,10 +6,13 @@ use crate::caller::{admin_client_of, answered};
 use crate::cli::{BackupArgs, RestoreArgs, say};
 use crate::client::Request;
 use crate::composition::journal_directory;
+use crate::copy_mark::{CopyMark, mark_file};
 use crate::private_files;
 use crate::provision::data_directory;
+use crate::system::SystemClock;
 use anyhow::{Context, Result, bail, ensure};
 use fantail_local::disk::{Disk, RealDisk};
+use fantail_ports::clock::Clock;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,8 +42,25 @@ pub fn restore(args: &RestoreArgs) -> Result<()> {
         bail!("{} is not empty", args.data.display());
     }
     data_directory(&args.data)?;
-    let bytes = copy_tree(source, &args.data)?;
-    say(format_args!("{bytes} bytes in {}; start with `fantail serve --data {0}`", args.data.display()))
+    let mark = CopyMark {
+        restored_at: Some(SystemClock::default().wall()),
+        ..CopyMark::read(source)?.unwrap_or_default()
+    };
+    // First of all: what is killed half-way is not served.
+    CopyMark { is_unfinished: true, ..mark }.write(&args.data)?;
+    let bytes = copy_tree(source, &args.data, &[&mark_file(source)])?;
+    let data = args.data.display();
+    if args.active {
+        CopyMark::remove(&args.data)?;
+        return say(format_args!(
+            "{bytes} bytes in {data}; start with `fantail serve --data {data}`: it sends at once"
+        ));
+    }
+    mark.write(&args.data)?;
+    say(format_args!(
+        "{bytes} bytes in {data}; start with `fantail serve --data {data}`: it accepts and reads, and sends nothing until you run \
+         `fantail resume`"
+    ))
 }
 
 /// Renames, or copies and then removes if the target is on another file system.
@@ -56,14 +76,14 @@ fn move_tree(source: &Path, target: &Path) -> Result<()> {
         fs::remove_dir_all(&part).with_context(|| format!("cannot remove {}", part.display()))?;
     }
     data_directory(&part)?;
-    copy_tree(source, &part)?;
+    copy_tree(source, &part, &[])?;
     fs::rename(&part, target).with_context(|| format!("cannot name {}", target.display()))?;
     named()?;
     fs::remove_dir_all(source).with_context(|| format!("cannot remove {}", source.display()))
 }
 
-/// Copies files with their modes, each durable before the next. Returns the bytes.
-fn copy_tree(source: &Path, target: &Path) -> Result<u64> {
+/// Copies files with their modes, each durable before the next, but for some. Returns the bytes.
+fn copy_tree(source: &Path, target: &Path, left_out: &[&Path]) -> Result<u64> {
     let mut bytes = 0;
     let mut waiting: Vec<(PathBuf, PathBuf)> = vec![(source.to_owned(), target.to_owned())];
     while let Some((from, to)) = waiting.pop() {
@@ -73,7 +93,7 @@ fn copy_tree(source: &Path, target: &Path) -> Result<u64> {
             if entry.file_type()?.is_dir() {
                 data_directory(&to)?;
                 waiting.push((from, to));
-            } else {
+            } else if !left_out.contains(&from.as_path()) {
                 bytes += fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
                 fs::File::open(&to)?.sync_all()?;
             }
@@ -95,7 +115,9 @@ mod tests {
         data_directory(&target).expect("a directory");
         fs::write(source.join("one"), "12345").expect("a file");
         fs::write(source.join("journal/deep/two"), "678").expect("a file");
-        assert_eq!(copy_tree(&source, &target).expect("copied"), 8);
+        fs::write(source.join("other"), "90").expect("a file");
+        assert_eq!(copy_tree(&source, &target, &[&source.join("other")]).expect("copied"), 8);
+        assert!(!target.join("other").exists());
         assert_eq!(fs::read_to_string(target.join("journal/deep/two")).expect("a copy"), "678");
         let moved = base.join("c");
         move_tree(&target, &moved).expect("moved");

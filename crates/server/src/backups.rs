@@ -3,6 +3,7 @@
 //! What must never happen: a copy whose parts do not fit. The snapshot and the audit log come first (its checkpoints
 //! before its entries), then the journal, which reaches at least as far, then the keys, which cover everything in both. A tail that was being written
 //! while it was copied is left out: the journals and the keys copy what is durable, and nothing that is being written.
+//! Before all of them comes the mark that keeps a server on the copy from sending (`copy_mark`).
 //!
 //! ```text
 //! backups/<milliseconds>.part    a copy that is being made; removed if it fails, and at the next start
@@ -11,6 +12,7 @@
 
 use crate::audit_files::{audit_directory, public_file, secret_file};
 use crate::composition::{blobs_directory, journal_directory, keys_directory};
+use crate::copy_mark::CopyMark;
 use crate::provision::{admin_file, data_directory, default_file};
 use crate::snapshots::Snapshots;
 use anyhow::{Context, Result, anyhow, bail};
@@ -89,6 +91,8 @@ impl Backups {
         let go_on =
             || if is_wanted() { Ok(()) } else { bail!("the request ended before the backup was made") };
         data_directory(target)?;
+        let mark = CopyMark { taken_at: Some(taken.at), ..CopyMark::default() };
+        mark.write(target)?;
         go_on()?;
         let mut bytes = self.snapshots.copy(taken, &LocalBlobs::open(blobs_directory(target))?)?;
         go_on()?;

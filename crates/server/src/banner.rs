@@ -24,6 +24,8 @@ pub struct Banner {
     pub limits: Option<String>,
     /// Whether test doubles exist in this process.
     pub testing: bool,
+    /// What a copy of a data directory says that sends nothing.
+    pub paused: Option<String>,
     /// How many days the clock is too far ahead to be believed.
     pub clock_days_ahead: Option<u64>,
     /// Where a test moves the clock, if one does.
@@ -83,6 +85,9 @@ impl Banner {
                 "FANTAIL_TESTING=1: stub providers and test settings are on; never use this in production",
             );
         }
+        if let Some(paused) = &self.paused {
+            line("paused", paused);
+        }
         if let Some(days) = self.clock_days_ahead {
             line(
                 "clock",
@@ -120,6 +125,7 @@ mod tests {
             is_terminal: true,
             admin_file: Some("./fantail-data/admin.key".into()),
             testing: false,
+            paused: None,
             clock_days_ahead: None,
             test_clock: None,
             sandbox: Some((

@@ -4,7 +4,7 @@ use crate::bulk_command::{self, BulkCommand};
 use crate::config::Flags;
 use crate::{
     audit_command, backup, check_command, clock_command, config_command, explain, journal_command, plan,
-    sandbox_command, scan_command, seed, serve,
+    resume_command, sandbox_command, scan_command, seed, serve,
 };
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
@@ -49,8 +49,10 @@ enum Command {
     Scan(ScanArgs),
     /// Copy all data of a running server into a new directory
     Backup(BackupArgs),
-    /// Make a data directory from a backup
+    /// Make a data directory from a backup. It is paused: a server on it sends nothing before `fantail resume`
     Restore(RestoreArgs),
+    /// Send again, after the data directory was restored from a backup
+    Resume(ServerArgs),
     /// Tell what became of a notification or an event for one user, and why
     Explain(ExplainArgs),
     /// Send to everybody whom a segment chooses: create, list, watch, pause, resume, cancel, rate
@@ -270,6 +272,9 @@ pub struct RestoreArgs {
     /// Data directory to make; must not exist or be empty
     #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
     pub data: PathBuf,
+    /// Do not pause: a server on it sends at once what waited when the backup was taken. Only if the original is gone
+    #[arg(long)]
+    pub active: bool,
 }
 
 #[derive(Args, Debug)]
@@ -328,6 +333,7 @@ pub fn run() -> ExitCode {
         Command::Scan(args) => scan_command::run(&args),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
+        Command::Resume(server) => resume_command::run(&server),
         Command::Explain(args) => explain::run(&args),
         Command::Bulk { command } => bulk_command::run(&command),
         Command::Plan(args) => plan::run(&args),

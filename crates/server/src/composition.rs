@@ -9,6 +9,7 @@ use crate::backups::{self, Backups};
 use crate::channels;
 use crate::check_command;
 use crate::config::Config;
+use crate::copy_mark::CopyMark;
 use crate::host::ServerHost;
 use crate::listen::Connections;
 use crate::otlp::Exporter;
@@ -83,6 +84,8 @@ pub struct Running {
     pub host: Arc<dyn Host>,
     /// Version of the files on disk.
     pub format: u32,
+    /// The mark of a restored copy, which sends nothing.
+    pub paused: Option<CopyMark>,
     /// How many days the clock is too far ahead to be believed.
     pub clock_days_ahead: Option<u64>,
     /// Resolves with the reason when nothing more may be promised; the process must stop.
@@ -114,6 +117,7 @@ pub fn keys_directory(data: &Path) -> PathBuf {
 /// Opens engines, recovers, and takes the lead of every partition.
 pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Running> {
     let data = &config.data;
+    let paused = CopyMark::to_serve(data)?;
     let journal = open_journal(config)?;
     let stop = Arc::<Stop>::default();
     let keyring = open_keyring(config, &journal, stop.clone())?;
@@ -146,7 +150,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         points: test_faults.points(),
         spans: exporter.map(|exporter| Spans::told_to(exporter.tracer.clone())).unwrap_or_default(),
     };
-    let options = node_options(config, snapshots.newest_at());
+    let options = Options { is_paused: paused.is_some(), ..node_options(config, snapshots.newest_at()) };
     let (node, report) = Node::start(ports, options).await.context("cannot recover")?;
     // Not before: if nothing else recovers, an operator may still want to try a copy that was not finished.
     snapshots.remove_unfinished().context("cannot remove a snapshot that was not finished")?;
@@ -161,6 +165,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         traces: exporter.map(|exporter| exporter.counts.clone()),
         room: config.room,
         data: data.clone(),
+        paused: Arc::new(Mutex::new(paused)),
         accounts,
         started_at,
         backups: Arc::new(Backups {
@@ -177,6 +182,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         node: node.clone(),
         host: Arc::new(host),
         format: FORMAT,
+        paused,
         clock_days_ahead,
         failed: Box::pin(failure(node.clone())),
         close: Box::new(move || Box::pin(close(node, background, journal, audit))),

@@ -2,6 +2,7 @@
 
 use crate::backups::Backups;
 use crate::config::Room;
+use crate::copy_mark::CopyMark;
 use crate::delivery_metrics;
 use crate::disk_watch::reserve_bytes;
 use crate::listen::Connections;
@@ -24,9 +25,9 @@ use fantail_rules::believed_time::{Jump, StartClock};
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::Status;
 use fantail_rules::ids::Millis;
-use fantail_wire::health::{Backup, Check};
+use fantail_wire::health::{Backup, Check, PausedCopy};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub struct ServerHost {
     pub node: Node,
@@ -39,6 +40,8 @@ pub struct ServerHost {
     pub backups: Arc<Backups>,
     pub data: PathBuf,
     pub room: Room,
+    /// The mark of a restored copy, until it is resumed.
+    pub paused: Arc<Mutex<Option<CopyMark>>>,
     pub accounts: Arc<Registry>,
     /// By the machine's clock.
     pub started_at: Millis,
@@ -66,6 +69,8 @@ impl Host for ServerHost {
             check("lag", true, lag),
             // Told, and no reason to send anyone away: the node goes by its own time.
             check("clock", true, self.clock_detail(&health)),
+            // Requests are answered, so this is no reason either.
+            check("sending", true, self.sending_detail()),
         ]
     }
 
@@ -91,6 +96,27 @@ impl Host for ServerHost {
         }
     }
 
+    fn paused(&self) -> Option<PausedCopy> {
+        self.mark().as_ref().map(CopyMark::shown)
+    }
+
+    fn resume(&self) -> BoxFuture<'static, Result<(), String>> {
+        let (node, data, paused) = (self.node.clone(), self.data.clone(), self.paused.clone());
+        Box::pin(async move {
+            let resume = move || {
+                // The mark goes first: a crash in between leaves a server that sends, as was asked. Two callers do no harm.
+                CopyMark::remove(&data)?;
+                *paused.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                node.resume();
+                anyhow::Ok(())
+            };
+            match tokio::task::spawn_blocking(resume).await {
+                Ok(resumed) => resumed.map_err(|failed| format!("{failed:#}")),
+                Err(panicked) => Err(panicked.to_string()),
+            }
+        })
+    }
+
     fn accounts(&self) -> &Arc<Registry> {
         &self.accounts
     }
@@ -112,6 +138,17 @@ impl Host for ServerHost {
 }
 
 impl ServerHost {
+    fn mark(&self) -> MutexGuard<'_, Option<CopyMark>> {
+        self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sending_detail(&self) -> String {
+        match &*self.mark() {
+            Some(mark) => format!("paused: {}", mark.sentence()),
+            None => "as it comes".to_owned(),
+        }
+    }
+
     /// The same question that the journal asks before it writes.
     fn room(&self) -> Check {
         match RealDisk.space(&self.data) {
@@ -253,6 +290,11 @@ fn write_node(text: &mut Text, health: &Health) {
             "fantail_clock_held",
             "1 while the clock is too far ahead to release, expire or delete anything",
             u64::from(health.clock_held),
+        ),
+        (
+            "fantail_paused",
+            "1 while the server accepts and reads, and sends nothing: its data directory was restored from a backup",
+            u64::from(health.paused),
         ),
         ("fantail_take_lag_facts", "Facts the slowest shard has not taken", health.take_lag),
         ("fantail_queue_asks", "Asks that wait for leaders", health.waiting as u64),

@@ -13,6 +13,7 @@ mod audit_files;
 mod background;
 mod backups;
 pub mod composition;
+mod copy_mark;
 mod delivery_metrics;
 mod descriptors;
 mod disk_watch;
@@ -46,6 +47,7 @@ mod config_command;
 mod explain;
 mod journal_command;
 mod plan;
+mod resume_command;
 mod sandbox_command;
 mod scan_command;
 

@@ -8,6 +8,7 @@ use crate::banner::Banner;
 use crate::cli::ServeCommand;
 use crate::composition::{self, Running, Surroundings};
 use crate::config::{self, Config};
+use crate::copy_mark::CopyMark;
 use crate::listen::Connections;
 use crate::listeners::{self, BoundListener};
 use crate::otlp::Exporter;
@@ -209,6 +210,7 @@ fn banner(config: &Config, bound: &[BoundListener], running: &Running, admin: Ad
         is_terminal: std::io::stdout().is_terminal(),
         admin_file: admin.file,
         testing: config.testing,
+        paused: running.paused.as_ref().map(CopyMark::sentence),
         clock_days_ahead: running.clock_days_ahead,
         test_clock: None,
         sandbox: None,

@@ -21,6 +21,30 @@ pub struct Check {
     pub detail: String,
 }
 
+/// The server as its operator sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerStatus {
+    pub version: String,
+    /// There while the server accepts and reads, and sends nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<PausedCopy>,
+}
+
+/// Why a server is paused: its data directory was made from a backup.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PausedCopy {
+    /// When the backup was taken, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub backup_taken_at: Option<String>,
+    /// When it was restored; absent for a server that runs on the backup itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub restored_at: Option<String>,
+}
+
 /// A full copy of the data, made while serving.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -82,6 +82,12 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ("revokeKey", "The next request with it is refused. Again: nothing changes."),
     ("createBackup", "Answered when the copy is complete and verified. Requests are served meanwhile."),
     ("acceptClock", "The server goes by the machine's clock again. What it held back meanwhile goes on."),
+    ("getServer", "`paused` is there while the server accepts and reads, and sends nothing."),
+    (
+        "resumeServer",
+        "What waited is sent from now on, as far as its gates and its time to live allow. A server that is not paused \
+         stays as it is.",
+    ),
     ("livez", "It looks at nothing else, so that a sick disk does not lead to a restart loop."),
     (
         "readyz",

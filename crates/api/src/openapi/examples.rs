@@ -10,7 +10,7 @@ use fantail_wire::event::{
     AcceptedStatus, Action, Audience, Channel, CloudEvent, Content, EventAccepted, EventData, EventResult,
     EventsAccepted, Priority,
 };
-use fantail_wire::health::{Backup, Check, ClockAccepted, Readiness};
+use fantail_wire::health::{Backup, Check, ClockAccepted, PausedCopy, Readiness, ServerStatus};
 use fantail_wire::inbox::{Counts, Inbox, Marks, Notification, Snooze, Unsnooze};
 use fantail_wire::list::{
     EdgesChanged, Follow, FollowState, Followers, Follows, FollowsBatch, ItemError, Subscribers,
@@ -269,6 +269,10 @@ examples! {
         ready: true,
         version: text("0.1.0"),
         checks: vec![Check { name: text("journal"), ok: true, detail: text("sealed, 3 segments") }],
+    };
+    ServerStatus => ServerStatus {
+        version: text("0.1.0"),
+        paused: Some(PausedCopy { backup_taken_at: Some(text(TIME)), restored_at: Some(text(TIME)) }),
     };
     ClockAccepted => ClockAccepted { now: text("2026-11-18T09:30:00.000Z"), offset_seconds: 1_209_600 };
     Backup => Backup { path: text("/var/lib/fantail/backups/01KG9V7W0R"), bytes: 1_048_576 };

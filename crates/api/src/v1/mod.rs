@@ -28,6 +28,7 @@ mod trace;
 pub mod edges;
 pub mod follows;
 pub mod segments;
+pub mod server;
 pub mod topics;
 pub mod upload;
 pub mod users;

@@ -130,6 +130,9 @@ async fn step(
 ) -> Result<u64, Refusal> {
     let found = core.read(PartitionId::Shard(shard), |state| rows::find(state.tables(), tenant, arrival))?;
     let Some(row) = found.as_ref() else { return Ok(LOOK_AGAIN_MS) };
+    if core.pause.is_on() {
+        return Ok(LOOK_AGAIN_MS);
+    }
     if core.clock.hold().is_some_and(|hold| row.event.millis() <= hold.started_at) {
         return Ok(LOOK_AGAIN_MS);
     }

@@ -74,7 +74,8 @@ pub async fn run(core: Arc<Core>, mut known: BTreeSet<(TenantId, String)>) {
             }
         }
         known.extend(webhooks.keys().cloned());
-        for row in webhooks.values().filter(|row| row.off.is_none()) {
+        let is_paused = core.pause.is_on();
+        for row in webhooks.values().filter(|row| row.off.is_none() && !is_paused) {
             let name = (row.put.tenant, row.put.id.clone());
             if running.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
                 let (follower, running) = (Follower::new(core.clone(), row), running.clone());
@@ -309,6 +310,7 @@ impl Follower {
     /// Why not all of it was taken, if so.
     async fn send(&self, messages: Vec<(String, Vec<u8>)>) -> Result<Option<AttemptFailure>, Refusal> {
         let core = &self.core;
+        assert!(!core.pause.is_on(), "tasks of webhooks start after the resume");
         let target = core.ports.keyring.open(self.tenant, Context::Address, &self.row.put.target);
         let target = target.map_err(locked)?;
         let message = |(reference, content): (String, Vec<u8>)| Message {

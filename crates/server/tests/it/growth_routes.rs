@@ -62,6 +62,8 @@ const ROWS: &[(&str, Cost)] = &[
     ("revokeKey", Counted(&["key: revoke"])),
     ("createBackup", Server),
     ("acceptClock", Server),
+    ("getServer", Server),
+    ("resumeServer", Server),
     ("livez", Server),
     ("readyz", Server),
     ("metrics", Server),

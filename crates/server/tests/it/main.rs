@@ -54,6 +54,7 @@ mod matrix;
 mod moved_clock;
 mod outages;
 mod outbound;
+mod paused_copies;
 mod people;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod power;

@@ -61,6 +61,8 @@ const ROWS: &[(&str, Where, Needs)] = &[
     ("revokeKey", ApiAndAdmin, TenantAdmin),
     ("createBackup", Admin, ServerKey),
     ("acceptClock", Admin, ServerKey),
+    ("getServer", Admin, ServerKey),
+    ("resumeServer", Admin, ServerKey),
     ("livez", Everywhere, Nobody),
     ("readyz", Everywhere, Nobody),
     ("metrics", Admin, Nobody),

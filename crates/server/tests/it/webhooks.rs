@@ -40,15 +40,15 @@ struct Heard {
     told: Mutex<BTreeMap<String, (Value, u64)>>,
 }
 
-struct Receiver {
+pub struct Receiver {
     url: String,
     /// As the operator lists it.
-    target: String,
+    pub target: String,
     heard: Arc<Heard>,
 }
 
 impl Receiver {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a bound port");
         let (url, target) = (format!("http://{address}/hooks"), address.to_string());
@@ -61,6 +61,21 @@ impl Receiver {
             }
         });
         Self { url, target, heard }
+    }
+
+    /// Makes a webhook that it trusts.
+    pub fn hook(&self, client: &mut Client) {
+        hook(client, self, &[]);
+    }
+
+    /// How many requests came, also such as were refused.
+    pub fn requests(&self) -> u64 {
+        self.heard.requests.load(Ordering::SeqCst)
+    }
+
+    pub fn forget(&self) {
+        self.heard.requests.store(0, Ordering::SeqCst);
+        self.heard.told.lock().expect("a lock").clear();
     }
 
     fn trust(&self, secret: &str) {
@@ -76,7 +91,7 @@ impl Receiver {
     }
 
     /// The types of all messages, each with the users that they are about.
-    fn types(&self) -> Vec<String> {
+    pub fn types(&self) -> Vec<String> {
         let told = self.told();
         let mut types: Vec<String> = told
             .values()
