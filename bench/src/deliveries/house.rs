@@ -6,6 +6,7 @@ use fantail_channels::stub::{Settings, Stub};
 use fantail_local::audit::{AuditOptions, LocalAudit};
 use fantail_local::blobs::LocalBlobs;
 use fantail_local::disk::RealDisk;
+use fantail_local::erasure_list::LocalErasureList;
 use fantail_local::journal::{JournalOptions, LocalJournal};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions};
@@ -81,6 +82,7 @@ pub struct House {
     pub journal: Arc<LocalJournal>,
     pub store: Arc<LocalStore>,
     pub keyring: Arc<LocalKeyring>,
+    pub erasure_list: Arc<LocalErasureList>,
     pub blobs: Arc<LocalBlobs>,
     pub audit: Arc<LocalAudit>,
 }
@@ -103,6 +105,7 @@ impl House {
             journal: Arc::new(journal),
             store: Arc::new(LocalStore::open(StoreOptions::new(directory.join("tables")))?),
             keyring: Arc::new(LocalKeyring::open(KeyringOptions::new(directory.join("keys")))?),
+            erasure_list: Arc::new(LocalErasureList::open(&directory.join("erasures.list"))?),
             blobs: Arc::new(LocalBlobs::open(directory.join("blobs"))?),
             audit: Arc::new(LocalAudit::open(
                 Arc::new(RealDisk),
@@ -129,6 +132,7 @@ impl House {
             store: self.store.clone(),
             blobs: self.blobs.clone(),
             keyring: self.keyring.clone(),
+            erasure_list: self.erasure_list.clone(),
             clock: self.clock.clone(),
             entropy: Arc::new(SystemEntropy::default()),
             tasks: Supervisor::new(self.tasks.clone(), stop.clone()),

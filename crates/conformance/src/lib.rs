@@ -13,6 +13,7 @@ pub mod audit;
 
 pub mod blobs;
 pub mod channel;
+pub mod erasure_list;
 pub mod keyring;
 
 mod block_on;

@@ -2,9 +2,10 @@
 //!
 //! Comes from: the erasure API; then from to-do rows, so that a crash only makes it go on. Does: has the user's shard remove
 //! the user, then what is kept about deliveries, some events at a time; has every front drop what the user alone was told;
-//! destroys the key; and says that it is done. Goes to: `machine::shard::erase`, `machine::front::unsay`, the keyring.
+//! appends to the list of erasures; destroys the key; and says that it is done. Goes to: `machine::shard::erase`,
+//! `machine::front::unsay`, `erasure_list`, the keyring.
 //!
-//! What must never happen: a receipt that says done while a key is there.
+//! What must never happen: a receipt that says done while a key is there, or before the list of erasures has it.
 
 use fantail_machine::records::erasure::ErasurePlace;
 pub use fantail_machine::records::erasure::Store;
@@ -12,6 +13,7 @@ pub use fantail_machine::tables::erasure::ErasureRow;
 
 use crate::ask::{InboxFrom, Refusal};
 use crate::core::{Core, answer, internal, locked};
+use crate::erasure_list;
 use crate::inbox;
 use crate::node::Node;
 use crate::people::locate;
@@ -39,7 +41,7 @@ impl Node {
         let core = &self.core;
         let (shard, number) = locate(core, tenant, name)?;
         let lookup = core.ports.keyring.lookup_user(tenant, name).map_err(locked)?;
-        let entries = entries(core, tenant, shard, number)?;
+        let entries = entries_of(core, tenant, shard, number)?;
         // The shard is where fronts have their number: who has the id finds the row.
         let wall = core.ports.clock.wall();
         let erasure = Ulid::new(wall, FrontNo(shard.0), core.ports.entropy.random_u128());
@@ -61,7 +63,12 @@ impl Node {
 }
 
 /// How many entries an inbox has, page by page.
-fn entries(core: &Core, tenant: TenantId, shard: ShardNo, user: UserNo) -> Result<u64, Refusal> {
+pub(crate) fn entries_of(
+    core: &Core,
+    tenant: TenantId,
+    shard: ShardNo,
+    user: UserNo,
+) -> Result<u64, Refusal> {
     let (mut count, mut from) = (0, InboxFrom::Newest);
     loop {
         let (found, next) = inbox::count(core, tenant, (shard, user), from, COUNTED_PAGE)?;
@@ -195,9 +202,10 @@ impl Erasing {
         Ok(())
     }
 
-    /// Destroys the key and says that the erasure is done.
+    /// Appends to the list of erasures, destroys the key and says that the erasure is done.
     async fn finish(&mut self, core: &Core, shard: ShardNo, key: KeyNo) -> Result<(), Refusal> {
         let (tenant, erasure) = (self.tenant, self.erasure);
+        erasure_list::append(core, shard, tenant, erasure)?;
         core.ports.keyring.destroy(tenant, key).map_err(locked)?;
         core.known.forget_events();
         let content = Some((Store::Content, self.unreported)).filter(|(_, count)| *count > 0);

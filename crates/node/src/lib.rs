@@ -76,6 +76,7 @@ pub mod books;
 mod claims;
 mod directory_todos;
 mod endpoint_tally;
+pub mod erasure_list;
 pub mod erasures;
 mod errands;
 pub mod exports;

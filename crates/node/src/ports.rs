@@ -9,6 +9,7 @@ use fantail_ports::blobs::Blobs;
 use fantail_ports::channel::Channel;
 use fantail_ports::clock::Clock;
 use fantail_ports::entropy::Entropy;
+use fantail_ports::erasure_list::ErasureList;
 use fantail_ports::journal::Journal;
 use fantail_ports::keyring::Keyring;
 use fantail_ports::store::Store;
@@ -21,6 +22,7 @@ pub struct Ports {
     pub store: Arc<dyn Store>,
     pub blobs: Arc<dyn Blobs>,
     pub keyring: Arc<dyn Keyring>,
+    pub erasure_list: Arc<dyn ErasureList>,
     /// The machine's; `start` puts the one in its place that does not jump.
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,

@@ -75,6 +75,8 @@ pub enum Context {
     Credential = 11,
     /// What a producer calls a notification or a bulk send.
     NotificationName = 12,
+    /// Who was erased, in the list of erasures.
+    ErasedUser = 13,
 }
 
 /// Personal bytes as they travel through journal and tables.

@@ -3,7 +3,7 @@
 //!
 //! Reading order follows a fact: it is appended to the `journal`, folded into the `store` (whose parts are
 //! `tables`, `lists` and `inbox`), told to the `audit` log, copied to `blobs`. Messages leave by a `channel`, through `accounts` of their tenant. Names are
-//! sealed by the `keyring`. `clock`, `entropy` and `tasks` are the only ways to time, chance and concurrency. What was done is told to a `trace`.
+//! sealed by the `keyring`; who was erased stands in the `erasure_list`. `clock`, `entropy` and `tasks` are the only ways to time, chance and concurrency. What was done is told to a `trace`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,6 +21,7 @@ pub mod audit;
 pub mod accounts;
 pub mod blobs;
 pub mod channel;
+pub mod erasure_list;
 pub mod keyring;
 
 pub mod clock;

@@ -1,20 +1,24 @@
-//! `fantail backup` and `fantail restore`. The running server writes a verified copy inside its data directory; the
-//! command moves it to where the operator wants it. Restoring copies it into an empty data directory; the next start
-//! recovers from it.
+//! `fantail backup`. The running server writes a verified copy inside its data directory; the command moves it to where the
+//! operator wants it.
 
 use crate::caller::{admin_client_of, answered};
-use crate::cli::{BackupArgs, RestoreArgs, say};
+use crate::cli::{ServerArgs, say};
 use crate::client::Request;
-use crate::composition::journal_directory;
-use crate::copy_mark::{CopyMark, mark_file};
 use crate::private_files;
 use crate::provision::data_directory;
-use crate::system::SystemClock;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
 use fantail_local::disk::{Disk, RealDisk};
-use fantail_ports::clock::Clock;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub struct BackupArgs {
+    /// Where the copy goes; must not exist
+    pub directory: PathBuf,
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
 
 pub fn backup(args: &BackupArgs) -> Result<()> {
     private_files::keep_private();
@@ -32,35 +36,6 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
 fn seen_from_here(data: &Path, made: &Path) -> PathBuf {
     let here = made.file_name().map(|name| data.join("backups").join(name));
     here.filter(|here| here.is_dir()).unwrap_or_else(|| made.to_owned())
-}
-
-pub fn restore(args: &RestoreArgs) -> Result<()> {
-    private_files::keep_private();
-    let source = &args.directory;
-    ensure!(journal_directory(source).is_dir(), "{} is not a backup: it has no journal", source.display());
-    if args.data.exists() && fs::read_dir(&args.data)?.next().is_some() {
-        bail!("{} is not empty", args.data.display());
-    }
-    data_directory(&args.data)?;
-    let mark = CopyMark {
-        restored_at: Some(SystemClock::default().wall()),
-        ..CopyMark::read(source)?.unwrap_or_default()
-    };
-    // First of all: what is killed half-way is not served.
-    CopyMark { is_unfinished: true, ..mark }.write(&args.data)?;
-    let bytes = copy_tree(source, &args.data, &[&mark_file(source)])?;
-    let data = args.data.display();
-    if args.active {
-        CopyMark::remove(&args.data)?;
-        return say(format_args!(
-            "{bytes} bytes in {data}; start with `fantail serve --data {data}`: it sends at once"
-        ));
-    }
-    mark.write(&args.data)?;
-    say(format_args!(
-        "{bytes} bytes in {data}; start with `fantail serve --data {data}`: it accepts and reads, and sends nothing until you run \
-         `fantail resume`"
-    ))
 }
 
 /// Renames, or copies and then removes if the target is on another file system.
@@ -83,7 +58,7 @@ fn move_tree(source: &Path, target: &Path) -> Result<()> {
 }
 
 /// Copies files with their modes, each durable before the next, but for some. Returns the bytes.
-fn copy_tree(source: &Path, target: &Path, left_out: &[&Path]) -> Result<u64> {
+pub fn copy_tree(source: &Path, target: &Path, left_out: &[&Path]) -> Result<u64> {
     let mut bytes = 0;
     let mut waiting: Vec<(PathBuf, PathBuf)> = vec![(source.to_owned(), target.to_owned())];
     while let Some((from, to)) = waiting.pop() {

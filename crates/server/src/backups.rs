@@ -13,11 +13,13 @@
 use crate::audit_files::{audit_directory, public_file, secret_file};
 use crate::composition::{blobs_directory, journal_directory, keys_directory};
 use crate::copy_mark::CopyMark;
+use crate::erasure_files;
 use crate::provision::{admin_file, data_directory, default_file};
 use crate::snapshots::Snapshots;
 use anyhow::{Context, Result, anyhow, bail};
 use fantail_local::audit::LocalAudit;
 use fantail_local::blobs::LocalBlobs;
+use fantail_local::erasure_list::LocalErasureList;
 use fantail_local::journal::LocalJournal;
 use fantail_local::keyring::LocalKeyring;
 use fantail_node::Node;
@@ -34,6 +36,7 @@ pub struct Backups {
     pub journal: Arc<LocalJournal>,
     pub audit: Arc<LocalAudit>,
     pub keyring: Arc<LocalKeyring>,
+    pub erasure_list: Arc<LocalErasureList>,
     pub data: PathBuf,
     /// Held while one is made: each reads everything there is.
     pub making: Mutex<()>,
@@ -68,10 +71,14 @@ impl Backups {
     /// Blocks while it copies. `is_wanted` is asked between two parts: whoever asked may be gone.
     pub fn make(&self, is_wanted: &dyn Fn() -> bool) -> Result<Backup> {
         let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before everything else: what the list has up to here, the copy has too.
+        let erasure_list = erasure_files::remember(&self.data, &self.erasure_list)?;
         let taken = self.snapshots.take(&self.node)?;
+        let mark =
+            CopyMark { taken_at: Some(taken.at), erasure_list: Some(erasure_list), ..CopyMark::default() };
         let target = backups_directory(&self.data).join(format!("{:014}", taken.at.0));
         let part = target.with_extension(PART);
-        let copied = self.copy(&taken, &part, is_wanted);
+        let copied = self.copy(&taken, &mark, &part, is_wanted);
         let made = copied.and_then(|bytes| {
             fs::rename(&part, &target).with_context(|| format!("cannot name {}", target.display()))?;
             fs::File::open(backups_directory(&self.data))?.sync_all()?;
@@ -87,11 +94,16 @@ impl Backups {
         Ok(Backup { path: path.ok_or_else(|| anyhow!("the data directory's name is not text"))?, bytes })
     }
 
-    fn copy(&self, taken: &Taken, target: &Path, is_wanted: &dyn Fn() -> bool) -> Result<u64> {
+    fn copy(
+        &self,
+        taken: &Taken,
+        mark: &CopyMark,
+        target: &Path,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<u64> {
         let go_on =
             || if is_wanted() { Ok(()) } else { bail!("the request ended before the backup was made") };
         data_directory(target)?;
-        let mark = CopyMark { taken_at: Some(taken.at), ..CopyMark::default() };
         mark.write(target)?;
         go_on()?;
         let mut bytes = self.snapshots.copy(taken, &LocalBlobs::open(blobs_directory(target))?)?;

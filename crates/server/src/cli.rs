@@ -1,9 +1,11 @@
 //! What can be asked of the binary.
 
+use crate::backup::{self, BackupArgs};
 use crate::bulk_command::{self, BulkCommand};
 use crate::config::Flags;
+use crate::restore_command::{self, RestoreArgs};
 use crate::{
-    audit_command, backup, check_command, clock_command, config_command, explain, journal_command, plan,
+    audit_command, check_command, clock_command, config_command, explain, journal_command, plan,
     resume_command, sandbox_command, scan_command, seed, serve,
 };
 use clap::{Args, Parser, Subcommand};
@@ -240,14 +242,6 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
-#[derive(Args, Debug)]
-pub struct BackupArgs {
-    /// Where the copy goes; must not exist
-    pub directory: PathBuf,
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
-
 /// Where the running server is and which key it takes.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
@@ -263,18 +257,6 @@ pub struct ServerArgs {
     /// Data directory of the running server; its keys are read from there
     #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
     pub data: PathBuf,
-}
-
-#[derive(Args, Debug)]
-pub struct RestoreArgs {
-    /// The backup
-    pub directory: PathBuf,
-    /// Data directory to make; must not exist or be empty
-    #[arg(long, value_name = "DIR", default_value = "./fantail-data")]
-    pub data: PathBuf,
-    /// Do not pause: a server on it sends at once what waited when the backup was taken. Only if the original is gone
-    #[arg(long)]
-    pub active: bool,
 }
 
 #[derive(Args, Debug)]
@@ -332,7 +314,7 @@ pub fn run() -> ExitCode {
         Command::Clock { command } => clock_command::run(&command),
         Command::Scan(args) => scan_command::run(&args),
         Command::Backup(args) => backup::backup(&args),
-        Command::Restore(args) => backup::restore(&args),
+        Command::Restore(args) => restore_command::run(&args),
         Command::Resume(server) => resume_command::run(&server),
         Command::Explain(args) => explain::run(&args),
         Command::Bulk { command } => bulk_command::run(&command),

@@ -10,6 +10,7 @@ use crate::channels;
 use crate::check_command;
 use crate::config::Config;
 use crate::copy_mark::CopyMark;
+use crate::erasure_files;
 use crate::host::ServerHost;
 use crate::listen::Connections;
 use crate::otlp::Exporter;
@@ -117,10 +118,11 @@ pub fn keys_directory(data: &Path) -> PathBuf {
 /// Opens engines, recovers, and takes the lead of every partition.
 pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Running> {
     let data = &config.data;
-    let paused = CopyMark::to_serve(data)?;
+    let mark = CopyMark::to_serve(data)?;
     let journal = open_journal(config)?;
     let stop = Arc::<Stop>::default();
     let keyring = open_keyring(config, &journal, stop.clone())?;
+    let erasure_list = erasure_files::open(data, config.erasure_list.as_deref())?;
     remove_unfinished(data)?;
     let blobs = Arc::new(LocalBlobs::open(blobs_directory(data)).context("cannot open the blobs")?);
     let snapshots = Arc::new(Snapshots::open(blobs.clone())?);
@@ -138,6 +140,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         store: store.clone(),
         blobs,
         keyring: keyring.clone(),
+        erasure_list: erasure_list.clone(),
         clock: surroundings.clock,
         entropy: surroundings.entropy.clone(),
         tasks,
@@ -150,8 +153,9 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         points: test_faults.points(),
         spans: exporter.map(|exporter| Spans::told_to(exporter.tracer.clone())).unwrap_or_default(),
     };
-    let options = Options { is_paused: paused.is_some(), ..node_options(config, snapshots.newest_at()) };
+    let options = Options { is_paused: mark.is_some(), ..node_options(config, snapshots.newest_at()) };
     let (node, report) = Node::start(ports, options).await.context("cannot recover")?;
+    let paused = erasure_files::settle(data, mark, &erasure_list, &node).await?;
     // Not before: if nothing else recovers, an operator may still want to try a copy that was not finished.
     snapshots.remove_unfinished().context("cannot remove a snapshot that was not finished")?;
     let clock_days_ahead = days_ahead(report.clock);
@@ -174,6 +178,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
             journal: journal.clone(),
             audit: audit.clone(),
             keyring,
+            erasure_list,
             data: data.clone(),
             making: Mutex::default(),
         }),

@@ -4,16 +4,18 @@
 //! {"format": 1, "takenAtMs": 1763580000000, "restoredAtMs": 1763583600000}
 //! ```
 //! A backup has the mark from its beginning, so that it is paused however it is put in place: by `fantail restore`, by hand, or by
-//! a server that is started on the backup itself. `fantail resume` and `fantail restore --active` remove it.
+//! a server that is started on the backup itself. `fantail resume` removes it, and so does the first start after `fantail restore
+//! --active`.
 //!
 //! What must never happen: a mark that cannot be read and is taken for none; a mark that comes back after a resume.
 
 use anyhow::{Context, Result, ensure};
 use fantail_local::disk::{Disk, RealDisk};
+use fantail_local::erasure_list::ErasureListId;
 use fantail_rules::ids::Millis;
 use fantail_rules::wall::utc_text;
 use fantail_wire::health::PausedCopy;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -33,6 +35,40 @@ pub struct CopyMark {
     pub restored_at: Option<Millis>,
     /// Files are missing: it is being restored, or that was interrupted.
     pub is_unfinished: bool,
+    /// Its first start ends the pause.
+    pub is_active: bool,
+    /// Where the list of erasures was when the backup was taken.
+    pub erasure_list: Option<ListPlace>,
+    /// The first start applies entries of `erasures.restored` from this place on.
+    pub erasures_from: Option<u64>,
+    /// Erasures after the backup were applied.
+    pub erasures_applied: bool,
+}
+
+/// A place in a list of erasures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ListPlace {
+    pub id: ErasureListId,
+    pub entries: u64,
+}
+
+impl ListPlace {
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({"id": self.id.to_string(), "entries": self.entries})
+    }
+
+    pub fn parse(value: &Value) -> Result<Self> {
+        let id = value["id"].as_str().context("id is no text")?;
+        ensure!(id.len() == 32 && id.is_ascii(), "id does not have 32 hexadecimal digits");
+        let mut bytes = [0; 16];
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&id[2 * at..2 * at + 2], 16)
+                .context("id does not have 32 hexadecimal digits")?;
+        }
+        let entries = value["entries"].as_u64().context("entries is no whole number")?;
+        Ok(Self { id: ErasureListId(bytes), entries })
+    }
 }
 
 #[must_use]
@@ -72,40 +108,45 @@ impl CopyMark {
             None => Ok(None),
             Some(value) => value.as_u64().map(Some).with_context(|| format!("{name} is no whole number")),
         };
+        let flag = |name: &str| match fields.get(name) {
+            None => Ok(false),
+            Some(value) => value.as_bool().with_context(|| format!("{name} is neither true nor false")),
+        };
         let format = number("format")?.context("format is missing")?;
         ensure!(format <= FORMAT, "it has format {format}, this build reads up to {FORMAT}");
         Ok(Self {
             taken_at: number("takenAtMs")?.map(Millis),
             restored_at: number("restoredAtMs")?.map(Millis),
-            is_unfinished: match fields.get("unfinished") {
-                None => false,
-                Some(value) => value.as_bool().context("unfinished is neither true nor false")?,
-            },
+            is_unfinished: flag("unfinished")?,
+            is_active: flag("active")?,
+            erasure_list: fields.get("erasureList").map(ListPlace::parse).transpose()?,
+            erasures_from: number("erasuresFrom")?,
+            erasures_applied: flag("erasuresApplied")?,
         })
     }
 
     /// Writes the mark whole or not at all. Durable on return.
     pub fn write(&self, directory: &Path) -> Result<()> {
-        let (file, beside) = (mark_file(directory), mark_file(directory).with_extension("new"));
-        let written = || -> io::Result<()> {
-            let mut out =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-            writeln!(out, "{}", self.text())?;
-            out.sync_all()?;
-            fs::rename(&beside, &file)?;
-            RealDisk.sync_dir(directory)
-        };
-        written().with_context(|| format!("cannot write {}", file.display()))
+        write_json(&mark_file(directory), &self.json())
     }
 
-    fn text(&self) -> Value {
+    fn json(&self) -> Value {
         let mut fields = Map::from_iter([("format".to_owned(), FORMAT.into())]);
-        for (name, at) in [("takenAtMs", self.taken_at), ("restoredAtMs", self.restored_at)] {
-            fields.extend(at.map(|at| (name.to_owned(), at.0.into())));
-        }
-        if self.is_unfinished {
-            fields.insert("unfinished".to_owned(), true.into());
-        }
+        let numbers = [
+            ("takenAtMs", self.taken_at.map(|at| at.0)),
+            ("restoredAtMs", self.restored_at.map(|at| at.0)),
+            ("erasuresFrom", self.erasures_from),
+        ];
+        fields.extend(numbers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
+        let flags = [
+            ("unfinished", self.is_unfinished),
+            ("active", self.is_active),
+            ("erasuresApplied", self.erasures_applied),
+        ];
+        fields.extend(
+            flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (name.to_owned(), true.into())),
+        );
+        fields.extend(self.erasure_list.map(|place| ("erasureList".to_owned(), place.json())));
         fields.into()
     }
 
@@ -125,6 +166,7 @@ impl CopyMark {
         PausedCopy {
             backup_taken_at: self.taken_at.map(utc_text),
             restored_at: self.restored_at.map(utc_text),
+            erasures_applied: self.erasures_applied,
         }
     }
 
@@ -132,10 +174,28 @@ impl CopyMark {
     #[must_use]
     pub fn sentence(&self) -> String {
         let taken_at = self.taken_at.map(|at| format!(" of {}", utc_text(at))).unwrap_or_default();
+        let erasures = if self.erasures_applied {
+            ""
+        } else {
+            "; users who were erased after the backup are here again, see `fantail restore --erasures`"
+        };
         format!(
-            "this is a copy made from a backup{taken_at}: it accepts and reads, and sends nothing until you run `fantail resume`"
+            "a copy made from a backup{taken_at}: it accepts and reads, and sends nothing until you run `fantail resume`{erasures}"
         )
     }
+}
+
+/// Writes a small file whole or not at all, for its owner only. Durable on return.
+pub fn write_json(file: &Path, value: &Value) -> Result<()> {
+    let beside = file.with_extension("new");
+    let written = || -> io::Result<()> {
+        let mut out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        writeln!(out, "{value}")?;
+        out.sync_all()?;
+        fs::rename(&beside, file)?;
+        RealDisk.sync_dir(file.parent().unwrap_or(Path::new(".")))
+    };
+    written().with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]
@@ -151,6 +211,10 @@ mod tests {
             taken_at: Some(Millis(1_769_860_800_000)),
             restored_at: Some(Millis(1_769_860_800_007)),
             is_unfinished: false,
+            is_active: true,
+            erasure_list: Some(ListPlace { id: ErasureListId([0xa7; 16]), entries: 300 }),
+            erasures_from: Some(200),
+            erasures_applied: true,
         };
         for mark in [CopyMark::default(), CopyMark { restored_at: None, ..restored }, restored] {
             mark.write(&directory).expect("written");
@@ -160,10 +224,19 @@ mod tests {
         let error = CopyMark::to_serve(&directory).expect_err("it is not whole").to_string();
         assert!(error.contains("not restored completely"), "{error}");
         assert!(restored.sentence().contains("2026-01-31T12:00:00.000Z"));
+        assert!(!restored.sentence().contains("erased") && CopyMark::default().sentence().contains("erased"));
         let long = format!("{{\"format\": 1{}}}", " ".repeat(5_000));
-        for wrong in
-            ["", "{", "{}", "[]", "{\"format\": 2}", "{\"format\": 1, \"takenAtMs\": \"now\"}", &long]
-        {
+        for wrong in [
+            "",
+            "{",
+            "{}",
+            "[]",
+            "{\"format\": 2}",
+            "{\"format\": 1, \"takenAtMs\": \"now\"}",
+            "{\"format\": 1, \"active\": 1}",
+            "{\"format\": 1, \"erasureList\": {\"id\": \"ü234567890123456789012345678901\", \"entries\": 1}}",
+            &long,
+        ] {
             fs::write(mark_file(&directory), wrong).expect("written");
             let error = format!("{:#}", CopyMark::read(&directory).expect_err("no mark"));
             assert!(error.contains("copy.json"), "{error}");

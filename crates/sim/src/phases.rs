@@ -162,6 +162,7 @@ impl Sim {
     fn check_deliveries(&mut self) -> Result<(), Broken> {
         let world = &self.world;
         self.deliveries.check_end(&*world.store, &world.provider, &*world.keyring)?;
+        self.deliveries.check_erasure_list(&*world.erasure_list, &*world.keyring)?;
         self.deliveries.check_arrived(self.oracle.arrived(), &*world.keyring)?;
         for due in self.oracle.dues() {
             let Due { who, event, channel, address } = due;

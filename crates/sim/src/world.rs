@@ -59,6 +59,7 @@ pub struct World {
     blobs: Arc<MemoryBlobs>,
     pub audit: MemoryAudit,
     pub keyring: Arc<MemoryKeyring>,
+    pub erasure_list: Arc<fantail_memory::erasure_list::MemoryErasureList>,
     pub provider: Arc<Provider>,
     starts: u32,
     starting: Option<Started>,
@@ -107,6 +108,7 @@ impl World {
             blobs: Arc::new(MemoryBlobs::new()),
             audit: MemoryAudit::new(),
             keyring: Arc::new(MemoryKeyring::new(stream(seed, "keyring"))),
+            erasure_list: Arc::default(),
             starts: 0,
             starting: None,
             node: None,
@@ -204,6 +206,9 @@ impl World {
         let entropy = SeededEntropy::new(stream(self.seed, &format!("node {}", self.starts)));
         let (stop, faults) = (Arc::<Stop>::default(), self.faults.clone());
         let tasks = Bug::tasks(self.bug, Arc::new(self.executor.clone()), self.clock.clone());
+        let audit = FaultyAudit { faults: self.faults.clone(), audit: Arc::new(self.audit.clone()) };
+        let keyring = Bug::keyring(self.bug, self.keyring.clone());
+        let keyring = FaultyKeyring { faults: self.faults.clone(), keyring };
         let ports = Ports {
             journal: Arc::new(FaultyJournal {
                 faults,
@@ -215,19 +220,14 @@ impl World {
                 pages_seen: PagesSeen::default(),
             }),
             blobs: self.blobs.clone(),
-            keyring: Arc::new(FaultyKeyring {
-                faults: self.faults.clone(),
-                keyring: Bug::keyring(self.bug, self.keyring.clone()),
-            }),
+            keyring: Arc::new(keyring),
+            erasure_list: self.erasure_list.clone(),
             clock: self.clock.clone(),
             entropy: Arc::new(entropy),
             tasks: Supervisor::new(tasks, stop.clone()),
             channels: Bug::channels(self.bug, &self.provider),
             audit: Audit {
-                log: Arc::new(FaultyAudit {
-                    faults: self.faults.clone(),
-                    audit: Arc::new(self.audit.clone()),
-                }),
+                log: Arc::new(audit),
                 signer: Signer::from_seed(&[7; 32]),
                 checkpoint_every_ms: CHECKPOINT_EVERY_MS,
             },

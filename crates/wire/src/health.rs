@@ -43,6 +43,8 @@ pub struct PausedCopy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub restored_at: Option<String>,
+    /// Whether erasures that were completed after the backup were applied again. If not, users who were erased since are here again.
+    pub erasures_applied: bool,
 }
 
 /// A full copy of the data, made while serving.

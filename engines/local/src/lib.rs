@@ -11,6 +11,7 @@ pub mod inbox;
 pub mod audit;
 
 pub mod blobs;
+pub mod erasure_list;
 pub mod keyring;
 
 mod spread;

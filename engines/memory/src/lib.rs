@@ -7,6 +7,7 @@ pub mod store;
 pub mod audit;
 
 pub mod blobs;
+pub mod erasure_list;
 pub mod keyring;
 
 pub mod clock;

@@ -272,7 +272,11 @@ examples! {
     };
     ServerStatus => ServerStatus {
         version: text("0.1.0"),
-        paused: Some(PausedCopy { backup_taken_at: Some(text(TIME)), restored_at: Some(text(TIME)) }),
+        paused: Some(PausedCopy {
+            backup_taken_at: Some(text(TIME)),
+            restored_at: Some(text(TIME)),
+            erasures_applied: true,
+        }),
     };
     ClockAccepted => ClockAccepted { now: text("2026-11-18T09:30:00.000Z"), offset_seconds: 1_209_600 };
     Backup => Backup { path: text("/var/lib/fantail/backups/01KG9V7W0R"), bytes: 1_048_576 };

@@ -113,6 +113,7 @@ fn rows_of_users_are_read_or_refused() {
     check::<respect::RespectRow>(Family::Respect);
     check::<respect::Changed>(Family::RespectHistory);
     check::<erasure::ErasureRow>(Family::Erasure);
+    check::<erasure::ErasureLookup>(Family::ErasureLookup);
     let place = event::PersonalPlace { event: Ulid::from_bytes([5; 16]), shard: ShardNo(2), user: UserNo(7) };
     let places = [
         ErasurePlace::Deliveries(Arrival(9)),

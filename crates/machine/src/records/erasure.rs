@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 60 Erasure  tenant, erasure: ulid, step, list of (store: u8, count: varint)
-//!             step = 1 user, key: varint | 2 user, list of (arrival, channel: u8, device) | 3 | 4 place
+//!             step = 1 user, key: varint | 2 user, list of (arrival, channel: u8, device) | 3 | 4 place | 5 user, key: varint, lookup
 //!             place = 1 arrival | 2 front: varint, option of (event: ulid, shard: varint, user)
 //! ```
 
@@ -10,7 +10,7 @@ use crate::codec::{Malformed, Reader, Writer};
 use crate::records::respect::read_channel;
 use crate::tables::event::PersonalPlace;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, Lookup, ShardNo, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,7 +25,12 @@ pub struct Erasure {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// The user has gone; what others keep about it is still to be looked for.
-    Begun { user: UserNo, key: KeyNo },
+    Begun {
+        user: UserNo,
+        key: KeyNo,
+        /// For the list of erasures; records of versions without that list have none.
+        lookup: Option<Lookup>,
+    },
     /// What was told about attempts to reach the user by these is gone.
     Purged { user: UserNo, attempts: Vec<Attempts> },
     /// Nothing is left, and the key is destroyed.
@@ -129,8 +134,11 @@ impl Erasure {
     pub(super) fn write(&self, w: &mut Writer) {
         w.tenant(self.tenant).ulid(self.erasure);
         match &self.step {
-            Step::Begun { user, key } => {
+            Step::Begun { user, key, lookup: None } => {
                 w.u8(1).user(*user).varint(key.0);
+            }
+            Step::Begun { user, key, lookup: Some(lookup) } => {
+                w.u8(5).user(*user).varint(key.0).fixed(&lookup.0);
             }
             Step::Purged { user, attempts } => {
                 w.u8(2).user(*user).list(attempts.iter(), |w, one| {
@@ -151,7 +159,8 @@ impl Erasure {
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (tenant, erasure) = (r.tenant()?, r.ulid()?);
         let step = match r.u8()? {
-            1 => Step::Begun { user: r.user()?, key: KeyNo(r.varint()?) },
+            1 => Step::Begun { user: r.user()?, key: KeyNo(r.varint()?), lookup: None },
+            5 => Step::Begun { user: r.user()?, key: KeyNo(r.varint()?), lookup: Some(r.lookup()?) },
             2 => {
                 let user = r.user()?;
                 let attempts = r.list(|r| {

@@ -17,6 +17,7 @@ pub mod difference;
 pub mod digest;
 pub mod directory;
 pub mod endpoint;
+pub mod erased_user;
 pub mod erasure;
 pub mod front;
 mod given;

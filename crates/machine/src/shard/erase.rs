@@ -16,7 +16,7 @@ use crate::parcel::Words;
 use crate::records::delivery::{Consents, Counted, Redrive, Wake};
 use crate::records::erasure::{Attempts, Erasure, ErasurePlace, Step, Store};
 use crate::records::shard::ShardRecord;
-use crate::tables::erasure::{self, ErasureRow};
+use crate::tables::erasure::{self, ErasureLookup, ErasureRow};
 use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::todo::Todo;
 use crate::tables::work::WorkId;
@@ -43,7 +43,7 @@ pub(super) fn plan_begin(
     };
     let removed = counted(view, tenant, user, entries)?;
     let mut records = users::plan_delete(view, tenant, lookup)?.records;
-    let step = Step::Begun { user, key };
+    let step = Step::Begun { user, key, lookup: Some(lookup) };
     records.push(ShardRecord::Erasure(Erasure { tenant, erasure, step, removed }));
     Ok(Planned { records, answer: ShardAnswer::Noted })
 }
@@ -228,8 +228,11 @@ pub(super) fn apply(view: &mut View<'_>, fact: &Erasure, at: Millis) -> Result<(
     let todo = Todo::Erase { tenant: *tenant, erasure: *erasure };
     let key = erasure::key(*tenant, *erasure);
     let mut row = match (step, erasure::find(view, *tenant, *erasure)?) {
-        (Step::Begun { user, key }, _) => {
+        (Step::Begun { user, key, lookup }, _) => {
             view.put(todo.key(), todo.value());
+            if let Some(lookup) = lookup {
+                put(view, erasure::lookup_key(*tenant, *erasure), &ErasureLookup(*lookup));
+            }
             ErasureRow { user: *user, key: *key, begun: at, ended: None, removed: Vec::new() }
         }
         (Step::Purged { .. } | Step::Reached(_) | Step::Done, Some(row)) => row,
@@ -251,6 +254,7 @@ pub(super) fn apply(view: &mut View<'_>, fact: &Erasure, at: Millis) -> Result<(
         Step::Done => {
             row.ended = Some(at);
             view.delete(todo.key());
+            view.delete(erasure::lookup_key(*tenant, *erasure));
         }
     }
     row.add(removed);

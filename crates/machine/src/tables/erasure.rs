@@ -1,6 +1,8 @@
-//! Erasures: what was removed, for the receipt. A row stays for good; it names nobody.
+//! Erasures: what was removed, for the receipt. A row stays for good; it names nobody. As long as an erasure runs, a second row has
+//! the lookup of the user, for the list of erasures.
 //!
 //! ```text
+//! 86 tenant erasure: ulid -> lookup
 //! 87 tenant erasure: ulid -> user, key: varint, begun: millis, ended: option millis, list of (store: u8, count: varint)
 //! ```
 
@@ -9,7 +11,7 @@ use crate::codec::{Malformed, Reader, Writer};
 use crate::records::erasure::{ErasurePlace, Store, read_removed, write_removed};
 use crate::tables::todo::Todo;
 use fantail_ports::tables::{Tables, TablesError};
-use fantail_rules::ids::{KeyNo, Millis, TenantId, UserNo};
+use fantail_rules::ids::{KeyNo, Lookup, Millis, TenantId, UserNo};
 use fantail_rules::ulid::Ulid;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +39,32 @@ impl ErasureRow {
 #[must_use]
 pub fn key(tenant: TenantId, erasure: Ulid) -> Vec<u8> {
     Key::new(Family::Erasure, tenant).bytes(&erasure.bytes()).finish()
+}
+
+#[must_use]
+pub(crate) fn lookup_key(tenant: TenantId, erasure: Ulid) -> Vec<u8> {
+    Key::new(Family::ErasureLookup, tenant).bytes(&erasure.bytes()).finish()
+}
+
+/// Whom an erasure is about that is running. `None` if it was begun by a version without the list of erasures.
+pub fn lookup(tables: &dyn Tables, tenant: TenantId, erasure: Ulid) -> Result<Option<Lookup>, TablesError> {
+    get(tables, &lookup_key(tenant, erasure)).map(|row| row.map(|ErasureLookup(lookup)| lookup))
+}
+
+/// The value of the second row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ErasureLookup(pub Lookup);
+
+impl Row for ErasureLookup {
+    const NAME: &'static str = "lookup of an erasure";
+
+    fn write(&self, w: &mut Writer) {
+        w.fixed(&self.0.0);
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.lookup().map(Self)
+    }
 }
 
 pub fn find(tables: &dyn Tables, tenant: TenantId, erasure: Ulid) -> Result<Option<ErasureRow>, TablesError> {

@@ -138,6 +138,7 @@ pub enum Family {
     Upload = 83,
     WalkOpen = 84,
     WalkEntry = 85,
+    ErasureLookup = 86,
     EndpointDetails = 92,
     Erasure = 87,
     Usage = 88,

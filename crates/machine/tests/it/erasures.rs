@@ -21,7 +21,7 @@ use fantail_machine::tables::todo::Todo;
 use fantail_machine::tables::{event, track};
 use fantail_rules::attempt::State;
 use fantail_rules::channel_kind::ChannelKind::{self, Push};
-use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, PartitionId, ShardNo, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, DeviceNo, FrontNo, KeyNo, Lookup, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::marks::Mark;
 use fantail_rules::retry::Cause;
 use fantail_rules::ulid::Ulid;
@@ -39,7 +39,9 @@ pub fn erasure_record() -> impl Strategy<Value = ShardRecord> {
         device: DeviceNo(device),
     });
     let step = prop_oneof![
-        (user(), any::<u64>()).prop_map(|(user, key)| Step::Begun { user, key: KeyNo(key) }),
+        (user(), any::<u64>(), option::of(any::<[u8; 16]>())).prop_map(|(user, key, lookup)| {
+            Step::Begun { user, key: KeyNo(key), lookup: lookup.map(Lookup) }
+        }),
         (user(), vec(attempts, 0..4)).prop_map(|(user, attempts)| Step::Purged { user, attempts }),
         Just(Step::Done),
         place().prop_map(Step::Reached),
@@ -85,12 +87,21 @@ pub fn examples(tenant: TenantId, user: UserNo) -> Vec<ShardRecord> {
         ShardRecord::Erasure(Erasure { tenant, erasure: ERASURE, step, removed: removed.to_vec() })
     };
     vec![
-        fact(Step::Begun { user, key: KeyNo(500) }, &[(Store::Profile, 1), (Store::Follows, 300)]),
+        fact(
+            Step::Begun { user, key: KeyNo(500), lookup: None },
+            &[(Store::Profile, 1), (Store::Follows, 300)],
+        ),
         fact(Step::Purged { user, attempts: vec![one] }, &[(Store::Attempts, 1)]),
         fact(Step::Done, &[(Store::Key, 1)]),
         fact(Step::Reached(ErasurePlace::Deliveries(Arrival(300))), &[]),
         fact(Step::Reached(ErasurePlace::Content { front: FrontNo(3), behind: Some(row) }), &[]),
     ]
+}
+
+/// Since there is a list of erasures.
+pub fn example_with_lookup(tenant: TenantId, user: UserNo) -> ShardRecord {
+    let step = Step::Begun { user, key: KeyNo(500), lookup: Some(lookup(15)) };
+    ShardRecord::Erasure(Erasure { tenant, erasure: ERASURE, step, removed: vec![(Store::Profile, 1)] })
 }
 
 fn erase(node: &mut Node, name: u64) -> ShardAnswer {

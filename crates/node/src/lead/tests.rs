@@ -13,6 +13,7 @@ use fantail_memory::audit::MemoryAudit;
 use fantail_memory::blobs::MemoryBlobs;
 use fantail_memory::clock::ManualClock;
 use fantail_memory::entropy::SeededEntropy;
+use fantail_memory::erasure_list::MemoryErasureList;
 use fantail_memory::journal::{Durability, MemoryJournal};
 use fantail_memory::keyring::MemoryKeyring;
 use fantail_memory::store::MemoryStore;
@@ -93,6 +94,7 @@ impl Rig {
             store: Arc::new(MemoryStore::new()),
             blobs: Arc::new(MemoryBlobs::new()),
             keyring: Arc::new(MemoryKeyring::new(1)),
+            erasure_list: Arc::new(MemoryErasureList::default()),
             clock: Arc::new(ManualClock::new(Millis(1_000))),
             entropy: Arc::new(SeededEntropy::new(1)),
             tasks: Supervisor::new(Arc::new(NoTasks), Arc::default()),

@@ -76,6 +76,8 @@ pub struct Config {
     pub producers: producers::Defaults,
     /// How much tenants may have that have no quota of their own; 0: no limit.
     pub quotas: Amounts,
+    /// Where the list of erasures is, if not in the data directory.
+    pub erasure_list: Option<PathBuf>,
     /// After how long links for recipients end that say nothing else; 0: when their user goes.
     pub link_ms: u64,
     pub checkpoint_every: Duration,
@@ -233,6 +235,7 @@ impl Layers {
                 key: self.rate("producer.key_per_second", "producer.key_burst")?,
             },
             quotas: self.quotas()?,
+            erasure_list: self.file("erasures.list"),
             link_ms: self.number::<u64>("links.days", 0, 36_500)? * 86_400_000,
             checkpoint_every: Duration::from_secs(self.number("audit.checkpoint_s", 1, 86_400)?),
             secret_file: self.secret_file(),
@@ -247,8 +250,8 @@ impl Layers {
             total_timeout_ms: self.number::<u64>("webhook.timeout_s", 1, 60)? * 1_000,
             ..webhook::Settings::default()
         };
-        let file = |key| Some(self.get(key).0).filter(|file| !file.is_empty()).map(PathBuf::from);
-        let (stub_arrivals, stub_faults) = (file("delivery.stub_arrivals"), file("delivery.stub_faults"));
+        let (stub_arrivals, stub_faults) =
+            (self.file("delivery.stub_arrivals"), self.file("delivery.stub_faults"));
         let point = |key| Some(self.get(key).0).filter(|point| !point.is_empty()).map(str::to_owned);
         let webhook_patience_ms = self.number::<u64>("webhook.disable_after_s", 1, 30 * 86_400)? * 1_000;
         let queue_max = self.number("delivery.queue_max", 1, 1_000_000_000)?;
@@ -269,6 +272,11 @@ impl Layers {
         })
     }
 
+    /// A file; empty: none.
+    fn file(&self, key: &'static str) -> Option<PathBuf> {
+        Some(self.get(key).0).filter(|file| !file.is_empty()).map(PathBuf::from)
+    }
+
     fn collector(&self) -> Result<Option<otlp::Settings>, ConfigError> {
         let (endpoint, headers) = (self.get("otlp.endpoint").0, self.get("otlp.headers").0);
         let headers = headers
@@ -280,7 +288,7 @@ impl Layers {
         let endpoint = endpoint
             .parse()
             .map_err(|wrong: otlp::EndpointError| self.invalid("otlp.endpoint", &wrong.to_string()))?;
-        let roots = Some(self.get("otlp.roots").0).filter(|file| !file.is_empty()).map(PathBuf::from);
+        let roots = self.file("otlp.roots");
         Ok(Some(otlp::Settings { endpoint, headers, roots }))
     }
 

@@ -196,6 +196,13 @@ pub const SETTINGS: &[Setting] = &[
          what keeps a delivery from being sent twice. At least 30, so that it outlasts everything that can still be sent.",
     ),
     text(
+        "erasures.list",
+        "",
+        "File of the list of erasures: who was erased, sealed, so that `fantail restore --erasures` can erase them again in a copy that \
+         was made from an older backup. Empty: erasures.list in the data directory, which is lost together with it. Better on another \
+         disk. An erasure is done once it is in the list.",
+    ),
+    text(
         "outbound.allow",
         "",
         "Targets inside the house that tenants may have connected to, for webhooks, providers' accounts and push services, \

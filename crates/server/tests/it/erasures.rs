@@ -8,22 +8,22 @@ use fantail_server::client::Client;
 use serde_json::{Value, json};
 
 /// What must not be found. The words are in no file of ours.
-const ID: &str = "canary-id-4fd1";
+pub const ID: &str = "canary-id-4fd1";
 const NAME: &str = "Canary Name 9c2e";
 const MAIL: &str = "ok/canary-mail-77ab@stub.test";
 const TOKEN: &str = "stub:ok/canary-token-31fe";
 const CONTENT: &str = "canary content 5d90";
 const DEVICE: &str = "canary-device-b00c";
-const CANARIES: [&str; 6] = [ID, NAME, "canary-mail-77ab", "canary-token-31fe", CONTENT, DEVICE];
+pub const CANARIES: [&str; 6] = [ID, NAME, "canary-mail-77ab", "canary-token-31fe", CONTENT, DEVICE];
 /// In the clear, as every consent's version: what shows that looking finds.
 const PLAIN: &str = "plain-version-20c7";
 
-fn erase(client: &mut Client, user: &str) -> String {
+pub fn erase(client: &mut Client, user: &str) -> String {
     let begun = expect(client.post("/api/v1/erasures", &json!({"userId": user})), 202);
     begun["erasureId"].as_str().expect("an id").to_owned()
 }
 
-fn completed(client: &mut Client, erasure: &str) -> Value {
+pub fn completed(client: &mut Client, erasure: &str) -> Value {
     eventually("the erasure is done", || {
         let found = expect(client.get(&format!("/api/v1/erasures/{erasure}")), 200);
         (found["state"] == "completed").then_some(found)
@@ -31,7 +31,7 @@ fn completed(client: &mut Client, erasure: &str) -> Value {
 }
 
 /// A user with something in every store.
-fn plant(client: &mut Client) -> Vec<String> {
+pub fn plant(client: &mut Client) -> Vec<String> {
     let profile = json!({"attributes": {"name": NAME}, "email": MAIL, "timezone": "Asia/Tokyo"});
     expect(client.json("PUT", &format!("/api/v1/users/{ID}"), &profile), 201);
     register(client, ID, DEVICE, TOKEN);

@@ -68,6 +68,7 @@ mod receipts;
 mod recovery;
 mod resetting_proxy;
 mod respect;
+mod restored_erasures;
 mod route_matrix;
 mod schedules;
 mod sending;

@@ -3,10 +3,12 @@
 use super::{Deliveries, Delivery, Endpoint, Key};
 use crate::broken::{Broken, Invariant};
 use crate::provider::{Provider, Sent};
+use fantail_machine::records::erased_user::{ErasedUser, ErasedUserEntry};
 use fantail_machine::tables::ledger::{self, ParcelId};
 use fantail_machine::tables::tally::{self, Tally};
 use fantail_machine::tables::work;
-use fantail_ports::keyring::Keyring;
+use fantail_ports::erasure_list::ErasureList;
+use fantail_ports::keyring::{Context, Keyring};
 use fantail_ports::store::Store;
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::attempt::{Class, State};
@@ -86,6 +88,24 @@ impl Deliveries {
         let arrivals = self.shards.get(&key.shard).map(|shard| &shard.arrivals);
         let mut events = arrivals.into_iter().flatten().filter(|(_, arrival)| **arrival == key.arrival);
         events.any(|((tenant, event), _)| *tenant == key.tenant && event.millis() <= held_through)
+    }
+
+    /// Every erasure is in the list from which copies erase again.
+    pub fn check_erasure_list(&self, list: &dyn ErasureList, keyring: &dyn Keyring) -> Result<(), Broken> {
+        let opened = |entry: &Vec<u8>| {
+            let ErasedUserEntry { tenant, sealed } = ErasedUserEntry::decode(entry).ok()?;
+            let plain = keyring.open(tenant, Context::ErasedUser, &sealed).ok()?;
+            Some((tenant, ErasedUser::decode(&plain).ok()?.erasure))
+        };
+        let entries = list.read(0, usize::MAX).unwrap_or_default();
+        let listed: BTreeSet<Option<(TenantId, Ulid)>> = entries.iter().map(opened).collect();
+        Invariant::Survives
+            .holds(!listed.contains(&None), || "an entry of the list of erasures is not read".to_owned())?;
+        for erasure in self.erasures.keys() {
+            let is_listed = listed.contains(&Some(*erasure));
+            Invariant::Survives.holds(is_listed, || format!("the erasure {erasure:?} is not in the list"))?;
+        }
+        Ok(())
     }
 
     /// Everything has ended, as it must, and the tables say so too.

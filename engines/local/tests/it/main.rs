@@ -4,6 +4,7 @@
 
 mod audit;
 mod blobs;
+mod erasure_list;
 mod journal;
 mod keyring;
 mod scratch;
