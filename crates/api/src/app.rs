@@ -35,8 +35,8 @@ pub trait Host: Send + Sync {
     /// Adds the metrics of journal, store, node and listener.
     fn write_metrics(&self, text: &mut Text);
 
-    /// Makes a full verified copy of the data inside the data directory. The error is logged, not shown.
-    fn backup(&self) -> BoxFuture<'static, Result<Backup, String>>;
+    /// Makes a full verified copy of the data inside the data directory, with keys or without. The error is logged, not shown.
+    fn backup(&self, has_keys: bool) -> BoxFuture<'static, Result<Backup, String>>;
 
     /// Why nothing is sent, if the server is paused.
     fn paused(&self) -> Option<PausedCopy>;

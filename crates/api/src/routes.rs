@@ -312,6 +312,7 @@ const CORE: &[Route] = &[
         "Write a verified copy of all data inside the data directory",
         ServerAdmin(|call| Box::pin(backups::create(call))),
     )
+    .query(&["keys"])
     .gives(201, Shape::of::<Backup>()),
     Route::new(
         "acceptClock",

@@ -58,6 +58,12 @@ impl Node {
         self.core.pause.is_on()
     }
 
+    /// Whether what is due has to wait: nothing is released, and nothing is deleted because of its age.
+    #[must_use]
+    pub fn keeps_back_what_is_due(&self) -> bool {
+        self.core.keeps_back_what_is_due()
+    }
+
     /// What waits is sent from now on, as far as its gates and its time to live allow. Again: a no-op.
     pub fn resume(&self) {
         if self.core.pause.end() {

@@ -1,12 +1,14 @@
-//! Threads that may block: the store's background work, the look at the disk, and daily snapshots with the trimming behind them.
+//! Threads that may block: the store's background work, the look at the disk, daily snapshots with the trimming behind them, and the end
+//! of old backups.
 
-use crate::config::Room;
+use crate::backups::{self, BackupSettings};
+use crate::config::Config;
 use crate::disk_watch;
 use crate::snapshots::Snapshots;
 use anyhow::Result;
 use fantail_node::Node;
 use fantail_ports::store::Tended;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -28,7 +30,9 @@ pub struct Background {
 }
 
 impl Background {
-    pub fn start(node: Node, snapshots: Arc<Snapshots>, data: PathBuf, room: Room) -> Result<Self> {
+    pub fn start(node: Node, snapshots: Arc<Snapshots>, data: PathBuf, config: &Config) -> Result<Self> {
+        let (room, backup) = (config.room, config.backup);
+        let copies = data.clone();
         let (mut stops, mut threads) = (Vec::new(), Vec::new());
         let (tended, disk_of, kept) = (node.clone(), node.clone(), node.clone());
         let mut start = |name: &'static str, run: Work| -> Result<()> {
@@ -40,7 +44,13 @@ impl Background {
         };
         start("store-tend", Box::new(move |stopped| tend(&tended, stopped)))?;
         start("disk-watch", Box::new(move |stopped| disk_watch::run(&disk_of, &data, room, stopped)))?;
-        start("snapshots", Box::new(move |stopped| snapshot(&kept, &snapshots, stopped)))?;
+        start(
+            "snapshots",
+            Box::new(move |stopped| {
+                let look = || remove_old_backups(&kept, &copies, backup);
+                snapshot(&kept, &snapshots, look, stopped);
+            }),
+        )?;
         Ok(Self { stops, threads })
     }
 
@@ -74,9 +84,20 @@ fn tend(node: &Node, stopped: &Receiver<()>) {
     }
 }
 
-fn snapshot(node: &Node, snapshots: &Snapshots, stopped: &Receiver<()>) {
+fn remove_old_backups(node: &Node, data: &Path, settings: BackupSettings) {
+    if node.keeps_back_what_is_due() {
+        // On the word of a clock that may be wrong, nothing is deleted.
+        return;
+    }
+    if let Err(failed) = backups::remove_old(data, settings, node.wall()) {
+        warn!(%failed, "old backups were not removed");
+    }
+}
+
+fn snapshot(node: &Node, snapshots: &Snapshots, look_at_backups: impl Fn(), stopped: &Receiver<()>) {
     let began = node.wall();
     while goes_on(stopped, SNAPSHOT_LOOK) {
+        look_at_backups();
         let newest = snapshots.newest_at().unwrap_or(began);
         if node.wall().since(newest) < SNAPSHOT_EVERY_MS {
             continue;

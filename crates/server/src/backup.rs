@@ -1,34 +1,87 @@
 //! `fantail backup`. The running server writes a verified copy inside its data directory; the command moves it to where the
 //! operator wants it.
 
+use crate::backup_keys::write_identity;
 use crate::caller::{admin_client_of, answered};
-use crate::cli::{ServerArgs, say};
+use crate::cli::{ServerArgs, remark, say};
 use crate::client::Request;
 use crate::private_files;
 use crate::provision::data_directory;
-use anyhow::{Context, Result, ensure};
-use clap::Args;
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Subcommand};
 use fantail_local::disk::{Disk, RealDisk};
+use fantail_local::recipient::Identity;
+use fantail_wire::health::KeysInBackup;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct BackupArgs {
+    #[command(subcommand)]
+    pub command: Option<BackupCommand>,
     /// Where the copy goes; must not exist
-    pub directory: PathBuf,
+    #[arg(required = true)]
+    pub directory: Option<PathBuf>,
+    /// Leave out the server key, the signer of the audit log and the API keys: the copy cannot be read without the server key
+    #[arg(long)]
+    pub without_keys: bool,
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-pub fn backup(args: &BackupArgs) -> Result<()> {
+#[derive(Subcommand, Debug)]
+pub enum BackupCommand {
+    /// Make a pair: a recipient, for the setting backup.recipient, and the identity that opens what is sealed to it
+    Keygen(KeygenArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct KeygenArgs {
+    /// Write the identity to a new file that only you can read, and print the recipient alone
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
+}
+
+pub fn run(args: &BackupArgs) -> Result<()> {
     private_files::keep_private();
-    let target = &args.directory;
+    match (&args.command, &args.directory) {
+        (Some(BackupCommand::Keygen(keygen)), _) => make_pair(keygen),
+        (None, Some(directory)) => backup(args, directory),
+        (None, None) => bail!("say where the copy goes"),
+    }
+}
+
+fn make_pair(args: &KeygenArgs) -> Result<()> {
+    let identity = Identity::generate();
+    let recipient = identity.recipient();
+    match &args.to {
+        Some(file) => {
+            write_identity(file, &identity)?;
+            say(recipient)
+        }
+        None => say(format_args!("recipient  {recipient}\nidentity   {}", identity.to_text())),
+    }
+}
+
+fn backup(args: &BackupArgs, target: &Path) -> Result<()> {
     ensure!(!target.exists(), "{} exists already", target.display());
     let mut client = admin_client_of(&args.server)?;
-    let request = Request { method: "POST", path: "/api/v1/backups", headers: &[], body: &[] };
+    let path = if args.without_keys { "/api/v1/backups?keys=none" } else { "/api/v1/backups" };
+    let request = Request { method: "POST", path, headers: &[], body: &[] };
     let response = answered(client.send(&request), 201)?;
     let made: fantail_wire::health::Backup = serde_json::from_slice(&response.body)?;
     move_tree(&seen_from_here(&args.server.data, Path::new(&made.path)), target)?;
+    match made.keys {
+        KeysInBackup::Clear => remark(
+            "the keys are in this backup in the clear: whoever has it can read everything. Set backup.recipient to seal them, see `fantail \
+             backup keygen`",
+        ),
+        KeysInBackup::LeftOut => {
+            remark("this backup has no keys: it cannot be read without keys/server.key of the server")
+        }
+        KeysInBackup::Sealed => {}
+    }
     say(format_args!("{} bytes in {}", made.bytes, target.display()))
 }
 

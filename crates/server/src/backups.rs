@@ -10,11 +10,12 @@
 //! backups/<milliseconds>         a whole copy
 //! ```
 
-use crate::audit_files::{audit_directory, public_file, secret_file};
+use crate::audit_files::{audit_directory, public_file};
+use crate::backup_keys::{self, KeyHandling};
 use crate::composition::{blobs_directory, journal_directory, keys_directory};
 use crate::copy_mark::CopyMark;
 use crate::erasure_files;
-use crate::provision::{admin_file, data_directory, default_file};
+use crate::provision::data_directory;
 use crate::snapshots::Snapshots;
 use anyhow::{Context, Result, anyhow, bail};
 use fantail_local::audit::LocalAudit;
@@ -22,13 +23,26 @@ use fantail_local::blobs::LocalBlobs;
 use fantail_local::erasure_list::LocalErasureList;
 use fantail_local::journal::LocalJournal;
 use fantail_local::keyring::LocalKeyring;
+use fantail_local::recipient::Recipient;
 use fantail_node::Node;
 use fantail_node::housekeeping::Taken;
+use fantail_rules::ids::Millis;
 use fantail_wire::health::Backup;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing::{info, warn};
+
+/// What the operator says about backups.
+#[derive(Clone, Copy, Debug)]
+pub struct BackupSettings {
+    /// To whom keys are sealed; without it they are in the clear.
+    pub recipient: Option<Recipient>,
+    /// Whole copies that stay in the data directory; 0: all.
+    pub keep_max: usize,
+    /// How long they stay there; 0: for good.
+    pub keep_ms: u64,
+}
 
 pub struct Backups {
     pub node: Node,
@@ -38,6 +52,7 @@ pub struct Backups {
     pub keyring: Arc<LocalKeyring>,
     pub erasure_list: Arc<LocalErasureList>,
     pub data: PathBuf,
+    pub settings: BackupSettings,
     /// Held while one is made: each reads everything there is.
     pub making: Mutex<()>,
 }
@@ -67,18 +82,66 @@ pub fn remove_unfinished(data: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Removes whole copies beyond the settings: they have the keys of their time. Blocks while it deletes.
+pub fn remove_old(data: &Path, settings: BackupSettings, now: Millis) -> Result<()> {
+    let directory = backups_directory(data);
+    let entries = match fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", directory.display())),
+    };
+    let mut whole = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        // Anything else was not made by us.
+        if let Some(at) = name.to_str().and_then(|name| name.parse().ok()) {
+            whole.push((Millis(at), directory.join(name)));
+        }
+    }
+    whole.sort();
+    for (_, path) in old(&whole, settings, now) {
+        fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))?;
+        info!(path = %path.display(), "old backup removed");
+    }
+    Ok(())
+}
+
+/// Those of these, oldest first, that go.
+fn old(whole: &[(Millis, PathBuf)], settings: BackupSettings, now: Millis) -> &[(Millis, PathBuf)] {
+    let BackupSettings { keep_max, keep_ms, .. } = settings;
+    let too_many = if keep_max == 0 { 0 } else { whole.len().saturating_sub(keep_max) };
+    let too_old = whole.partition_point(|(at, _)| keep_ms > 0 && now.since(*at) >= keep_ms);
+    &whole[..too_many.max(too_old)]
+}
+
 impl Backups {
+    fn handling(&self, has_keys: bool) -> KeyHandling {
+        match self.settings.recipient {
+            _ if !has_keys => KeyHandling::LeftOut,
+            Some(recipient) => KeyHandling::Sealed(recipient),
+            None => KeyHandling::Clear,
+        }
+    }
+
     /// Blocks while it copies. `is_wanted` is asked between two parts: whoever asked may be gone.
-    pub fn make(&self, is_wanted: &dyn Fn() -> bool) -> Result<Backup> {
+    pub fn make(&self, has_keys: bool, is_wanted: &dyn Fn() -> bool) -> Result<Backup> {
+        let handling = self.handling(has_keys);
         let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         // Before everything else: what the list has up to here, the copy has too.
-        let erasure_list = erasure_files::remember(&self.data, &self.erasure_list)?;
+        let place = erasure_files::remember(&self.data, &self.erasure_list)?;
+        // A copy to which erasures are still to be applied hands on the place from which they are.
+        let unapplied = CopyMark::read(&self.data)?.filter(|mark| !mark.erasures_applied);
+        let erasure_list = unapplied.and_then(|mark| mark.erasure_list).unwrap_or(place);
         let taken = self.snapshots.take(&self.node)?;
-        let mark =
-            CopyMark { taken_at: Some(taken.at), erasure_list: Some(erasure_list), ..CopyMark::default() };
+        let mark = CopyMark {
+            taken_at: Some(taken.at),
+            is_without_keys: handling == KeyHandling::LeftOut,
+            erasure_list: Some(erasure_list),
+            ..CopyMark::default()
+        };
         let target = backups_directory(&self.data).join(format!("{:014}", taken.at.0));
         let part = target.with_extension(PART);
-        let copied = self.copy(&taken, &mark, &part, is_wanted);
+        let copied = self.copy(&taken, &mark, handling, &part, is_wanted);
         let made = copied.and_then(|bytes| {
             fs::rename(&part, &target).with_context(|| format!("cannot name {}", target.display()))?;
             fs::File::open(backups_directory(&self.data))?.sync_all()?;
@@ -89,15 +152,21 @@ impl Backups {
                 warn!(path = %part.display(), %error, "an unfinished backup stays until the next start");
             }
         })?;
-        info!(path = %target.display(), bytes, "backup made");
+        let keys = handling.shown();
+        info!(path = %target.display(), bytes, ?keys, "backup made");
+        if let Err(failed) = remove_old(&self.data, self.settings, taken.at) {
+            warn!(%failed, "old backups were not removed");
+        }
         let path = target.to_str().map(str::to_owned);
-        Ok(Backup { path: path.ok_or_else(|| anyhow!("the data directory's name is not text"))?, bytes })
+        let path = path.ok_or_else(|| anyhow!("the data directory's name is not text"))?;
+        Ok(Backup { path, bytes, keys })
     }
 
     fn copy(
         &self,
         taken: &Taken,
         mark: &CopyMark,
+        handling: KeyHandling,
         target: &Path,
         is_wanted: &dyn Fn() -> bool,
     ) -> Result<u64> {
@@ -115,12 +184,7 @@ impl Backups {
         bytes += copied.context("cannot copy the journal")?.bytes;
         go_on()?;
         bytes += self.keyring.copy_to(&keys_directory(target)).context("cannot copy the keys")?;
-        bytes += copy(&secret_file(&self.data), &secret_file(target))?;
-        for file in [admin_file, default_file] {
-            if file(&self.data).exists() {
-                bytes += copy(&file(&self.data), &file(target))?;
-            }
-        }
+        bytes += backup_keys::copy(&self.data, target, handling)?;
         Ok(bytes)
     }
 }
@@ -134,4 +198,45 @@ fn copy(from: &Path, to: &Path) -> Result<u64> {
         fs::File::open(written).and_then(|file| file.sync_all()).with_context(about)?;
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_beyond_their_number_or_age_go_oldest_first() {
+        const DAY_MS: u64 = 86_400_000;
+        let whole = [1, 2, 3, 9].map(|day| (Millis(day * DAY_MS), PathBuf::from(day.to_string())));
+        let check = |keep_max: usize, keep_days: u64, expected: usize| {
+            let settings = BackupSettings { recipient: None, keep_max, keep_ms: keep_days * DAY_MS };
+            let gone = old(&whole, settings, Millis(9 * DAY_MS));
+            assert_eq!(gone.len(), expected, "{keep_max} of {keep_days} days");
+        };
+        check(0, 0, 0);
+        check(3, 0, 1);
+        check(4, 0, 0);
+        check(1, 0, 3);
+        check(0, 7, 2);
+        check(0, 6, 3);
+        check(3, 7, 2);
+        check(1, 30, 3);
+        check(9, 30, 0);
+    }
+
+    #[test]
+    fn only_whole_copies_of_ours_are_removed() {
+        let data = std::env::temp_dir().join(format!("fantail-old-backups-{}", std::process::id()));
+        let directory = backups_directory(&data);
+        for name in ["00000000000001", "00000000000002", "00000000000003.part", "mine"] {
+            fs::create_dir_all(directory.join(name)).expect("a directory");
+        }
+        let settings = BackupSettings { recipient: None, keep_max: 1, keep_ms: 0 };
+        remove_old(&data, settings, Millis(5)).expect("removed");
+        let left = fs::read_dir(&directory).expect("a directory");
+        let mut left: Vec<_> = left.map(|entry| entry.expect("an entry").file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["00000000000002", "00000000000003.part", "mine"]);
+        fs::remove_dir_all(&data).expect("the directory is there");
+    }
 }

@@ -313,7 +313,7 @@ pub fn run() -> ExitCode {
         Command::Check(args) => check_command::run(&args),
         Command::Clock { command } => clock_command::run(&command),
         Command::Scan(args) => scan_command::run(&args),
-        Command::Backup(args) => backup::backup(&args),
+        Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => restore_command::run(&args),
         Command::Resume(server) => resume_command::run(&server),
         Command::Explain(args) => explain::run(&args),

@@ -22,6 +22,7 @@ use fantail_api::Host;
 use fantail_local::audit::{AuditOptions, LocalAudit};
 use fantail_local::blobs::LocalBlobs;
 use fantail_local::disk::RealDisk;
+use fantail_local::erasure_list::LocalErasureList;
 use fantail_local::journal::{JournalOptions, LocalJournal, RoomOptions, TornTail};
 use fantail_local::keyring::{KeyringOptions, LocalKeyring};
 use fantail_local::store::{LocalStore, StoreOptions, TornLog};
@@ -159,7 +160,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
     // Not before: if nothing else recovers, an operator may still want to try a copy that was not finished.
     snapshots.remove_unfinished().context("cannot remove a snapshot that was not finished")?;
     let clock_days_ahead = days_ahead(report.clock);
-    let background = Background::start(node.clone(), snapshots.clone(), data.clone(), config.room)?;
+    let background = Background::start(node.clone(), snapshots.clone(), data.clone(), config)?;
     let host = ServerHost {
         node: node.clone(),
         journal: journal.clone(),
@@ -172,16 +173,7 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         paused: Arc::new(Mutex::new(paused)),
         accounts,
         started_at,
-        backups: Arc::new(Backups {
-            node: node.clone(),
-            snapshots,
-            journal: journal.clone(),
-            audit: audit.clone(),
-            keyring,
-            erasure_list,
-            data: data.clone(),
-            making: Mutex::default(),
-        }),
+        backups: backups_of(config, &node, snapshots, &journal, &audit, keyring, erasure_list),
     };
     Ok(Running {
         node: node.clone(),
@@ -191,6 +183,28 @@ pub async fn open(config: &Config, surroundings: Surroundings<'_>) -> Result<Run
         clock_days_ahead,
         failed: Box::pin(failure(node.clone())),
         close: Box::new(move || Box::pin(close(node, background, journal, audit))),
+    })
+}
+
+fn backups_of(
+    config: &Config,
+    node: &Node,
+    snapshots: Arc<Snapshots>,
+    journal: &Arc<LocalJournal>,
+    audit: &Arc<LocalAudit>,
+    keyring: Arc<LocalKeyring>,
+    erasure_list: Arc<LocalErasureList>,
+) -> Arc<Backups> {
+    Arc::new(Backups {
+        node: node.clone(),
+        snapshots,
+        journal: journal.clone(),
+        audit: audit.clone(),
+        keyring,
+        erasure_list,
+        data: config.data.clone(),
+        settings: config.backup,
+        making: Mutex::default(),
     })
 }
 

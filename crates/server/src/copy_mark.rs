@@ -37,6 +37,8 @@ pub struct CopyMark {
     pub is_unfinished: bool,
     /// Its first start ends the pause.
     pub is_active: bool,
+    /// The keys that open everything else are not in it and not sealed in it.
+    pub is_without_keys: bool,
     /// Where the list of erasures was when the backup was taken.
     pub erasure_list: Option<ListPlace>,
     /// The first start applies entries of `erasures.restored` from this place on.
@@ -119,6 +121,7 @@ impl CopyMark {
             restored_at: number("restoredAtMs")?.map(Millis),
             is_unfinished: flag("unfinished")?,
             is_active: flag("active")?,
+            is_without_keys: flag("withoutKeys")?,
             erasure_list: fields.get("erasureList").map(ListPlace::parse).transpose()?,
             erasures_from: number("erasuresFrom")?,
             erasures_applied: flag("erasuresApplied")?,
@@ -142,6 +145,7 @@ impl CopyMark {
             ("unfinished", self.is_unfinished),
             ("active", self.is_active),
             ("erasuresApplied", self.erasures_applied),
+            ("withoutKeys", self.is_without_keys),
         ];
         fields.extend(
             flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (name.to_owned(), true.into())),
@@ -212,6 +216,7 @@ mod tests {
             restored_at: Some(Millis(1_769_860_800_007)),
             is_unfinished: false,
             is_active: true,
+            is_without_keys: true,
             erasure_list: Some(ListPlace { id: ErasureListId([0xa7; 16]), entries: 300 }),
             erasures_from: Some(200),
             erasures_applied: true,

@@ -121,13 +121,14 @@ impl Host for ServerHost {
         &self.accounts
     }
 
-    fn backup(&self) -> BoxFuture<'static, Result<Backup, String>> {
+    fn backup(&self, has_keys: bool) -> BoxFuture<'static, Result<Backup, String>> {
         let backups = self.backups.clone();
         Box::pin(async move {
             // Dropped with the request: a copy that nobody waits for is given up and removed.
             let wanted = Arc::new(());
             let asked = Arc::downgrade(&wanted);
-            let made = tokio::task::spawn_blocking(move || backups.make(&|| asked.strong_count() > 0)).await;
+            let is_wanted = move || asked.strong_count() > 0;
+            let made = tokio::task::spawn_blocking(move || backups.make(has_keys, &is_wanted)).await;
             drop(wanted);
             match made {
                 Ok(made) => made.map_err(|failed| format!("{failed:#}")),

@@ -11,6 +11,7 @@ pub mod serve;
 
 mod audit_files;
 mod background;
+mod backup_keys;
 mod backups;
 pub mod composition;
 mod copy_mark;

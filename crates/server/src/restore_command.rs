@@ -2,6 +2,7 @@
 //! given, and sends nothing before it is resumed.
 
 use crate::backup::copy_tree;
+use crate::backup_keys::{OpenedKeys, sealed_file};
 use crate::cli::{remark, say};
 use crate::composition::journal_directory;
 use crate::copy_mark::{CopyMark, mark_file};
@@ -26,6 +27,9 @@ pub struct RestoreArgs {
     /// The list of erasures of the server that was backed up, as it is now: users who were erased after the backup are erased again
     #[arg(long, value_name = "FILE")]
     pub erasures: Option<PathBuf>,
+    /// The identity that opens the keys of the backup, as `fantail backup keygen` printed it
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
     /// Do not pause: a server on it sends at once what waited when the backup was taken. Only if the original is gone
     #[arg(long)]
     pub active: bool,
@@ -40,6 +44,7 @@ pub fn run(args: &RestoreArgs) -> Result<()> {
     }
     let backup = CopyMark::read(source)?.unwrap_or_default();
     // Everything that can be refused is refused before anything is written.
+    let keys = OpenedKeys::open(source, args.identity.as_deref())?;
     let erasures = args.erasures.as_deref().map(|file| GivenList::read(file, &backup)).transpose()?;
     let mark = CopyMark {
         restored_at: Some(SystemClock::default().wall()),
@@ -51,11 +56,20 @@ pub fn run(args: &RestoreArgs) -> Result<()> {
     data_directory(&args.data)?;
     // What is killed half-way is not served.
     CopyMark { is_unfinished: true, ..mark }.write(&args.data)?;
-    let bytes = copy_tree(source, &args.data, &[&mark_file(source)])?;
+    let bytes = copy_tree(source, &args.data, &[&mark_file(source), &sealed_file(source)])?;
+    if let Some(keys) = keys {
+        keys.put_into(&args.data)?;
+    }
     if let Some(given) = &erasures {
         given.put_into(&args.data)?;
     }
     mark.write(&args.data)?;
+    if backup.is_without_keys {
+        say(format_args!(
+            "this backup has no keys: before the start, put the server's own keys/server.key and keys/audit.key into {}",
+            args.data.join("keys").display()
+        ))?;
+    }
     tell_of_erasures(&backup, erasures.as_ref())?;
     let data = args.data.display();
     let sends = match args.active {

@@ -54,6 +54,19 @@ pub struct Backup {
     /// Directory on the server's machine.
     pub path: String,
     pub bytes: u64,
+    pub keys: KeysInBackup,
+}
+
+/// What a backup has of the keys that open everything else in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum KeysInBackup {
+    /// Sealed to the recipient of the setting `backup.recipient`.
+    Sealed,
+    /// None: they have to come from elsewhere.
+    LeftOut,
+    /// In the clear: whoever has the backup can read everything.
+    Clear,
 }
 
 /// The machine's clock was accepted.

@@ -13,5 +13,6 @@ pub mod audit;
 pub mod blobs;
 pub mod erasure_list;
 pub mod keyring;
+pub mod recipient;
 
 mod spread;

@@ -80,7 +80,11 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     ("listKeys", "With what each may do and until when, revoked ones included."),
     ("revokeKey", "The next request with it is refused. Again: nothing changes."),
-    ("createBackup", "Answered when the copy is complete and verified. Requests are served meanwhile."),
+    (
+        "createBackup",
+        "Answered when the copy is complete and verified. Requests are served meanwhile. `keys` of the answer says whether \
+         its keys are sealed, left out or in the clear. The server removes old copies (`backup.keep_max`, `backup.keep_days`).",
+    ),
     ("acceptClock", "The server goes by the machine's clock again. What it held back meanwhile goes on."),
     ("getServer", "`paused` is there while the server accepts and reads, and sends nothing."),
     (

@@ -10,7 +10,7 @@ use fantail_wire::event::{
     AcceptedStatus, Action, Audience, Channel, CloudEvent, Content, EventAccepted, EventData, EventResult,
     EventsAccepted, Priority,
 };
-use fantail_wire::health::{Backup, Check, ClockAccepted, PausedCopy, Readiness, ServerStatus};
+use fantail_wire::health::{Backup, Check, ClockAccepted, KeysInBackup, PausedCopy, Readiness, ServerStatus};
 use fantail_wire::inbox::{Counts, Inbox, Marks, Notification, Snooze, Unsnooze};
 use fantail_wire::list::{
     EdgesChanged, Follow, FollowState, Followers, Follows, FollowsBatch, ItemError, Subscribers,
@@ -279,7 +279,7 @@ examples! {
         }),
     };
     ClockAccepted => ClockAccepted { now: text("2026-11-18T09:30:00.000Z"), offset_seconds: 1_209_600 };
-    Backup => Backup { path: text("/var/lib/fantail/backups/01KG9V7W0R"), bytes: 1_048_576 };
+    Backup => Backup { path: text("/var/lib/fantail/backups/01KG9V7W0R"), bytes: 1_048_576, keys: KeysInBackup::Sealed };
     Problem => Problem {
         kind: text("/errors/invalid-request"),
         title: text(Code::InvalidRequest.title()),

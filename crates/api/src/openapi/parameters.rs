@@ -3,7 +3,7 @@
 use super::rule::Rule::{Matching, Name, NewName, Text, Words};
 use super::rule::{Rule, pattern};
 use crate::route::{Handle, Method, Route};
-use crate::v1::{audit, providers};
+use crate::v1::{audit, backups, providers};
 use fantail_rules::limits::{
     CATEGORY_BYTES_MAX, LIST_PAGE_MAX, NAME_BYTES_MAX, PAGE_DEFAULT, PAGE_MAX, SCHEDULE_ID_BYTES_MAX,
     SOURCE_BYTES_MAX, TEMPLATE_NOTE_BYTES_MAX,
@@ -150,6 +150,10 @@ fn query_schema(route: &Route, name: &str) -> (Value, &'static str) {
         ),
         "source" => (text(&Text(SOURCE_BYTES_MAX)), "Where the change was made; the key's name if left out"),
         "note" => (text(&Text(TEMPLATE_NOTE_BYTES_MAX)), "The change, for readers of the versions"),
+        "keys" => (
+            text(&Words(|| vec![backups::NO_KEYS])),
+            "`none` leaves the keys out; otherwise the setting `backup.recipient` decides",
+        ),
         "verbose" => (json!({"type": "string"}), "Given, whatever its value: each check as JSON"),
         _ => panic!("{name} of {} has no description", route.id),
     }

@@ -2,6 +2,7 @@
 //! that a wrong one can be found. Unknown keys in a file and dangerous pairs are refused before anything starts.
 
 mod addresses;
+mod backup;
 mod bootstrap;
 mod delivery;
 mod environment;
@@ -22,6 +23,7 @@ pub use listeners::ListenerSettings;
 pub use settings::{SETTINGS, Setting};
 pub use testing::{SWITCH, read_switch};
 
+use crate::backups::BackupSettings;
 use crate::otlp;
 use fantail_api::address_limits::AddressSettings;
 use fantail_api::key;
@@ -76,6 +78,7 @@ pub struct Config {
     pub producers: producers::Defaults,
     /// How much tenants may have that have no quota of their own; 0: no limit.
     pub quotas: Amounts,
+    pub backup: BackupSettings,
     /// Where the list of erasures is, if not in the data directory.
     pub erasure_list: Option<PathBuf>,
     /// After how long links for recipients end that say nothing else; 0: when their user goes.
@@ -235,6 +238,7 @@ impl Layers {
                 key: self.rate("producer.key_per_second", "producer.key_burst")?,
             },
             quotas: self.quotas()?,
+            backup: self.backup()?,
             erasure_list: self.file("erasures.list"),
             link_ms: self.number::<u64>("links.days", 0, 36_500)? * 86_400_000,
             checkpoint_every: Duration::from_secs(self.number("audit.checkpoint_s", 1, 86_400)?),

@@ -196,6 +196,18 @@ pub const SETTINGS: &[Setting] = &[
          what keeps a delivery from being sent twice. At least 30, so that it outlasts everything that can still be sent.",
     ),
     text(
+        "backup.recipient",
+        "",
+        "To whom the keys in backups are sealed: a line that `fantail backup keygen` prints. Only its identity opens them: keep that away from \
+         this machine. Empty: backups have their keys in the clear, unless they are made without keys.",
+    ),
+    number(
+        "backup.keep_max",
+        "3",
+        "Backups that stay in the data directory, where those that are made by the API are; older ones are removed. 0: all of them.",
+    ),
+    number("backup.keep_days", "7", "Days for which they stay there. 0: for good."),
+    text(
         "erasures.list",
         "",
         "File of the list of erasures: who was erased, sealed, so that `fantail restore --erasures` can erase them again in a copy that \

@@ -71,6 +71,7 @@ mod respect;
 mod restored_erasures;
 mod route_matrix;
 mod schedules;
+mod sealed_backups;
 mod sending;
 mod server_urls;
 mod stories;
