@@ -163,10 +163,8 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         quotas,
         queue_max,
         guard_ms,
-        link_ms,
         knobs,
-        known_time,
-        is_paused,
+        ..
     } = options;
     let mut starter = Starter::new(ports, meter, knobs, TenantUsage::new(quotas));
     let plane = Arc::new(ControlPlane::default());
@@ -185,12 +183,12 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
     let shards = starter.lead_shards(bells, &tails, &dispatch, &plane).await?;
     let Starter { ports, meter, replayed, newest, applied, knobs, disk, usage } = starter;
     // No record was written yet under the clock's word.
-    let start_clock = clock.start_after(newest.max(known_time.unwrap_or_default()));
+    let start_clock = clock.start_after(newest.max(options.known_time.unwrap_or_default()));
     let core = Arc::new(Core {
         ports,
         clock,
         meter,
-        pause: Pause::new(is_paused),
+        pause: Pause::new(options.is_paused),
         known: Known::default(),
         dispatch,
         producers: Producers::new(producers),
@@ -198,7 +196,7 @@ pub async fn start(mut ports: Ports, options: Options) -> Result<(Arc<Core>, Rep
         crowds: Crowds::default(),
         queue_max,
         guard_ms,
-        link_ms,
+        link_ms: options.link_ms,
         knobs,
         disk,
         fanout: FanoutShare::default(),

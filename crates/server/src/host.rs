@@ -83,6 +83,8 @@ impl Host for ServerHost {
         let since = "When this process started, in seconds since 1970";
         text.gauge("fantail_start_time_seconds", since, self.started_at.0 / 1_000);
         let health = self.node.health();
+        let paused = "1 while the server sends nothing, as its data directory was restored from a backup";
+        text.gauge("fantail_paused", paused, u64::from(health.paused));
         write_failures(text, &health);
         write_deletions(text, &health);
         write_node(text, &health);
@@ -300,11 +302,6 @@ fn write_node(text: &mut Text, health: &Health) {
             "fantail_clock_held",
             "1 while the clock is too far ahead to release, expire or delete anything",
             u64::from(health.clock_held),
-        ),
-        (
-            "fantail_paused",
-            "1 while the server accepts and reads, and sends nothing: its data directory was restored from a backup",
-            u64::from(health.paused),
         ),
         ("fantail_take_lag_facts", "Facts the slowest shard has not taken", health.take_lag),
         ("fantail_queue_asks", "Asks that wait for leaders", health.waiting as u64),
