@@ -357,8 +357,13 @@ fn later_root_examples(tenant: TenantId, difference: Difference) -> Vec<RootReco
     all.extend(providers::examples(tenant, difference));
     all.push(quota_example(tenant, difference));
     let latest = vec![noted_example(tenant), providers::rotated_example(tenant, difference)];
-    [all, schedules::examples_with_author(tenant, difference), latest, deletion_examples(tenant, difference)]
-        .concat()
+    [
+        all,
+        schedules::examples_with_author(tenant, difference),
+        latest,
+        deletion_examples(tenant, difference).into(),
+    ]
+    .concat()
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {
