@@ -64,29 +64,6 @@ impl UnreadBody {
         }
     }
 
-    /// Reads all of it as [`Self::read`] does, and keeps nothing: the sender cannot tell that it is not used.
-    pub async fn discard(self, bytes_max: usize) -> Result<(), Problem> {
-        let Self { mut body, announced, timeout, .. } = self;
-        if announced > bytes_max as u64 {
-            return Err(too_large(bytes_max));
-        }
-        let discarded = async {
-            let mut length = 0;
-            while let Some(frame) = body.frame().await {
-                let frame = frame.map_err(|error| broken(&error))?;
-                length += frame.data_ref().map_or(0, Bytes::len);
-                if length > bytes_max {
-                    return Err(too_large(bytes_max));
-                }
-            }
-            Ok(())
-        };
-        match tokio::time::timeout(timeout, discarded).await {
-            Ok(discarded) => discarded,
-            Err(_) => Err(late()),
-        }
-    }
-
     /// For a route that reads it itself, and holds no more of it than is claimed for every upload.
     pub fn into_stream(self, holder: BodyHolder) -> Result<(Body, BodyClaim), Problem> {
         let mut claim = BodyClaim::new(self.budget, holder, self.connection);
@@ -382,29 +359,6 @@ mod tests {
             let problem = unread(&budget, frames, announced, ends).read(TENANT, bytes_max).await;
             let problem = problem.expect_err("it is refused");
             assert_eq!((problem.code, budget.taken()), (code, 0), "{frames} of {announced}");
-        }
-    }
-
-    // fixes: security M2, proved M2, usability B8
-    #[tokio::test]
-    async fn what_nobody_wants_is_refused_as_what_is_read() {
-        for (frames, announced, ends, bytes_max) in [
-            (0, 0, true, 1 << 20),
-            (5, 0, true, 5 << 10),
-            (5, 0, true, 4 << 10),
-            (0, 5 << 10, false, 4 << 10),
-            (2, 0, false, 1 << 20),
-            (2, 8 << 10, false, 1 << 20),
-        ] {
-            let budget = budget(8 << 10);
-            let read = unread(&budget, frames, announced, ends).read(BodyHolder::NoKey, bytes_max).await;
-            let discarded = unread(&budget, frames, announced, ends).discard(bytes_max).await;
-            let (read, discarded) = (read.map(drop), discarded);
-            assert_eq!(
-                read.map_err(|problem| (problem.code, problem.detail)),
-                discarded.map_err(|problem| (problem.code, problem.detail)),
-                "{frames} of {announced}"
-            );
         }
     }
 

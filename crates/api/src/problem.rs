@@ -183,6 +183,7 @@ impl From<Refusal> for Problem {
             Refusal::TooManyFollows { .. }
             | Refusal::TooManyEndpoints { .. }
             | Refusal::TooManyScheduled { .. }
+            | Refusal::TooManySecrets { .. }
             | Refusal::TooManySnoozed { .. } => Self::new(Code::LimitReached, detail),
             Refusal::OverQuota { resource, .. } => over_quota(resource, detail),
             Refusal::TooFast { retry_after_ms } => {
@@ -276,6 +277,7 @@ mod tests {
             (Refusal::PolicyConflict { current: Some(3) }, "VERSION_CONFLICT"),
             (Refusal::TemplateInactive { template: "t".into() }, "TEMPLATE_INACTIVE"),
             (Refusal::InvalidTemplate { problems: vec![] }, "INVALID_TEMPLATE"),
+            (Refusal::TooManySecrets { limit: 1 }, "LIMIT_REACHED"),
             (Refusal::TooManyEndpoints { user: "u".into(), limit: 1 }, "LIMIT_REACHED"),
             (Refusal::UnknownDevice { device: "d".into() }, "DEVICE_NOT_FOUND"),
             (Refusal::NotSuppressed, "SUPPRESSION_NOT_FOUND"),

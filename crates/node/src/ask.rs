@@ -3,6 +3,7 @@
 
 mod deliveries;
 mod endpoints;
+mod marks;
 mod options;
 pub mod templates;
 mod tenants;
@@ -12,6 +13,7 @@ pub use deliveries::{
     ReceiptAsk, RecipientPage, RecipientStatus, RenderedView,
 };
 pub use endpoints::{Channel, DeviceAsk, DeviceView, Registered, SuppressionAsk, SuppressionView};
+pub use marks::{Counts, MarkAsk, MarkResult, MarkTarget};
 pub use options::{Called, OptionsAsk};
 pub use tenants::{Amounts, KeyAsk, KeyView, Quota, Rate, Resource, TenantAsk, TenantPatch, TenantView};
 
@@ -19,6 +21,7 @@ pub use crate::dead_letters::Which;
 pub use crate::deliveries::Place;
 use crate::respect::ConsentAsk;
 pub use fantail_machine::shard::collect::{COLLECTED, SINGLY};
+pub use fantail_machine::shard::intend::ADDRESS_SUPPRESSED;
 pub use fantail_machine::shard::redrive::REDRIVEN;
 pub use fantail_machine::shard::redrive::Wish;
 pub use fantail_machine::shard::users::PutCondition;
@@ -28,7 +31,7 @@ pub use fantail_rules::attempt::{Class, State as DeliveryState};
 pub use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::endpoint::Platform;
 use fantail_rules::ids::{Arrival, KeyNo, Millis, ShardNo, UserNo};
-use fantail_rules::marks::{Mark, State};
+use fantail_rules::marks::State;
 pub use fantail_rules::priority::Priority;
 use fantail_rules::ulid::Ulid;
 use fantail_rules::zone::ZoneNo;
@@ -147,6 +150,8 @@ pub struct ProfileAsk {
     pub zone: ZoneNo,
     /// At most one address per channel.
     pub contacts: Vec<ContactAsk>,
+    /// Channels whose address stays as it is, whoever it belongs to by now.
+    pub kept: ChannelSet,
 }
 
 /// An address as `rules::address` reads it.
@@ -259,28 +264,6 @@ pub struct EventView {
     pub name: Option<String>,
 }
 
-#[derive(Clone, Debug)]
-pub struct MarkAsk {
-    pub user: String,
-    pub mark: Mark,
-    pub target: MarkTarget,
-}
-
-#[derive(Clone, Debug)]
-pub enum MarkTarget {
-    Events(Vec<Ulid>),
-    /// Everything that had arrived at `through` (or until now).
-    All {
-        through: Option<Arrival>,
-    },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    pub unread: u64,
-    pub unseen: u64,
-}
-
 /// Why an ask was not done. `api` turns each into one problem document.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Refusal {
@@ -311,6 +294,10 @@ pub enum Refusal {
     ProviderConflict { current: Option<u32> },
     #[error("provider {provider} is of another kind; delete it first")]
     ProviderKind { provider: String },
+    #[error(
+        "{limit} replaced secrets are still believed, the most there can be; with keepSeconds 0 they end at once"
+    )]
+    TooManySecrets { limit: usize },
     #[error("bulk send {event} was called off")]
     BulkEnded { event: Ulid },
     #[error("no such segment: {segment}")]

@@ -117,7 +117,7 @@ pub async fn claim(core: &Core, shard: ShardNo, wanted: Vec<(TenantId, Claim)>) 
                 match answer(core.directory(no).queue.push(HOUSE, &Actor::System, vec![ask], bytes)).await? {
                     DirectoryAnswer::Claims(verdicts) => verdicts,
                     DirectoryAnswer::Noted
-                    | DirectoryAnswer::Suppressed
+                    | DirectoryAnswer::Suppressed { .. }
                     | DirectoryAnswer::Unsuppressed
                     | DirectoryAnswer::NotSuppressed => {
                         return Err(internal("the directory answered something else"));
@@ -170,10 +170,7 @@ async fn tell(core: &Core, no: DirectoryNo, ask: DirectoryAsk) -> Result<(), Ref
     let count = match &ask {
         DirectoryAsk::Released { claims, .. } | DirectoryAsk::Claim { claims, .. } => claims.len(),
         DirectoryAsk::Told { told, .. } => told.len(),
-        DirectoryAsk::Suppress { .. }
-        | DirectoryAsk::Unsuppress { .. }
-        | DirectoryAsk::Stop { .. }
-        | DirectoryAsk::Start { .. } => 1,
+        DirectoryAsk::Suppress { .. } | DirectoryAsk::Unsuppress { .. } | DirectoryAsk::Start { .. } => 1,
     };
     if count > 0 {
         answer(core.directory(no).queue.push(HOUSE, &Actor::System, vec![ask], count * CLAIM_BYTES)).await?;

@@ -6,7 +6,7 @@ use crate::ports::Ports;
 use crate::providers;
 use fantail_machine::records::root::Tenant;
 use fantail_machine::root::{Control, control};
-use fantail_machine::tables::provider::ProviderRow;
+use fantail_machine::tables::provider::{CallbackSecretRow, ProviderRow};
 use fantail_machine::tables::root::ApiKeyRow;
 use fantail_machine::tables::webhook::WebhookRow;
 use fantail_ports::tables::TablesError;
@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub webhooks: BTreeMap<(TenantId, String), Arc<WebhookRow>>,
     /// By tenant and id.
     pub providers: BTreeMap<(TenantId, String), Arc<ProviderRow>>,
+    /// Of accounts whose secret is not the first one. By tenant and id.
+    pub callback_secrets: BTreeMap<(TenantId, String), CallbackSecretRow>,
     /// What tenants say about categories and the silent.
     pub policies: Arc<Policies>,
 }
@@ -69,8 +71,11 @@ impl ControlPlane {
         let webhooks = control.webhooks.iter().map(webhook).collect();
         let provider = |row: &ProviderRow| ((row.put.tenant, row.put.id.clone()), Arc::new(row.clone()));
         let providers = control.providers.iter().map(provider).collect();
+        let secret = |row: &CallbackSecretRow| ((row.tenant, row.id.clone()), row.clone());
+        let callback_secrets = control.callback_secrets.iter().map(secret).collect();
         let policies = Arc::new(control.policies.clone());
-        let snapshot = Arc::new(Snapshot { tenants, slugs, keys, webhooks, providers, policies });
+        let snapshot =
+            Arc::new(Snapshot { tenants, slugs, keys, webhooks, providers, callback_secrets, policies });
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }

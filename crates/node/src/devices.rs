@@ -20,7 +20,8 @@ use fantail_machine::tables::{directory, endpoint, usage, user};
 use fantail_ports::keyring::{Context, KeyringError, Sealed};
 use fantail_rules::actor::Actor;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{AddressHash, DeviceHash, KeyNo, Lookup, PartitionId, TenantId};
+use fantail_rules::endpoint::Status;
+use fantail_rules::ids::{AddressHash, DeviceHash, KeyNo, Lookup, PartitionId, ShardNo, TenantId, UserNo};
 use fantail_rules::limits::ENDPOINTS_PER_USER_MAX;
 use fantail_rules::quota::{Amounts, Resource};
 use fantail_rules::suppression::Reason;
@@ -43,7 +44,7 @@ impl Node {
     }
 
     /// From the answer on, nothing more is planned for this address within moments, whoever has it.
-    /// Says whether the owner's shard has taken it; otherwise it will.
+    /// Says whether the owner's shard has taken it; otherwise it will. A stronger reason that it has already stays.
     pub async fn suppress(
         &self,
         tenant: TenantId,
@@ -55,14 +56,6 @@ impl Node {
 
     pub async fn unsuppress(&self, tenant: TenantId, ask: &SuppressionAsk) -> Result<(), Refusal> {
         unsuppress(&self.core, &self.by, tenant, ask).await
-    }
-
-    /// A recipient answered STOP. What suppresses the address for another reason stays as it is.
-    pub async fn stop_address(&self, tenant: TenantId, ask: &SuppressionAsk) -> Result<bool, Refusal> {
-        let address = suppressed_hash(&self.core, tenant, ask)?;
-        let stop = DirectoryAsk::Stop { tenant, address };
-        tell_directory(&self.core, &self.by, tenant, address, stop).await?;
-        until_told(&self.core, tenant, address).await
     }
 
     /// A recipient answered START: lifts a STOP and nothing else.
@@ -230,17 +223,40 @@ fn view(core: &Core, tenant: TenantId, endpoint: &Endpoint) -> DeviceView {
     }
 }
 
-/// Whether and where a user can be reached: the profile's addresses opened, devices only counted.
-pub fn channels(core: &Core, tenant: TenantId, endpoints: &[Endpoint]) -> Vec<Channel> {
-    let channel = |endpoint: &Endpoint| Channel {
-        kind: endpoint.kind,
-        status: endpoint.status,
-        address: is_of_profile(endpoint)
-            .then(|| open(core, tenant, Context::Address, &endpoint.address))
-            .flatten()
-            .and_then(|address| String::from_utf8(address).ok()),
+/// Whether and where a user can be reached: the profile's addresses opened, devices only counted. An address that belongs
+/// to another user by now is not shown.
+pub fn channels(
+    core: &Core,
+    tenant: TenantId,
+    user: (ShardNo, UserNo),
+    endpoints: &[Endpoint],
+) -> Result<Vec<Channel>, Refusal> {
+    let channel = |endpoint: &Endpoint| {
+        let is_shown = is_of_profile(endpoint) && !is_anothers(core, tenant, user, endpoint)?;
+        let address = is_shown.then(|| open(core, tenant, Context::Address, &endpoint.address)).flatten();
+        let address = address.and_then(|address| String::from_utf8(address).ok());
+        Ok(Channel { kind: endpoint.kind, status: endpoint.status, address })
     };
     endpoints.iter().map(channel).collect()
+}
+
+/// Whether an address that an endpoint gave up belongs to another user.
+fn is_anothers(
+    core: &Core,
+    tenant: TenantId,
+    (shard, user): (ShardNo, UserNo),
+    endpoint: &Endpoint,
+) -> Result<bool, Refusal> {
+    match endpoint.status {
+        Status::Pending | Status::Active | Status::Stale | Status::Suppressed => Ok(false),
+        Status::Released => Ok(true),
+        Status::Dead | Status::Expired => {
+            let partition = PartitionId::Directory(core.directory_of(endpoint.address_hash));
+            let row =
+                core.read(partition, |view| directory::find(view.tables(), tenant, endpoint.address_hash))?;
+            Ok(row.owner.is_some_and(|owner| (owner.shard, owner.user) != (shard, user)))
+        }
+    }
 }
 
 /// A destroyed key hides what it sealed; that is its purpose.
@@ -267,15 +283,22 @@ async fn until_told(core: &Core, tenant: TenantId, address: AddressHash) -> Resu
     until(core, partition, give_up_at(core), is_told).await
 }
 
+/// Says whether it was not suppressed before, or for a weaker reason.
 pub async fn suppress_address(
     core: &Core,
     by: &Actor,
     tenant: TenantId,
     address: AddressHash,
     reason: Reason,
-) -> Result<(), Refusal> {
-    tell_directory(core, by, tenant, address, DirectoryAsk::Suppress { tenant, address, reason }).await?;
-    Ok(())
+) -> Result<bool, Refusal> {
+    let ask = DirectoryAsk::Suppress { tenant, address, reason };
+    match tell_directory(core, by, tenant, address, ask).await? {
+        DirectoryAnswer::Suppressed { changed } => Ok(changed),
+        DirectoryAnswer::Unsuppressed
+        | DirectoryAnswer::NotSuppressed
+        | DirectoryAnswer::Claims(_)
+        | DirectoryAnswer::Noted => Err(internal("the directory answered something else")),
+    }
 }
 
 pub async fn unsuppress(
@@ -288,7 +311,7 @@ pub async fn unsuppress(
     match tell_directory(core, by, tenant, address, DirectoryAsk::Unsuppress { tenant, address }).await? {
         DirectoryAnswer::NotSuppressed => Err(Refusal::NotSuppressed),
         DirectoryAnswer::Unsuppressed
-        | DirectoryAnswer::Suppressed
+        | DirectoryAnswer::Suppressed { .. }
         | DirectoryAnswer::Claims(_)
         | DirectoryAnswer::Noted => Ok(()),
     }

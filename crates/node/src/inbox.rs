@@ -5,8 +5,8 @@
 //! Goes to: `machine::shard::{inbox, mark}`.
 
 use crate::ask::{
-    Counts, EventView, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkTarget, NotificationView, Priority,
-    Refusal,
+    Counts, EventView, InboxAsk, InboxFrom, InboxPage, MarkAsk, MarkResult, MarkTarget, NotificationView,
+    Priority, Refusal,
 };
 use crate::core::{Core, answer, internal, locked};
 use crate::editions;
@@ -100,8 +100,10 @@ pub fn counts(core: &Core, tenant: TenantId, name: &str) -> Result<Counts, Refus
     Ok(Counts { unread: counts.unread, unseen: counts.unseen })
 }
 
-pub async fn mark(core: &Core, by: &Actor, tenant: TenantId, ask: MarkAsk) -> Result<Counts, Refusal> {
+/// Marks what the inbox has of the target. Refuses with `UnknownNotification` if it has none of the events.
+pub async fn mark(core: &Core, by: &Actor, tenant: TenantId, ask: MarkAsk) -> Result<MarkResult, Refusal> {
     let (shard, user) = locate(core, tenant, &ask.user)?;
+    let mut unknown = Vec::new();
     let mark = match ask.target {
         MarkTarget::All { through } => {
             let newest = with_inbox(core, tenant, shard, user, |inbox| Ok(inbox.progress.last))?;
@@ -112,15 +114,22 @@ pub async fn mark(core: &Core, by: &Actor, tenant: TenantId, ask: MarkAsk) -> Re
             let found = with_inbox(core, tenant, shard, user, |inbox| {
                 events.iter().map(|event| Ok((*event, inbox.entry(*event)?))).collect::<Result<Vec<_>, _>>()
             })?;
-            let arrivals = found.into_iter().map(|(event, entry)| {
-                entry.map(|entry| entry.arrival).ok_or(Refusal::UnknownNotification { event })
-            });
-            mark::Ask::Some { mark: ask.mark, arrivals: arrivals.collect::<Result<Vec<Arrival>, _>>()? }
+            let mut arrivals: Vec<Arrival> = Vec::new();
+            for (event, entry) in found {
+                match entry {
+                    Some(entry) => arrivals.push(entry.arrival),
+                    None => unknown.push(event),
+                }
+            }
+            if let Some(event) = unknown.first().copied().filter(|_| arrivals.is_empty()) {
+                return Err(Refusal::UnknownNotification { event });
+            }
+            mark::Ask::Some { mark: ask.mark, arrivals }
         }
     };
     let ask_shard = ShardAsk::Mark { tenant, user, mark };
     match answer(core.shard(shard).queue.push(tenant, by, vec![ask_shard], 256)).await? {
-        ShardAnswer::Marked => counts(core, tenant, &ask.user),
+        ShardAnswer::Marked => Ok(MarkResult { counts: counts(core, tenant, &ask.user)?, unknown }),
         ShardAnswer::UnknownUser => Err(Refusal::UnknownUser { user: ask.user }),
         ShardAnswer::TooManySnoozed => Err(Refusal::TooManySnoozed { limit: SNOOZED_MAX }),
         _ => Err(internal("the shard answered something else")),

@@ -56,6 +56,7 @@ pub mod spans;
 pub mod audit;
 pub mod webhooks;
 
+pub mod callback_secrets;
 pub mod providers;
 
 mod devices;

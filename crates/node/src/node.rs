@@ -4,9 +4,9 @@
 
 use crate::ask::{
     Accepted, Amounts, Called, ChannelSet, Counts, DeadLetter, EdgeAsk, EdgeChange, EventAsk, Explanation,
-    InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, Names, NotificationStatus, NotificationView,
-    NotifyAsk, Place, Priority, PutCondition, Recipient, RecipientPage, Refusal, TenantAsk, TenantPatch,
-    TenantView, Upserted, UserAsk, UserView, Which, Who, Wish,
+    InboxAsk, InboxPage, KeyAsk, KeyView, ListAsk, MarkAsk, MarkResult, Names, NotificationStatus,
+    NotificationView, NotifyAsk, Place, Priority, PutCondition, Recipient, RecipientPage, Refusal, TenantAsk,
+    TenantPatch, TenantView, Upserted, UserAsk, UserView, Which, Who, Wish,
 };
 use crate::core::Core;
 use crate::dead_letters::DeadPlace;
@@ -366,7 +366,7 @@ impl Node {
         inbox::counts(&self.core, tenant, user)
     }
 
-    pub async fn mark(&self, tenant: TenantId, ask: MarkAsk) -> Result<Counts, Refusal> {
+    pub async fn mark(&self, tenant: TenantId, ask: MarkAsk) -> Result<MarkResult, Refusal> {
         inbox::mark(&self.core, &self.by, tenant, ask).await
     }
 

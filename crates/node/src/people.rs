@@ -37,11 +37,12 @@ pub fn user(core: &Core, tenant: TenantId, name: &str) -> Result<UserView, Refus
     core.require_tenant(tenant)?;
     let lookup = core.ports.keyring.lookup_user(tenant, name).map_err(locked)?;
     let unknown = || Refusal::UnknownUser { user: name.to_owned() };
-    let (row, endpoints) = core
-        .read(PartitionId::Shard(core.shard_of(lookup)), |view| {
+    let shard = core.shard_of(lookup);
+    let (row, number, endpoints) = core
+        .read(PartitionId::Shard(shard), |view| {
             let Some(number) = user::number(view.tables(), tenant, lookup)? else { return Ok(None) };
             let Some(row) = user::find(view.tables(), tenant, number)? else { return Ok(None) };
-            Ok(Some((row, endpoint::of_user(view.tables(), tenant, number)?)))
+            Ok(Some((row, number, endpoint::of_user(view.tables(), tenant, number)?)))
         })?
         .ok_or_else(unknown)?;
     let attributes = match core.ports.keyring.open(tenant, Context::UserAttributes, &row.attributes) {
@@ -53,7 +54,7 @@ pub fn user(core: &Core, tenant: TenantId, name: &str) -> Result<UserView, Refus
     Ok(UserView {
         user: name.to_owned(),
         attributes,
-        channels: devices::channels(core, tenant, &endpoints),
+        channels: devices::channels(core, tenant, (shard, number), &endpoints)?,
         locale: row.locale,
         zone: row.zone,
         created_at: row.created,

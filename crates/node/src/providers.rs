@@ -19,7 +19,7 @@ use fantail_machine::root::{RootAnswer, RootAsk};
 use fantail_ports::accounts::{Account, Credentials};
 use fantail_ports::keyring::Context;
 use fantail_rules::ids::{KeyNo, Millis, TenantId};
-use fantail_rules::limits::PROVIDERS_PER_TENANT_MAX;
+use fantail_rules::limits::{CALLBACK_SECRETS_REPLACED_MAX, PROVIDERS_PER_TENANT_MAX};
 use fantail_rules::provider_kind::ProviderKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -132,7 +132,7 @@ impl Node {
         Ok(account(&row, Credentials::new(secrets.map_err(locked)?)))
     }
 
-    async fn ask_provider(
+    pub(crate) async fn ask_provider(
         &self,
         tenant: TenantId,
         id: &str,
@@ -145,12 +145,13 @@ impl Node {
         let pushed = self.core.root.push(tenant, &self.by, vec![ask], ASK_BYTES);
         let RootAnswer::Provider(answer) = answer(pushed).await? else { return Err(other()) };
         match answer {
-            done @ (Answer::Provider { .. } | Answer::Gone) => Ok(done),
+            done @ (Answer::Provider { .. } | Answer::Gone | Answer::Rotated) => Ok(done),
             Answer::UnknownTenant => Err(Refusal::UnknownTenant),
             Answer::Unknown => Err(Refusal::UnknownProvider { provider }),
             Answer::OtherKind => Err(Refusal::ProviderKind { provider }),
             Answer::Conflict { current } => Err(Refusal::ProviderConflict { current }),
             Answer::TooMany => Err(Refusal::TooMany { limit: PROVIDERS_PER_TENANT_MAX }),
+            Answer::TooManySecrets => Err(Refusal::TooManySecrets { limit: CALLBACK_SECRETS_REPLACED_MAX }),
         }
     }
 }

@@ -27,8 +27,9 @@ const OTHER: &str = "other";
 const DIGEST: &str = "digest";
 
 /// Gates' words, ours, and those of providers that mean something everywhere.
-pub const REASONS: [&str; 67] = [
+pub const REASONS: [&str; 68] = [
     "no_endpoint",
+    "address_suppressed",
     "erased",
     "endpoint_gone",
     "cancelled",

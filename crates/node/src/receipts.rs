@@ -8,7 +8,7 @@
 //! What must never happen: a receipt that is answered before it is durable. Saying it again changes nothing.
 
 use crate::ask::{Outcome, ReceiptAsk, Refusal};
-use crate::core::{Core, answers, internal, locked};
+use crate::core::{Core, answers, internal};
 use crate::deliver::reference_key;
 use crate::devices::suppress_address;
 use crate::node::Node;
@@ -17,6 +17,7 @@ use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint;
 use fantail_machine::tables::ledger::{self, ParcelId};
 use fantail_rules::actor::Actor;
+use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::{PartitionId, ShardNo, TenantId};
 use fantail_rules::reference::Reference;
 use fantail_rules::suppression::Reason;
@@ -38,20 +39,12 @@ impl Node {
         Reference::read(reference, key).map(|found| found.tenant).ok_or(Refusal::UnknownDelivery)
     }
 
-    /// What is in the address at which reports about an account's deliveries are believed.
-    pub fn callback_secret(&self, tenant: TenantId, account: &str) -> Result<String, Refusal> {
-        self.core.require_tenant(tenant)?;
-        let text = [b"callback secret\0", account.as_bytes()].concat();
-        let secret = self.core.ports.keyring.digest(tenant, &text).map_err(locked)?;
-        Ok(secret.iter().map(|byte| format!("{byte:02x}")).collect())
-    }
-
     /// What links of a tenant's mails are sealed under.
     pub fn link_key(&self, tenant: TenantId) -> Result<[u8; 16], Refusal> {
         reference_key(&self.core, tenant)
     }
 
-    /// One result for each: whether it said anything new.
+    /// One result for each: whether it said anything new, about the delivery or about the address.
     pub async fn receive(&self, tenant: TenantId, asks: &[ReceiptAsk]) -> Vec<Result<bool, Refusal>> {
         receive(&self.core, &self.by, tenant, asks).await
     }
@@ -87,10 +80,9 @@ async fn receive(
     }
     for ((reference, ask), result) in read.iter().zip(asks).zip(&mut results) {
         // Also if it was heard before: the one who said it may have died in between.
-        if let (Ok(reference), Ok(_)) = (reference, &result)
-            && let Err(refusal) = suppress(core, by, reference, ask.outcome).await
-        {
-            *result = Err(refusal);
+        if let (Ok(reference), Ok(is_news)) = (reference, &result) {
+            let suppressed = suppress(core, by, reference, ask.outcome).await;
+            *result = suppressed.map(|is_suppressed| *is_news || is_suppressed);
         }
     }
     results
@@ -131,12 +123,14 @@ fn result_of(answer: &ShardAnswer) -> Result<bool, Refusal> {
     }
 }
 
-/// Nothing more is sent to an address that bounced for good, or whose owner complained.
-async fn suppress(core: &Core, by: &Actor, reference: &Reference, outcome: Outcome) -> Result<(), Refusal> {
+/// Nothing more is sent to an address that bounced for good, or whose owner complained. Says whether that is news.
+async fn suppress(core: &Core, by: &Actor, reference: &Reference, outcome: Outcome) -> Result<bool, Refusal> {
     let reason = match outcome {
         Outcome::Bounced => Reason::HardBounce,
+        // Nobody complains about a text message but by STOP, which a START lifts.
+        Outcome::Complained if reference.channel == ChannelKind::Sms => Reason::Stop,
         Outcome::Complained => Reason::Complaint,
-        Outcome::Delivered | Outcome::Opened | Outcome::Clicked | Outcome::Failed => return Ok(()),
+        Outcome::Delivered | Outcome::Opened | Outcome::Clicked | Outcome::Failed => return Ok(false),
     };
     let Reference { tenant, shard, user, device, .. } = *reference;
     let parcel = ParcelId { tenant, arrival: reference.arrival, channel: reference.channel, first: user };
@@ -146,7 +140,7 @@ async fn suppress(core: &Core, by: &Actor, reference: &Reference, outcome: Outco
     })?;
     // One that is gone, or came to another address since, is not the one that this is about.
     let Some(endpoint) = found.filter(|one| begun.is_some_and(|begun| one.registered <= begun)) else {
-        return Ok(());
+        return Ok(false);
     };
     suppress_address(core, by, tenant, endpoint.address_hash, reason).await
 }

@@ -9,10 +9,12 @@ use crate::policy::{Destination, Forbidden, Policy};
 use crate::resolve::{Resolve, SystemResolver};
 use crate::url::Host;
 use fantail_ports::BoxFuture;
+use fantail_rules::ids::TenantId;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpStream;
+use tracing::debug;
 
 /// Addresses of one name that are tried; each may take the whole time to connect.
 pub const ADDRESSES_MAX: usize = 4;
@@ -32,9 +34,11 @@ impl Dial for SystemDialer {
 }
 
 pub struct Connector {
-    policy: Policy,
+    policy: Arc<Policy>,
     resolver: Arc<dyn Resolve>,
     dialer: Arc<dyn Dial>,
+    /// Whose share of the lookups is used.
+    tenant: Option<TenantId>,
 }
 
 /// An address that may be connected to.
@@ -46,7 +50,8 @@ pub struct Judged(SocketAddr);
 pub enum ConnectError {
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
-    #[error("looking up the host failed: {0}")]
+    /// Says the same as if the name had forbidden addresses: a tenant does not learn which names there are inside.
+    #[error("{}", Forbidden::Resolved)]
     Lookup(io::Error),
     #[error("connecting failed: {0}")]
     Connect(io::Error),
@@ -61,7 +66,14 @@ impl Connector {
     /// Names have the addresses that the resolver says, and connections are the dialler's.
     #[must_use]
     pub fn with(policy: Policy, resolver: Arc<dyn Resolve>, dialer: Arc<dyn Dial>) -> Arc<Self> {
-        Arc::new(Self { policy, resolver, dialer })
+        Arc::new(Self { policy: Arc::new(policy), resolver, dialer, tenant: None })
+    }
+
+    /// The same for one tenant, who has a share of the lookups.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: TenantId) -> Arc<Self> {
+        let (policy, resolver) = (Arc::clone(&self.policy), Arc::clone(&self.resolver));
+        Arc::new(Self { policy, resolver, dialer: Arc::clone(&self.dialer), tenant: Some(tenant) })
     }
 
     /// For what the operator's own settings name: collectors, object storage. Never for what a tenant says.
@@ -80,7 +92,13 @@ impl Connector {
         self.policy.judge(destination)?;
         let found = match &destination.host {
             Host::Address(address) => vec![*address],
-            Host::Name(name) => self.resolver.resolve(name).await.map_err(ConnectError::Lookup)?,
+            Host::Name(name) => match self.resolver.resolve(self.tenant, name).await {
+                Ok(found) => found,
+                Err(error) => {
+                    debug!(host = name, %error, "a host cannot be looked up");
+                    return Err(ConnectError::Lookup(error));
+                }
+            },
         };
         let allowed =
             found.into_iter().filter(|address| self.policy.judge_address(destination, *address).is_ok());

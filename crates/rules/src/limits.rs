@@ -237,6 +237,9 @@ pub const AUDIT_NAME_BYTES_MAX: usize = 64;
 pub const WEBHOOKS_PER_TENANT_MAX: usize = 16;
 /// Accounts with providers. Each has its own connections, and all are read whenever the control plane changes.
 pub const PROVIDERS_PER_TENANT_MAX: usize = 32;
+/// Replaced secrets of the address of an account that are believed at once. Each is derived and compared for every call that
+/// shows one.
+pub const CALLBACK_SECRETS_REPLACED_MAX: usize = 4;
 /// What is said about an account, as JSON, and its credentials: a service account or a key has about 3 KB.
 pub const PROVIDER_BYTES_MAX: usize = 32_768;
 /// What is kept of the reason of one delivery: enough for every word of ours and nearly all of the providers'.

@@ -32,6 +32,21 @@ impl Reason {
         }
     }
 
+    /// Whether this reason takes the place of the one that an address has. A complaint is the strongest. A STOP is the
+    /// weakest, because a START lifts it. Of the others the first stays: it says why the address was suppressed.
+    #[must_use]
+    pub fn replaces(self, known: Self) -> bool {
+        self.strength() > known.strength()
+    }
+
+    fn strength(self) -> u8 {
+        match self {
+            Self::Stop => 0,
+            Self::DeadEndpoint | Self::HardBounce | Self::Manual => 1,
+            Self::Complaint => 2,
+        }
+    }
+
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.name() == name)
@@ -46,6 +61,29 @@ impl Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // fixes: usability P3
+    #[test]
+    fn the_strongest_reason_stays_and_of_equal_ones_the_first() {
+        use Reason::{Complaint, DeadEndpoint, HardBounce, Manual, Stop};
+        for (known, new, replaced) in [
+            (Manual, HardBounce, false),
+            (HardBounce, Manual, false),
+            (DeadEndpoint, HardBounce, false),
+            (Manual, Complaint, true),
+            (HardBounce, Complaint, true),
+            (Complaint, Manual, false),
+            (Complaint, HardBounce, false),
+            (Complaint, Stop, false),
+            (Manual, Stop, false),
+            (Stop, Manual, true),
+            (Stop, HardBounce, true),
+            (Stop, Complaint, true),
+        ] {
+            assert_eq!(new.replaces(known), replaced, "{known:?}, then {new:?}");
+        }
+        assert!(Reason::ALL.iter().all(|reason| !reason.replaces(*reason)));
+    }
 
     #[test]
     fn numbers_and_names_are_frozen() {

@@ -5,7 +5,7 @@
 
 use crate::template;
 use fantail_node::ask::{
-    Accepted, AudienceAsk, Called, ChannelSet, Counts, EdgeChange, EventAsk, InboxPage, ListAsk,
+    Accepted, AudienceAsk, Called, ChannelSet, EdgeChange, EventAsk, InboxPage, ListAsk, MarkResult,
     NotificationView, OptionsAsk, Outcome, Priority, Refusal, Registered, Upserted, UserView,
 };
 use fantail_node::bulk::Steer;
@@ -368,7 +368,7 @@ pub enum Answer {
     Receipt(Result<bool, Refusal>),
     Enrolled(Result<(), Refusal>),
     Consented(Result<u32, Refusal>),
-    Marked(Result<Counts, Refusal>),
+    Marked(Result<MarkResult, Refusal>),
     Registered(Result<Registered, Refusal>),
     Unregistered(Result<(), Refusal>),
     /// Whether its owner has heard of it.

@@ -96,6 +96,17 @@ pub struct Unsnooze {
     pub ids: Vec<String>,
 }
 
+/// The counts after a mark.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MarkResult {
+    pub unread: u64,
+    pub unseen: u64,
+    /// Those of `ids` that are not in this inbox, as they were given. All others are marked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {

@@ -86,6 +86,10 @@ pub struct Provider {
     /// posted to it. The one of `smtp` has a secret in it: whoever knows it can say that mails bounced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
+    /// Until when an address before this one is believed, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub former_callback_url_until: Option<String>,
     /// How it is doing on this server; left out while it is switched off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<ProviderStanding>,
@@ -111,6 +115,15 @@ pub struct Providers {
     pub providers: Vec<Provider>,
     /// Whether what is sent goes to the sandbox inside the server, and to nobody: as long as there was never an account.
     pub sandbox: bool,
+}
+
+/// The body of `POST providers/{provider}/rotate`. An empty body is an empty object.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProviderRotate {
+    /// How long the address before is believed; a week if left out. With 0 no address before is believed any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_seconds: Option<u64>,
 }
 
 /// What a test of an account found, hop by hop. Nothing was sent to anybody.

@@ -21,16 +21,19 @@ use crate::reply::Reply;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::http::HeaderMap;
 use fantail_channels::accounts::client::{Deaf, Heard, Incoming, Wish};
+use fantail_channels::accounts::open::check_in_vain;
 use fantail_channels::accounts::{CallbackProof, CalledAccount};
 use fantail_channels::receipt::{self, Event};
 use fantail_channels::twilio::signature;
 use fantail_node::Node;
 use fantail_node::ask::{Outcome, ReceiptAsk, Refusal, SuppressionAsk};
+use fantail_node::callback_secrets::CallbackSecret;
 use fantail_rules::actor::Actor;
 use fantail_rules::address;
 use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::RECEIPT_CODE_BYTES_MAX;
+use fantail_rules::suppression::Reason;
 use fantail_wire::code::Code;
 use fantail_wire::tenant::Scope;
 use tracing::{debug, info, warn};
@@ -56,21 +59,22 @@ pub async fn take_status(arrival: Arrival, unread: UnreadBody) -> Result<Reply, 
 }
 
 /// Reads the body only of a call that may prove itself by it. All others are refused alike, whether there is such an account
-/// or not, and as late as if it were read.
+/// or not, and after the same work: what is read is held and checked, by the account or in vain.
 async fn hear(arrival: &Arrival, tenant: Option<TenantId>, unread: UnreadBody) -> Result<Reply, Problem> {
-    let Some(trusted) = trusted(arrival, tenant)? else {
-        if says_it_is_signed(&arrival.headers) {
-            unread.discard(BYTES_MAX).await?;
-        }
+    let announced = announced(&arrival.headers);
+    let trusted = trusted(arrival, tenant)?;
+    if trusted.is_none() && announced.is_empty() {
         return Err(refused());
-    };
-    let Trusted { tenant, account, by } = trusted;
+    }
     let body = unread.read(BodyHolder::NoKey, BYTES_MAX).await?;
     let call = Incoming {
         url: format!("{}{}", arrival.app.public_url(), arrival.path_and_query),
         headers: headers_of(&arrival.headers),
         body: body.bytes.clone(),
     };
+    let own = trusted.as_ref().map(|trusted| trusted.account.proof);
+    announced.into_iter().filter(|proof| Some(*proof) != own).for_each(|proof| check_in_vain(&call, proof));
+    let Some(Trusted { tenant, account, by }) = trusted else { return Err(refused()) };
     let heard = match account.hear(&call).await {
         Err(Deaf::NothingExpected | Deaf::NotProven) => {
             info!(provider = arrival.param("provider"), %tenant, "a callback is not proven");
@@ -101,13 +105,18 @@ struct Trusted {
 
 /// `None` for a call that proves nothing, or to an account that has no callbacks.
 fn trusted(arrival: &Arrival, tenant: Option<TenantId>) -> Result<Option<Trusted>, Problem> {
-    let (id, Some(tenant)) = (arrival.param("provider"), tenant) else { return Ok(None) };
+    let id = arrival.param("provider");
+    // Asked about every call, so that the time does not tell which accounts there are.
+    let (has_secret, key_holder) = (has_secret(arrival, tenant, id)?, key_holder(arrival));
+    let Some(tenant) = tenant else { return Ok(None) };
     let Some(account) = arrival.app.accounts()?.called(tenant, id, arrival.is_local) else { return Ok(None) };
     let by_provider = || Actor::provider(id);
     let by = match account.proof {
-        CallbackProof::Signature => says_it_is_signed(&arrival.headers).then(by_provider),
-        CallbackProof::Secret if has_secret(arrival, tenant, id)? => Some(by_provider()),
-        CallbackProof::Secret => key_holder(arrival, tenant),
+        CallbackProof::TwilioSignature | CallbackProof::SnsSignature => {
+            announced(&arrival.headers).contains(&account.proof).then(by_provider)
+        }
+        CallbackProof::Secret if has_secret => Some(by_provider()),
+        CallbackProof::Secret => key_holder.filter(|(of_key, _)| *of_key == tenant).map(|(_, by)| by),
     };
     if by.is_none() {
         info!(provider = id, %tenant, "a callback came without its signature, secret or key");
@@ -115,25 +124,33 @@ fn trusted(arrival: &Arrival, tenant: Option<TenantId>) -> Result<Option<Trusted
     Ok(by.map(|by| Trusted { tenant, account, by }))
 }
 
-/// Whether a signature is to be expected: in its head, or in the body that it says to have.
-fn says_it_is_signed(headers: &HeaderMap) -> bool {
-    headers.contains_key(signature::SIGNATURE) || headers.contains_key(SNS_MESSAGE_TYPE)
+/// Which signatures are to be expected: in its head, or in the body that it says to have.
+fn announced(headers: &HeaderMap) -> Vec<CallbackProof> {
+    let all = [
+        (signature::SIGNATURE, CallbackProof::TwilioSignature),
+        (SNS_MESSAGE_TYPE, CallbackProof::SnsSignature),
+    ];
+    all.into_iter().filter(|(header, _)| headers.contains_key(*header)).map(|(_, proof)| proof).collect()
 }
 
-/// Whether the address is the one that is shown with the account.
-fn has_secret(arrival: &Arrival, tenant: TenantId, id: &str) -> Result<bool, Problem> {
+/// Whether the address is one that is, or was lately, shown with the account.
+fn has_secret(arrival: &Arrival, tenant: Option<TenantId>, id: &str) -> Result<bool, Problem> {
     let Some(given) = arrival.query(SECRET_PARAMETER) else { return Ok(false) };
-    let secret = arrival.node.callback_secret(tenant, id)?;
-    Ok(verify_slices_are_equal(given.as_bytes(), secret.as_bytes()).is_ok())
+    let secrets = arrival.node.callback_secrets(tenant, id)?;
+    let fits = |one: &CallbackSecret| {
+        let is_equal = verify_slices_are_equal(given.as_bytes(), one.text.as_bytes()).is_ok();
+        is_equal && one.is_believed
+    };
+    Ok(secrets.iter().filter(|one| fits(one)).count() > 0)
 }
 
-/// Returns the holder of the call's key if it may report receipts of the tenant.
-fn key_holder(arrival: &Arrival, tenant: TenantId) -> Option<Actor> {
+/// Returns the holder of the call's key, and the tenant whose receipts it may report.
+fn key_holder(arrival: &Arrival) -> Option<(TenantId, Actor)> {
     let (node, headers) = (&arrival.node, &arrival.headers);
     let mut requester = arrival.requester.clone();
     let caller = auth::identify(&arrival.app, node, headers, arrival.listener, &mut requester).ok()?;
-    let of_key = auth::tenant_with(node, headers, &caller, Scope::ReceiptsWrite).ok()?;
-    (of_key == tenant).then(|| caller.actor())
+    let tenant = auth::tenant_with(node, headers, &caller, Scope::ReceiptsWrite).ok()?;
+    Some((tenant, caller.actor()))
 }
 
 /// Says nothing about which accounts there are.
@@ -199,7 +216,7 @@ async fn grant(node: &Node, tenant: TenantId, wish: &Wish) -> Result<(), Problem
     let Ok(from) = address::read(ChannelKind::Sms, &wish.from) else { return Ok(()) };
     let ask = SuppressionAsk { kind: ChannelKind::Sms, identity: from.identity };
     match wish.is_stop {
-        true => node.stop_address(tenant, &ask).await.map(drop)?,
+        true => node.suppress(tenant, &ask, Reason::Stop).await.map(drop)?,
         false => node.start_address(tenant, &ask).await?,
     }
     Ok(())

@@ -7,7 +7,7 @@
 use super::rule::Rule::{Count, Each, Entries, Items, Long, Matching, Name, NewName, Number, Text, Words};
 use super::rule::{Rule, pattern};
 use crate::check::URL_BYTES_MAX;
-use crate::v1::providers::{CONCURRENCY_MAX, PER_SECOND_MAX};
+use crate::v1::providers::{CONCURRENCY_MAX, KEEP_S_MAX as PROVIDER_KEEP_S_MAX, PER_SECOND_MAX};
 use crate::v1::push_target::{APP_ID_BYTES_MAX, AUTH_LETTERS, P256DH_LETTERS};
 use crate::v1::tenants::RETENTION_DAYS_MAX;
 use crate::v1::webhooks::KEEP_S_MAX;
@@ -189,6 +189,7 @@ const BOUNDS: &[(&str, &str, Rule)] = &[
     ("ProviderPut", "concurrency", Number(1, CONCURRENCY_MAX as u64)),
     ("WebhookCreate", "url", URL),
     ("WebhookCreate", "events", Each(&Words(super::rule::producer_events))),
+    ("ProviderRotate", "keepSeconds", Number(0, PROVIDER_KEEP_S_MAX)),
     ("WebhookRotate", "keepSeconds", Number(0, KEEP_S_MAX)),
     // Templates.
     ("TemplateDefinition", "id", NewName),

@@ -196,6 +196,10 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
          one on. Needs `If-Match` if there is such an account.",
     ),
     ("deleteProvider", "Messages that were handed over stay there. Needs `If-Match`."),
+    (
+        "rotateProvider",
+        "Of accounts of the kind `smtp`. The address before is believed until `keepSeconds` are over; without a body a week.",
+    ),
     ("testProvider", "Name, connection, TLS and credentials, each with what was found. No message is sent."),
     ("takeCallback", "Each provider signs what it says in its own way. What is not signed is refused."),
     ("takeStatusCallback", "Twilio signs it with the token of the account."),

@@ -11,7 +11,7 @@ use fantail_wire::event::{
     EventsAccepted, Priority,
 };
 use fantail_wire::health::{Backup, Check, ClockAccepted, Readiness};
-use fantail_wire::inbox::{Counts, Inbox, Marks, Notification, Snooze, Unsnooze};
+use fantail_wire::inbox::{Counts, Inbox, MarkResult, Marks, Notification, Snooze, Unsnooze};
 use fantail_wire::list::{
     EdgesChanged, Follow, FollowState, Followers, Follows, FollowsBatch, ItemError, Subscribers,
     SubscribersBatch,
@@ -223,6 +223,7 @@ examples! {
     Snooze => Snooze { ids: vec![text("order-42-shipped")], until: text(SOON) };
     Unsnooze => Unsnooze { ids: vec![text("order-42-shipped")] };
     Counts => Counts { unread: 1, unseen: 0 };
+    MarkResult => MarkResult { unread: 3, unseen: 1, unknown: vec![text("01KG9V7W0R0000000000000001")] };
     TenantCreate => TenantCreate { slug: text("acme"), name: Some(text("Acme")) };
     TenantChange => TenantChange {
         name: Some(text("Acme")),

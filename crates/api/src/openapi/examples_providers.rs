@@ -3,7 +3,8 @@
 use super::Example;
 use super::examples::{FAR_AHEAD, examples, text};
 use fantail_wire::provider::{
-    Provider, ProviderHop, ProviderKind, ProviderPut, ProviderStanding, ProviderTest, Providers,
+    Provider, ProviderHop, ProviderKind, ProviderPut, ProviderRotate, ProviderStanding, ProviderTest,
+    Providers,
 };
 use serde_json::{Map, Value, json};
 
@@ -34,6 +35,7 @@ fn provider() -> Provider {
         updated_at: text(TIME),
         application_server_key: Some(text("BCV… (of webPush only)")),
         callback_url: None,
+        former_callback_url_until: None,
         standing: Some(ProviderStanding {
             usable: true,
             resting: false,
@@ -59,6 +61,7 @@ examples! {
         enabled: true,
         credentials_expire_at: Some(text(FAR_AHEAD)),
     };
+    ProviderRotate => ProviderRotate { keep_seconds: Some(86_400) };
     Provider => provider();
     Providers => Providers { providers: vec![provider()], sandbox: false };
     ProviderTest => ProviderTest {

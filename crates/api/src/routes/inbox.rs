@@ -8,7 +8,7 @@ use crate::route::{Handle, Route};
 use crate::v1::{inbox, marks};
 use fantail_rules::marks::Mark;
 use fantail_wire::code::Code;
-use fantail_wire::inbox::{Counts, Inbox, Marks, Notification, Snooze, Unsnooze};
+use fantail_wire::inbox::{Counts, Inbox, MarkResult, Marks, Notification, Snooze, Unsnooze};
 use fantail_wire::tenant::Scope::{InboxRead, InboxWrite};
 
 const NO_NOTIFICATION: &[Code] = &[Code::UserNotFound, Code::NotificationNotFound];
@@ -89,7 +89,7 @@ pub const ROUTES: &[Route] = &[
         Scoped(InboxWrite, |tenant, call| Box::pin(marks::snooze(tenant, call))),
     )
     .takes(Shape::of::<Snooze>())
-    .gives(200, Shape::of::<Counts>())
+    .gives(200, Shape::of::<MarkResult>())
     .refuses(&[Code::UserNotFound, Code::NotificationNotFound, Code::LimitReached]),
     Route::new(
         "unsnooze",
@@ -99,13 +99,13 @@ pub const ROUTES: &[Route] = &[
         Scoped(InboxWrite, |tenant, call| Box::pin(marks::unsnooze(tenant, call))),
     )
     .takes(Shape::of::<Unsnooze>())
-    .gives(200, Shape::of::<Counts>())
+    .gives(200, Shape::of::<MarkResult>())
     .refuses(NO_NOTIFICATION),
 ];
 
 const fn mark_route(id: &'static str, path: &'static str, summary: &'static str, handle: Handle) -> Route {
     Route::new(id, Post, path, summary, handle)
         .takes(Shape::of::<Marks>())
-        .gives(200, Shape::of::<Counts>())
+        .gives(200, Shape::of::<MarkResult>())
         .refuses(NO_NOTIFICATION)
 }

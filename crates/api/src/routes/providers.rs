@@ -7,7 +7,7 @@ use crate::route::Method::{Delete, Get, Post, Put};
 use crate::route::Route;
 use crate::v1::providers;
 use fantail_wire::code::Code;
-use fantail_wire::provider::{Provider, ProviderPut, ProviderTest, Providers};
+use fantail_wire::provider::{Provider, ProviderPut, ProviderRotate, ProviderTest, Providers};
 use fantail_wire::tenant::Scope::ProvidersWrite;
 
 const NO_PROVIDER: &[Code] = &[Code::ProviderNotFound];
@@ -63,6 +63,16 @@ pub const ROUTES: &[Route] = &[
     )
     .gives(200, Shape::of::<ProviderTest>())
     .refuses(NO_PROVIDER),
+    Route::new(
+        "rotateProvider",
+        Post,
+        "/api/v1/providers/{provider}/rotate",
+        "Put another secret into the address at which reports about mails are believed",
+        Scoped(ProvidersWrite, |tenant, call| Box::pin(providers::rotate(tenant, call))),
+    )
+    .takes(Shape::of::<ProviderRotate>())
+    .gives(200, Shape::of::<Provider>())
+    .refuses(&[Code::ProviderNotFound, Code::LimitReached]),
     Route::new(
         "takeCallback",
         Post,

@@ -44,7 +44,7 @@ pub async fn counts(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     Ok(show_counts(counts))
 }
 
-pub fn show_counts(counts: fantail_node::ask::Counts) -> Reply {
+fn show_counts(counts: fantail_node::ask::Counts) -> Reply {
     Reply::json(200, &Counts { unread: counts.unread, unseen: counts.unseen })
 }
 

@@ -8,20 +8,21 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
 use crate::v1::event_ids;
-use crate::v1::inbox::{event_of, show_counts, unknown_notification};
-use fantail_node::ask::{MarkAsk, MarkTarget};
+use crate::v1::inbox::{event_of, unknown_notification};
+use fantail_node::ask::{Counts, MarkAsk, MarkResult as Marked, MarkTarget};
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::limits::{MARK_IDS_MAX, SNOOZE_MS_MAX};
 use fantail_rules::marks::Mark;
 use fantail_rules::ulid::Ulid;
-use fantail_wire::inbox::{Marks, Snooze, Unsnooze};
+use fantail_wire::inbox::{MarkResult, Marks, Snooze, Unsnooze};
+use std::collections::BTreeSet;
 
 /// `read`, `unread`, `seen`, `archive`, `unarchive`.
 pub async fn mark(tenant: TenantId, call: Call, mark: Mark) -> Result<Reply, Problem> {
     let user = call.name("user")?;
     let request: Marks = call.json()?;
     let target = match (request.ids, request.all, request.before) {
-        (Some(ids), None, None) => MarkTarget::Events(events_of(tenant, &call, &ids)?),
+        (Some(ids), None, None) => return mark_ids(tenant, &call, mark, &ids).await,
         (None, Some(true), None) => MarkTarget::All { through: None },
         (None, Some(true), Some(before)) => {
             MarkTarget::All { through: Some(arrival_of(tenant, &call, user, &before).await?) }
@@ -29,20 +30,19 @@ pub async fn mark(tenant: TenantId, call: Call, mark: Mark) -> Result<Reply, Pro
         (_, None | Some(false), Some(_)) => return Err(Problem::field("/before", "goes with all: true")),
         _ => return Err(Problem::field("/ids", "give either ids, or all: true with before or without")),
     };
-    done(tenant, &call, mark, target).await
+    let marked = done(tenant, &call, mark, target).await?;
+    Ok(show(marked.counts, Vec::new()))
 }
 
 pub async fn snooze(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: Snooze = call.json()?;
     let until = until_of(&request.until, call.node.wall())?;
-    let events = events_of(tenant, &call, &request.ids)?;
-    done(tenant, &call, Mark::Snooze { until }, MarkTarget::Events(events)).await
+    mark_ids(tenant, &call, Mark::Snooze { until }, &request.ids).await
 }
 
 pub async fn unsnooze(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let request: Unsnooze = call.json()?;
-    let events = events_of(tenant, &call, &request.ids)?;
-    done(tenant, &call, Mark::Unsnooze, MarkTarget::Events(events)).await
+    mark_ids(tenant, &call, Mark::Unsnooze, &request.ids).await
 }
 
 pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -51,10 +51,35 @@ pub async fn delete(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     Ok(Reply::no_content())
 }
 
-async fn done(tenant: TenantId, call: &Call, mark: Mark, target: MarkTarget) -> Result<Reply, Problem> {
+/// Marks those of the ids that the inbox has, and names the others. 404 if it has none of them.
+async fn mark_ids(tenant: TenantId, call: &Call, mark: Mark, ids: &[String]) -> Result<Reply, Problem> {
+    check_ids(ids)?;
+    let find = |id: &String| Ok((id.clone(), event_ids::find(tenant, call, id)?));
+    let found = ids.iter().map(find).collect::<Result<Vec<(String, Option<Ulid>)>, Problem>>()?;
+    let mut events: Vec<Ulid> = found.iter().filter_map(|(_, event)| *event).collect();
+    events.sort_unstable();
+    events.dedup();
+    if events.is_empty() {
+        call.node.counts(tenant, call.name("user")?).await?;
+        return Err(unknown_notification());
+    }
+    let marked = done(tenant, call, mark, MarkTarget::Events(events)).await?;
+    // In the order of `events`.
+    let is_unknown =
+        |event: Option<Ulid>| event.is_none_or(|event| marked.unknown.binary_search(&event).is_ok());
+    let unknown: BTreeSet<String> =
+        found.into_iter().filter(|(_, event)| is_unknown(*event)).map(|(id, _)| id).collect();
+    Ok(show(marked.counts, unknown.into_iter().collect()))
+}
+
+async fn done(tenant: TenantId, call: &Call, mark: Mark, target: MarkTarget) -> Result<Marked, Problem> {
     let user = call.name("user")?.to_owned();
-    let counts = call.node.mark(tenant, MarkAsk { user, mark, target }).await?;
-    Ok(show_counts(counts))
+    Ok(call.node.mark(tenant, MarkAsk { user, mark, target }).await?)
+}
+
+fn show(counts: Counts, unknown: Vec<String>) -> Reply {
+    let Counts { unread, unseen } = counts;
+    Reply::json(200, &MarkResult { unread, unseen, unknown })
 }
 
 /// `before` is a notification the user has, or a `sinceCursor` the user was given.
@@ -70,15 +95,6 @@ async fn arrival_of(tenant: TenantId, call: &Call, user: &str, before: &str) -> 
         Some(event) => Ok(call.node.arrival_of(tenant, user, event).await?),
         None => Err(Problem::field("/before", wanted)),
     }
-}
-
-fn events_of(tenant: TenantId, call: &Call, ids: &[String]) -> Result<Vec<Ulid>, Problem> {
-    check_ids(ids)?;
-    let find = |id: &String| event_ids::find(tenant, call, id)?.ok_or_else(unknown_notification);
-    let mut events = ids.iter().map(find).collect::<Result<Vec<Ulid>, Problem>>()?;
-    events.sort_unstable();
-    events.dedup();
-    Ok(events)
 }
 
 fn check_ids(ids: &[String]) -> Result<(), Problem> {

@@ -25,6 +25,7 @@ use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::limits::{CATEGORY_BYTES_MAX, RECIPIENTS_MAX};
 use fantail_rules::nameless;
 use fantail_rules::schedule::Appointment;
+use fantail_rules::zone::ZoneNo;
 use fantail_templates::Compiled;
 use fantail_wire::code::Code;
 use fantail_wire::event::Channel;
@@ -39,6 +40,8 @@ pub struct Draft {
     pub ask: NotifyAsk,
     pub who: Vec<Who>,
     pub own: Vec<Option<Vec<u8>>>,
+    /// Of the recipients, once they are known.
+    pub zones: BTreeSet<ZoneNo>,
     /// The variables of each user, and those of all.
     variables: Vec<Map<String, Value>>,
     shared: Map<String, Value>,
@@ -108,6 +111,7 @@ impl Draft {
             },
             who,
             own,
+            zones: BTreeSet::new(),
             variables,
             shared: request.variables,
             template: request.template_id.map(|id| (id, request.template_version)),

@@ -41,13 +41,12 @@ pub async fn send(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     check_name(tenant, &call, &draft.ask.id)?;
     let template = draft.choose_template(tenant, &call)?;
     auth::require_priority(&call.caller, draft.ask.priority)?;
-    let count = draft.who.len() as u64;
     call.spend(tenant, draft.who.len())?;
     let accepted = issue(tenant, &call, &mut draft, template).await?;
     if !accepted.replayed {
         call.node.accepted(tenant, accepted.event, began, call.origin());
     }
-    accepted_reply(tenant, &call, draft.ask, accepted, count)
+    accepted_reply(tenant, &call, draft, accepted)
 }
 
 /// Renders what is well formed and has it accepted, once.
@@ -59,6 +58,7 @@ pub async fn issue(
 ) -> Result<Accepted, Problem> {
     match call.node.recipients(tenant, &draft.who).await {
         Ok(recipients) => {
+            draft.zones = recipients.iter().map(|recipient| recipient.zone).collect();
             let recipients = match template {
                 None => recipients.into_iter().zip(std::mem::take(&mut draft.own)).collect(),
                 Some(template) => draft.render(tenant, call, template, recipients).await?,
@@ -87,16 +87,11 @@ pub fn unknown_users(all: &[Who], unknown: &[String]) -> Problem {
     Problem::new(Code::InvalidRecipient, detail).with_errors(errors)
 }
 
-fn accepted_reply(
-    tenant: TenantId,
-    call: &Call,
-    ask: NotifyAsk,
-    accepted: Accepted,
-    count: u64,
-) -> Result<Reply, Problem> {
-    let now = call.node.wall();
+fn accepted_reply(tenant: TenantId, call: &Call, draft: Draft, accepted: Accepted) -> Result<Reply, Problem> {
+    let Draft { ask, who, zones, .. } = draft;
+    let (now, count) = (call.node.wall(), who.len() as u64);
     let is_held = ask.options.held_until(now).is_some();
-    let begins = ask.options.begins(now);
+    let begins = ask.options.last_told(now, &zones);
     let within_ms = match begins > now {
         // How its channels will be doing then is not known.
         true => expected_ms(ask.priority, count, &[]),

@@ -23,7 +23,8 @@ use fantail_rules::ids::TenantId;
 use fantail_rules::limits::PROVIDER_BYTES_MAX;
 use fantail_rules::provider_kind;
 use fantail_wire::provider::{
-    Provider, ProviderHop, ProviderKind, ProviderPut, ProviderStanding, ProviderTest, Providers,
+    Provider, ProviderHop, ProviderKind, ProviderPut, ProviderRotate, ProviderStanding, ProviderTest,
+    Providers,
 };
 use serde_json::{Map, Value};
 
@@ -31,6 +32,10 @@ use serde_json::{Map, Value};
 pub const PER_SECOND_MAX: u32 = 10_000_000;
 pub const CONCURRENCY_MAX: u32 = 100_000;
 pub const ID_BYTES_MAX: usize = 64;
+/// Mail servers give up after five days: what they still report by then goes to the address that they know.
+const KEEP_S: u64 = 7 * 86_400;
+/// References of deliveries are believed for as long.
+pub const KEEP_S_MAX: u64 = 30 * 86_400;
 
 pub async fn list(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     let registry = call.app.accounts()?;
@@ -89,6 +94,24 @@ pub async fn test(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     };
     let ok = hops.iter().all(|hop| hop.ok);
     Ok(Reply::json(200, &ProviderTest { ok, hops: hops.iter().map(hop).collect() }))
+}
+
+/// Another secret in the address at which reports about mails are believed.
+pub async fn rotate(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
+    let request: ProviderRotate = call.json_or_default()?;
+    let id = call.name("provider")?;
+    let keep_s = request.keep_seconds.unwrap_or(KEEP_S);
+    if keep_s > KEEP_S_MAX {
+        return Err(Problem::field("/keepSeconds", format!("must be at most {KEEP_S_MAX}")));
+    }
+    if call.node.provider(tenant, id)?.put.kind != provider_kind::ProviderKind::Smtp {
+        let detail = "must be an account of the kind smtp: others have no secret in their address";
+        return Err(Problem::field("/provider", detail));
+    }
+    let until = call.node.wall().plus(keep_s * 1_000);
+    call.node.rotate_callback_secret(tenant, id, until).await?;
+    let row = call.node.provider(tenant, id)?;
+    reply(&call, 200, &row, &call.app.accounts()?.standings_of(tenant))
 }
 
 fn ask_of(id: &str, request: ProviderPut) -> Result<ProviderAsk, Problem> {
@@ -242,6 +265,7 @@ fn shown(call: &Call, row: &ProviderRow, standings: &[AccountStanding]) -> Resul
         updated_at: time::text(row.updated),
         application_server_key: standing.and_then(|standing| standing.public_key.clone()),
         callback_url: callback_url(call, row)?,
+        former_callback_url_until: call.node.callback_replaced_until(put.tenant, &put.id).map(time::text),
         standing: standing.map(|standing| ProviderStanding {
             usable: standing.is_usable,
             resting: standing.is_resting,

@@ -8,8 +8,8 @@ mod chain;
 use crate::time;
 use crate::v1::notifications::shown;
 use fantail_node::ask::{
-    COLLECTED, ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase, REDRIVEN, RenderedView,
-    SINGLY,
+    ADDRESS_SUPPRESSED, COLLECTED, ChannelKind, DeliveryState, DeliveryView, Explanation, Halt, Phase,
+    REDRIVEN, RenderedView, SINGLY,
 };
 use fantail_rules::gates::Reason;
 use fantail_rules::retry::retries_max;
@@ -289,6 +289,9 @@ fn stands(found: &Explanation, one: &DeliveryView) -> String {
         DeliveryState::Failed => format!("failed for good{code}"),
         DeliveryState::Suppressed => match Reason::parse(&one.code) {
             Some(reason) => format!("suppressed{code}: {}", wish(reason)),
+            None if one.code == ADDRESS_SUPPRESSED => {
+                format!("suppressed{code}: the address is on the suppression list")
+            }
             None => format!("suppressed{code}: nothing was sent"),
         },
         DeliveryState::Deferred => match Reason::parse(&one.code) {

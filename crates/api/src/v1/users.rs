@@ -17,7 +17,6 @@ use fantail_node::ask::{
 use fantail_node::named::Named;
 use fantail_rules::address::{self, Address};
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::endpoint::Status;
 use fantail_rules::ids::TenantId;
 use fantail_rules::limits::{ATTRIBUTES_BYTES_MAX, BATCH_ITEMS_MAX};
 use fantail_rules::zone::ZoneNo;
@@ -25,6 +24,9 @@ use fantail_wire::code::Code;
 use fantail_wire::user::{User, UserChannel, UserItem, UserPut, UsersBatch, UsersPut};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+
+/// The fields of a profile that are addresses.
+const ADDRESSES: [(&str, ChannelKind); 2] = [("email", ChannelKind::Email), ("phone", ChannelKind::Sms)];
 
 /// With a body the user is replaced. Without one the user is made if there is none, and left as it is otherwise.
 pub async fn put(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
@@ -111,7 +113,9 @@ pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
         merge(&mut document, &Value::Object(patch.clone()));
         let put: UserPut = body::from_document(document)?;
         let condition = view.write.map_or(PutCondition::Absent, PutCondition::Unchanged);
-        match call.node.put_user_if(tenant, ask_of(user.clone(), &put)?, condition).await {
+        let mut ask = ask_of(user.clone(), &put)?;
+        keep_addresses(&mut ask.profile, &patch);
+        match call.node.put_user_if(tenant, ask, condition).await {
             Ok(_) => return show_put(tenant, &call, 200, user, put).await,
             Err(Refusal::UserChanged) => {}
             Err(refusal) => return Err(refusal.into()),
@@ -119,19 +123,26 @@ pub async fn patch(tenant: TenantId, call: Call) -> Result<Reply, Problem> {
     }
 }
 
-/// The user as a `PUT` would say it. An address that belongs to another user by now is not claimed back.
+/// An address that a patch does not name stays as it is: one that is dead, or belongs to another user by now, is not
+/// claimed again.
+fn keep_addresses(profile: &mut ProfileAsk, patch: &Map<String, Value>) {
+    for (field, kind) in ADDRESSES {
+        if !patch.contains_key(field) {
+            profile.kept = profile.kept.with(kind);
+            profile.contacts.retain(|contact| contact.kind != kind);
+        }
+    }
+}
+
+/// The user as a `PUT` would say it.
 fn put_of(view: &UserView) -> Result<UserPut, Problem> {
     let shown = shown(view)?;
     let text = |text: Option<&str>| text.map(str::to_owned);
-    let own = |kind| {
-        let mut of_kind = view.channels.iter().filter(|channel| channel.kind == kind);
-        of_kind.all(|channel| channel.status != Status::Released)
-    };
     let unreadable = |_| Problem::new(Code::Internal, "the attributes cannot be read");
     Ok(UserPut {
         attributes: serde_json::from_str(shown.attributes.get()).map_err(unreadable)?,
-        email: text(shown.email).filter(|_| own(ChannelKind::Email)),
-        phone: text(shown.phone).filter(|_| own(ChannelKind::Sms)),
+        email: text(shown.email),
+        phone: text(shown.phone),
         locale: text(shown.locale),
         timezone: text(shown.timezone),
     })
@@ -235,11 +246,8 @@ struct Given {
 
 fn profile_of(given: Given, at: Pointer<'_>, faults: &mut Faults) -> ProfileAsk {
     let mut contacts = Vec::new();
-    let addresses = [
-        ("email", ChannelKind::Email, given.email.as_deref()),
-        ("phone", ChannelKind::Sms, given.phone.as_deref()),
-    ];
-    for (field, kind, text) in addresses {
+    let texts = [given.email.as_deref(), given.phone.as_deref()];
+    for ((field, kind), text) in ADDRESSES.into_iter().zip(texts) {
         match text.map(|text| address::read(kind, text)) {
             None => {}
             Some(Ok(Address { text, identity })) => {
@@ -256,7 +264,7 @@ fn profile_of(given: Given, at: Pointer<'_>, faults: &mut Faults) -> ProfileAsk 
         faults.add(at.key("timezone"), "must be the name of a time zone like Europe/Vienna");
     }
     let (locale, zone) = (given.locale.unwrap_or_default(), zone.unwrap_or_default());
-    ProfileAsk { locale, zone, contacts }
+    ProfileAsk { locale, zone, contacts, ..ProfileAsk::default() }
 }
 
 fn attributes_of(attributes: &Map<String, Value>, at: Pointer<'_>, faults: &mut Faults) -> Vec<u8> {

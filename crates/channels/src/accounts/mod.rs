@@ -111,7 +111,8 @@ impl Registry {
         let way = ways.iter().find(|way| way.account.id == id)?;
         let proof = match way.account.kind {
             ProviderKind::Smtp => CallbackProof::Secret,
-            ProviderKind::Ses | ProviderKind::Twilio => CallbackProof::Signature,
+            ProviderKind::Ses => CallbackProof::SnsSignature,
+            ProviderKind::Twilio => CallbackProof::TwilioSignature,
             ProviderKind::Apns | ProviderKind::Fcm | ProviderKind::WebPush => return None,
         };
         Some(CalledAccount { proof, way: way.clone() })
@@ -173,8 +174,10 @@ impl Registry {
 /// How a call shows that it comes from the provider.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallbackProof {
-    /// The provider signs it.
-    Signature,
+    /// In its body.
+    SnsSignature,
+    /// In its head.
+    TwilioSignature,
     /// It is not signed: it comes to an address that has a secret in it, or with a key.
     Secret,
 }
@@ -197,7 +200,10 @@ impl CalledAccount {
     pub async fn hear(&self, call: &Incoming) -> Result<Heard, Deaf> {
         match &self.way.client {
             Ok(client) => client.hear(call).await,
-            Err(_) => Err(Deaf::NotProven),
+            Err(_) => {
+                open::check_in_vain(call, self.proof);
+                Err(Deaf::NotProven)
+            }
         }
     }
 

@@ -1,12 +1,13 @@
 //! From an account to the client that speaks its provider's protocol: one arm for each kind, and what each is like.
 
-use super::Opener;
 use super::client::{Client, Deaf, Heard, Incoming, Usual, Wish};
+use super::{CallbackProof, Opener};
 use crate::apns::{self, Apns};
 use crate::fcm::{self, Fcm};
 use crate::fields::SettingsError;
 use crate::probe::Hop;
 use crate::remembered::Remembered;
+use crate::ses::envelope::Envelope;
 use crate::ses::{self, Ses, Sns, SnsError, Told};
 use crate::smtp::{self, Smtp};
 use crate::targets::{self, AccountTarget};
@@ -22,6 +23,7 @@ use fantail_ports::channel::{Channel, Report, Shipment};
 use fantail_rules::pacing::{Concurrency, Rate};
 use fantail_rules::provider_kind::ProviderKind;
 use serde_json::Value;
+use std::hint::black_box;
 use std::sync::Arc;
 use tracing::warn;
 
@@ -29,7 +31,10 @@ use tracing::warn;
 /// `/settings` or `/credentials`.
 #[must_use]
 pub fn opener(ports: Ports) -> Box<Opener> {
-    Box::new(move |account| open(Terms::read(account)?, ports.clone()))
+    Box::new(move |account| {
+        let connector = ports.connector.of_tenant(account.tenant);
+        open(Terms::read(account)?, Ports { connector, ..ports.clone() })
+    })
 }
 
 /// Where the connections and the credentials of an account go, as its settings say it.
@@ -285,17 +290,8 @@ impl Client for Texts {
 
     fn hear<'a>(&'a self, call: &'a Incoming) -> BoxFuture<'a, Result<Heard, Deaf>> {
         Box::pin(async move {
-            let is_form = call.header("content-type").is_some_and(|kind| {
-                kind.trim_start().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
-            });
-            let signed = Signed {
-                url: &call.url,
-                signature: call.header(signature::SIGNATURE),
-                settings: call.header(signature::SIGNATURE_SETTINGS),
-                is_form,
-                body: &call.body,
-            };
-            let parameters = signature::validate(&signed, &self.secrets).map_err(|_| Deaf::NotProven)?;
+            let parameters = signature::validate(&signed(call), &self.secrets);
+            let parameters = parameters.map_err(|_| Deaf::NotProven)?;
             // The last part of a status callback's path; what recipients write comes without one.
             let path = call.url.split('?').next().unwrap_or_default();
             let reference = path.rsplit('/').next().unwrap_or_default();
@@ -310,6 +306,30 @@ impl Client for Texts {
 
     fn written(&self, message_id: String) {
         self.inbound.insert(message_id);
+    }
+}
+
+/// A call of Twilio.
+fn signed(call: &Incoming) -> Signed<'_> {
+    let is_form = call.header("content-type").is_some_and(|kind| {
+        kind.trim_start().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
+    });
+    Signed {
+        url: &call.url,
+        signature: call.header(signature::SIGNATURE),
+        settings: call.header(signature::SIGNATURE_SETTINGS),
+        is_form,
+        body: &call.body,
+    }
+}
+
+/// The work that an account has with a call whose signature is wrong, for a call that no account checks: how long the answer
+/// takes does not tell which accounts there are.
+pub fn check_in_vain(call: &Incoming, proof: CallbackProof) {
+    match proof {
+        CallbackProof::TwilioSignature => drop(black_box(signature::refuse_as_slowly(&signed(call)))),
+        CallbackProof::SnsSignature => drop(black_box(Envelope::read(&call.body))),
+        CallbackProof::Secret => {}
     }
 }
 

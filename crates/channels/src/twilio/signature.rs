@@ -51,9 +51,18 @@ pub enum Untrusted {
 
 /// The parameters of a form that Twilio signed; none for anything else that it signed.
 pub fn validate(request: &Signed<'_>, secrets: &Secrets) -> Result<Parameters, Untrusted> {
+    validate_by(request, Some(secrets))
+}
+
+/// Refuses the call after the work of [`validate`]: for an account that does not exist.
+pub fn refuse_as_slowly(request: &Signed<'_>) -> Untrusted {
+    validate_by(request, None).err().unwrap_or(Untrusted::UnknownKey)
+}
+
+fn validate_by(request: &Signed<'_>, secrets: Option<&Secrets>) -> Result<Parameters, Untrusted> {
     let signature = request.signature.ok_or(Untrusted::NoSignature)?;
     let signature = STANDARD.decode(signature.trim()).map_err(|_| Untrusted::NoMatch)?;
-    let key = key(request.settings, secrets)?;
+    let Key { key, is_known } = key(request.settings, secrets);
     if request.body.len() > CALLBACK_BYTES_MAX {
         return Err(Untrusted::Unreadable);
     }
@@ -67,7 +76,11 @@ pub fn validate(request: &Signed<'_>, secrets: &Secrets) -> Result<Parameters, U
     let fits = [without_port(request.url), with_port(request.url)]
         .iter()
         .any(|url| hmac::verify(&key, format!("{url}{said}").as_bytes(), &signature).is_ok());
-    if fits { Ok(parameters) } else { Err(Untrusted::NoMatch) }
+    match (is_known, fits) {
+        (true, true) => Ok(parameters),
+        (true, false) => Err(Untrusted::NoMatch),
+        (false, _) => Err(Untrusted::UnknownKey),
+    }
 }
 
 /// The value of the header for these parameters, as Twilio makes it. `algorithm` is one of [`ALGORITHMS`].
@@ -80,22 +93,28 @@ pub fn sign(secret: &str, algorithm: hmac::Algorithm, url: &str, parameters: &Pa
 pub const ALGORITHMS: &[(&str, hmac::Algorithm)] =
     &[("HMAC_SHA1", hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY), ("HMAC_SHA256", hmac::HMAC_SHA256)];
 
-/// `key=<id>,algorithm=<name>`; without it the account's token and SHA-1.
-fn key(settings: Option<&str>, secrets: &Secrets) -> Result<hmac::Key, Untrusted> {
+struct Key {
+    key: hmac::Key,
+    is_known: bool,
+}
+
+/// `key=<id>,algorithm=<name>`; without it the account's token and SHA-1. One that nobody knows is made up, so that the time
+/// does not tell which there are.
+fn key(settings: Option<&str>, secrets: Option<&Secrets>) -> Key {
     let part = |wanted: &str| {
         let mut parts = settings.unwrap_or_default().split(',').filter_map(|part| part.split_once('='));
         parts.find(|(name, _)| name.trim() == wanted).map(|(_, value)| value.trim())
     };
     let algorithm = part("algorithm").unwrap_or("HMAC_SHA1");
     let algorithm = ALGORITHMS.iter().find(|(name, _)| name.eq_ignore_ascii_case(algorithm));
-    let secret = match part("key") {
+    let secret = secrets.and_then(|secrets| match part("key") {
         Some(id) => secrets.webhook_keys.get(id),
         None => secrets.auth_token.as_ref(),
-    };
-    match (algorithm, secret) {
-        (Some((_, algorithm)), Some(secret)) => Ok(hmac::Key::new(*algorithm, secret.as_bytes())),
-        _ => Err(Untrusted::UnknownKey),
-    }
+    });
+    let is_known = algorithm.is_some() && secret.is_some();
+    let algorithm = algorithm.map_or(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, |(_, algorithm)| *algorithm);
+    let secret = secret.map_or(&b"the token of no account at all.."[..], |secret| secret.as_bytes());
+    Key { key: hmac::Key::new(algorithm, secret), is_known }
 }
 
 fn said(parameters: &Parameters) -> String {
@@ -243,6 +262,23 @@ mod tests {
         assert_eq!(send(URL, body, Some(&bare)), Err(Untrusted::OtherBody), "nothing speaks for the body");
         assert_eq!(send(URL, b"", None), Err(Untrusted::NoSignature));
         assert_eq!(send(URL, b"", Some("!")), Err(Untrusted::NoMatch));
+    }
+
+    /// Nothing is known, whatever is signed by whomever.
+    // fixes: security P10
+    #[test]
+    fn an_account_that_does_not_exist_refuses_every_signature() {
+        for (settings, secret, algorithm) in [
+            (None, TOKEN, "HMAC_SHA1"),
+            (None, "the token of no account at all..", "HMAC_SHA1"),
+            (Some("key=key1,algorithm=HMAC_SHA256"), "shared", "HMAC_SHA256"),
+            (Some("algorithm=HMAC_SHA256"), "the token of no account at all..", "HMAC_SHA256"),
+        ] {
+            let signature = signed(secret, algorithm, URL, "a=b");
+            let signature = Some(signature.as_str());
+            let request = Signed { url: URL, signature, settings, is_form: true, body: b"a=b" };
+            assert_eq!(refuse_as_slowly(&request), Untrusted::UnknownKey);
+        }
     }
 
     proptest! {

@@ -141,7 +141,7 @@ impl Webhook {
                 exchange => return self.settle(exchange),
             }
         }
-        match self.connector.connect(origin, ends_at.min(deadline)).await {
+        match self.connector.connect(shipment.tenant, origin, ends_at.min(deadline)).await {
             Ok(connection) => self.settle(self.exchange(connection, request, deadline, ends_at).await),
             Err(error) => (self.not_connected(&error, deadline), None),
         }

@@ -13,7 +13,7 @@ use fantail_outbound::policy::{Destination, Forbidden};
 use fantail_outbound::pool::Ports;
 use fantail_ports::clock::Clock;
 use fantail_ports::tasks::Tasks;
-use fantail_rules::ids::Millis;
+use fantail_rules::ids::{Millis, TenantId};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
@@ -84,9 +84,14 @@ impl Connector {
     }
 
     /// The first address that works, in the resolver's order.
-    pub async fn connect(&self, origin: &Origin, until: Millis) -> Result<Connection, ConnectError> {
+    pub async fn connect(
+        &self,
+        tenant: TenantId,
+        origin: &Origin,
+        until: Millis,
+    ) -> Result<Connection, ConnectError> {
         let mut failed = ConnectError::OutOfTime;
-        for address in self.addresses(origin, until).await? {
+        for address in self.addresses(tenant, origin, until).await? {
             if self.clock.monotonic() >= until {
                 return Err(failed);
             }
@@ -113,9 +118,14 @@ impl Connector {
         until.min(self.clock.monotonic().plus(self.connect_timeout_ms))
     }
 
-    async fn addresses(&self, origin: &Origin, until: Millis) -> Result<Vec<Judged>, ConnectError> {
-        let destination = Destination::web(origin);
-        let found = self.within(self.step_ends(until), self.tcp.addresses(&destination)).await;
+    async fn addresses(
+        &self,
+        tenant: TenantId,
+        origin: &Origin,
+        until: Millis,
+    ) -> Result<Vec<Judged>, ConnectError> {
+        let (tcp, destination) = (self.tcp.of_tenant(tenant), Destination::web(origin));
+        let found = self.within(self.step_ends(until), tcp.addresses(&destination)).await;
         Ok(found.ok_or(ConnectError::OutOfTime)??)
     }
 

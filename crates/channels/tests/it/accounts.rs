@@ -169,7 +169,7 @@ fn the_sandbox_is_heard_from_this_machine_only() {
     };
     assert_eq!(called("sandbox", true), None, "nothing was sent there yet, and a stranger opens nothing");
     assert_eq!(house.told(ChannelKind::Sms, "stub:ok/a"), "sandbox");
-    assert_eq!(called("sandbox", true), Some((CallbackProof::Signature, ChannelKind::Sms)));
+    assert_eq!(called("sandbox", true), Some((CallbackProof::TwilioSignature, ChannelKind::Sms)));
     assert_eq!(called("sandbox", false), None);
     let own = [("texts", ProviderKind::Twilio), ("mail", ProviderKind::Smtp), ("ses", ProviderKind::Ses)];
     let mut all: Vec<Account> = own.iter().map(|(id, kind)| account(id, *kind, 0)).collect();
@@ -177,8 +177,8 @@ fn the_sandbox_is_heard_from_this_machine_only() {
     house.registry.replace(TENANT, all);
     for is_local in [true, false] {
         assert_eq!(called("sandbox", is_local), None, "the tenant has accounts");
-        assert_eq!(called("texts", is_local), Some((CallbackProof::Signature, ChannelKind::Sms)));
-        assert_eq!(called("ses", is_local), Some((CallbackProof::Signature, ChannelKind::Email)));
+        assert_eq!(called("texts", is_local), Some((CallbackProof::TwilioSignature, ChannelKind::Sms)));
+        assert_eq!(called("ses", is_local), Some((CallbackProof::SnsSignature, ChannelKind::Email)));
         assert_eq!(called("mail", is_local), Some((CallbackProof::Secret, ChannelKind::Email)));
         assert_eq!(called("ios", is_local), None, "Apple calls nobody");
     }

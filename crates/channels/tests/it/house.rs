@@ -10,6 +10,7 @@ use fantail_outbound::pool::Ports;
 use fantail_outbound::resolve::{Resolve, SystemResolver};
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::Answer;
+use fantail_rules::ids::TenantId;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub fn policy<'a>(targets: impl IntoIterator<Item = &'a String>) -> Policy {
 pub struct Everywhere;
 
 impl Resolve for Everywhere {
-    fn resolve(&self, _name: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
+    fn resolve(&self, _whose: Option<TenantId>, _name: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
         Box::pin(async { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) })
     }
 }

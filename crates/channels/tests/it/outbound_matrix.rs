@@ -77,6 +77,8 @@ const NAMES: &[(&str, &[&[&str]])] = &[
     ("rebind.example", &[&[PUBLIC], &["127.0.0.1"]]),
 ];
 
+/// A name that nobody has.
+const UNKNOWN: &str = "nobody.example";
 const PUBLIC: &str = "8.8.8.8";
 const PORT: u16 = 6_443;
 const TENANT: TenantId = TenantId(1);
@@ -90,7 +92,10 @@ struct Names {
 }
 
 impl Resolve for Names {
-    fn resolve(&self, name: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
+    fn resolve(&self, _whose: Option<TenantId>, name: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
+        if name == UNKNOWN {
+            return Box::pin(async { Err(io::Error::other("Name or service not known")) });
+        }
         let lookup = self.lookups.fetch_add(1, Ordering::Relaxed);
         let listed = NAMES.iter().find(|(known, _)| *known == name).map(|(_, lists)| *lists);
         let lists = listed.unwrap_or(&[&[PUBLIC]]);
@@ -314,6 +319,28 @@ fn the_list_has_every_setting_that_leads_to_a_connection() {
         }
         let listed: BTreeSet<&str> = leads(kind).iter().map(|lead| lead.pointer).collect();
         assert_eq!(said, listed, "{kind:?}");
+    }
+}
+
+/// Otherwise a test of an account would list the names of a house.
+// fixes: security P12
+#[test]
+fn a_test_does_not_tell_which_names_there_are_inside() {
+    let world = World::new();
+    for kind in ProviderKind::ALL {
+        for lead in leads(kind) {
+            let said = |host: &str| {
+                let account = world.account(kind, &lead, host)?;
+                let exit = world.exit(&[format!("{PUBLIC}:{PORT}")]);
+                let said = world.probe(&exit, &account).unwrap_or_else(|refused| refused.reason);
+                exit.assert_nothing_inside(host);
+                Some(said.replace(host, "HOST"))
+            };
+            let unknown = said(UNKNOWN);
+            for inside in ["inside.example", "metadata.example", "loopback.example"] {
+                assert_eq!(said(inside), unknown, "{kind:?} {} {inside}", lead.pointer);
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use fantail_outbound::pool::Ports;
 use fantail_outbound::resolve::{Resolve, SystemResolver};
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Answer, Proof, Refusal};
+use fantail_rules::ids::TenantId;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +38,7 @@ impl Script {
 }
 
 impl Resolve for Script {
-    fn resolve(&self, name: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
+    fn resolve(&self, _whose: Option<TenantId>, name: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
         self.names.lock().expect("no test panics inside").push(name.to_owned());
         let lookup = self.lookups.fetch_add(1, Ordering::SeqCst);
         let answer = self.answers[lookup.min(self.answers.len() - 1)].clone();

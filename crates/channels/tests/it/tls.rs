@@ -5,6 +5,7 @@ use super::parcel::told;
 use fantail_channels::webhook::Settings;
 use fantail_outbound::resolve::Resolve;
 use fantail_ports::BoxFuture;
+use fantail_rules::ids::TenantId;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tokio_rustls::rustls::{ServerConfig, SupportedProtocolVersion, version};
 struct AllHere;
 
 impl Resolve for AllHere {
-    fn resolve(&self, _name: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
+    fn resolve(&self, _whose: Option<TenantId>, _name: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
         Box::pin(async { Ok(vec![Ipv4Addr::LOCALHOST.into()]) })
     }
 }

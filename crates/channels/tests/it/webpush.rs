@@ -18,7 +18,7 @@ use fantail_outbound::resolve::Resolve;
 use fantail_ports::BoxFuture;
 use fantail_ports::channel::{Channel, Message, Shipment};
 use fantail_ports::clock::Clock;
-use fantail_rules::ids::Millis;
+use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::priority::Priority;
 use fantail_rules::push_address::{PushAddress, Service as PushService};
 use fantail_sandbox::webpush::decrypt::Keys;
@@ -220,7 +220,7 @@ fn one_push_service_that_rests_takes_nothing_from_others() {
 struct At(&'static str);
 
 impl Resolve for At {
-    fn resolve(&self, _name: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
+    fn resolve(&self, _whose: Option<TenantId>, _name: &str) -> BoxFuture<'_, io::Result<Vec<IpAddr>>> {
         let address = self.0.parse().expect("an address");
         Box::pin(async move { Ok(vec![address]) })
     }

@@ -80,6 +80,8 @@ fn rows_of_the_root_are_read_or_refused() {
     check::<policy::DefaultsRow>(Family::Defaults);
     check::<segment::SegmentRow>(Family::Segment);
     check::<provider::ProviderRow>(Family::Provider);
+    check::<provider::AccountFloor>(Family::AccountFloor);
+    check::<provider::CallbackSecretRow>(Family::CallbackSecret);
     check::<provider::FirstAccountRow>(Family::FirstAccount);
     check::<schedule::ScheduleRow>(Family::Schedule);
 }

@@ -39,17 +39,13 @@ pub enum DirectoryAsk {
         tenant: TenantId,
         told: Vec<Tell>,
     },
+    /// A reason that is stronger stays as it is.
     Suppress {
         tenant: TenantId,
         address: AddressHash,
         reason: Reason,
     },
     Unsuppress {
-        tenant: TenantId,
-        address: AddressHash,
-    },
-    /// The recipient answered STOP. What suppresses the address for another reason stays as it is.
-    Stop {
         tenant: TenantId,
         address: AddressHash,
     },
@@ -64,7 +60,10 @@ pub enum DirectoryAsk {
 pub enum DirectoryAnswer {
     Claims(Vec<Verdict>),
     Noted,
-    Suppressed,
+    /// Whether it was not suppressed before, or for a weaker reason.
+    Suppressed {
+        changed: bool,
+    },
     Unsuppressed,
     NotSuppressed,
 }
@@ -143,10 +142,6 @@ pub fn plan(view: &View<'_>, ask: DirectoryAsk) -> Result<Plan, TablesError> {
             let known = reason_of(view, tenant, address)?;
             Ok(plan_suppress((tenant, address), known, reason))
         }
-        DirectoryAsk::Stop { tenant, address } => {
-            let known = reason_of(view, tenant, address)?;
-            Ok(plan_suppress((tenant, address), known, known.unwrap_or(Reason::Stop)))
-        }
         DirectoryAsk::Unsuppress { tenant, address } => {
             let known = reason_of(view, tenant, address)?;
             Ok(plan_unsuppress((tenant, address), known))
@@ -163,8 +158,9 @@ fn reason_of(view: &View<'_>, tenant: TenantId, address: AddressHash) -> Result<
 }
 
 fn plan_suppress((tenant, address): (TenantId, AddressHash), known: Option<Reason>, reason: Reason) -> Plan {
-    let answer = DirectoryAnswer::Suppressed;
-    if known == Some(reason) {
+    let changed = known.is_none_or(|known| reason.replaces(known));
+    let answer = DirectoryAnswer::Suppressed { changed };
+    if !changed {
         return Planned::nothing(answer);
     }
     let difference = suppression_difference(known, Some(reason));

@@ -4,9 +4,11 @@
 //! 44 ProviderPut  tenant, id: text, kind: varint, settings: text, secrets: sealed, order: varint, weight: varint,
 //!                 perSecond: option varint, concurrency: option varint, enabled: flag, expires: option millis, difference
 //! 45 ProviderGone tenant, id: text, difference
+//! 46 CallbackRotated tenant, id: text, number: varint, until: millis, difference
 //! ```
 //! `settings` is JSON without anything secret; `secrets` is JSON too, sealed under the tenant's own key.
 
+use super::difference::Difference;
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::keyring::Sealed;
 use fantail_rules::ids::{Millis, TenantId};
@@ -30,6 +32,35 @@ pub struct ProviderPut {
     pub enabled: bool,
     /// When its credentials end, if that is known.
     pub expires: Option<Millis>,
+}
+
+/// Another secret is in the address at which reports about an account are believed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallbackRotated {
+    pub tenant: TenantId,
+    pub id: String,
+    /// Of the secret from now on.
+    pub number: u32,
+    /// Until when the one before is believed. A time that is over ends all that were replaced.
+    pub until: Millis,
+    pub difference: Difference,
+}
+
+impl CallbackRotated {
+    pub(crate) fn write(&self, w: &mut Writer) {
+        w.tenant(self.tenant).text(&self.id).varint(self.number.into()).millis(self.until);
+        self.difference.write(w);
+    }
+
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            tenant: r.tenant()?,
+            id: r.text()?,
+            number: r.u32()?,
+            until: r.millis()?,
+            difference: Difference::read(r)?,
+        })
+    }
 }
 
 impl ProviderPut {

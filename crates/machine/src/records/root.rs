@@ -23,7 +23,7 @@
 use super::Fact;
 use super::difference::Difference;
 use super::policy::{CategoryPut, DefaultsPut};
-use super::provider::ProviderPut;
+use super::provider::{CallbackRotated, ProviderPut};
 use super::schedule::{SchedulePut, ScheduleRan};
 use super::segment::{SegmentListed, SegmentPut};
 use super::template::{TemplateActivated, TemplatePut};
@@ -94,6 +94,7 @@ pub enum RootRecord {
         id: String,
         difference: Difference,
     },
+    CallbackRotated(CallbackRotated),
     /// Something was done that changes no table and belongs into the audit log: a backup, an export, refused logins.
     Noted(Noted),
 }
@@ -265,6 +266,7 @@ impl Fact for RootRecord {
             Self::WebhookFailing { .. } => 43,
             Self::ProviderPut(..) => 44,
             Self::ProviderGone { .. } => 45,
+            Self::CallbackRotated(_) => 46,
             Self::Noted(_) => 50,
         }
     }
@@ -307,6 +309,7 @@ impl Fact for RootRecord {
                 put.write(w);
                 difference.write(w);
             }
+            Self::CallbackRotated(rotated) => rotated.write(w),
             Self::Noted(noted) => noted.write(w),
             Self::CategoryPut(put) => put.write(w),
             Self::DefaultsPut(put) => put.write(w),
@@ -369,6 +372,7 @@ impl Fact for RootRecord {
                 let (tenant, id, difference) = read_named(r)?;
                 Self::ProviderGone { tenant, id, difference }
             }
+            46 => Self::CallbackRotated(CallbackRotated::read(r)?),
             50 => Self::Noted(Noted::read(r)?),
             _ => return Err(Malformed::Tag(tag)),
         })

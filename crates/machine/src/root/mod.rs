@@ -13,7 +13,7 @@ pub mod webhook;
 use crate::Planned;
 use crate::records::difference::Difference;
 use crate::records::root::{ApiKey, Layout, Noted, RootRecord, Tenant, TenantQuota};
-use crate::tables::provider::ProviderRow;
+use crate::tables::provider::{CallbackSecretRow, ProviderRow};
 use crate::tables::root::{self, ApiKeyRow};
 use crate::tables::webhook::WebhookRow;
 use crate::tables::{get, put};
@@ -181,7 +181,8 @@ fn create_key(view: &View<'_>, key: ApiKey) -> Result<Plan, TablesError> {
         return Ok(Planned::nothing(RootAnswer::UnknownTenant));
     }
     let own = root::api_keys_of(view, key.tenant)?;
-    let live = own.iter().filter(|row| row.revoked.is_none()).count();
+    let is_over = |row: &ApiKeyRow| row.key.expires.is_some_and(|expires| expires <= key.created);
+    let live = own.iter().filter(|row| row.revoked.is_none() && !is_over(row)).count();
     if live >= KEYS_PER_TENANT_MAX {
         return Ok(Planned::nothing(RootAnswer::TooMany { limit: KEYS_PER_TENANT_MAX }));
     }
@@ -227,6 +228,7 @@ pub fn apply(view: &mut View<'_>, record: &RootRecord, at: Millis) -> Result<(),
         RootRecord::DefaultsPut(record) => policy::apply_defaults(view, record, at),
         RootRecord::ProviderPut(record, _) => provider::apply_put(view, record, at)?,
         RootRecord::ProviderGone { tenant, id, .. } => provider::apply_gone(view, *tenant, id, at)?,
+        RootRecord::CallbackRotated(rotated) => provider::apply_rotated(view, rotated, at)?,
         RootRecord::Noted(_) => {}
     }
     Ok(())
@@ -241,6 +243,7 @@ pub struct Control {
     pub keys: Vec<ApiKeyRow>,
     pub webhooks: Vec<WebhookRow>,
     pub providers: Vec<ProviderRow>,
+    pub callback_secrets: Vec<CallbackSecretRow>,
     /// Tenants that once made an account, whether they have one or not.
     pub with_history: Vec<TenantId>,
     pub policies: Policies,
@@ -254,6 +257,7 @@ pub fn control(tables: &dyn Tables) -> Result<Control, TablesError> {
         keys: root::api_keys(tables)?,
         webhooks: crate::tables::webhook::all(tables)?,
         providers: crate::tables::provider::all(tables)?,
+        callback_secrets: crate::tables::provider::callback_secrets(tables)?,
         with_history: crate::tables::provider::tenants_with_history(tables)?,
         policies: crate::tables::policy::policies(tables)?,
     })

@@ -22,7 +22,7 @@ use crate::tables::todo::{Release, Todo};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{Tables, TablesError};
-use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::channel_kind::{ChannelKind, ChannelSet};
 use fantail_rules::endpoint::{News, Platform, Status, after};
 use fantail_rules::ids::{AddressHash, ClaimNo, DeviceHash, DeviceNo, Lookup, Millis, TenantId, UserNo};
 use fantail_rules::limits::{
@@ -198,9 +198,31 @@ impl<'a> Planner<'a> {
         Ok(self.users.get_mut(&user).expect("it was put there if it was not"))
     }
 
-    /// The addresses of a profile, as it is now. One that the profile no longer has goes.
-    pub(super) fn put_profile(&mut self, user: UserNo, profile: Vec<Contact>) -> Result<(), TablesError> {
-        let wanted = |kind: ChannelKind| profile.iter().any(|contact| contact.kind == kind);
+    /// The addresses of a profile, as it is now. One that it no longer has goes, unless it is `kept` as it is. `false`: there is no room for
+    /// one of them, and nothing of the user has changed.
+    pub(super) fn put_profile(
+        &mut self,
+        user: UserNo,
+        profile: Vec<Contact>,
+        kept: ChannelSet,
+    ) -> Result<bool, TablesError> {
+        let (before, puts, gone) = (self.state(user)?.clone(), self.puts.len(), self.gone.len());
+        let fits = self.change_profile(user, profile, kept)?;
+        if !fits {
+            self.users.insert(user, before);
+            self.puts.truncate(puts);
+            self.gone.truncate(gone);
+        }
+        Ok(fits)
+    }
+
+    fn change_profile(
+        &mut self,
+        user: UserNo,
+        profile: Vec<Contact>,
+        kept: ChannelSet,
+    ) -> Result<bool, TablesError> {
+        let wanted = |kind| kept.contains(kind) || profile.iter().any(|contact| contact.kind == kind);
         for kind in PROFILE.into_iter().filter(|kind| !wanted(*kind)) {
             let known = self.state(user)?.by_name(profile_name(kind)).map(|known| known.device);
             known.into_iter().try_for_each(|device| self.remove(user, device))?;
@@ -218,9 +240,11 @@ impl<'a> Planner<'a> {
                 consent: None,
             };
             // At time zero everything is fresh: an address that is known already is not written again.
-            self.register(user, registration, Millis(0))?;
+            if self.register(user, registration, Millis(0))? == ShardAnswer::TooManyEndpoints {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn register(&mut self, user: UserNo, new: Registration, now: Millis) -> Result<ShardAnswer, TablesError> {

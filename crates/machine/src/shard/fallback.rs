@@ -21,7 +21,7 @@ use super::{Derived, Offer, replan};
 use crate::parcel::{Members, Words};
 use crate::records::delivery::{Consents, Counted, Wake};
 use crate::records::shard::ShardRecord;
-use crate::tables::ledger::{LedgerRow, ParcelId, Standing};
+use crate::tables::ledger::{self, LedgerRow, ParcelId, Standing};
 use crate::tables::mark;
 use crate::tables::track::{self, Note};
 use crate::tables::work::{self, Terms, WorkId};
@@ -29,12 +29,15 @@ use crate::view::View;
 use fantail_ports::tables::{Changes, TablesError};
 use fantail_rules::attempt::{State, Step, next};
 use fantail_rules::chain::{self, Before, Cause, Spared, Turn, WAITING};
-use fantail_rules::ids::{Millis, UserNo};
+use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
 use fantail_rules::policy;
 
 /// Above so many different words about one parcel's members, times are told in minutes.
 const WORDS_PLENTY: usize = 200;
 const MINUTE_MS: u64 = 60_000;
+/// Entries of one mark whose steps are looked for: a few reads for each. Steps of others find out when their time comes.
+const LOOKED_AT_MAX: usize = 16;
 
 /// What a chain says about a user to whom nothing was sent by a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +58,8 @@ pub(super) struct Fallback<'a, 'v> {
     before: Vec<Way>,
     /// All devices of a user go the same way.
     last: Option<(UserNo, Answer)>,
+    /// The user has just looked at the inbox.
+    is_look: bool,
 }
 
 impl<'a, 'v> Fallback<'a, 'v> {
@@ -64,7 +69,7 @@ impl<'a, 'v> Fallback<'a, 'v> {
         let previous = terms.chain.previous(work.channel);
         let way = |channel| Way::new(WorkId { channel, ..work }, previous.contains(channel));
         let before = terms.chain.before(work.channel).iter().map(way).collect();
-        Some(Self { view, work, terms, step, now, before, last: None })
+        Some(Self { view, work, terms, step, now, before, last: None, is_look: false })
     }
 
     /// Whoever is planned for the first time: what the chain says, or else the gates.
@@ -130,7 +135,13 @@ impl<'a, 'v> Fallback<'a, 'v> {
     /// What is different for a member that waits, because of what was just said about a channel before.
     fn moved(&mut self, user: UserNo, standing: &Standing) -> Result<Option<Standing>, TablesError> {
         let is_armed = standing.due < self.terms.expires_at;
-        let due = match chain::judge(self.step, &self.before(user)?) {
+        let turn = match chain::judge(self.step, &self.before(user)?) {
+            Turn::Waits | Turn::After { .. } | Turn::Now(_) if self.is_look && self.is_seen(user)? => {
+                Turn::Spared(Spared::Seen)
+            }
+            turn => turn,
+        };
+        let due = match turn {
             Turn::Spared(spared) => {
                 let state = next(standing.state, Step::Suppress).unwrap_or(standing.state);
                 let code = spared.word().to_owned();
@@ -256,7 +267,38 @@ pub(super) fn followed(
         for channel in terms.chain.behind(parcel.channel) {
             let work = WorkId { channel, ..parcel.work() };
             // What one step comes to is seen by those behind it.
-            for wake in wakes(&seen, work, *terms, users, now)? {
+            for wake in wakes(&seen, (work, *terms), users, now, false)? {
+                let record = ShardRecord::Wake(wake);
+                super::apply(&mut seen, &record, now, &[], nobody)?;
+                records.push(record);
+            }
+        }
+    }
+    Ok(records)
+}
+
+/// These records of marks, and behind them what they mean for the steps that wait whether the user looks at these entries.
+pub(super) fn looked_at(
+    view: &View<'_>,
+    mut records: Vec<ShardRecord>,
+    (tenant, user): (TenantId, UserNo),
+    arrivals: &[Arrival],
+    now: Millis,
+) -> Result<Vec<ShardRecord>, TablesError> {
+    if records.is_empty() || arrivals.is_empty() {
+        return Ok(records);
+    }
+    let mut changes = Changes::new();
+    let mut seen = view.under(&mut changes);
+    let nobody = &mut Derived::default();
+    for record in &records {
+        super::apply(&mut seen, record, now, &[], nobody)?;
+    }
+    for arrival in arrivals.iter().take(LOOKED_AT_MAX) {
+        for channel in ChannelKind::ALL {
+            let work = WorkId { tenant, arrival: *arrival, channel };
+            let Some((_, row)) = ledger::holding(&seen, ParcelId::of(work, user))? else { continue };
+            for wake in wakes(&seen, (work, row.terms), &[user], now, true)? {
                 let record = ShardRecord::Wake(wake);
                 super::apply(&mut seen, &record, now, &[], nobody)?;
                 records.push(record);
@@ -269,12 +311,13 @@ pub(super) fn followed(
 /// What is different for these users in the parcels of a step.
 fn wakes(
     view: &View<'_>,
-    work: WorkId,
-    terms: Terms,
+    (work, terms): (WorkId, Terms),
     users: &[UserNo],
     now: Millis,
+    is_look: bool,
 ) -> Result<Vec<Wake>, TablesError> {
-    let Some(mut fallback) = Fallback::new(view, work, terms, now) else { return Ok(Vec::new()) };
+    let Some(fallback) = Fallback::new(view, work, terms, now) else { return Ok(Vec::new()) };
+    let mut fallback = Fallback { is_look, ..fallback };
     let (mut found, mut left) = (Vec::new(), users);
     while let Some(first) = left.first() {
         let Holding { row, until, .. } = parcel_of(view, ParcelId::of(work, *first))?;

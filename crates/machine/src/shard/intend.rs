@@ -29,6 +29,8 @@ use fantail_rules::ulid::Ulid;
 
 /// Words for why a member stands where it does, as they are told to producers.
 pub const NO_ENDPOINT: &str = "no_endpoint";
+/// The endpoint is there, and its address is on the suppression list.
+pub const ADDRESS_SUPPRESSED: &str = "address_suppressed";
 pub const ENDPOINT_GONE: &str = "endpoint_gone";
 /// The endpoint got another address after it was allowed to send: it is not sent before that one is claimed.
 pub const ENDPOINT_CHANGED: &str = "endpoint_changed";
@@ -216,6 +218,10 @@ fn gather(
             let mut devices = reachable.all();
             if devices.is_empty() && has_place {
                 devices.push(DeviceNo(0));
+                if decision.step == Step::Authorise {
+                    let code = reachable.missing(view, (work.tenant, *user), work.channel, DeviceNo(0))?;
+                    decision = Decision::plain(Step::Suppress, code);
+                }
             }
             unreached += u64::from(devices.is_empty());
             // A user with more devices than there are permits would never get a turn.
@@ -288,9 +294,6 @@ fn judge(found: &Found, stop: Option<(Step, &'static str)>) -> Judged {
     for ((member, (decision, _)), position) in found.members.iter().zip(&found.decisions).zip(0u16..) {
         let Decision { step, code, due, count, consent, .. } = match stop {
             Some((step, code)) => Decision::plain(step, code),
-            None if member.device == DeviceNo(0) && decision.step == Step::Authorise => {
-                Decision::plain(Step::Suppress, NO_ENDPOINT)
-            }
             None => *decision,
         };
         // A notification counts once, however many devices it goes to.

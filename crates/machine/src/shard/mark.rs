@@ -2,9 +2,11 @@
 //!
 //! Comes from: the inbox API, with ids resolved to arrivals that the user has.
 //! Decides: which flag rows change and in which steps a watermark moves, so that no record touches too many rows.
-//! Goes to: `Marked`, `Moved` and `Cleared`; the arithmetic is `rules::marks`.
+//! Goes to: `Marked`, `Moved` and `Cleared`; the arithmetic is `rules::marks`. What is looked at by its id spares steps that wait,
+//! see `fallback`; those of entries that are marked all at once find out when their time comes.
 
-use super::{Plan, ShardAnswer};
+use super::serve::Known;
+use super::{Plan, ShardAnswer, fallback};
 use crate::Planned;
 use crate::records::shard::ShardRecord;
 use crate::tables::{mark, progress, put, user};
@@ -26,21 +28,34 @@ const EVERYTHING: Arrival = Arrival(u64::MAX - 1);
 
 pub(super) fn plan(
     view: &View<'_>,
-    tenant: TenantId,
-    user: UserNo,
+    (tenant, user): (TenantId, UserNo),
     ask: Ask,
-    now: Millis,
+    known: Known<'_>,
 ) -> Result<Plan, TablesError> {
     if user::find(view, tenant, user)?.is_none() {
         return Ok(Planned::nothing(ShardAnswer::UnknownUser));
     }
     let planner = Planner { view, tenant, user, marks: mark::find(view, tenant, user)? };
     match ask {
-        Ask::Some { mark, arrivals } => planner.some(mark, arrivals, now),
+        Ask::Some { mark, arrivals } => {
+            let Planned { records, answer } = planner.some(mark, arrivals.clone(), known.now)?;
+            let is_look = is_look(mark) && known.policies.has_fallback(tenant);
+            let looked_at = if is_look { arrivals.as_slice() } else { &[] };
+            let records = fallback::looked_at(view, records, (tenant, user), looked_at, known.now)?;
+            Ok(Planned { records, answer })
+        }
         Ask::All { mark, through } => {
             let through = through.min(progress::find(view, tenant)?.last);
             Ok(Planned { records: planner.all(mark, through)?, answer: ShardAnswer::Marked })
         }
+    }
+}
+
+/// Whether it shows that the user has looked at the entries.
+fn is_look(mark: Mark) -> bool {
+    match mark {
+        Mark::Read | Mark::Seen | Mark::Archive | Mark::Snooze { .. } | Mark::Delete => true,
+        Mark::Unread | Mark::Unarchive | Mark::Unsnooze => false,
     }
 }
 

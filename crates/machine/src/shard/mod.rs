@@ -88,7 +88,7 @@ pub fn plan(
         }
         ShardAsk::Edit { tenant, edit } => edges::plan(view, tenant, edit),
         ShardAsk::Take { front, facts } => take::plan(view, front, &facts, shard, known),
-        ShardAsk::Mark { tenant, user, mark } => mark::plan(view, tenant, user, mark, now),
+        ShardAsk::Mark { tenant, user, mark } => mark::plan(view, (tenant, user), mark, known),
         ShardAsk::Reported { sizes } => Ok(Planned::one(ShardRecord::Reported { sizes }, ShardAnswer::Noted)),
         ShardAsk::Shredded { keys } => Ok(Planned::one(ShardRecord::Shredded { keys }, ShardAnswer::Noted)),
         ShardAsk::Walk(ask) => walk::plan(view, ask, known),

@@ -22,6 +22,7 @@ use crate::view::View;
 use fantail_ports::channel::{Answer, Proof, Refusal, Scope};
 use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{State, Step, evidence_wait_ms, next};
+use fantail_rules::chain::WAITING;
 use fantail_rules::endpoint::News;
 use fantail_rules::gates::Reason;
 use fantail_rules::ids::{ClaimNo, Millis};
@@ -138,10 +139,12 @@ const DEADLINE: &str = "deadline";
 const HOST_RESTING: &str = "host_resting";
 const NO_ROOM: &str = "no_room";
 
-/// Whether a deferred delivery with this code was put off before anything of it was sent: by a gate, a digest or a limit.
+/// Whether a deferred delivery with this code was put off before anything of it was sent: by a gate, a digest, a limit or
+/// the channels before it.
 #[must_use]
 pub fn is_put_off(code: &str) -> bool {
-    matches!(code, DEADLINE | HOST_RESTING | NO_ROOM | COLLECTED | SINGLY) || Reason::parse(code).is_some()
+    let is_ours = matches!(code, DEADLINE | HOST_RESTING | NO_ROOM | COLLECTED | SINGLY | WAITING);
+    is_ours || Reason::parse(code).is_some()
 }
 
 fn cut(mut text: String, bytes_max: usize) -> String {

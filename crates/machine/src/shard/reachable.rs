@@ -6,11 +6,11 @@
 //! Invariant: a delivery to a pending endpoint ends by itself, after [`ENDPOINT_WAIT_MS`] or with its time to live.
 
 use super::gate::Decision;
-use super::intend::NO_ENDPOINT;
+use super::intend::{ADDRESS_SUPPRESSED, ENDPOINT_GONE, NO_ENDPOINT};
 use super::outcome::round_up;
 use crate::columns::Reach;
 use crate::parcel::Member;
-use crate::tables::endpoint;
+use crate::tables::endpoint::{self, Endpoint};
 use crate::tables::ledger::{LedgerRow, Standing};
 use crate::view::View;
 use fantail_ports::tables::TablesError;
@@ -31,6 +31,8 @@ pub(super) struct Reachable {
     pub active: Vec<DeviceNo>,
     /// Their addresses are still being claimed. Ascending.
     pub pending: Vec<DeviceNo>,
+    /// Some endpoint of the user, by whichever channel, is on the suppression list.
+    has_suppressed: bool,
 }
 
 impl Reachable {
@@ -44,14 +46,35 @@ impl Reachable {
         if !reach.has_more() && !reach.is_pending(channel) {
             let mut active: Vec<DeviceNo> = reach.endpoints(channel).collect();
             active.sort_unstable();
-            return Ok(Self { active, pending: Vec::new() });
+            return Ok(Self { active, pending: Vec::new(), has_suppressed: reach.is_suppressed() });
         }
         let mut all = endpoint::of_user(view, tenant, user)?;
         all.retain(|one| one.kind == channel);
         all.sort_unstable_by_key(|one| one.device);
         let with =
             |status| all.iter().filter(move |one| one.status == status).map(|one| one.device).collect();
-        Ok(Self { active: with(Status::Active), pending: with(Status::Pending) })
+        let has_suppressed = reach.is_suppressed();
+        Ok(Self { active: with(Status::Active), pending: with(Status::Pending), has_suppressed })
+    }
+
+    /// Why nothing is sent to a device that is not here; device 0 stands for all of the channel.
+    pub(super) fn missing(
+        &self,
+        view: &View<'_>,
+        (tenant, user): (TenantId, UserNo),
+        channel: ChannelKind,
+        device: DeviceNo,
+    ) -> Result<&'static str, TablesError> {
+        let is_any = device == DeviceNo(0);
+        // Few users have any: for the others no row is read.
+        let all = if self.has_suppressed { endpoint::of_user(view, tenant, user)? } else { Vec::new() };
+        let is_meant = |one: &Endpoint| one.kind == channel && (is_any || one.device == device);
+        let is_suppressed = |one: &Endpoint| is_meant(one) && one.status == Status::Suppressed;
+        Ok(match all.iter().any(is_suppressed) {
+            true => ADDRESS_SUPPRESSED,
+            false if is_any => NO_ENDPOINT,
+            false => ENDPOINT_GONE,
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {

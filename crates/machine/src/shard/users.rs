@@ -16,6 +16,7 @@ use crate::{Planned, columns};
 use fantail_ports::inbox::Forget;
 use fantail_ports::keyring::Sealed;
 use fantail_ports::tables::{Order, TablesError};
+use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::ids::{Arrival, KeyNo, Lookup, Millis, TenantId, UserNo};
 use fantail_rules::limits::{
     EDGES_PER_RECORD_MAX, MARK_ROWS_PER_RECORD_MAX, RECORD_BYTES_MAX, USERS_PER_RECORD_MAX,
@@ -35,6 +36,8 @@ pub struct Put {
     pub zone: ZoneNo,
     /// The addresses of the profile, sealed under the same key. One that is not here goes.
     pub profile: Vec<Contact>,
+    /// Channels whose address in the profile stays as it is.
+    pub kept: ChannelSet,
     pub condition: PutCondition,
 }
 
@@ -59,6 +62,8 @@ pub enum PutAnswer {
     Mint,
     /// The condition does not hold.
     Changed,
+    /// The profile has an address for which the user has no place: nothing of the put is done.
+    TooManyEndpoints,
 }
 
 pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Result<Plan, TablesError> {
@@ -76,28 +81,27 @@ pub(super) fn plan_put(view: &View<'_>, tenant: TenantId, puts: Vec<Put>) -> Res
             answers.push(PutAnswer::Changed);
             continue;
         }
-        let user = match known {
+        let (user, done) = match known {
             Some((_, key)) if key != put.id.key => {
                 answers.push(PutAnswer::Reseal(key));
                 continue;
             }
-            Some((user, _)) => {
-                answers.push(PutAnswer::Updated);
-                user
-            }
+            Some((user, _)) => (user, PutAnswer::Updated),
             None if !put.minted => {
                 answers.push(PutAnswer::Mint);
                 continue;
             }
-            None => {
-                let user = UserNo(next);
-                next += 1;
-                fresh.insert(put.lookup, (user, put.id.key));
-                answers.push(PutAnswer::Created);
-                user
-            }
+            None => (UserNo(next), PutAnswer::Created),
         };
-        planner.put_profile(user, put.profile)?;
+        if !planner.put_profile(user, put.profile, put.kept)? {
+            answers.push(PutAnswer::TooManyEndpoints);
+            continue;
+        }
+        if done == PutAnswer::Created {
+            next += 1;
+            fresh.insert(put.lookup, (user, put.id.key));
+        }
+        answers.push(done);
         users.push(UserPut {
             user,
             lookup: put.lookup,

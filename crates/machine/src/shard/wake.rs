@@ -7,7 +7,7 @@
 use super::collect::{self, Collecting};
 use super::fallback::{self, Answer, Changed, Fallback, followed};
 use super::gate::{Asked, Decision, Gate, Wish};
-use super::intend::{self, Allowed, ENDPOINT_GONE, NO_ENDPOINT};
+use super::intend::{self, Allowed};
 use super::serve::{Decided, Known, Served};
 use super::throttle::Throttling;
 use super::{Derived, ledgers, reachable, replan};
@@ -21,7 +21,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::{self, Lookup, Resolution, State, Step, next, resolve_unknown};
 use fantail_rules::chain::Cause;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{DeviceNo, Millis, UserNo};
+use fantail_rules::ids::{Millis, UserNo};
 
 /// Nothing was heard of it, and another copy would be worse.
 pub const UNCONFIRMED: &str = "unconfirmed";
@@ -63,18 +63,18 @@ pub(super) fn plan(
         let (verdict, wanted) = round.decide(member, standing, &asked[at], is_counted)?;
         last = Some(member.user);
         if verdict.state == State::Intent {
-            if let Some(count) = wanted.and_then(|wanted| wanted.count).filter(|_| last_counted != last) {
+            if let Some(count) = wanted.count.filter(|_| last_counted != last) {
                 counted.push(position, count);
                 last_counted = last;
             }
-            if wanted.is_some_and(|wanted| wanted.spaces) && spaced.last() != last.as_ref() {
+            if wanted.spaces && spaced.last() != last.as_ref() {
                 spaced.push(member.user);
             }
             let attempt = 1 + verdict.retries + verdict.resends;
             sends.push(intend::Send { position, member, attempt });
         }
         let is_sent = verdict.state == State::Intent;
-        consents.push(wanted.filter(|_| is_sent).map_or(0, |wanted| wanted.consent));
+        consents.push(if is_sent { wanted.consent } else { 0 });
         positions.push(position);
         verdicts.push(verdict);
     }
@@ -101,8 +101,9 @@ pub(super) fn plan(
 /// What one round asks beside the gates.
 struct Round<'a, 'v> {
     ledger: &'a LedgerRow,
+    view: &'a View<'v>,
+    parcel: ParcelId,
     now: Millis,
-    channel: ChannelKind,
     stop: Option<(Step, &'static str)>,
     collecting: Collecting<'a, 'v>,
     fallback: Option<Fallback<'a, 'v>>,
@@ -121,8 +122,9 @@ impl<'a, 'v> Round<'a, 'v> {
         let named = if ledger.is_tracked { ledger.members.count() } else { 0 };
         Ok(Self {
             ledger,
+            view,
+            parcel,
             now: known.now,
-            channel: parcel.channel,
             stop: intend::stopped(halted, ledger.terms, known.now),
             collecting: Collecting::new(view, parcel, (ledger.event, ledger.terms, named), known),
             fallback: Fallback::new(view, parcel.work(), ledger.terms, known.now),
@@ -145,7 +147,7 @@ impl<'a, 'v> Round<'a, 'v> {
         })
     }
 
-    /// What becomes of one member, and by what its user's gates say if it can be reached. `is_counted`: something of this
+    /// What becomes of one member, and by what its user's gates say, or why it cannot be reached. `is_counted`: something of this
     /// parcel was authorised for the user before, so it is counted and not too much now.
     fn decide(
         &mut self,
@@ -153,12 +155,12 @@ impl<'a, 'v> Round<'a, 'v> {
         standing: &Standing,
         asked: &Asked,
         is_counted: bool,
-    ) -> Result<(Standing, Option<Decision>), TablesError> {
+    ) -> Result<(Standing, Decision), TablesError> {
         let Asked { reachable, decision, again, wish, .. } = asked;
         let mut cause = None;
         if *decision != Decision::GONE {
             match self.chain(member.user, standing)? {
-                Some(Answer::Held(held)) => return Ok((stands(standing, held), None)),
+                Some(Answer::Held(held)) => return Ok((stands(standing, held), held)),
                 Some(Answer::Goes(why)) => cause = Some(why),
                 None => {}
             }
@@ -179,7 +181,15 @@ impl<'a, 'v> Round<'a, 'v> {
             };
             wanted = wanted.map(holds);
         }
-        let verdict = decide(self.ledger, self.channel, standing, self.stop, (member.device, wanted));
+        let wanted = match wanted {
+            Some(wanted) => wanted,
+            None => {
+                let whose = (self.parcel.tenant, member.user);
+                let code = reachable.missing(self.view, whose, self.parcel.channel, member.device)?;
+                Decision::plain(Step::Suppress, code)
+            }
+        };
+        let verdict = decide(self.ledger, self.parcel.channel, standing, self.stop, wanted);
         Ok((verdict, wanted))
     }
 }
@@ -212,28 +222,24 @@ fn collected(
     Ok(decision)
 }
 
-/// What becomes of one member. `wanted` is what its user's gates say, if it can be reached.
+/// What becomes of one member. `wanted` is what its user's gates say, or why it cannot be reached.
 fn decide(
     ledger: &LedgerRow,
     channel: ChannelKind,
     standing: &Standing,
     stop: Option<(Step, &'static str)>,
-    (device, wanted): (DeviceNo, Option<Decision>),
+    wanted: Decision,
 ) -> Standing {
     let is_unknown = standing.state == State::Unknown;
     let plain = Decision::plain;
-    let decision = match (stop, wanted) {
+    let decision = match (stop, wanted.step) {
         // Another copy needs everything that the first one needed, now.
-        (None, Some(Decision { step: Step::Authorise, .. })) if is_unknown => {
-            resolve(ledger, channel, standing)
-        }
+        (None, Step::Authorise) if is_unknown => resolve(ledger, channel, standing),
         // It stays unknown until its user may be told again.
-        (None, Some(decision)) if is_unknown && decision.step == Step::Defer => decision,
+        (None, Step::Defer) if is_unknown => wanted,
         (_, _) if is_unknown => plain(Step::GiveUp, UNCONFIRMED),
         (Some((step, code)), _) => plain(step, code),
-        (None, None) if device == DeviceNo(0) => plain(Step::Suppress, NO_ENDPOINT),
-        (None, None) => plain(Step::Suppress, ENDPOINT_GONE),
-        (None, Some(decision)) => decision,
+        (None, _) => wanted,
     };
     stands(standing, decision)
 }

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! 13 tenant id: text -> the account as it was put, version: varint, created: millis, updated: millis
+//! 26 tenant          -> floor: varint
 //! 30 tenant          -> since: millis
+//! 31 tenant id: text -> tenant, id: text, number: varint, list of (number: varint, until: millis)
 //! ```
-//! The second one stays when the accounts are gone: what such a tenant sends never goes to the sandbox again. Of a tenant whose
+//! The one before the last stays when the accounts are gone: what such a tenant sends never goes to the sandbox again. Of a tenant whose
 //! accounts are older than this row, it is written when the first of them goes.
 
 use super::root::of_prefix;
@@ -24,6 +26,16 @@ pub fn first_account_key(tenant: TenantId) -> Vec<u8> {
     Key::new(Family::FirstAccount, tenant).finish()
 }
 
+#[must_use]
+pub fn floor_key(tenant: TenantId) -> Vec<u8> {
+    Key::new(Family::AccountFloor, tenant).finish()
+}
+
+/// The highest version of all accounts of a tenant that were deleted. New ones begin above it, so that a version that
+/// a caller has seen never names other credentials.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AccountFloor(pub u32);
+
 /// The tenant has, or once had, an account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FirstAccountRow {
@@ -40,6 +52,39 @@ pub struct ProviderRow {
 
 pub fn find(tables: &dyn Tables, tenant: TenantId, id: &str) -> Result<Option<ProviderRow>, TablesError> {
     get(tables, &key(tenant, id))
+}
+
+pub fn floor(tables: &dyn Tables, tenant: TenantId) -> Result<AccountFloor, TablesError> {
+    Ok(get(tables, &floor_key(tenant))?.unwrap_or_default())
+}
+
+#[must_use]
+pub fn callback_secret_key(tenant: TenantId, id: &str) -> Vec<u8> {
+    Key::new(Family::CallbackSecret, tenant).bytes(id.as_bytes()).finish()
+}
+
+/// Which secret is in the address at which reports about an account are believed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CallbackSecretRow {
+    pub tenant: TenantId,
+    pub id: String,
+    /// 0, also without a row: the first one of an account.
+    pub number: u32,
+    /// Those that it replaced, and until when they are believed. Ascending by number.
+    pub replaced: Vec<(u32, Millis)>,
+}
+
+pub fn callback_secret(
+    tables: &dyn Tables,
+    tenant: TenantId,
+    id: &str,
+) -> Result<Option<CallbackSecretRow>, TablesError> {
+    get(tables, &callback_secret_key(tenant, id))
+}
+
+/// Of all tenants.
+pub fn callback_secrets(tables: &dyn Tables) -> Result<Vec<CallbackSecretRow>, TablesError> {
+    of_prefix(tables, &Key::of_partition(Family::CallbackSecret))
 }
 
 /// Of all tenants.
@@ -60,6 +105,34 @@ pub fn tenants_with_history(tables: &dyn Tables) -> Result<Vec<TenantId>, Tables
 
 pub fn of_tenant(tables: &dyn Tables, tenant: TenantId) -> Result<Vec<ProviderRow>, TablesError> {
     of_prefix(tables, &Key::new(Family::Provider, tenant))
+}
+
+impl Row for AccountFloor {
+    const NAME: &'static str = "account floor";
+
+    fn write(&self, w: &mut Writer) {
+        w.varint(self.0.into());
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.u32().map(Self)
+    }
+}
+
+impl Row for CallbackSecretRow {
+    const NAME: &'static str = "callback secret";
+
+    fn write(&self, w: &mut Writer) {
+        w.tenant(self.tenant).text(&self.id).varint(self.number.into());
+        w.list(self.replaced.iter(), |w, (number, until)| {
+            w.varint((*number).into()).millis(*until);
+        });
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (tenant, id, number) = (r.tenant()?, r.text()?, r.u32()?);
+        Ok(Self { tenant, id, number, replaced: r.list(|r| Ok((r.u32()?, r.millis()?)))? })
+    }
 }
 
 impl Row for FirstAccountRow {

@@ -56,6 +56,7 @@ fn of_root(node: &Node) -> BTreeMap<String, Vec<Difference>> {
             RootRecord::WebhookGone { id, difference, .. } => (format!("webhook {id}"), difference),
             RootRecord::ProviderPut(put, difference) => (format!("provider {}", put.id), difference),
             RootRecord::ProviderGone { id, difference, .. } => (format!("provider {id}"), difference),
+            RootRecord::CallbackRotated(set) => (format!("callback {}", set.id), set.difference),
         };
         all.entry(what).or_default().push(difference);
     }
@@ -169,7 +170,7 @@ fn changes_of_the_control_plane_link_up() {
 fn suppressions_say_what_they_replace() {
     let mut node = Node::new();
     let (tenant, address) = (TENANT, AddressHash([7; 16]));
-    for reason in [Reason::Manual, Reason::Manual, Reason::HardBounce] {
+    for reason in [Reason::Manual, Reason::Manual, Reason::Complaint] {
         node.directory(DirectoryAsk::Suppress { tenant, address, reason });
     }
     node.directory(DirectoryAsk::Unsuppress { tenant, address });

@@ -249,13 +249,14 @@ fn the_same_claim_again_changes_nothing_and_an_older_one_is_refused() {
 fn start_lifts_a_stop_and_nothing_else() {
     let address = address(0);
     let start = DirectoryAsk::Start { tenant: TENANT, address };
-    let stop = DirectoryAsk::Stop { tenant: TENANT, address };
+    let stop = DirectoryAsk::Suppress { tenant: TENANT, address, reason: Reason::Stop };
     for reason in Reason::ALL {
         let mut node = world();
         let reason_now = |node: &Node| row(node, 0).suppression.map(|one| one.reason);
         node.directory(DirectoryAsk::Suppress { tenant: TENANT, address, reason });
         let before = node.records();
-        assert_eq!(node.directory(stop.clone()), DirectoryAnswer::Suppressed, "{reason:?}");
+        let unchanged = DirectoryAnswer::Suppressed { changed: false };
+        assert_eq!(node.directory(stop.clone()), unchanged, "{reason:?}");
         assert_eq!((reason_now(&node), node.records()), (Some(reason), before), "{reason:?}");
         let expected = match reason {
             Reason::Stop => (DirectoryAnswer::Unsuppressed, None),
@@ -268,7 +269,7 @@ fn start_lifts_a_stop_and_nothing_else() {
     }
     let mut node = world();
     assert_eq!(node.directory(start.clone()), DirectoryAnswer::NotSuppressed);
-    assert_eq!(node.directory(stop), DirectoryAnswer::Suppressed);
+    assert_eq!(node.directory(stop), DirectoryAnswer::Suppressed { changed: true });
     assert_eq!(node.directory(start), DirectoryAnswer::Unsuppressed);
 }
 
@@ -276,7 +277,7 @@ fn start_lifts_a_stop_and_nothing_else() {
 fn what_may_not_be_sent_to_is_not_used_whoever_has_it() {
     let (mut node, mut courier) = (world(), Courier::default());
     let suppress = DirectoryAsk::Suppress { tenant: TENANT, address: address(0), reason: Reason::Stop };
-    assert_eq!(node.directory(suppress.clone()), DirectoryAnswer::Suppressed);
+    assert_eq!(node.directory(suppress.clone()), DirectoryAnswer::Suppressed { changed: true });
     let status = |node: &Node| all(node).first().map(|(_, _, one)| one.status);
     play(&mut node, &mut courier, &Move::Register(0, 0, 0, 0));
     courier.settle(&mut node, &SHARDS);
@@ -289,7 +290,7 @@ fn what_may_not_be_sent_to_is_not_used_whoever_has_it() {
     node.directory(suppress.clone());
     courier.settle(&mut node, &SHARDS);
     let before = node.records();
-    assert_eq!(node.directory(suppress), DirectoryAnswer::Suppressed);
+    assert_eq!(node.directory(suppress), DirectoryAnswer::Suppressed { changed: false });
     assert_eq!(node.records(), before, "again changes nothing");
     play(&mut node, &mut courier, &Move::Unregister(0, 0, 0));
     courier.settle(&mut node, &SHARDS);

@@ -5,6 +5,7 @@ use fantail_machine::columns::{self, Reach};
 use fantail_machine::records::endpoint::EndpointPut;
 use fantail_machine::records::respect::Consent;
 use fantail_machine::shard::endpoints::{Contact, Heard, Registration};
+use fantail_machine::shard::users::PutAnswer;
 use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::endpoint::{self, Endpoint};
 use fantail_machine::tables::todo::{Release, Todo};
@@ -266,6 +267,35 @@ fn a_profile_brings_its_addresses() {
     assert_eq!(put(None, None), []);
     let releases = node.todos().into_iter().filter(|todo| matches!(todo, Todo::Release(_))).count();
     assert_eq!(releases, 3, "every address that was asked for is given back");
+}
+
+/// Nothing of the user changes then, and others of the same batch are done.
+// fixes: usability P1
+#[test]
+fn a_profile_without_room_for_an_address_is_refused_as_a_whole() {
+    let mut node = Node::new();
+    let user = node.user(0);
+    let contact = |kind, no| Contact { kind, address_hash: address(no), address: sealed(100) };
+    let put = |profile: Vec<Contact>| fantail_machine::shard::users::Put { profile, ..put_of(0, 100) };
+    let mail = contact(ChannelKind::Email, 1);
+    node.shard(ShardAsk::PutUsers { tenant: TENANT, users: vec![put(vec![mail.clone()])] });
+    for name in 1..ENDPOINTS_PER_USER_MAX as u64 {
+        register(&mut node, 0, registration(0, name, 100 + name));
+    }
+    let before = endpoints(&node, user);
+    let row = node.read_shard(|state| user::find(state.tables(), TENANT, user).unwrap());
+    node.now = node.now.plus(5);
+    let both = put(vec![contact(ChannelKind::Email, 7), contact(ChannelKind::Sms, 2)]);
+    let users = vec![both, put_of(1, 101)];
+    let answer = node.shard(ShardAsk::PutUsers { tenant: TENANT, users });
+    assert_eq!(answer, ShardAnswer::Users(vec![PutAnswer::TooManyEndpoints, PutAnswer::Created]));
+    assert_eq!(endpoints(&node, user), before);
+    assert_eq!(node.read_shard(|state| user::find(state.tables(), TENANT, user).unwrap()), row);
+    // An address that goes makes room for one that comes.
+    let swapped = put(vec![contact(ChannelKind::Sms, 2)]);
+    let answer = node.shard(ShardAsk::PutUsers { tenant: TENANT, users: vec![swapped] });
+    assert_eq!(answer, ShardAnswer::Users(vec![PutAnswer::Updated]));
+    assert_eq!(endpoints(&node, user).len(), ENDPOINTS_PER_USER_MAX);
 }
 
 // proves: GDP-01

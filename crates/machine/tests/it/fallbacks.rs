@@ -5,9 +5,11 @@
 use crate::deliveries::{PUSH, audit, by, later, next_timer, one, row, timers, told, words};
 use crate::endpoints::{device, hear, register, registration};
 use crate::harness::{Node, START, list};
+use crate::policies::{self, tenant_node};
 use crate::respect::want;
 use fantail_machine::parcel::Member;
 use fantail_machine::records::front::Delivery;
+use fantail_machine::root::template::Expect;
 use fantail_machine::shard::outcome::Said;
 use fantail_machine::shard::redrive::Heard;
 use fantail_machine::shard::serve::Job;
@@ -21,7 +23,7 @@ use fantail_rules::channel_kind::ChannelKind;
 use fantail_rules::endpoint::News;
 use fantail_rules::ids::{Arrival, DeviceNo, Millis, UserNo};
 use fantail_rules::marks::Mark;
-use fantail_rules::policy::{Condition, Step};
+use fantail_rules::policy::{CategoryPolicy, Condition, Step};
 use fantail_rules::preference::{Preferences, Quiet, Switch, Switches};
 use fantail_rules::priority::Priority;
 use fantail_rules::quiet::{Days, Times, Window};
@@ -246,6 +248,31 @@ fn a_receipt_of_any_device_or_a_look_cancels_it() {
         town.at(3_600);
         assert_eq!(town.sent(), [], "{what}");
         town.check(SMS, user, State::Suppressed, code);
+    }
+}
+
+/// Whoever looks at the status then does not see a message that will never go.
+// fixes: usability P7
+#[test]
+fn a_look_at_an_entry_ends_its_step_at_once() {
+    for (mark, expected) in [
+        (Mark::Read, (State::Suppressed, "fallback_seen")),
+        (Mark::Seen, (State::Suppressed, "fallback_seen")),
+        (Mark::Delete, (State::Suppressed, "fallback_seen")),
+        (Mark::Unarchive, (State::Deferred, "fallback_waiting")),
+    ] {
+        let mut town = Town { node: tenant_node(), sent: Vec::new() };
+        let policy = CategoryPolicy { fallback: vec![UNSEEN], ..CategoryPolicy::default() };
+        policies::put(&mut town.node, "alarm", Expect::Unsaid, policy);
+        let user = town.user(0, &[PUSH, SMS]);
+        let other = town.user(1, &[PUSH, SMS]);
+        town.send(&[user, other], chained(&[PUSH, SMS], &[UNSEEN]));
+        town.answer(Said::Accepted);
+        town.at(29);
+        town.node.mark(user, mark, &[1]);
+        audit(&town.node);
+        town.check(SMS, user, expected.0, expected.1);
+        town.check(SMS, other, State::Deferred, "fallback_waiting");
     }
 }
 

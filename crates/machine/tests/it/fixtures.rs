@@ -94,7 +94,7 @@ fn released_records_are_still_read() {
 fn every_record_kind_has_a_fixture() {
     assert_eq!(
         tags(&root_examples()),
-        (1..=8).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=45).chain([50]).collect()
+        (1..=8).chain(10..=12).chain(15..=17).chain(20..=22).chain(40..=46).chain([50]).collect()
     );
     assert_eq!(tags(&front_examples()), (1..=9).chain([17]).collect());
     assert_eq!(tags(&directory_examples()), (1..=5).collect());
@@ -132,13 +132,7 @@ fn row_bytes_are_the_released_ones() {
             state.tables().scan(everything, Order::Ascending, visit).unwrap();
         });
     }
-    let expected = (1..=25)
-        .chain(27..=28)
-        .chain([30])
-        .chain(32..=60)
-        .chain(62..=68)
-        .chain(73..=85)
-        .chain([87, 88, 92, 96, 97]);
+    let expected = (1..=28).chain(30..=60).chain(62..=68).chain(73..=85).chain([87, 88, 92, 96, 97]);
     assert_eq!(families, expected.collect(), "every family has a row");
     assert_eq!(lines(ROWS), lines(&written), "rows are now written as\n{written}");
 }
@@ -202,7 +196,7 @@ fn history() -> Node {
     policies::history(&mut node);
     walks::history(&mut node);
     schedules::history(&mut node);
-    providers::put(&mut node, Expect::Unsaid, providers::account(TENANT, "ios"));
+    providers::rows(&mut node);
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");
@@ -328,7 +322,8 @@ fn later_root_examples(tenant: TenantId, difference: Difference) -> Vec<RootReco
     all.extend([walks::root_examples(tenant, difference), schedules::examples(tenant, difference)].concat());
     all.extend(providers::examples(tenant, difference));
     all.push(quota_example(tenant, difference));
-    [all, schedules::examples_with_author(tenant, difference), vec![noted_example(tenant)]].concat()
+    let latest = vec![noted_example(tenant), providers::rotated_example(tenant, difference)];
+    [all, schedules::examples_with_author(tenant, difference), latest].concat()
 }
 
 fn quota_example(tenant: TenantId, difference: Difference) -> RootRecord {

@@ -92,6 +92,7 @@ fn root_operations(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
         ),
         ("webhook: enable", RootAsk::Webhook(webhook::Ask::Switch { tenant, id: id(), off: None })),
         ("account: put", provider(provider::Change::Put(providers::account(tenant, "own")))),
+        ("account: put mail", provider(provider::Change::Put(providers::mail(tenant, "mail")))),
         (
             "tenant: patch",
             RootAsk::PatchTenant {
@@ -134,6 +135,7 @@ fn root_deletions(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
     let expect = Expect::Unsaid;
     let delete = policy::Change::DeleteCategory { name: id() };
     let account = provider::Change::Delete { tenant, id: id() };
+    let rotate = provider::Change::RotateCallback { tenant, id: "mail".into(), until: Millis(u64::MAX) };
     vec![
         ("key: revoke", RootAsk::RevokeKey { tenant, id: format!("key-{tenant}") }),
         (
@@ -152,6 +154,7 @@ fn root_deletions(tenant: TenantId) -> Vec<(&'static str, RootAsk)> {
             RootAsk::Schedule(Box::new(schedule::Ask::Delete { tenant, id: "daily".into(), expect })),
         ),
         ("webhook: delete", RootAsk::Webhook(webhook::Ask::Delete { tenant, id: id() })),
+        ("account: rotate", RootAsk::Provider(Box::new(provider::Ask { expect, change: rotate }))),
         ("account: delete", RootAsk::Provider(Box::new(provider::Ask { expect, change: account }))),
     ]
 }

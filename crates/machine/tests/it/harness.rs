@@ -28,6 +28,7 @@ use fantail_ports::keyring::Sealed;
 use fantail_ports::store::{Commit, Store, View as State};
 use fantail_ports::tables::{Changes, KeyRange, Order, Read, Tables, TablesError, Visit};
 use fantail_rules::actor::Actor;
+use fantail_rules::channel_kind::ChannelSet;
 use fantail_rules::ids::{
     Arrival, DirectoryNo, FrontNo, KeyNo, ListId, Lookup, Millis, PartitionId, Position, ShardNo, TenantId,
     UserNo,
@@ -528,6 +529,7 @@ pub fn put_of(name: u64, key: u64) -> Put {
         locale: String::new(),
         zone: ZoneNo::NONE,
         profile: Vec::new(),
+        kept: ChannelSet::EMPTY,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::harness::{Node, START, TENANT};
 use fantail_machine::records::root::Layout;
 use fantail_machine::root::{RootAnswer, RootAsk, control};
-use fantail_rules::ids::{PartitionId, TenantId};
+use fantail_rules::ids::{Millis, PartitionId, TenantId};
 use fantail_rules::limits::KEYS_PER_TENANT_MAX;
 use fantail_rules::pacing::Rate;
 
@@ -78,8 +78,35 @@ fn keys_live_until_they_are_revoked_and_are_limited() {
     assert_eq!(node.root(revoke), RootAnswer::Revoked);
     assert_eq!(node.journal[&PartitionId::Root].len(), records, "again changes nothing");
     assert!(matches!(node.root(key("one more", TENANT)), RootAnswer::Key(_)));
+    assert_eq!(node.root(key("another", TENANT)), full);
     let control = node.read(PartitionId::Root, |state| control(state.tables()).unwrap());
     let revoked: Vec<_> = control.keys.iter().filter(|row| row.revoked == Some(START)).collect();
     assert_eq!(revoked.len(), 1);
     assert_eq!(revoked[0].key.id, "k7");
+}
+
+/// What has expired opens nothing: it needs no revocation to make room.
+// fixes: usability P8
+#[test]
+fn keys_that_are_over_count_for_nothing() {
+    let mut node = Node::new();
+    create(&mut node, "a");
+    let over = START.plus(1_000);
+    for no in 0..KEYS_PER_TENANT_MAX {
+        let RootAsk::CreateKey { tenant, id, secret_hash, scopes, rate, .. } = key(&format!("k{no}"), TENANT)
+        else {
+            panic!("a key is created")
+        };
+        let expires = (no > 0).then_some(over);
+        let ask = RootAsk::CreateKey { tenant, id, secret_hash, scopes, expires, rate };
+        assert!(matches!(node.root(ask), RootAnswer::Key(_)));
+    }
+    let full = RootAnswer::TooMany { limit: KEYS_PER_TENANT_MAX };
+    node.now = Millis(over.0 - 1);
+    assert_eq!(node.root(key("early", TENANT)), full);
+    node.now = over;
+    for no in 1..KEYS_PER_TENANT_MAX {
+        assert!(matches!(node.root(key(&format!("new{no}"), TENANT)), RootAnswer::Key(_)));
+    }
+    assert_eq!(node.root(key("late", TENANT)), full, "one without an end is left of the first");
 }

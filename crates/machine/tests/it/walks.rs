@@ -1,6 +1,7 @@
 //! Those who are chosen, not named: segments, uploaded lists, and walks over users.
 
 use crate::deliveries::{self, PUSH, by, intend, user_with};
+use crate::endpoints::hear;
 use crate::harness::{DAY_MS, FRONT, Node, Post, TENANT, admitted, lookup};
 use fantail_machine::front::admit::AskAudience;
 use fantail_machine::front::{FrontAnswer, FrontAsk};
@@ -16,6 +17,7 @@ use fantail_machine::shard::{ShardAnswer, ShardAsk};
 use fantail_machine::tables::walk::{self as tables, WalkRow, WalkState};
 use fantail_machine::tables::work::{self, WorkId};
 use fantail_rules::channel_kind::ChannelKind;
+use fantail_rules::endpoint::News;
 use fantail_rules::ids::{Arrival, FrontNo, Millis, PartitionId, Position, TenantId, UserNo};
 use fantail_rules::limits::{WALK_PARTS_AHEAD_MAX, WALKS_PER_TENANT_MAX};
 use fantail_rules::quiet::{Days, Times, Window};
@@ -212,6 +214,19 @@ fn whoever_wants_none_of_it_is_counted_by_reason() {
     assert_eq!(passed(&pass(&mut node, work, 10)), Some(true));
     assert_eq!(row(&node, work).skipped, [("no_endpoint".to_owned(), 1)]);
     assert_eq!(sent(&mut node, work, 10), [UserNo(0), UserNo(1), UserNo(3)]);
+}
+
+// fixes: usability P4
+#[test]
+fn whoever_has_a_suppressed_address_is_counted_apart() {
+    let mut node = Node::new();
+    let users = [0, 1, 2].map(|name| user_with(&mut node, name, u64::from(name != 2)));
+    hear(&mut node, users[1], 1, 1, News::Told { suppressed: true });
+    let (_, work) = begin(&mut node, plain());
+    assert_eq!(passed(&pass(&mut node, work, 10)), Some(true));
+    let skipped = [("address_suppressed".to_owned(), 1), ("no_endpoint".to_owned(), 1)];
+    assert_eq!(row(&node, work).skipped, skipped);
+    assert_eq!(sent(&mut node, work, 10), [users[0]]);
 }
 
 // proves: BLK-04, BLK-08

@@ -3,6 +3,8 @@
 use super::{DeliveryState, NotificationStatus};
 use fantail_rules::ids::Millis;
 use fantail_rules::schedule::Appointment;
+use fantail_rules::zone::ZoneNo;
+use std::collections::BTreeSet;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OptionsAsk {
@@ -31,6 +33,14 @@ impl OptionsAsk {
     pub fn begins(&self, now: Millis) -> Millis {
         let due = self.held_until(now).unwrap_or(now);
         self.appointment.map_or(due, |appointment| appointment.begins(due))
+    }
+
+    /// When the last of the people in these zones is told, or of all people if none are known.
+    #[must_use]
+    pub fn last_told(&self, now: Millis, zones: &BTreeSet<ZoneNo>) -> Millis {
+        let of_these =
+            self.appointment.and_then(|appointment| appointment.last_of(zones.iter().copied(), now));
+        of_these.unwrap_or_else(|| self.begins(now))
     }
 }
 

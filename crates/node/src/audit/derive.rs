@@ -21,9 +21,11 @@ use fantail_machine::records::digest::DigestRecord;
 use fantail_machine::records::directory::DirectoryRecord;
 use fantail_machine::records::erasure::{Erasure, Step};
 use fantail_machine::records::front::{FrontRecord, Steer};
+use fantail_machine::records::provider::CallbackRotated;
 use fantail_machine::records::respect::{Consented, Preferred};
 use fantail_machine::records::root::{Layout, RootRecord, TenantQuota};
 use fantail_machine::records::shard::ShardRecord;
+use fantail_machine::records::webhook::WebhookSwitched;
 use fantail_machine::tables::taken;
 use fantail_machine::tables::work::WorkId;
 use fantail_ports::journal::Record;
@@ -139,13 +141,11 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
         RootRecord::ProviderGone { tenant, id, difference } => {
             Said::changed(by, tenant, "provider.delete", id, difference)
         }
+        RootRecord::CallbackRotated(rotated) => callback_rotated(by, rotated),
         RootRecord::WebhookGone { tenant, id, difference } => {
             Said::changed(by, tenant, "webhook.delete", id, difference)
         }
-        RootRecord::WebhookSwitched(switched) => {
-            let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
-            Said::changed(by, switched.tenant, action, switched.id, switched.difference)
-        }
+        RootRecord::WebhookSwitched(switched) => webhook_switched(by, switched),
         RootRecord::SchedulePut(put) => {
             let action = if put.definition.is_paused { "schedule.pause" } else { "schedule.put" };
             Said::changed(by, put.definition.tenant, action, put.definition.id, put.difference)
@@ -167,6 +167,15 @@ fn of_root(by: &Actor, fact: RootRecord) -> Vec<Said> {
         RootRecord::WebhookFailing { .. } | RootRecord::ScheduleRan(_) => return Vec::new(),
     };
     vec![said]
+}
+
+fn callback_rotated(by: &Actor, rotated: CallbackRotated) -> Said {
+    Said::changed(by, rotated.tenant, "provider.rotate", rotated.id, rotated.difference)
+}
+
+fn webhook_switched(by: &Actor, switched: WebhookSwitched) -> Said {
+    let action = if switched.off.is_some() { "webhook.disable" } else { "webhook.enable" };
+    Said::changed(by, switched.tenant, action, switched.id, switched.difference)
 }
 
 fn of_front(by: &Actor, record: FrontRecord) -> Vec<Said> {

@@ -14,7 +14,7 @@ use fantail_machine::tables::{usage, user};
 use fantail_ports::keyring::{Context, KeyringError};
 use fantail_rules::actor::Actor;
 use fantail_rules::ids::{KeyNo, Lookup, PartitionId, ShardNo, TenantId, UserNo};
-use fantail_rules::limits::USERS_PER_RECORD_MAX;
+use fantail_rules::limits::{ENDPOINTS_PER_USER_MAX, USERS_PER_RECORD_MAX};
 use fantail_rules::quota::{Amounts, Resource};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -92,6 +92,10 @@ async fn put_if(
                             PutAnswer::Reseal(key) => todo.push((place, UserKey::Use(key))),
                             PutAnswer::Mint => todo.push((place, UserKey::Mint)),
                             PutAnswer::Changed => results[place] = Err(Refusal::UserChanged),
+                            PutAnswer::TooManyEndpoints => {
+                                let (user, limit) = (users[place].user.clone(), ENDPOINTS_PER_USER_MAX);
+                                results[place] = Err(Refusal::TooManyEndpoints { user, limit });
+                            }
                         }
                     }
                 }
@@ -145,11 +149,11 @@ fn seal_user(
     let seal = |key: KeyNo| {
         let id = keyring.seal(tenant, key, Context::UserId, ask.user.as_bytes())?;
         let attributes = keyring.seal(tenant, key, Context::UserAttributes, &ask.attributes)?;
-        let ProfileAsk { locale, zone, contacts } = &ask.profile;
+        let ProfileAsk { locale, zone, contacts, kept } = &ask.profile;
         let profile = devices::seal_contacts(core, tenant, key, contacts)?;
-        let (locale, zone) = (locale.clone(), *zone);
+        let (locale, zone, kept) = (locale.clone(), *zone, *kept);
         let condition = PutCondition::Always;
-        Ok(Put { lookup, minted: false, id, attributes, locale, zone, profile, condition })
+        Ok(Put { lookup, minted: false, id, attributes, locale, zone, profile, kept, condition })
     };
     let sealed = match known.map(seal) {
         Some(Ok(put)) => put,

@@ -67,9 +67,9 @@ pub enum Forbidden {
     Never,
     #[error("forbidden: the address is not public; the operator can allow it: {SETTING} = \"{allow}\"")]
     Private { allow: String },
-    /// Names no address.
+    /// Names no address, and says of a name that nobody has what it says of one inside.
     #[error(
-        "forbidden: the host has no address that is allowed; the operator can list its network in {SETTING}"
+        "forbidden or unknown: the host has no address that may be connected to; the operator can list its network in {SETTING}"
     )]
     Resolved,
     #[error("forbidden: the host has no domain; the operator can allow it: {SETTING} = \"{allow}\"")]

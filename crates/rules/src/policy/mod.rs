@@ -207,6 +207,13 @@ impl Policies {
         self.tenants.get(&tenant).map_or(&self.nothing, |tenant| &tenant.defaults)
     }
 
+    /// Whether something of a tenant may wait for a channel before it.
+    #[must_use]
+    pub fn has_fallback(&self, tenant: TenantId) -> bool {
+        let own = self.tenants.get(&tenant);
+        own.is_some_and(|own| own.categories.values().any(|policy| !policy.fallback.is_empty()))
+    }
+
     /// The lane of something that names none.
     #[must_use]
     pub fn priority(&self, tenant: TenantId, category: &str) -> Priority {

@@ -115,6 +115,12 @@ impl Appointment {
             Self::OffPeak(_) => since.plus(WEEK_MS_MAX),
         }
     }
+
+    /// When the last of the people in these zones is told, if it is accepted now. `None` without any.
+    #[must_use]
+    pub fn last_of(self, zones: impl IntoIterator<Item = ZoneNo>, now: Millis) -> Option<Millis> {
+        zones.into_iter().map(|zone| self.from(zone, now, now).max(now)).max()
+    }
 }
 
 /// Where the calendar is ahead of everybody.
@@ -196,6 +202,23 @@ mod tests {
         assert_eq!(christmas.earliest(), Some(millis("2026-12-24T04:00")));
         assert_eq!(christmas.begins(now), millis("2026-12-25T06:00"));
         assert_eq!((at("18:00").earliest(), night().earliest()), (None, None));
+    }
+
+    // fixes: usability P6
+    #[test]
+    fn the_last_of_some_people_is_told_at_the_last_of_their_times() {
+        let now = millis("2026-06-10T12:00");
+        let check = |appointment: Appointment, zones: &[&str], expected: Option<&str>| {
+            let zones = zones.iter().map(|zone| ZoneNo::find(zone).unwrap_or(ZoneNo::NONE));
+            assert_eq!(appointment.last_of(zones, now), expected.map(millis), "{appointment:?}");
+        };
+        check(at("23:59"), &["nowhere"], Some("2026-06-10T23:59"));
+        check(at("23:59"), &["nowhere", "Asia/Tokyo"], Some("2026-06-10T23:59"));
+        check(at("23:59"), &["America/New_York", "Asia/Tokyo"], Some("2026-06-11T03:59"));
+        check(at("2026-06-10T09:00"), &["Asia/Tokyo"], Some("2026-06-10T12:00")); // passed: at once
+        check(night(), &["Europe/Vienna"], Some("2026-06-10T23:00"));
+        check(off_peak(8 * 60, 20 * 60, Days::ALL), &["Europe/Vienna"], Some("2026-06-10T12:00"));
+        check(at("23:59"), &[], None);
     }
 
     #[test]

@@ -29,6 +29,25 @@ fn waits(client: &mut Client, id: &str, user: &str) -> (Value, Value) {
     (inputs["code"].clone(), inputs["dueAt"].clone())
 }
 
+// fixes: usability P6
+#[test]
+fn an_estimate_is_about_the_recipients_and_not_about_all_people() {
+    let post = Post::new();
+    let (server, _clock) = start_at(&post, "2026-06-10T12:00:00Z", &[]);
+    let mut client = server.client();
+    person(&mut client, "ann", None);
+    person(&mut client, "bob", Some("America/New_York"));
+    let midnight = json!({"sendAtLocal": "23:59"});
+    for (id, users, expected) in
+        [("one", &["ann"][..], "2026-06-10T23:59"), ("two", &["ann", "bob"][..], "2026-06-11T03:59")]
+    {
+        let accepted = expect(client.post("/api/v1/notifications", &at(id, users, &midnight)), 202);
+        let estimate = accepted["estimatedDelivery"].as_str().expect("a time");
+        assert!(estimate.starts_with(expected), "{estimate}");
+    }
+    server.stop();
+}
+
 // proves: SCH-01, TRK-06
 #[test]
 fn christmas_comes_by_every_recipients_clock_and_once() {

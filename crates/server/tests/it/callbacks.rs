@@ -2,12 +2,15 @@
 
 use crate::audit::entries;
 use crate::deliveries::{counts, counts_of, metric, notification, send, status};
-use crate::providers::{World, put};
+use crate::providers::{LOCAL_PROVIDERS, World, put};
 use crate::server::Server;
 use crate::world::{ALL_SCOPES, bare, eventually, expect, key_of, put_user, refused, tenant_with_key};
 use fantail_channels::twilio::signature::{ALGORITHMS, sign};
 use fantail_server::client::{Client, Request, Response};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::TcpStream;
 
 const SID: &str = "AC00000000000000000000000000000001";
 const NUMBER: &str = "+436601234567";
@@ -349,6 +352,96 @@ fn report(world: &World, count: usize) -> String {
         let reports = reports.as_array().expect("a list").clone();
         (reports.len() == count).then(|| reports[count - 1]["mail"].as_str().expect("a mail").to_owned())
     })
+}
+
+/// What strangers send is held and counted for an account that does not exist, too: otherwise the ones that exist would be the
+/// ones that are out of room.
+// fixes: security P10, security M2, proved M2, usability B8
+#[test]
+fn a_full_house_does_not_tell_which_accounts_there_are() {
+    let (world, server) = World::with_server();
+    put(&mut server.client(), "texts", &twilio(&world));
+    let head = "POST /callbacks/default/texts HTTP/1.1\r\nHost: a\r\nX-Twilio-Signature: AAAA\r\n\
+                Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1048576\r\n\r\n";
+    // Bodies that never end: each holds a mebibyte, and all callers without a key together have 64.
+    let most = vec![b'a'; (1 << 20) - 1];
+    let begun: Vec<TcpStream> = (0..80)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&server.address).expect("a connection");
+            stream.write_all(head.as_bytes()).expect("a head");
+            // It may be refused before all of it is written.
+            drop(stream.write_all(&most));
+            stream
+        })
+        .collect();
+    let status_of = |account: &str| {
+        let headers =
+            &[("x-twilio-signature", "AAAA"), ("content-type", "application/x-www-form-urlencoded")];
+        let path = format!("/callbacks/default/{account}");
+        let body = vec![b'a'; 1 << 19];
+        let request = Request { method: "POST", path: &path, headers, body: &body };
+        server.anonymous().send(&request).map(|answer| answer.status).ok()
+    };
+    eventually("there is no room left", || (status_of("texts") == Some(503)).then_some(()));
+    assert_eq!(status_of("nobody"), Some(503));
+    drop(begun);
+    for account in ["texts", "nobody"] {
+        eventually("there is room again", || (status_of(account) == Some(403)).then_some(()));
+    }
+}
+
+/// Both addresses are believed for as long as the tenant said, and the first one never again.
+// fixes: security P14
+#[test]
+fn the_address_of_reports_is_replaced_without_a_report_lost() {
+    let (world, server) = World::with_server();
+    let mut client = server.client();
+    let made = put(&mut client, "mail", &world.smtp());
+    mail_to(&mut client, "gone", "sandbox-bounce@example.com");
+    let mail = report(&world, 1);
+    let path_of = |account: &Value| {
+        let url = account["callbackUrl"].as_str().expect("a URL").to_owned();
+        url[url.find("/callbacks/").expect("a path")..].to_owned()
+    };
+    let posted = |server: &Server, path: &str| {
+        let headers = &[("content-type", "message/rfc822")];
+        let request = Request { method: "POST", path, headers, body: mail.as_bytes() };
+        server.anonymous().send(&request).expect("an answer").status
+    };
+    let rotate =
+        |client: &mut Client, body: Value| expect(client.post("/api/v1/providers/mail/rotate", &body), 200);
+    let second = rotate(&mut client, json!({}));
+    assert!(second["formerCallbackUrlUntil"].is_string(), "{second}");
+    assert_eq!(second["version"], made["version"], "nothing else has changed");
+    let third = rotate(&mut client, json!({"keepSeconds": 3_600}));
+    let paths = [&made, &second, &third].map(path_of);
+    assert_eq!(BTreeSet::from(paths.clone()).len(), 3);
+    for path in &paths {
+        assert_eq!(posted(&server, path), 200, "{path}");
+    }
+    let directory = server.kill().expect("it has a directory of its own");
+    let server = Server::start_in(&directory.path("data"), &[], &[LOCAL_PROVIDERS]);
+    let mut client = server.client();
+    assert_eq!(paths.each_ref().map(|path| posted(&server, path)), [200, 200, 200], "after a restart, too");
+    let fourth = path_of(&rotate(&mut client, json!({"keepSeconds": 0})));
+    assert_eq!(paths.each_ref().map(|path| posted(&server, path)), [403, 403, 403]);
+    assert_eq!(posted(&server, &fourth), 200);
+    expect(bare(&mut client, "DELETE", "/api/v1/providers/mail"), 204);
+    let again = path_of(&put(&mut client, "mail", &world.smtp()));
+    assert_eq!((posted(&server, &fourth), posted(&server, &again)), (403, 200));
+    let path = "/api/v1/providers/mail/rotate";
+    refused(client.post("/api/v1/providers/nobody/rotate", &json!({})), "PROVIDER_NOT_FOUND");
+    put(&mut client, "ios", &world.apns());
+    let problem = refused(client.post("/api/v1/providers/ios/rotate", &json!({})), "INVALID_REQUEST");
+    assert_eq!(problem["errors"][0]["pointer"], "/provider");
+    let problem = refused(client.post(path, &json!({"keepSeconds": 30 * 86_400 + 1})), "INVALID_REQUEST");
+    assert_eq!(problem["errors"][0]["pointer"], "/keepSeconds");
+    for _ in 0..4 {
+        rotate(&mut client, json!({}));
+    }
+    refused(client.post(path, &json!({})), "LIMIT_REACHED");
+    let said = actors(&mut client, "provider.rotate", 7);
+    assert!(said.iter().all(|actor| actor != "system"), "{said:?}");
 }
 
 /// What is in every mail proves nothing: a report also has to know the address, or to come with a key.

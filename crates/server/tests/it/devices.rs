@@ -227,6 +227,45 @@ fn profiles_have_addresses() {
     }
 }
 
+/// Its former user's reads and export show nothing of it, and a patch of something else takes it back from nobody.
+// fixes: security P5
+#[test]
+fn an_address_that_another_user_has_is_not_shown_or_taken_back_in_passing() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    for (user, other, address) in
+        [("ann", "bob", "ok/moved@stub.test"), ("cay", "dan", "dead/gone@stub.test")]
+    {
+        let (path, others) = (format!("/api/v1/users/{user}"), format!("/api/v1/users/{other}"));
+        expect(client.json("PUT", &path, &json!({"email": address})), 201);
+        eventually_reached(&mut client, user, &[("email", "active")]);
+        if user == "cay" {
+            let body = notification("n1", &[user], json!({"channels": ["email"]}));
+            expect(client.post("/api/v1/notifications", &body), 202);
+            eventually_reached(&mut client, user, &[("email", "dead")]);
+            assert_eq!(expect(client.get(&path), 200)["email"], address, "nobody else has it");
+        }
+        let status = channels(&mut client, user)[0].1.clone();
+        expect(client.json("PUT", &others, &json!({"email": address})), 201);
+        eventually_reached(&mut client, other, &[("email", "active")]);
+        let status = if status == "dead" { "dead" } else { "released" };
+        eventually_reached(&mut client, user, &[("email", status)]);
+        let patched = expect(client.json("PATCH", &path, &json!({"attributes": {"plan": "pro"}})), 200);
+        let read = expect(client.get(&path), 200);
+        let exported = client.get(&format!("{path}/export")).expect("an answer").text();
+        for shown in [patched.to_string(), read.to_string(), exported] {
+            assert!(shown.contains("\"plan\"") && !shown.contains(address), "{shown}");
+        }
+        assert_eq!(channels(&mut client, user), [("email".to_owned(), status.to_owned())]);
+        assert_eq!(channels(&mut client, other), [("email".to_owned(), "active".to_owned())]);
+        // Whoever says it takes it back.
+        assert_eq!(expect(client.json("PATCH", &path, &json!({"email": address})), 200)["email"], address);
+        eventually_reached(&mut client, user, &[("email", "active")]);
+        eventually_reached(&mut client, other, &[("email", "released")]);
+    }
+}
+
 // proves: EML-02
 #[test]
 fn nothing_is_sent_to_suppressed_addresses() {

@@ -13,6 +13,7 @@ const FIRST: &[&str] = &[
     "rotateWebhook",
     "replayWebhook",
     "putProvider",
+    "rotateProvider",
     "putUser",
     "putUsers",
     "patchUser",
@@ -155,7 +156,7 @@ impl Described {
             }
             // Nothing leaves this machine.
             "replayWebhook" => self.delete(&format!("/api/v1/webhooks/{}", self.params["webhook"])),
-            "putProvider" => self.delete("/api/v1/providers/mail"),
+            "rotateProvider" => self.delete("/api/v1/providers/mail"),
             "sendNotification" => eventually("the notification is in the inbox", || {
                 let page = inbox(&mut self.keyed(), "ann", "");
                 let shown = page["notifications"].as_array().expect("a page");

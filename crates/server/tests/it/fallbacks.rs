@@ -64,6 +64,7 @@ fn house(post: &Post, steps: &Value) -> (Server, MovedClock, Client) {
 }
 
 // proves: DEL-17, TRK-06, OBS-03
+// fixes: usability P7
 #[test]
 fn push_without_a_receipt_becomes_one_message_after_its_time() {
     let post = Post::new();
@@ -72,6 +73,9 @@ fn push_without_a_receipt_becomes_one_message_after_its_time() {
     stands(&mut client, &id, "ann", "push", "sent");
     let (inputs, text) = stands(&mut client, &id, "ann", "sms", "deferred");
     assert_eq!(inputs["code"], "fallback_waiting");
+    let listed = expect(client.get(&format!("/api/v1/notifications/{id}/status?limit=10")), 200);
+    let of_sms = listed["deliveries"].as_array().expect("a list").iter().find(|one| one["channel"] == "sms");
+    assert_eq!(of_sms.expect("it waits")["attempts"], 0, "nothing was tried");
     assert!(text.contains("sms: a fallback, if nobody says within 1800 s that push arrived"), "{text}");
     assert!(text.contains("unless the user is reached by then"), "{text}");
     clock.move_to("2026-06-10T12:25:00Z");
@@ -94,6 +98,7 @@ fn push_without_a_receipt_becomes_one_message_after_its_time() {
 }
 
 // proves: DEL-17
+// fixes: usability P7
 #[test]
 fn a_receipt_or_a_look_in_time_spares_the_user() {
     let post = Post::new();
@@ -110,9 +115,10 @@ fn a_receipt_or_a_look_in_time_spares_the_user() {
     assert_eq!(inputs["code"], "fallback_arrived");
     assert!(text.contains("not needed (fallback_arrived): it arrived by push"), "{text}");
     expect(client.post("/api/v1/users/ann/notifications/read", &json!({"ids": [read]})), 200);
-    clock.move_to("2026-06-10T12:40:00Z");
     let (inputs, _) = stands(&mut client, &read, "ann", "sms", "suppressed");
-    assert_eq!(inputs["code"], "fallback_seen");
+    assert_eq!(inputs["code"], "fallback_seen", "at once");
+    clock.move_to("2026-06-10T12:40:00Z");
+    stands(&mut client, &read, "ann", "sms", "suppressed");
     assert_eq!(arrived(&post).len(), 2, "the pushes, and nothing else");
     assert_eq!(metric(&mut client, "fantail_fallbacks_total", "result=\"not_needed\""), 2);
     server.stop();

@@ -124,6 +124,7 @@ const ROWS: &[(&str, Cost)] = &[
     ("putProvider", Counted(&["account: put"])),
     ("deleteProvider", Counted(&["account: delete"])),
     ("testProvider", Page),
+    ("rotateProvider", Counted(&["account: rotate"])),
     ("takeCallback", Counted(RECEIPT)),
     ("takeStatusCallback", Counted(RECEIPT)),
     ("showPicture", Counted(RECEIPT)),

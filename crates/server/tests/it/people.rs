@@ -69,6 +69,43 @@ fn a_user_is_not_wiped_and_is_changed_in_parts() {
     refused(client.json("PATCH", "/api/v1/users/nobody", &json!({})), "USER_NOT_FOUND");
 }
 
+/// What cannot be stored is refused as a whole, by every way to write a user.
+// fixes: usability P1
+#[test]
+fn an_address_without_a_place_is_refused_and_nothing_is_changed() {
+    let server = Server::start();
+    let mut client = server.client();
+    let path = "/api/v1/users/bob";
+    expect(client.json("PUT", path, &json!({"attributes": {"plan": "pro"}})), 201);
+    for no in 0..20 {
+        let device = json!({"userId": "bob", "deviceId": format!("d{no}"), "platform": "android",
+            "token": format!("stub:ok/bob-{no}")});
+        expect(client.post("/api/v1/devices", &device), 201);
+    }
+    let profile = |user: &mut Value| {
+        user.as_object_mut().expect("an object").remove("channels");
+        user.clone()
+    };
+    let before = profile(&mut expect(client.get(path), 200));
+    let change = json!({"phone": "+436601234567", "locale": "de", "attributes": {"plan": "free"}});
+    refused(client.json("PATCH", path, &change), "LIMIT_REACHED");
+    let problem = refused(client.json("PUT", path, &change), "LIMIT_REACHED");
+    assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("20")), "{problem}");
+    let batch = json!({"users": [
+        {"userId": "bob", "phone": "+436601234567", "locale": "de"},
+        {"userId": "cay", "phone": "+436601234568"},
+    ]});
+    let answer = expect(client.post("/api/v1/users/batch", &batch), 200);
+    assert_eq!((&answer["created"], &answer["updated"]), (&json!(1), &json!(0)));
+    let error = &answer["errors"][0];
+    assert_eq!((&error["index"], &error["code"]), (&json!(0), &json!("LIMIT_REACHED")));
+    assert_eq!(profile(&mut expect(client.get(path), 200)), before);
+    // What needs no place is stored, and a place that is given back is enough.
+    expect(client.json("PATCH", path, &json!({"locale": "fr"})), 200);
+    expect(bare(&mut client, "DELETE", "/api/v1/devices/bob/d7"), 204);
+    assert_eq!(expect(client.json("PATCH", path, &change), 200)["phone"], "+436601234567");
+}
+
 // fixes: usability §3.3
 #[test]
 fn of_two_who_change_a_user_the_second_is_told() {

@@ -1,7 +1,7 @@
 //! What is said about deliveries later, twice and in any order.
 
 use crate::deliveries::{Post, explain, notification, register, send, status};
-use crate::world::{eventually, expect, key_of, put_user, refused, tenant_with_key};
+use crate::world::{bare, eventually, expect, key_of, put_user, refused, tenant_with_key};
 use fantail_server::client::Client;
 use serde_json::{Value, json};
 
@@ -9,6 +9,70 @@ fn say(client: &mut Client, receipts: &[(&str, &str)]) -> Value {
     let one = |(reference, status): &(&str, &str)| json!({"reference": reference, "status": status});
     let body = json!({"receipts": receipts.iter().map(one).collect::<Vec<_>>()});
     expect(client.post("/api/v1/receipts", &body), 200)
+}
+
+// fixes: usability P3, usability P4
+#[test]
+fn what_suppresses_an_address_is_news_and_keeps_its_reason() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    put_user(&mut client, "ann");
+    register(&mut client, "ann", "phone", "stub:ok/ann");
+    let id = send(&mut client, &notification("n1", &["ann"], json!({})));
+    let reference = eventually("it arrived", || {
+        let is_sent = status(&mut client, &id)["deliveries"][0]["state"] == "sent";
+        is_sent.then(|| post.arrived().into_keys().next()).flatten()
+    });
+    let reference = reference.as_str();
+    assert_eq!(say(&mut client, &[(reference, "delivered")])["changed"], 1);
+    let path = "/api/v1/suppressions/push/stub%3Aok%2Fann";
+    // The delivery stays delivered; the address is another matter.
+    assert_eq!(say(&mut client, &[(reference, "bounced"), (reference, "bounced")])["changed"], 1);
+    assert_eq!(status(&mut client, &id)["deliveries"][0]["state"], "delivered");
+    let first = expect(client.get(path), 200);
+    assert_eq!(first["reason"], "hardBounce");
+    let kept = expect(client.json("PUT", path, &json!({"reason": "manual"})), 200);
+    assert_eq!(kept, first, "the answer says what holds");
+    assert_eq!(expect(client.json("PUT", path, &json!({"reason": "complaint"})), 200)["reason"], "complaint");
+    assert_eq!(say(&mut client, &[(reference, "bounced")])["changed"], 0);
+    assert_eq!(expect(client.get(path), 200)["reason"], "complaint");
+    eventually("the device is suppressed", || {
+        let devices = expect(client.get("/api/v1/devices?userId=ann"), 200);
+        (devices["devices"][0]["status"] == "suppressed").then_some(())
+    });
+    let next = send(&mut client, &notification("n2", &["ann"], json!({})));
+    let found = eventually("it is decided", || {
+        let found = status(&mut client, &next)["deliveries"][0].clone();
+        (found["state"] == "suppressed").then_some(found)
+    });
+    assert_eq!(found["code"], "address_suppressed");
+    let story = explain(&mut client, &next, "ann");
+    assert!(
+        story.contains("suppressed (address_suppressed): the address is on the suppression list"),
+        "{story}"
+    );
+    expect(bare(&mut client, "DELETE", path), 204);
+    let lifted = expect(client.json("PUT", path, &json!({"reason": "manual"})), 200);
+    assert_eq!(lifted["reason"], "manual", "after it was lifted any reason is taken");
+}
+
+/// What Twilio says of somebody who answered STOP must not outlast a START.
+// fixes: usability P3
+#[test]
+fn a_complaint_about_a_text_message_is_a_stop() {
+    let post = Post::new();
+    let server = post.start(&[]);
+    let mut client = server.client();
+    expect(client.json("PUT", "/api/v1/users/ann", &json!({"phone": "+99912345601"})), 201);
+    let id = send(&mut client, &notification("n1", &["ann"], json!({"channels": ["sms"]})));
+    let reference = eventually("it arrived", || {
+        let is_sent = status(&mut client, &id)["deliveries"][0]["state"] == "sent";
+        is_sent.then(|| post.arrived().into_keys().next()).flatten()
+    });
+    assert_eq!(say(&mut client, &[(reference.as_str(), "complained")])["changed"], 1);
+    let path = "/api/v1/suppressions/sms/%2B99912345601";
+    assert_eq!(expect(client.get(path), 200)["reason"], "stop");
 }
 
 // proves: TRK-02, TRK-03, TRK-05, DED-14, DEL-13

@@ -113,6 +113,7 @@ const ROWS: &[(&str, Where, Needs)] = &[
     ("putProvider", ApiAndAdmin, Scope("providers:write")),
     ("deleteProvider", ApiAndAdmin, Scope("providers:write")),
     ("testProvider", ApiAndAdmin, Scope("providers:write")),
+    ("rotateProvider", ApiAndAdmin, Scope("providers:write")),
     ("takeCallback", Public, Nobody),
     ("takeStatusCallback", Public, Nobody),
     ("showPicture", Public, Nobody),

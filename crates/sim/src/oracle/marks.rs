@@ -6,9 +6,9 @@ use super::posts::Fate;
 use super::{Heard, Open, Oracle, Who};
 use crate::broken::{Broken, Invariant};
 use crate::call::{Audience, PostId, Target};
-use fantail_node::ask::{Counts, Refusal};
+use fantail_node::ask::{MarkResult, Refusal};
 use fantail_rules::marks::Mark;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Oracle {
     pub(super) fn invoke_mark(&mut self, who: Who, mark: Mark, target: &Target, open: &mut Open) {
@@ -85,7 +85,7 @@ impl Oracle {
         mark: Mark,
         target: &Target,
         open: Open,
-        heard: Heard<Counts>,
+        heard: Heard<MarkResult>,
     ) -> Result<(), Broken> {
         if !matches!(heard, Heard::No(_)) {
             self.mark_latecomers(who, mark, target, &open.before);
@@ -93,13 +93,25 @@ impl Oracle {
         self.person(who).marked();
         match heard {
             Heard::Unknown => Ok(()),
-            Heard::Yes(_) => {
+            Heard::Yes(done) => {
+                let mut unmarked = BTreeSet::new();
                 if let Target::Some(posts) = target {
-                    let wrong = posts.iter().find(|(post, _)| open.absent.contains(post));
+                    let is_marked = |event| !done.unknown.contains(event);
+                    let marked: BTreeSet<PostId> =
+                        posts.iter().filter(|(_, event)| is_marked(event)).map(|(post, _)| *post).collect();
+                    unmarked
+                        .extend(posts.iter().map(|(post, _)| *post).filter(|post| !marked.contains(post)));
+                    let wrong = marked.iter().find(|post| open.absent.contains(*post));
                     Invariant::ExactlyOnce
                         .holds(wrong.is_none(), || format!("{who:?} marked {wrong:?} without having it"))?;
                 }
-                for post in open.reached {
+                for (post, before) in open.before.iter().filter(|(post, _)| unmarked.contains(*post)) {
+                    self.person(who).entries.entry(*post).or_default().go_back(before);
+                }
+                for event in done.unknown {
+                    self.judge_refusal(who, &Refusal::UnknownNotification { event })?;
+                }
+                for post in open.reached.into_iter().filter(|post| !unmarked.contains(post)) {
                     self.person(who).entries.entry(post).or_default().mark(mark);
                 }
                 Ok(())

@@ -22,7 +22,7 @@ use fantail_ports::tables::TablesError;
 use fantail_rules::attempt::Step;
 use fantail_rules::bulk_pace;
 use fantail_rules::channel_kind::ChannelKind;
-use fantail_rules::ids::{Arrival, Millis, TenantId, UserNo};
+use fantail_rules::ids::{Arrival, DeviceNo, Millis, TenantId, UserNo};
 use fantail_rules::knobs::StepSizes;
 use fantail_rules::limits::WALK_PARTS_AHEAD_MAX;
 use fantail_rules::policy::Policies;
@@ -152,7 +152,11 @@ fn wanted(
     let mut reasons = hidden.to_vec();
     for work in row.works(tenant, arrival) {
         let asked = Gate::new(view, work, (row.event, row.delivery.terms), known)?.ask(users)?;
-        for (reason, asked) in reasons.iter_mut().zip(asked) {
+        for ((reason, asked), user) in reasons.iter_mut().zip(asked).zip(users) {
+            if *reason == Some(intend::NO_ENDPOINT) && asked.reachable.is_empty() {
+                let channel = work.channel;
+                *reason = Some(asked.reachable.missing(view, (tenant, *user), channel, DeviceNo(0))?);
+            }
             if asked.reachable.is_empty() || reason.is_none() {
                 continue;
             }
@@ -189,9 +193,10 @@ pub fn survey(
     }
     for work in row.works(tenant, nowhere) {
         let (mut told, mut reasons) = (0, BTreeMap::new());
-        for asked in Gate::new(view, work, (row.event, row.delivery.terms), known)?.ask(users)? {
+        let all = Gate::new(view, work, (row.event, row.delivery.terms), known)?.ask(users)?;
+        for (asked, user) in all.into_iter().zip(users) {
             let reason = match (asked.reachable.is_empty(), asked.decision.step) {
-                (true, _) => intend::NO_ENDPOINT,
+                (true, _) => asked.reachable.missing(view, (tenant, *user), work.channel, DeviceNo(0))?,
                 (false, Step::Suppress) => asked.decision.code,
                 (false, _) => {
                     told += 1;

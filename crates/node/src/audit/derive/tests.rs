@@ -13,7 +13,7 @@ use fantail_machine::records::schedule::{Definition, SchedulePut, ScheduleRan, S
 use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use fantail_machine::records::walk::Pace;
-use fantail_machine::records::webhook::{WebhookPut, WebhookSwitched};
+use fantail_machine::records::webhook::WebhookPut;
 use fantail_ports::audit::Digest;
 use fantail_rules::ids::{AddressHash, ListId};
 use fantail_rules::limits::NAME_BYTES_MAX;
@@ -130,9 +130,11 @@ fn ways_out(name: &str) -> Vec<RootRecord> {
     };
     let (target, url) = (Sealed::default(), Sealed::default());
     let webhook = WebhookPut { tenant, id: id.clone(), target, url, events: 1 };
+    let rotated = CallbackRotated { tenant, id: id.clone(), number: 1, until: Millis(1), difference };
     let switched = |off| WebhookSwitched { tenant, id: id.clone(), off, difference };
     vec![
         RootRecord::ProviderPut(Box::new(provider), difference),
+        RootRecord::CallbackRotated(rotated),
         RootRecord::WebhookPut(webhook, difference),
         RootRecord::WebhookSwitched(switched(None)),
         RootRecord::WebhookSwitched(switched(Some(id.clone()))),
