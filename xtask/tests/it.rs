@@ -1,5 +1,6 @@
 //! The house rules hold for this repository.
 
+use std::collections::BTreeSet;
 use xtask::repo::Repo;
 use xtask::{contract, fixes, tidy};
 
@@ -49,4 +50,54 @@ fn rules_and_machine_ban_the_same() {
             "{path} is not banned in rules"
         );
     }
+}
+
+/// What a node does for the whole server. Whatever it does for a tenant names it, so that a caller who forgets it does not
+/// compile. One that is added here says for whom it is.
+const OF_THE_SERVER: &[(&str, &str)] = &[
+    (
+        "the operator: starting, stopping, health, housekeeping, backups",
+        "accept_clock drain give_up health panics \
+      queued quota_defaults refuse_all replan_schedules retain set_disk_room sleep snapshot spawn_loop start stop stopped \
+      supervised_thread sync tails taken_by_all tend trim_behind wall",
+    ),
+    (
+        "the operator: the list of tenants, and what warns of all of their accounts",
+        "create_tenant providers_ending tenants",
+    ),
+    ("what says which tenant it is", "follow_link key_by_id tenant_by_slug tenant_of_reference"),
+    ("a value that has its tenant in it", "prefer_by_link put_segment"),
+    ("runs of schedules, each with its tenant", "due_runs put_off run_came run_panicked"),
+    ("the log of the server itself", "audit_checkpoints audit_key"),
+    ("who asks, not for whom", "acting_as"),
+];
+
+// proves: TEN-02
+#[test]
+fn whoever_asks_a_node_names_the_tenant() {
+    let repo = Repo::here().expect("this repository opens");
+    let listed: BTreeSet<&str> =
+        OF_THE_SERVER.iter().flat_map(|(_, names)| names.split_whitespace()).collect();
+    let (mut with, mut without) = (0, BTreeSet::new());
+    for path in repo.paths().filter(|path| path.starts_with("crates/node/src/") && path.ends_with(".rs")) {
+        let text = repo.text(path).expect("readable").expect("text");
+        for block in text.split("\nimpl Node {").skip(1) {
+            let block = block.split("\n}\n").next().unwrap_or_default();
+            for method in block.split("\n    pub ").skip(1) {
+                let Some((_, method)) = method.split_once("fn ") else { continue };
+                let name = method.split(['(', '<']).next().unwrap_or_default();
+                let head = method.split([';', '{']).next().unwrap_or_default();
+                let parameters = head.split("->").next().unwrap_or_default();
+                match parameters.contains("TenantId") {
+                    true => with += 1,
+                    false => drop(without.insert(name.to_owned())),
+                }
+            }
+        }
+    }
+    let unlisted: Vec<&String> = without.iter().filter(|name| !listed.contains(name.as_str())).collect();
+    assert!(unlisted.is_empty(), "methods of Node without a tenant, and without a reason here: {unlisted:?}");
+    let gone: Vec<&&str> = listed.iter().filter(|name| !without.contains(**name)).collect();
+    assert!(gone.is_empty(), "no method without a tenant has this name: {gone:?}");
+    assert!(with > 100, "only {with} methods name a tenant");
 }

@@ -142,3 +142,27 @@ fn read_turn(r: &mut Reader<'_>) -> Result<(Arrival, InboxWish), Malformed> {
     })?;
     Ok((arrival, InboxWish { nothing, inbox_off, categories }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What a user did stands together, in the order of the inbox; nothing of another user or tenant lies between.
+        // proves: INB-03
+        #[test]
+        fn keys_ascend_by_tenant_user_and_arrival(
+            one in (0u32..4, 0u64..4, 0u64..4),
+            other in (any::<u32>(), any::<u64>(), any::<u64>()),
+            third in (0u32..4, 0u64..4, 0u64..4),
+        ) {
+            let key = |(tenant, user, arrival)| flags_key(TenantId(tenant), UserNo(user), Arrival(arrival));
+            for (a, b) in [(one, other), (one, third), (other, third)] {
+                prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
+            }
+            let of_user = Key::new(Family::Flags, TenantId(one.0)).u64(one.1).finish();
+            prop_assert!(key(one).starts_with(&of_user));
+        }
+    }
+}
