@@ -211,11 +211,7 @@ pub fn history() -> Node {
     policies::history(&mut node);
     walks::history(&mut node);
     schedules::history(&mut node);
-    providers::put(&mut node, Expect::Unsaid, providers::account(TENANT, "ios"));
-    providers::put(&mut node, Expect::Unsaid, providers::mail(TENANT, "mail"));
-    providers::rotate(&mut node, "mail", Millis(START.0 + DAY_MS));
-    providers::put(&mut node, Expect::Unsaid, providers::account(TENANT, "gone"));
-    providers::delete(&mut node, Expect::Unsaid, "gone");
+    providers::rows(&mut node);
     webhooks::put(&mut node, "wh_1");
     webhooks::fail(&mut node, "wh_1", true);
     webhooks::put(&mut node, "wh_2");

@@ -1,6 +1,6 @@
 //! Accounts with providers: who may replace what.
 
-use crate::harness::{Node, TENANT, sealed};
+use crate::harness::{DAY_MS, Node, START, TENANT, sealed};
 use crate::strategies;
 use fantail_machine::records::difference::Difference;
 use fantail_machine::records::provider::{CallbackRotated, ProviderPut};
@@ -56,6 +56,15 @@ pub fn history(node: &mut Node) {
     put(node, Expect::Unsaid, mail(TENANT, "mail"));
     let until = node.now.plus(9);
     rotate(node, "mail", until);
+}
+
+/// An account, one whose address has another secret than at first, and one that is gone.
+pub fn rows(node: &mut Node) {
+    put(node, Expect::Unsaid, account(TENANT, "ios"));
+    put(node, Expect::Unsaid, mail(TENANT, "mail"));
+    rotate(node, "mail", Millis(START.0 + DAY_MS));
+    put(node, Expect::Unsaid, account(TENANT, "gone"));
+    delete(node, Expect::Unsaid, "gone");
 }
 
 pub fn mail(tenant: TenantId, id: &str) -> ProviderPut {

@@ -210,8 +210,8 @@ impl Policies {
     /// Whether something of a tenant may wait for a channel before it.
     #[must_use]
     pub fn has_fallback(&self, tenant: TenantId) -> bool {
-        let own = self.tenants.get(&tenant).into_iter().flat_map(|tenant| tenant.categories.values());
-        own.into_iter().any(|policy| !policy.fallback.is_empty())
+        let own = self.tenants.get(&tenant);
+        own.is_some_and(|own| own.categories.values().any(|policy| !policy.fallback.is_empty()))
     }
 
     /// The lane of something that names none.

@@ -228,7 +228,11 @@ fn an_address_alone_is_enough_and_belongs_to_its_owner() {
         200,
     );
     let unwanted = told(&mut client, "n5", json!([{"email": "ok@stub.test"}]));
-    assert_eq!(one(&unwanted[0]), ("", "o***@stub.test", "suppressed", "no_endpoint"), "never written to");
+    assert_eq!(
+        one(&unwanted[0]),
+        ("", "o***@stub.test", "suppressed", "address_suppressed"),
+        "never written to"
+    );
 
     expect(client.json("PUT", "/api/v1/users/carol", &json!({"email": "ok/new@stub.test"})), 201);
     eventually("the address is carol's", || {
