@@ -81,7 +81,12 @@ fn fill(turns: &mut Turns, tenant: TenantId, count: usize) {
             .expect("it is suppressed");
     }
     let begun = turns.ask(move |node| async move { node.erase(tenant, &name(0)).await });
-    assert!(begun.is_ok_and(|begun| !begun.is_repeat));
+    let begun = begun.expect("it is begun");
+    assert!(!begun.is_repeat);
+    turns.until(|turns| {
+        let row = turns.node().erasure(tenant, begun.erasure).expect("the shard is there");
+        row.is_some_and(|row| row.ended.is_some())
+    });
 }
 
 #[test]

@@ -61,8 +61,11 @@ fn users_are_listed_each_once_and_found_by_address() {
     expect(client.post("/api/v1/notifications", &body), 202);
     let found = all(&mut client, "/api/v1/users?limit=40", "users");
     assert_eq!(once(texts(&found, "userId")).len(), 226);
-    let listed = found.iter().find(|user| user["userId"] == "ann").expect("she is listed");
-    assert_eq!(*listed, expect(client.get("/api/v1/users/ann"), 200), "as she is read");
+    eventually("she is listed as she is read, once her addresses are in use", || {
+        let found = all(&mut client, "/api/v1/users?limit=100", "users");
+        let read = expect(client.get("/api/v1/users/ann"), 200);
+        found.contains(&read).then_some(())
+    });
     for query in ["email=ann%40EXAMPLE.com", "phone=%2B43%20660%20123%204567"] {
         let path = format!("/api/v1/users?{query}");
         eventually("the address is hers", || {
@@ -311,7 +314,8 @@ fn notifications_are_listed_the_newest_first() {
     }
     let ahead = format!("/api/v1/notifications?limit=9&from={}", in_ms(60_000));
     assert_eq!(texts(&all(&mut client, &ahead, "notifications"), "eventId"), [scheduled.clone()]);
-    expect(bare(&mut client, "POST", &format!("/api/v1/notifications/{scheduled}/cancel")), 200);
+    let cancelled = bare(&mut client, "POST", &format!("/api/v1/notifications/{scheduled}/cancel"));
+    assert!(matches!(cancelled.expect("an answer").status, 200 | 202));
     assert!(matches!(
         bare(&mut client, "DELETE", &format!("/api/v1/events/{listed}")).expect("an answer").status,
         202 | 204
