@@ -77,8 +77,14 @@ impl Node {
         for entry in entries {
             match ask_of(core, entry)? {
                 Todo::Erase(shard, ask) => {
-                    let push =
-                        || core.shard(shard).queue.push(HOUSE, &Actor::System, vec![ask.clone()], ASK_BYTES);
+                    let push = || {
+                        core.shard(shard).queue.push(
+                            HOUSE,
+                            &Actor::System,
+                            vec![ShardAsk::clone(&ask)],
+                            ASK_BYTES,
+                        )
+                    };
                     match push() {
                         // What came before is waited for first: there is room then.
                         Err(Refusal::Busy { .. }) => {
@@ -98,7 +104,7 @@ impl Node {
 }
 
 enum Todo {
-    Erase(ShardNo, ShardAsk),
+    Erase(ShardNo, Box<ShardAsk>),
     Nothing,
     OtherTenant,
 }
@@ -122,7 +128,7 @@ fn ask_of(core: &Core, entry: &[u8]) -> Result<Todo, Refusal> {
     })?;
     let Some(number) = number.filter(|_| !known) else { return Ok(Todo::Nothing) };
     let entries = entries_of(core, tenant, shard, number)?;
-    Ok(Todo::Erase(shard, ShardAsk::Erase { tenant, lookup, erasure, entries }))
+    Ok(Todo::Erase(shard, Box::new(ShardAsk::Erase { tenant, lookup, erasure, entries })))
 }
 
 type Pushed = Result<tokio::sync::oneshot::Receiver<Result<Vec<ShardAnswer>, Refusal>>, Refusal>;
