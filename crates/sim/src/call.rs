@@ -3,6 +3,7 @@
 //! Comes from: `workload`. Goes to: `perform`, and to `oracle`, which hears of every call before it starts and of every
 //! answer as it comes.
 
+use crate::note::NoteNo;
 use crate::template;
 use fantail_node::ask::{
     Accepted, AudienceAsk, Called, ChannelSet, Counts, EdgeChange, EventAsk, InboxPage, ListAsk,
@@ -301,6 +302,11 @@ pub enum Call {
         token: Token,
         on: bool,
     },
+    /// Something that changes no table enters the audit log of a tenant, or of the server.
+    Note {
+        tenant: TenantId,
+        note: NoteNo,
+    },
     ReadUser {
         who: Who,
     },
@@ -368,6 +374,7 @@ pub enum Answer {
     Receipt(Result<bool, Refusal>),
     Enrolled(Result<(), Refusal>),
     Consented(Result<u32, Refusal>),
+    Noted(Result<(), Refusal>),
     Marked(Result<Counts, Refusal>),
     Registered(Result<Registered, Refusal>),
     Unregistered(Result<(), Refusal>),

@@ -14,6 +14,7 @@ mod world;
 pub mod knobs;
 
 mod call;
+mod note;
 mod perform;
 mod swarm;
 mod template;

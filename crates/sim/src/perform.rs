@@ -5,6 +5,7 @@ use crate::call::{
     attributes, cancellation_name, device_name, token_text, user_name,
 };
 use crate::executor::Executor;
+use crate::note::{note_action, note_target};
 use crate::template;
 use fantail_memory::clock::ManualClock;
 use fantail_node::Node;
@@ -93,6 +94,9 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
                 true => node.suppress(tenant, &ask, Reason::Manual).await,
                 false => node.unsuppress(tenant, &ask).await.map(|()| true),
             })
+        }
+        Call::Note { tenant, note } => {
+            Answer::Noted(node.note(tenant, note_action(note), &note_target(note)).await)
         }
         Call::ReadUser { who } => Answer::User(node.user(who.tenant, &who.name()).await),
         Call::Audit { who } => Answer::Page(page(&node, who, InboxFrom::Newest, WHOLE).await),

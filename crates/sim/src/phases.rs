@@ -224,7 +224,7 @@ impl Sim {
             check_lists(&self.oracle, &node, tenant, &Workload::lists())?;
             check_devices(&self.oracle, &node, tenant)?;
         }
-        check_audit(&node, &self.world.audit)?;
+        check_audit(&self.oracle, &node, &self.world.audit)?;
         Ok(())
     }
 

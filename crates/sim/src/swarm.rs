@@ -62,6 +62,8 @@ pub struct Swarm {
     pub long_answers: bool,
     /// How eagerly the disk makes appends durable, in hundredths.
     pub flush_weight: u64,
+    /// The audit log is told what changes no table.
+    pub notes: bool,
 }
 
 impl Swarm {
@@ -107,6 +109,7 @@ impl Swarm {
             pauses: chance.percent(30),
             far_clocks: chance.percent(25),
             long_answers: knobs != Knobs::DEFAULT && chance.percent(60),
+            notes: chance.percent(60),
         }
     }
 }

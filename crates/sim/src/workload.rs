@@ -11,6 +11,7 @@ use crate::chance::Chance;
 use crate::oracle::Oracle;
 use crate::swarm::Swarm;
 use fantail_node::ask::{ChannelKind, ChannelSet, EdgeChange, Priority};
+use fantail_node::audit::notes::HOUSE;
 use fantail_rules::ids::{Millis, TenantId};
 use fantail_rules::marks::Mark;
 
@@ -131,6 +132,7 @@ impl Workload {
             on(swarm.deliveries && swarm.consents, 8),
             on(swarm.deliveries && swarm.limits, 4),
             on(swarm.walks, 11),
+            on(swarm.notes, 4),
         ];
         match self.chance.weighted(&weights) {
             0 => self.post(oracle),
@@ -163,6 +165,7 @@ impl Workload {
             21 => Call::Forget { stranger: self.stranger() },
             23 => Call::Limit { who: self.anybody_at_all(), per_hour: self.chance.index(3) as u16 + 1 },
             24 => self.walk(oracle),
+            25 => self.note(oracle),
             _ => Call::Consent { who: self.anybody_at_all(), is_granted: self.chance.percent(50) },
         }
     }
@@ -368,6 +371,11 @@ impl Workload {
             chosen.extend(self.recent(oracle).and_then(|post| Some((post, oracle.event_of(post)?))));
         }
         Call::Mark { who, mark, target: Target::Some(chosen) }
+    }
+
+    fn note(&self, oracle: &mut Oracle) -> Call {
+        let tenant = if self.chance.percent(30) { HOUSE } else { self.tenant().1 };
+        Call::Note { tenant, note: oracle.write_note(tenant) }
     }
 
     fn poll(&self, oracle: &Oracle) -> Call {

@@ -1,5 +1,8 @@
-//! The audit log at the end: caught up, its chains unbroken, and everything told once, whatever crashed in between.
+//! The audit log at the end: caught up, its chains unbroken, and everything told once, whatever crashed in between; notes as
+//! their callers were answered.
 
+use super::Oracle;
+use super::notes::Actions;
 use crate::broken::{Broken, Invariant};
 use crate::executor::at_once;
 use fantail_audit::chain::Chains;
@@ -13,10 +16,11 @@ use std::collections::BTreeSet;
 
 const ALL: ReadLimit = ReadLimit { records: usize::MAX, bytes: usize::MAX };
 
-pub fn check_audit(node: &Node, audit: &MemoryAudit) -> Result<(), Broken> {
+pub fn check_audit(oracle: &Oracle, node: &Node, audit: &MemoryAudit) -> Result<(), Broken> {
     let lag = node.health().audit_lag;
     Invariant::Drains.holds(lag == 0, || format!("the audit log has {lag} records to derive"))?;
     let (mut chains, mut accepted) = (Chains::default(), BTreeSet::new());
+    let mut actions = Actions::new();
     let heads = audit.heads();
     for head in &heads {
         let entries = at_once(audit.read_chain(head.chain, Sequence(1), ALL));
@@ -27,11 +31,16 @@ pub fn check_audit(node: &Node, audit: &MemoryAudit) -> Result<(), Broken> {
             let follows = chains.fold_stored(&stored, entry::hash(&stored));
             let about = || format!("{} breaks at {}", stored.chain, stored.sequence);
             Invariant::Audit.holds(follows.is_ok(), about)?;
-            if let Ok(Fact::Accepted(fact)) = Fact::decode(stored.kind, &stored.body) {
+            let fact = Fact::decode(stored.kind, &stored.body);
+            if let Ok(Fact::Accepted(fact)) = &fact {
                 let is_new = accepted.insert((stored.chain.tenant, fact.event));
                 Invariant::Audit.holds(is_new, || format!("{} was accepted twice", fact.event))?;
             }
+            if let Ok(Fact::Action(fact)) = fact {
+                actions.entry(stored.chain.tenant).or_default().push((fact.action, fact.target));
+            }
         }
     }
-    Invariant::Audit.holds(chains.heads() == heads, || "the heads are others".to_owned())
+    Invariant::Audit.holds(chains.heads() == heads, || "the heads are others".to_owned())?;
+    oracle.check_notes(&actions)
 }

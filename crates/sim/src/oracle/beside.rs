@@ -47,6 +47,7 @@ impl Oracle {
             | Call::Forget { .. }
             | Call::Receipt { .. }
             | Call::Retract { .. }
+            | Call::Note { .. }
             | Call::ReadUser { .. }
             | Call::Audit { .. } => true,
         }

@@ -4,16 +4,18 @@
 //!
 //! Reading order: `beside` (what may be asked at once), `people` (users and their lists), `devices`, `posts` (requests, repeats, retractions), `entries` (what marks
 //! mean), `marks`, `inboxes` (what each user must, may and must not see), `sends` (what leaves the house), `later` (what is
-//! held back, called off by a key, and told by receipts), `finale` (lists and names at the end).
+//! held back, called off by a key, and told by receipts), `notes` (what the audit log is told beside all that), `finale` (lists and names at the end).
 
 mod audit;
 mod beside;
 mod devices;
 mod entries;
 mod finale;
+mod heard;
 mod inboxes;
 mod later;
 mod marks;
+mod notes;
 mod people;
 mod posts;
 mod sends;
@@ -22,10 +24,11 @@ use crate::broken::{Broken, Invariant};
 use crate::call::{Answer, Audience, Call, List, Post, PostId, Stranger, Token, Who};
 use crate::template;
 use entries::Entries;
-use fantail_node::ask::Refusal;
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::ulid::Ulid;
+use heard::{Heard, sort};
 use later::{Agenda, heard_consent};
+use notes::Notes;
 use people::Person;
 use posts::{Fate, Record};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +65,7 @@ pub struct Oracle {
     /// Tokens that were once put on the suppression list: whether they are, if that is known.
     suppressed: BTreeMap<(TenantId, Token), Option<bool>>,
     agenda: Agenda,
+    notes: Notes,
     /// Addresses whose user was deleted, or may have been.
     forgotten: BTreeSet<Stranger>,
     pub seen: Seen,
@@ -91,6 +95,8 @@ pub struct Seen {
     pub steered: u64,
     /// Entries and messages in a language of their own.
     pub translated: u64,
+    /// Notes for the audit log that were acknowledged.
+    pub noted: u64,
 }
 
 /// A call under way.
@@ -111,15 +117,6 @@ pub enum Doubt {
     Deleted { who: Who },
     Duel { who: Who },
     Edge { who: Who, list: List },
-}
-
-/// What became of one part of a call.
-enum Heard<T> {
-    Yes(T),
-    /// It did not happen.
-    No(Refusal),
-    /// It may have happened.
-    Unknown,
 }
 
 impl Oracle {
@@ -162,6 +159,7 @@ impl Oracle {
             Call::Suppress { tenant, token, .. } => {
                 self.suppressed.insert((*tenant, *token), None);
             }
+            Call::Note { note, .. } => self.invoke_note(*note, step),
             Call::ReadUser { .. }
             | Call::Audit { .. }
             | Call::Consent { .. }
@@ -214,6 +212,9 @@ impl Oracle {
                 self.heard_receipt(reference, outcome, is_own, sort(answer, failing)?)
             }
             (Call::Steer { .. }, Answer::Steered(answer)) => self.heard_steer(&sort(answer, failing)?),
+            (Call::Note { note, .. }, Answer::Noted(answer)) => {
+                self.heard_note(note, &sort(answer, failing)?, now.step)
+            }
             (_, Answer::Consented(answer)) => heard_consent(sort(answer, failing)?),
             (Call::Enrol { who, address }, Answer::Enrolled(answer)) => {
                 self.heard_enrol(who, address, sort(answer, failing)?, now.step)
@@ -276,6 +277,7 @@ impl Oracle {
                     self.lose_device(who, device);
                 }
                 Call::Consent { .. }
+                | Call::Note { .. }
                 | Call::Steer { .. }
                 | Call::Limit { .. }
                 | Call::Cancel { .. }
@@ -381,20 +383,5 @@ impl Oracle {
 
     fn person(&mut self, who: Who) -> &mut Person {
         self.people.entry(who).or_default()
-    }
-}
-
-/// Sorts an answer by what it says of the call. A node whose journal works never says that it stopped.
-fn sort<T>(answer: Result<T, Refusal>, failing: bool) -> Result<Heard<T>, Broken> {
-    match answer {
-        Ok(value) => Ok(Heard::Yes(value)),
-        Err(Refusal::Stopped { .. } | Refusal::Internal { .. }) if failing => Ok(Heard::Unknown),
-        Err(
-            refusal @ (Refusal::Stopped { .. }
-            | Refusal::Internal { .. }
-            | Refusal::UnknownTenant
-            | Refusal::BadCursor),
-        ) => Invariant::Serves.broken(format!("refused although nothing failed: {refusal}")),
-        Err(refusal) => Ok(Heard::No(refusal)),
     }
 }

@@ -54,6 +54,7 @@ fn fifty_seeds_keep_every_invariant_and_see_every_fault() {
         ("events called off by a key", sum(&reports, |report| report.seen.called_off)),
         ("entries in the reader's language", sum(&reports, |report| report.seen.translated)),
         ("receipts", sum(&reports, |report| report.seen.receipts)),
+        ("notes for the audit log", sum(&reports, |report| report.seen.noted)),
         ("deliveries", sum(&reports, |report| report.deliveries)),
         ("accepted deliveries", sum(&reports, |report| report.accepted)),
         ("unconfirmed deliveries", sum(&reports, |report| report.unconfirmed)),
