@@ -158,11 +158,13 @@ impl RefusedSums {
     }
 }
 
-/// Writes the sums once a minute, until the node stops.
+/// Writes the sums once a minute, until the node stops: to the audit log, and to the log how many have no line there.
 pub async fn run(app: Arc<App>, node: Node) {
     while node.sleep(SUM_EVERY_MS).await {
         app.refused.write(&node).await;
+        app.refusal_lines.write_sums();
     }
+    app.refusal_lines.write_sums();
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::exports_under_way::ExportsUnderWay;
 use crate::hosted::LinkSaves;
 use crate::merge_turns::MergeTurns;
 use crate::problem::Problem;
+use crate::refusal_lines::RefusalLines;
 use crate::telemetry::{Telemetry, Text};
 use fantail_channels::accounts::Registry;
 use fantail_node::Node;
@@ -77,6 +78,8 @@ pub struct App {
     pub addresses: AddressLimits,
     /// Requests that were refused because of who asked.
     pub refused: RefusedSums,
+    /// Which refused requests get a line in the log.
+    pub(crate) refusal_lines: RefusalLines,
     /// Where the server listens.
     listening: OnceLock<String>,
     serving: OnceLock<Serving>,
@@ -97,6 +100,7 @@ impl App {
             settings,
             addresses,
             refused: RefusedSums::default(),
+            refusal_lines: RefusalLines::default(),
             clock,
             entropy,
             telemetry: Telemetry::default(),

@@ -89,7 +89,8 @@ pub struct Client {
 struct NotAnAddress;
 
 /// The address itself, or the network of an IPv6 address, because a host has the whole of it.
-fn network_of(address: IpAddr) -> IpAddr {
+#[must_use]
+pub fn network_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(address) => {

@@ -16,7 +16,10 @@ mod well_formed;
 pub mod access;
 pub mod address_limits;
 pub mod client_address;
+pub mod host_rules;
+pub mod known_caller;
 pub mod listener_kinds;
+mod refusal_lines;
 
 mod aside;
 pub mod auth;
@@ -48,5 +51,5 @@ pub mod telemetry;
 mod v1;
 
 pub use app::{App, Host, Settings};
-pub use pipeline::{ProbesOnly, router};
+pub use pipeline::{ListenerRules, ProbesOnly, router};
 pub use well_formed::TwoLengths;

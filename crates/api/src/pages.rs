@@ -44,6 +44,7 @@ pub fn of(code: Code) -> &'static str {
         Code::TemplateInactive => page!("template-inactive"),
         Code::VersionConflict => page!("version-conflict"),
         Code::RouteNotFound => page!("route-not-found"),
+        Code::UnknownHost => page!("unknown-host"),
         Code::MethodNotAllowed => page!("method-not-allowed"),
         Code::BodyTooLarge => page!("body-too-large"),
         Code::UnsupportedMediaType => page!("unsupported-media-type"),

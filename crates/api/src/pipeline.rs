@@ -11,9 +11,12 @@ use crate::body::{self, UnreadBody};
 use crate::call::{Call, Query};
 use crate::callbacks::Arrival;
 use crate::client_address::{Peer, is_forwarded};
+use crate::host_rules::HostRules;
 use crate::hosted::Visit;
+use crate::known_caller::KnownCaller;
 use crate::listener_kinds::{ListenerKind, ListenerKinds};
 use crate::problem::Problem;
+use crate::refusal_lines::RefusedCaller;
 use crate::reply::Reply;
 use crate::route::{Body as RouteBody, Handle, Handling, Route};
 use crate::routes::ROUTES;
@@ -41,13 +44,22 @@ pub struct ProbesOnly;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_MAX: usize = 64;
 
-/// Builds the routes that a listener of these kinds serves.
-pub fn router(app: Arc<App>, listener: ListenerKinds) -> Router {
+/// What a listener serves, and by which names it may be called.
+#[derive(Clone, Debug)]
+pub struct ListenerRules {
+    pub kinds: ListenerKinds,
+    pub hosts: HostRules,
+}
+
+/// Builds the routes that a listener serves.
+pub fn router(app: Arc<App>, listener: ListenerRules) -> Router {
     let mut router = Router::new();
-    for (index, route) in ROUTES.iter().enumerate().filter(|(_, route)| route.listeners.intersects(listener))
+    let listener = Arc::new(listener);
+    for (index, route) in
+        ROUTES.iter().enumerate().filter(|(_, route)| route.listeners.intersects(listener.kinds))
     {
-        let app = app.clone();
-        let handler = move |request: Request| serve(app.clone(), listener, index, request);
+        let (app, listener) = (app.clone(), listener.clone());
+        let handler = move |request: Request| serve(app.clone(), listener.clone(), index, request);
         router = router.route(route.path, on(route.method.filter(), handler));
     }
     let (no_route, no_method) = (app.clone(), app);
@@ -87,13 +99,13 @@ impl Answered {
     }
 }
 
-async fn serve(app: Arc<App>, listener: ListenerKinds, index: usize, request: Request) -> Response {
+async fn serve(app: Arc<App>, listener: Arc<ListenerRules>, index: usize, request: Request) -> Response {
     let began_us = app.clock.micros();
     let _under_way = app.telemetry.begin();
     let route = &ROUTES[index];
     let request_id = request_id(&app, request.headers());
     let mut requester = requester(&app, &request);
-    let result = dispatch(&app, route, listener, request, &request_id, &mut requester).await;
+    let result = dispatch(&app, route, &listener, request, &request_id, &mut requester).await;
     let fault = result.as_ref().err().and_then(Problem::fault).map(AccessFault::name);
     let Answered { reply, refused } = Answered::new(&app, result, &requester, &request_id);
     let elapsed_us = app.clock.micros().saturating_sub(began_us);
@@ -102,9 +114,16 @@ async fn serve(app: Arc<App>, listener: ListenerKinds, index: usize, request: Re
     app.telemetry.answered(index, status, elapsed);
     let (client, key) = (requester.client.address, &requester.key);
     let code = refused.map(Code::text);
-    // What is refused because an address asks too often is counted: a line for each would be one more thing to flood.
-    let is_logged = refused.is_some_and(|code| code != Code::AddressRateLimited);
-    if is_logged || elapsed > app.settings.slow_request {
+    let is_logged = match refused {
+        // It is counted: a line for each would be one more thing to flood.
+        Some(Code::AddressRateLimited) => false,
+        Some(_) => {
+            let caller = requester.tenant.map_or(RefusedCaller::Stranger, |_| RefusedCaller::Tenant);
+            app.refusal_lines.is_allowed(caller, app.clock.monotonic())
+        }
+        None => elapsed > app.settings.slow_request,
+    };
+    if is_logged {
         info!(request_id, route = route.id, status, code, reason = fault, %client, key, elapsed_us, "answered");
     } else {
         debug!(request_id, route = route.id, status, code, %client, key, elapsed_us, "answered");
@@ -115,7 +134,7 @@ async fn serve(app: Arc<App>, listener: ListenerKinds, index: usize, request: Re
 async fn dispatch(
     app: &Arc<App>,
     route: &'static Route,
-    listener: ListenerKinds,
+    listener: &ListenerRules,
     request: Request,
     request_id: &str,
     requester: &mut Requester,
@@ -131,7 +150,10 @@ async fn dispatch(
         return answer_stranger(app, route, listener, requester, parts, unread).await;
     }
     let node = app.node()?;
-    let caller = auth::authenticate(app, node, &parts.headers, listener, requester)?;
+    let caller = auth::authenticate(app, node, &parts.headers, listener.kinds, requester)?;
+    if let Some(known) = parts.extensions.get::<KnownCaller>() {
+        known.set();
+    }
     let node = node.acting_as(caller.actor());
     let params = path_params(&mut parts, route).await?;
     let mut call = Call {
@@ -173,7 +195,7 @@ async fn dispatch(
 async fn answer_stranger(
     app: &Arc<App>,
     route: &'static Route,
-    listener: ListenerKinds,
+    listener: &ListenerRules,
     requester: &Requester,
     mut parts: Parts,
     unread: UnreadBody,
@@ -181,8 +203,11 @@ async fn answer_stranger(
     if let Handle::Open(handler) = route.handle {
         let query = Query::read(parts.uri.query(), route.query)?;
         let is_of_admin = route.admin_query.iter().any(|name| query.get(name).is_some());
-        if is_of_admin && !listener.contains(ListenerKind::Admin) {
+        if is_of_admin && !listener.kinds.contains(ListenerKind::Admin) {
             return Err(Problem::new(Code::RouteNotFound, "this is answered by admin.listen only"));
+        }
+        if is_of_admin || route.listeners == ListenerKinds::ADMIN {
+            listener.hosts.require(&parts)?;
         }
         return handler(app, &query, &path_params(&mut parts, route).await?);
     }
@@ -199,6 +224,7 @@ async fn answer_stranger(
             let is_local = requester.client.address.is_loopback() && !is_forwarded(&parts.headers);
             let (charged, limited_as) = (app.clone(), requester.client.limited_as);
             let (app, headers, requester) = (app.clone(), parts.headers, requester.clone());
+            let listener = listener.kinds;
             let arrival =
                 Arrival { app, node, params, path_and_query, headers, is_local, listener, requester };
             let answered = handler(arrival, unread).await;

@@ -36,6 +36,7 @@ pub fn metrics(app: &App, _: &Query, _: &Params) -> Result<Reply, Problem> {
     let mut text = Text::default();
     app.telemetry.write(&mut text, app.node().ok());
     app.addresses.write(&mut text);
+    app.refusal_lines.write(&mut text);
     text.gauge(
         "fantail_request_body_bytes",
         "Bytes of request bodies that are announced, being read, or held by requests under way",

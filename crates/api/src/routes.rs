@@ -329,12 +329,14 @@ const CORE: &[Route] = &[
         .on(ListenerKinds::ALL)
         .query(&["verbose"])
         .admin_query(&["verbose"])
+        .refuses(&[Code::UnknownHost])
         .gives_text(200, PLAIN)
         .gives(200, Shape::of::<Readiness>())
         .gives_text(503, PLAIN)
         .gives(503, Shape::of::<Readiness>()),
     Route::new("metrics", Get, "/metrics", "Metrics for Prometheus", Open(probes::metrics))
         .on(ListenerKinds::ADMIN)
+        .refuses(&[Code::UnknownHost])
         .gives_text(200, Text::MEDIA_TYPE),
     Route::new("openapi", Get, "/openapi.json", "This document", Open(probes::describe))
         .gives_text(200, crate::reply::JSON),

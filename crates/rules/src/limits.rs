@@ -337,6 +337,10 @@ pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 pub const ADDRESSES_REMEMBERED_MAX: usize = 32 << 10;
 /// Addresses that are told apart in a sum of refused logins. Beyond it there are "64+".
 pub const REFUSED_PEERS_COUNTED_MAX: usize = 64;
+/// Lines about refused requests in the log, a second and at once after a rest; strangers and tenants have so many each. A line has about 300
+/// bytes, so whoever floods writes 3 KB a second at most.
+pub const REFUSAL_LINES_PER_SECOND_MAX: u32 = 10;
+pub const REFUSAL_LINES_AT_ONCE_MAX: u32 = 600;
 /// What an upload of any length must bring, so that it does not hold a connection for ever: less than any line of today.
 pub const UPLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 10;
 

@@ -1,8 +1,8 @@
 //! Connections: accepted up to a limit, given a time for every wait, drained at the end.
 //!
 //! What must never happen: a peer that holds a connection without asking or without reading (each wait has a deadline),
-//! responses that pile up in memory because a peer does not read them, or a request under way that is cut off by a stop
-//! that had time for it.
+//! responses that pile up in memory because a peer does not read them, connections of one address that hold up those of
+//! all others, or a request under way that is cut off by a stop that had time for it.
 
 mod connection;
 mod deadlines;
@@ -10,6 +10,7 @@ mod in_flight;
 mod places;
 mod request_framing;
 mod sliced_body;
+mod turns;
 mod waiting_responses;
 mod watched_stream;
 
@@ -17,6 +18,7 @@ use crate::config::Http;
 use axum::Router;
 use connection::{Admission, serve_stream};
 use deadlines::EndReason;
+use fantail_api::known_caller::KnownCaller;
 use fantail_api::telemetry::{Counter, Text};
 use fantail_rules::limits::PROBE_CONNECTIONS_MAX;
 use in_flight::ResponseBudget;
@@ -31,6 +33,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
+use turns::{InTurn, TurnExecutor};
+pub use turns::{TurnPlaces, Turns};
 
 const BACKLOG: u32 = 4_096;
 /// After a failed accept, usually for want of file descriptors.
@@ -90,6 +94,7 @@ pub struct Listener {
     pub tls: Option<TlsAcceptor>,
     pub http: Http,
     pub places: Arc<Places>,
+    pub turns: Arc<Turns>,
     pub connections: Arc<Connections>,
 }
 
@@ -111,7 +116,7 @@ struct Shared {
 impl Listener {
     /// Serves until `stop` says so, then lets requests under way finish, as long as `http.drain` allows.
     pub async fn run(self, router: Router, mut stop: watch::Receiver<bool>) {
-        let places = self.places;
+        let (places, turns) = (self.places, self.turns);
         let (http, connections) = (self.http, self.connections);
         let shared = Arc::new(Shared { router, http, tls: self.tls, connections });
         let mut probes = ProbeConnections::default();
@@ -127,7 +132,11 @@ impl Listener {
                         };
                         let is_probe = matches!(admission, Admission::ProbesOnly);
                         let open = Open::new(&shared.connections, alive.clone());
-                        let task = tokio::spawn(serve(shared.clone(), (stream, peer.ip()), admission, stop.clone(), open));
+                        let streams = TurnExecutor { turns: turns.of(peer.ip()), caller: KnownCaller::default() };
+                        let (of_address, caller) = (streams.turns.clone(), streams.caller.clone());
+                        let connection = Connection { stream, peer: peer.ip(), admission, streams, open };
+                        let served = serve(shared.clone(), connection, stop.clone());
+                        let task = tokio::spawn(InTurn::new(of_address, caller, served));
                         if is_probe {
                             shared.connections.refused.add(1);
                             probes.push(task.abort_handle());
@@ -192,21 +201,25 @@ impl Drop for Open {
     }
 }
 
-async fn serve(
-    shared: Arc<Shared>,
-    (stream, peer): (TcpStream, IpAddr),
+/// What was accepted, and what goes with it to its end.
+struct Connection {
+    stream: TcpStream,
+    peer: IpAddr,
     admission: Admission,
-    stop: watch::Receiver<bool>,
+    streams: TurnExecutor,
     open: Open,
-) {
+}
+
+async fn serve(shared: Arc<Shared>, connection: Connection, stop: watch::Receiver<bool>) {
+    let Connection { stream, peer, admission, streams, open } = connection;
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "connection is already gone");
         return;
     }
     match &shared.tls {
-        None => serve_stream(&shared, (stream, peer), &admission, stop).await,
+        None => serve_stream(&shared, (stream, peer), &admission, streams, stop).await,
         Some(tls) => match tokio::time::timeout(shared.http.header_timeout, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve_stream(&shared, (stream, peer), &admission, stop).await,
+            Ok(Ok(stream)) => serve_stream(&shared, (stream, peer), &admission, streams, stop).await,
             Ok(Err(error)) => debug!(%error, "TLS handshake failed"),
             Err(_) => debug!("TLS handshake timed out"),
         },

@@ -4,11 +4,13 @@
 //! of their own, and nobody those of administration.
 
 use crate::config::{Config, ListenerSettings};
-use crate::listen::{self, Connections, Listener, Places};
+use crate::listen::{self, Connections, Listener, Places, TurnPlaces, Turns};
+use crate::serve::threads;
 use crate::tls;
 use anyhow::{Context, Result};
+use fantail_api::host_rules::HostRules;
 use fantail_api::listener_kinds::{ListenerKind, ListenerKinds};
-use fantail_api::{App, router};
+use fantail_api::{App, ListenerRules, router};
 use fantail_rules::limits::ADMIN_CONNECTIONS_MAX;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub fn open(
         let socket = listen::bind(address).with_context(|| format!("cannot listen on {address}"))?;
         bound.push((socket.local_addr()?, settings, socket));
     }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let turns = Turns::new(TurnPlaces::new(threads(), cores), config.addresses.rules.clone());
     let mut tasks = JoinSet::new();
     let mut opened = Vec::with_capacity(bound.len());
     for (address, ListenerSettings { kinds, is_tls, .. }, socket) in bound {
@@ -68,9 +72,12 @@ pub fn open(
             tls: tls.clone().filter(|_| *is_tls),
             http: config.http,
             places: places(config, *kinds),
+            turns: turns.clone(),
             connections: connections.clone(),
         };
-        tasks.spawn(listener.run(router(app.clone(), *kinds), stopped.clone()));
+        let hosts = HostRules::new(address.ip().to_canonical().is_loopback(), &config.admin_hosts);
+        let rules = ListenerRules { kinds: *kinds, hosts };
+        tasks.spawn(listener.run(router(app.clone(), rules), stopped.clone()));
         opened.push(BoundListener { address, kinds: *kinds, is_tls: *is_tls });
     }
     Ok((opened, tokio::spawn(all_ended(tasks, stopped))))

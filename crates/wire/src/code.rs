@@ -70,6 +70,7 @@ codes! {
     TemplateInactive "TEMPLATE_INACTIVE" 409 "The template is switched off";
     VersionConflict "VERSION_CONFLICT" 412 "Another version is in force";
     RouteNotFound "ROUTE_NOT_FOUND" 404 "There is nothing at this path";
+    UnknownHost "UNKNOWN_HOST" 421 "The server is not known by this name";
     MethodNotAllowed "METHOD_NOT_ALLOWED" 405 "This path does not answer this method";
     BodyTooLarge "BODY_TOO_LARGE" 413 "The body is too large";
     UnsupportedMediaType "UNSUPPORTED_MEDIA_TYPE" 415 "The content type is not supported";

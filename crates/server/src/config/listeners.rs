@@ -4,7 +4,7 @@
 
 use super::{ConfigError, Layers, Tls};
 use fantail_api::listener_kinds::ListenerKinds;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Where administration is if `listen` is beyond this machine.
 const ADMIN_PORT: u16 = 7_071;
@@ -42,6 +42,18 @@ impl Layers {
             listeners.push(ListenerSettings { address, kinds, is_tls });
         }
         Ok(listeners)
+    }
+
+    pub(super) fn admin_hosts(&self) -> Result<Vec<String>, ConfigError> {
+        let named = self.get("admin.hosts").0.split(',').map(str::trim).filter(|one| !one.is_empty());
+        let names: Vec<String> = named.map(str::to_owned).collect();
+        let is_name =
+            |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte));
+        let has_port = |name: &String| name.contains(':') && name.parse::<IpAddr>().is_err();
+        if names.iter().all(|name| is_name(name) && !has_port(name)) {
+            return Ok(names);
+        }
+        Err(self.invalid("admin.hosts", "must be names or addresses without a port, separated by commas"))
     }
 }
 

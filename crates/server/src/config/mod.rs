@@ -56,6 +56,8 @@ pub struct Config {
     pub data: PathBuf,
     /// The first serves the API; none twice.
     pub listeners: Vec<ListenerSettings>,
+    /// Names by which administration on this machine may be called, beside those of this machine.
+    pub admin_hosts: Vec<String>,
     pub bootstrap: Bootstrap,
     /// What an address may ask for without a key.
     pub addresses: AddressSettings,
@@ -204,6 +206,7 @@ impl Layers {
         let config = Config {
             data: PathBuf::from(self.some_text("data")?),
             listeners: self.listeners(tls.as_ref())?,
+            admin_hosts: self.admin_hosts()?,
             bootstrap: self.bootstrap()?,
             addresses: self.addresses()?,
             public_url: public_url::read(self.get("http.public_url").0)

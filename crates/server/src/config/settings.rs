@@ -45,6 +45,12 @@ pub const SETTINGS: &[Setting] = &[
         "Another address for administration: what the server's own key does, /metrics, /readyz?verbose, and all of the API. Empty: \
          listen as long as that is on this machine, otherwise 127.0.0.1:7071. Beyond this machine only if it is named here.",
     ),
+    text(
+        "admin.hosts",
+        "",
+        "Names by which /metrics and /readyz?verbose may be called on this machine beside localhost and its addresses, separated by commas, \
+         like fantail.internal. Requests for other hosts get 421 there: a page in a browser could have its own name lead here.",
+    ),
     secret(
         "admin.key",
         "Admin key of the server, 32 to 256 printable characters. Prefer the environment. Without it one is made on \

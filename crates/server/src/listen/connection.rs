@@ -5,17 +5,19 @@ use crate::listen::deadlines::{DeadlineVerdict, Deadlines, EndReason};
 use crate::listen::in_flight::{ConnectionClosed, InFlight};
 use crate::listen::places::Place;
 use crate::listen::request_framing::{AmbiguousRequest, RequestFraming};
+use crate::listen::turns::TurnExecutor;
 use crate::listen::watched_stream::WatchedStream;
 use crate::listen::{Shared, asked_to_stop};
 use fantail_api::bodies::ConnectionBodies;
 use fantail_api::client_address::Peer;
+use fantail_api::known_caller::KnownCaller;
 use fantail_api::{ProbesOnly, TwoLengths};
 use fantail_rules::limits::HEAD_BYTES_MAX;
 use hyper::Request;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use std::net::IpAddr;
@@ -54,8 +56,8 @@ impl Admission {
 
 /// A pipelined request is read only after the response before it was written: `pipeline_flush` would collect responses
 /// without a limit.
-pub fn builder(http: &Http, admission: &Admission) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+pub fn builder(http: &Http, admission: &Admission, streams: TurnExecutor) -> auto::Builder<TurnExecutor> {
+    let mut builder = auto::Builder::new(streams);
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -74,6 +76,7 @@ pub fn builder(http: &Http, admission: &Admission) -> auto::Builder<TokioExecuto
 /// What the listener knows of a request and its routes do not.
 struct Marks {
     peer: Peer,
+    caller: KnownCaller,
     is_full: bool,
     bodies: Option<Arc<ConnectionBodies>>,
     ambiguous: AmbiguousRequest,
@@ -82,14 +85,15 @@ struct Marks {
 }
 
 impl Marks {
-    fn new(peer: Peer, admission: &Admission, ambiguous: AmbiguousRequest) -> Self {
+    fn new(peer: Peer, caller: KnownCaller, admission: &Admission, ambiguous: AmbiguousRequest) -> Self {
         let (is_full, bodies) = (admission.is_full(), admission.bodies());
-        Self { peer, is_full, bodies, ambiguous, requests: AtomicU64::new(0) }
+        Self { peer, caller, is_full, bodies, ambiguous, requests: AtomicU64::new(0) }
     }
 
     /// Returns whether the connection ends behind the request: nobody can tell where the next one begins.
     fn mark(&self, request: &mut Request<Incoming>) -> bool {
         request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(self.caller.clone());
         let is_last = self.ambiguous.is_at_or_before(self.requests.fetch_add(1, Relaxed) + 1);
         if is_last {
             request.extensions_mut().insert(TwoLengths);
@@ -109,6 +113,7 @@ pub async fn serve_stream<S>(
     shared: &Shared,
     (stream, peer): (S, IpAddr),
     admission: &Admission,
+    streams: TurnExecutor,
     mut stop: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -121,7 +126,7 @@ pub async fn serve_stream<S>(
     let is_full = admission.is_full();
     let service = {
         let in_flight = in_flight.clone();
-        let marks = Marks::new(Peer(peer), admission, ambiguous);
+        let marks = Marks::new(Peer(peer), streams.caller.clone(), admission, ambiguous);
         service_fn(move |mut request: Request<Incoming>| {
             let is_last = marks.mark(&mut request);
             let (in_flight, router) = (in_flight.clone(), router.clone());
@@ -137,7 +142,7 @@ pub async fn serve_stream<S>(
     };
     // Streams of HTTP/2 are tasks of their own and outlive their connection.
     let _closes = CloseOnDrop(in_flight.clone());
-    let builder = builder(&shared.http, admission);
+    let builder = builder(&shared.http, admission, streams);
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut deadlines = Deadlines::new(&shared.http);
     // A probe is answered at once; what does not ask in time only takes room from the next one.

@@ -2,7 +2,8 @@
 
 use crate::actors::id_of;
 use crate::audit::entries;
-use crate::deliveries::{metric, register};
+use crate::deliveries::{Post, metric, register};
+use crate::moved_clock::start_at;
 use crate::server::{Directory, Server, fantail};
 use crate::world::{ALL_SCOPES, bare, eventually, expect, key_of, put_user, refused};
 use fantail_server::client::Client;
@@ -301,4 +302,29 @@ fn backups_exports_tests_consents_and_devices_name_who_asked() {
         (exports.count() == 2).then_some(())
     });
     drop((server, directory));
+}
+
+/// Whoever floods the server fills no disk with its log, and hides nothing of others.
+// fixes: security M12
+#[test]
+fn a_flood_of_refused_requests_writes_a_bounded_number_of_lines() {
+    let post = Post::new();
+    let (server, mut clock) = start_at(&post, "2026-06-10T20:00:00Z", &[]);
+    let (mut stranger, mut client) = (server.anonymous(), server.client());
+    for _ in 0..2_000 {
+        refused(stranger.get("/api/v1/users/bob"), "UNAUTHENTICATED");
+    }
+    refused(client.get("/api/v1/users/bob"), "USER_NOT_FOUND");
+    let log = server.log();
+    assert!(log.contains("USER_NOT_FOUND"), "the flood of strangers hides nothing of tenants");
+    let left_out = |client: &mut Client, callers: &str| {
+        metric(client, "fantail_refusal_lines_left_out_total", &format!("\"{callers}\""))
+    };
+    let more = left_out(&mut client, "strangers");
+    assert_eq!(log.matches("UNAUTHENTICATED").count() as u64 + more, 2_000, "each has a line or is counted");
+    assert!(more > 0);
+    assert_eq!(left_out(&mut client, "tenants"), 0);
+    clock.move_to("2026-06-10T20:02:00Z");
+    eventually("the others are summed up", || server.log().contains(&format!("more={more}")).then_some(()));
+    server.stop();
 }

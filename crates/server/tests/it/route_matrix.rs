@@ -4,10 +4,12 @@
 use crate::matrix::path_of;
 use crate::server::Server;
 use crate::world::{ALL_SCOPES, bare, key_of, tenant_with_key};
-use fantail_api::route::Route;
+use fantail_api::listener_kinds::ListenerKinds;
+use fantail_api::route::{Handle, Route};
 use fantail_api::routes::ROUTES;
 use fantail_server::client::Client;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpStream;
 
 /// Listeners that serve a route; the others answer as if there were none.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -306,5 +308,43 @@ fn health_says_more_to_operators_than_to_strangers() {
         let verbose = client.get("/readyz?verbose").expect("an answer");
         let expected = if listener == "admin" { 200 } else { 404 };
         assert_eq!(verbose.status, expected, "{listener}: {}", verbose.text());
+    }
+}
+
+/// A page in a browser on this machine can have its own name lead to 127.0.0.1.
+// fixes: security M5
+#[test]
+fn what_operators_read_without_a_key_is_told_to_known_hosts_only() {
+    let own = "127.0.0.1:0";
+    let server = Server::start_with(
+        &[],
+        &[("FANTAIL_ADMIN_LISTEN", own), ("FANTAIL_ADMIN_HOSTS", "fantail.internal, 10.9.8.7")],
+    );
+    let address = server.address_of("admin").to_owned();
+    let port = address.rsplit(':').next().expect("a port").to_owned();
+    let ask = |host: &str, path: &str| {
+        let stream = TcpStream::connect(&address).expect("the server listens");
+        Client::over(host, Box::new(stream)).get(path).expect("an answer")
+    };
+    for route in ROUTES.iter().filter(|route| matches!(route.handle, Handle::Open(_))) {
+        let query = route.admin_query.first().map_or(String::new(), |name| format!("?{name}"));
+        let path = path_of(route, "", "acme") + &query;
+        let is_for_operators = route.listeners == ListenerKinds::ADMIN || !query.is_empty();
+        for (host, is_known) in [
+            (address.as_str(), true),
+            (&format!("localhost:{port}"), true),
+            (&format!("fantail.internal:{port}"), true),
+            ("10.9.8.7", true),
+            (&format!("evil.example:{port}"), false),
+            (&format!("127.0.0.1.evil.example:{port}"), false),
+            ("10.9.8.6", false),
+        ] {
+            let response = ask(host, &path);
+            let is_refused = response.status == 421;
+            assert_eq!(is_refused, is_for_operators && !is_known, "{} by {host}", route.id);
+            if is_refused {
+                assert_eq!(response.json()["code"], "UNKNOWN_HOST", "{} by {host}", route.id);
+            }
+        }
     }
 }

@@ -143,11 +143,16 @@ impl Server {
 
     /// A client of one of the listeners: `public`, `api` or `admin`; of the API if that has none of its own.
     pub fn at(&self, listener: &str) -> Client {
+        Client::to(self.address_of(listener))
+    }
+
+    /// Where one of the listeners is.
+    pub fn address_of(&self, listener: &str) -> &str {
         let line = self.banner.iter().find(|line| line.trim_start().starts_with(&format!("{listener} ")));
         let url =
             line.and_then(|line| line.split_whitespace().nth(1)).filter(|word| word.starts_with("http"));
         let address = url.map(|url| url.trim_start_matches("http://").split(['/', ',']).next().unwrap_or(""));
-        Client::to(address.unwrap_or(&self.address))
+        address.unwrap_or(&self.address)
     }
 
     pub fn with_key(&self, key: &str) -> Client {
