@@ -33,7 +33,7 @@ def operations(document):
 
 
 def command(url, key, each, report):
-    words = ["schemathesis", "run", f"{url}/openapi.json", "--url", url]
+    words = ["schemathesis", "--config-file", str(HERE / "schemathesis.toml"), "run", f"{url}/openapi.json", "--url", url]
     words += ["-H", f"Authorization: Bearer {key}", "-H", "Fantail-Tenant: default"]
     words += ["--checks", "all", "--exclude-checks", "positive_data_acceptance", "--exclude-operation-id", LEFT_OUT]
     words += ["--phases", PHASES, "--max-examples", str(each), "--seed", SEED, "--continue-on-failure", "--no-shrink"]

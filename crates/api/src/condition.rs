@@ -3,6 +3,7 @@
 use crate::problem::Problem;
 use axum::http::{HeaderMap, HeaderName, header};
 use fantail_node::ask::templates::Expect;
+use fantail_wire::code::Code;
 
 pub fn expect_of(headers: &HeaderMap) -> Result<Expect, Problem> {
     let (wanted, unwanted) = (only(headers, header::IF_MATCH)?, only(headers, header::IF_NONE_MATCH)?);
@@ -14,7 +15,10 @@ pub fn expect_of(headers: &HeaderMap) -> Result<Expect, Problem> {
             .ok_or_else(|| Problem::field("/If-Match", "must be * or one version in quotes, like \"3\"")),
         (None, Some("*")) => Ok(Expect::Absent),
         (None, Some(_)) => Err(Problem::field("/If-None-Match", "can only be *")),
-        (Some(_), Some(_)) => Err(Problem::field("/If-None-Match", "contradicts If-Match")),
+        // Both are conditions, and they cannot hold together.
+        (Some(_), Some(_)) => {
+            Err(Problem::new(Code::VersionConflict, "If-Match and If-None-Match contradict each other"))
+        }
     }
 }
 
@@ -31,7 +35,9 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Problem> 
 fn version(tag: &str) -> Option<u32> {
     let digits = tag.strip_prefix('"')?.strip_suffix('"')?;
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse().ok().filter(|_| plain)
+    let version: u64 = digits.parse().ok().filter(|_| plain)?;
+    // There is no such version, whatever the number is beyond them.
+    Some(u32::try_from(version).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]
@@ -50,7 +56,8 @@ mod tests {
             (Some("W/\"3\""), None, None),
             (Some("\"+3\""), None, None),
             (Some("\"3\", \"4\""), None, None),
-            (Some("\"99999999999\""), None, None),
+            (Some("\"9999999999\""), None, Some(Expect::Version(u32::MAX))),
+            (Some("\"99999999999999999999\""), None, None),
             (None, Some("\"3\""), None),
             (Some("*"), Some("*"), None),
         ];

@@ -1,4 +1,4 @@
-//! A deserializer that takes JSON objects for structs, and nothing else.
+//! A deserializer that takes JSON objects for structs, and nothing else; and whole numbers for integers, however they are written.
 //!
 //! serde lets a sequence stand for a struct, field by field in their order. In a request that is never meant: `["bob"]`
 //! would be an erasure of bob. Everything else is handed through unchanged.
@@ -19,15 +19,26 @@ macro_rules! hand_through {
     };
 }
 
+macro_rules! hand_through_whole {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+            self.0.$method(WholeNumber(visitor))
+        })*
+    };
+}
+
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
     type Error = D::Error;
 
     hand_through! {
-        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
-        deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
-        deserialize_f32 deserialize_f64 deserialize_char deserialize_str deserialize_string deserialize_bytes
+        deserialize_any deserialize_bool deserialize_f32 deserialize_f64 deserialize_char deserialize_str deserialize_string deserialize_bytes
         deserialize_byte_buf deserialize_option deserialize_unit deserialize_seq deserialize_map
         deserialize_identifier deserialize_ignored_any
+    }
+
+    hand_through_whole! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -88,6 +99,33 @@ macro_rules! visit_through {
             self.0.$method(value)
         })*
     };
+}
+
+/// Where a whole number is wanted. JSON tells no kinds of numbers apart, and JSON Schema counts `60.0` among the integers.
+struct WholeNumber<V>(V);
+
+/// Beyond it, neighbouring integers are the same number in floating point.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for WholeNumber<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(formatter)
+    }
+
+    visit_through! {
+        visit_i64 i64 visit_i128 i128 visit_u64 u64 visit_u128 u128
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
+        let is_whole = value.fract() == 0.0 && value.abs() <= WHOLE_MAX;
+        match (is_whole, value < 0.0) {
+            (true, false) => self.0.visit_u64(value as u64),
+            (true, true) => self.0.visit_i64(value as i64),
+            (false, _) => self.0.visit_f64(value),
+        }
+    }
 }
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Objects<V> {
@@ -211,5 +249,41 @@ impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for StructVariant<V> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
         deserializer.deserialize_map(Objects(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Deserialize, PartialEq, Debug)]
+    struct Numbers {
+        small: u8,
+        large: u64,
+        signed: Option<i32>,
+        ratio: f64,
+    }
+
+    fn read(json: &str) -> Option<Numbers> {
+        Numbers::deserialize(Objects(&mut serde_json::Deserializer::from_str(json))).ok()
+    }
+
+    // fixes: interop F3
+    #[test]
+    fn whole_numbers_may_be_written_with_a_point() {
+        let expected = Some(Numbers { small: 60, large: 1_000, signed: Some(-5), ratio: 0.5 });
+        assert_eq!(read(r#"{"small": 60, "large": 1000, "signed": -5, "ratio": 0.5}"#), expected);
+        assert_eq!(read(r#"{"small": 60.0, "large": 1e3, "signed": -5.0, "ratio": 0.5}"#), expected);
+        for bad in [
+            r#"{"small": 60.5, "large": 1000, "signed": null, "ratio": 1}"#,
+            r#"{"small": 256.0, "large": 1000, "signed": null, "ratio": 1}"#,
+            r#"{"small": -1.0, "large": 1000, "signed": null, "ratio": 1}"#,
+            r#"{"small": 1, "large": 18446744073709551616.0, "signed": null, "ratio": 1}"#,
+            r#"{"small": 1, "large": 1, "signed": 0.1, "ratio": 1}"#,
+            r#"{"small": "1", "large": 1, "signed": 1, "ratio": 1}"#,
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
     }
 }

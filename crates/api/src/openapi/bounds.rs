@@ -2,9 +2,11 @@
 //!
 //! Comes from: the constants that the checks use, so that the document cannot say another number than they do. A server test
 //! goes one beyond each of them. Lengths are those of ASCII text: the server counts bytes of UTF-8.
-//! Choices between fields are `if`, `then`, `else`: generators of clients turn a `oneOf` into types that no value fits.
+//! Rules between fields are in `choices`. A `format` names what a pattern cannot say: a time zone, a secret, a URL that can be called.
 
-use super::rule::Rule::{Count, Each, Entries, Items, Long, Matching, Name, NewName, Number, Text, Words};
+use super::rule::Rule::{
+    Count, Each, Entries, Formatted, Items, Long, Matching, Name, NewName, Number, Text, Words,
+};
 use super::rule::{Rule, pattern};
 use crate::check::URL_BYTES_MAX;
 use crate::v1::providers::{CONCURRENCY_MAX, PER_SECOND_MAX};
@@ -24,15 +26,21 @@ use fantail_rules::limits::{
 use fantail_templates::limits::{
     DOCUMENT_SOURCE_BYTES_MAX, LOCALES_MAX, PARTIALS_MAX, TEXT_SOURCE_BYTES_MAX, VARIANTS_MAX, WEIGHT_MAX,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 const EMAIL: Rule = Matching(pattern::EMAIL, EMAIL_BYTES_MAX);
 const PHONE: Rule = Matching(pattern::PHONE, PHONE_BYTES_MAX);
 const LOCALE: Rule = Matching(pattern::LOCALE, LOCALE_BYTES_MAX);
-const ZONE: Rule = Matching(pattern::ZONE, pattern::ZONE_LETTERS_MAX);
+const ZONE: Rule = Formatted("time-zone", pattern::ZONE_LETTERS_MAX);
 const URL: Rule = Matching(pattern::WEB_URL, URL_BYTES_MAX);
+/// Where something is sent: the operator decides whether that may be.
+const TARGET: Rule = Formatted("public-url", URL_BYTES_MAX);
 const CLOCK: Rule = Matching(pattern::CLOCK, 5);
-const SECRET: Rule = Matching(pattern::SECRET, pattern::SECRET_LETTERS_MAX);
+const SECRET: Rule = Formatted("webhook-secret", pattern::SECRET_LETTERS_MAX);
+/// Of a digest or a throttle.
+const KEY: Rule = Formatted("key-template", KEY_TEMPLATE_BYTES_MAX);
+const CRON: Rule = Formatted("cron", CRON_BYTES_MAX);
+const OUT_OF_HOUSE: Rule = Words(|| vec!["push", "email", "sms", "webhook"]);
 const CATEGORY: Rule = Matching(pattern::NO_CONTROL, CATEGORY_BYTES_MAX);
 const VERSION: Rule = Number(0, u32::MAX as u64);
 
@@ -58,8 +66,7 @@ const BOUNDS: &[(&str, &str, Rule)] = &[
     ("Content", "imageUrl", URL),
     ("Content", "actions", Items(0, ACTIONS_MAX)),
     ("Action", "id", Name),
-    // In a template it may be longer than what comes of it.
-    ("Action", "title", Text(TEXT_SOURCE_BYTES_MAX)),
+    ("Action", "title", Text(NAME_BYTES_MAX)),
     ("Action", "url", Matching(pattern::ANY_URL, URL_BYTES_MAX)),
     ("SendOptions", "ttl", Number(TTL_S_MIN, TTL_S_MAX)),
     ("SendOptions", "sendAtLocal", Matching(pattern::LOCAL_TIME, 16)),
@@ -77,8 +84,9 @@ const BOUNDS: &[(&str, &str, Rule)] = &[
     ("RecipientSend", "userId", Name),
     ("RecipientSend", "email", EMAIL),
     ("RecipientSend", "phone", PHONE),
-    ("WebhookAddress", "url", URL),
+    ("WebhookAddress", "url", TARGET),
     ("WebhookAddress", "secret", SECRET),
+    ("PushAddress", "platform", Words(|| vec!["ios", "android"])),
     ("PushAddress", "token", Matching(pattern::NO_BLANKS, ADDRESS_BYTES_MAX)),
     ("PushAddress", "appId", Matching(pattern::APP_ID, APP_ID_BYTES_MAX)),
     ("CancelByKey", "cancellationKey", Name),
@@ -104,9 +112,9 @@ const BOUNDS: &[(&str, &str, Rule)] = &[
     ("BulkPatch", "spreadOverMinutes", Number(1, SPREAD_MINUTES_MAX as u64)),
     ("SegmentPut", "filter", Text(SEGMENT_FILTER_BYTES_MAX)),
     ("SegmentPut", "description", Long(SEGMENT_NOTE_BYTES_MAX)),
-    ("SchedulePut", "cron", Text(CRON_BYTES_MAX)),
+    ("SchedulePut", "cron", CRON),
     ("SchedulePut", "timezone", ZONE),
-    ("SchedulePatch", "cron", Text(CRON_BYTES_MAX)),
+    ("SchedulePatch", "cron", CRON),
     ("SchedulePatch", "timezone", ZONE),
     // Users and where they are reached.
     ("UserPut", "email", EMAIL),
@@ -132,11 +140,11 @@ const BOUNDS: &[(&str, &str, Rule)] = &[
     ("DeviceRegister", "deviceId", NewName),
     ("DeviceRegister", "token", Matching(pattern::NO_BLANKS, ADDRESS_BYTES_MAX)),
     ("DeviceRegister", "appId", Matching(pattern::APP_ID, APP_ID_BYTES_MAX)),
-    ("DeviceRegister", "url", URL),
+    ("DeviceRegister", "url", TARGET),
     ("DeviceRegister", "secret", SECRET),
     ("DeviceRegister", "previousSecret", SECRET),
     ("DeviceRegister", "appVersion", Text(APP_VERSION_BYTES_MAX)),
-    ("Subscription", "endpoint", Matching(pattern::HTTPS_URL, URL_BYTES_MAX)),
+    ("Subscription", "endpoint", Formatted("public-url", URL_BYTES_MAX)),
     ("SubscriptionKeys", "p256dh", Matching(pattern::P256DH, P256DH_LETTERS + 1)),
     ("SubscriptionKeys", "auth", Matching(pattern::PUSH_AUTH, AUTH_LETTERS + 2)),
     ("Marks", "ids", Items(1, MARK_IDS_MAX)),
@@ -159,20 +167,22 @@ const BOUNDS: &[(&str, &str, Rule)] = &[
     ("Burst", "refillSeconds", Number(1, REFILL_SECONDS_MAX as u64)),
     ("ConsentPut", "version", Text(SOURCE_BYTES_MAX)),
     ("ConsentPut", "source", Text(SOURCE_BYTES_MAX)),
-    ("PreferenceLinkAsk", "channel", Words(|| vec!["push", "email", "sms", "webhook"])),
+    ("PreferenceLinkAsk", "channel", OUT_OF_HOUSE),
     ("PreferenceLinkAsk", "category", Text(CATEGORY_BYTES_MAX)),
     ("CategoryPolicy", "fallback", Items(0, FALLBACK_STEPS_MAX)),
+    ("CategoryPolicy", "blockedChannels", Each(&OUT_OF_HOUSE)),
+    ("FallbackStep", "channel", OUT_OF_HOUSE),
     ("DigestPolicy", "windowSeconds", Number(1, DIGEST_WINDOW_SECONDS_MAX as u64)),
     ("DigestPolicy", "minCount", Number(1, DIGEST_ITEMS_MAX as u64)),
     ("DigestPolicy", "maxCount", Number(1, DIGEST_ITEMS_MAX as u64)),
     ("DigestPolicy", "leading", Number(0, DIGEST_ITEMS_MAX as u64)),
-    ("DigestPolicy", "collapseKey", Text(KEY_TEMPLATE_BYTES_MAX)),
+    ("DigestPolicy", "collapseKey", KEY),
     ("StormPolicy", "windowSeconds", Number(1, STORM_SECONDS_MAX as u64)),
     ("StormPolicy", "threshold", Number(0, u8::MAX as u64)),
     ("CalendarPolicy", "daily", CLOCK),
     ("WeeklyTime", "time", CLOCK),
     ("ThrottlePolicy", "perSeconds", Number(1, THROTTLE_SECONDS_MAX as u64)),
-    ("ThrottlePolicy", "key", Text(KEY_TEMPLATE_BYTES_MAX)),
+    ("ThrottlePolicy", "key", KEY),
     ("FallbackStep", "afterSeconds", Number(1, FALLBACK_SECONDS_MAX as u64)),
     // Tenants, keys, accounts and webhooks.
     ("TenantCreate", "slug", Matching(pattern::SLUG, 63)),
@@ -181,13 +191,13 @@ const BOUNDS: &[(&str, &str, Rule)] = &[
     ("TenantChange", "celebrityThreshold", Number(TIER_UP_MIN as u64, u32::MAX as u64)),
     ("TenantChange", "retentionDays", Number(1, RETENTION_DAYS_MAX as u64)),
     ("RateLimit", "perSecond", Number(0, PRODUCER_RATE_MAX as u64)),
-    ("RateLimit", "burst", Number(0, PRODUCER_RATE_MAX as u64)),
+    ("RateLimit", "burst", Number(1, PRODUCER_RATE_MAX as u64)),
     ("KeyCreate", "scopes", Count(1)),
     ("ProviderPut", "order", Number(0, u16::MAX as u64)),
     ("ProviderPut", "weight", Number(0, u16::MAX as u64)),
     ("ProviderPut", "perSecond", Number(1, PER_SECOND_MAX as u64)),
     ("ProviderPut", "concurrency", Number(1, CONCURRENCY_MAX as u64)),
-    ("WebhookCreate", "url", URL),
+    ("WebhookCreate", "url", TARGET),
     ("WebhookCreate", "events", Each(&Words(super::rule::producer_events))),
     ("WebhookRotate", "keepSeconds", Number(0, KEEP_S_MAX)),
     // Templates.
@@ -239,37 +249,18 @@ const BOUNDS: &[(&str, &str, Rule)] = &[
     ("UserFacts", "zone", ZONE),
 ];
 
-/// Exactly one of these fields.
-const EXACTLY_ONE: &[(&str, &[&str])] = &[
-    ("NotificationSend", &["content", "templateId"]),
-    ("EventData", &["content", "templateId"]),
-    ("BulkSend", &["content", "templateId"]),
-    ("SchedulePut", &["notification", "bulk"]),
-    ("RecipientSend", &["userId", "email", "phone", "webhook", "pushToken"]),
-    ("Marks", &["ids", "all"]),
-];
-
-/// One of these fields at most.
-const AT_MOST_ONE: &[(&str, &[&str])] = &[
-    ("BulkPatch", &["ratePerSecond", "spreadOverMinutes"]),
-    ("BulkSend", &["ratePerSecond", "spreadOverMinutes"]),
-    ("DeadLetterChoice", &["eventId", "notificationId"]),
-];
-
 /// Says all of it in the schemas.
 pub fn say(schemas: &mut Value) {
     for (name, property, rule) in BOUNDS {
         let found = property_of(&mut schemas[*name], property);
         rule.say(found.unwrap_or_else(|| panic!("there is a schema {name} with {property}")));
     }
-    for (name, fields) in EXACTLY_ONE {
-        let schema = schemas[*name].as_object_mut().expect("a schema of an object");
-        schema.extend(exactly_one(fields));
-    }
-    for (name, fields) in AT_MOST_ONE {
-        schemas[*name]["not"] = json!({"required": fields});
-    }
-    say_devices(&mut schemas["DeviceRegister"]);
+    // Extension attributes; the same data in base64 stands in `data_base64`.
+    let event = &mut schemas["CloudEvent"];
+    event["propertyNames"] = json!({"pattern": pattern::ATTRIBUTE});
+    event["additionalProperties"] = json!({"type": ["string", "number", "boolean", "null"]});
+    schemas["Preferences"]["properties"]["categories"]["propertyNames"] =
+        json!({"minLength": 1, "maxLength": CATEGORY_BYTES_MAX});
 }
 
 /// A property of an object, or of one of several alternatives.
@@ -279,28 +270,4 @@ fn property_of<'a>(schema: &'a mut Value, property: &str) -> Option<&'a mut Valu
         return alternatives.iter_mut().find_map(|one| one["properties"].get_mut(property));
     }
     schema["properties"].get_mut(property)
-}
-
-fn exactly_one(fields: &[&str]) -> Map<String, Value> {
-    let Some((first, others)) = fields.split_first() else { return Map::new() };
-    let Some(last) = others.first() else {
-        return Map::from_iter([("required".to_owned(), json!([first]))]);
-    };
-    let none_of_the_others: Vec<Value> = others.iter().map(|field| json!({"required": [field]})).collect();
-    let absent = match &none_of_the_others[..] {
-        [_] => json!({"not": {"required": [last]}}),
-        _ => json!({"not": {"anyOf": none_of_the_others}}),
-    };
-    Map::from_iter([
-        ("if".to_owned(), json!({"required": [first]})),
-        ("then".to_owned(), absent),
-        ("else".to_owned(), Value::Object(exactly_one(others))),
-    ])
-}
-
-/// A webhook has a URL and a secret, everything else a platform.
-fn say_devices(schema: &mut Value) {
-    schema["if"] = json!({"properties": {"kind": {"const": "webhook"}}, "required": ["kind"]});
-    schema["then"] = json!({"required": ["url", "secret"]});
-    schema["else"] = json!({"required": ["platform"]});
 }

@@ -14,10 +14,12 @@ mod examples_templates;
 mod examples_webhooks;
 
 mod bounds;
+mod choices;
 mod descriptions;
 mod parameters;
 mod plain;
 mod rule;
+mod variants;
 
 use crate::reply::JSON;
 use crate::route::{Answer, Body, Handle, Route};
@@ -74,6 +76,8 @@ pub fn document(version: &str, now: Millis) -> Value {
     plain::simplify(&mut schemas);
     plain::simplify(&mut paths);
     bounds::say(&mut schemas);
+    choices::say(&mut schemas);
+    variants::add(&mut schemas);
     set_soon(&mut paths, now);
     json!({
         "openapi": "3.1.0",
@@ -82,7 +86,8 @@ pub fn document(version: &str, now: Millis) -> Value {
             "version": version,
             "summary": "Self-hosted notification platform",
             "description": "Errors are problem documents (RFC 9457) with a stable `code`; each code has a page \
-                under `/errors/`. Cursors are opaque. Where two paths fit a request, the one without a parameter in \
+                under `/errors/`. Cursors are opaque. Times lie between 1970 and 9999. Lengths are those of UTF-8, in bytes: a text \
+                beyond ASCII has fewer characters than `maxLength` says. Where two paths fit a request, the one without a parameter in \
                 that place is meant: what begins with `/api/v1/notifications/bulk/` is about bulk sends, and no \
                 notification can be named `bulk`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
@@ -157,10 +162,13 @@ fn tag(route: &Route) -> &'static str {
 fn request_body(route: &Route, generator: &mut SchemaGenerator) -> Option<Value> {
     match route.body {
         Body::None => None,
-        Body::Json(shape) => Some(json!({
-            "required": !takes_nothing(route),
-            "content": {JSON: content(shape, generator)},
-        })),
+        Body::Json(shape) => {
+            let mut content = content(shape, generator);
+            if let Some(name) = variants::of_route(route.id) {
+                content["schema"] = json!({"$ref": format!("#/components/schemas/{name}")});
+            }
+            Some(json!({"required": !takes_nothing(route), "content": {JSON: content}}))
+        }
         Body::Lines => Some(json!({
             "required": true,
             "description": "One user on each line: a name in quotes, or `{\"userId\": …}`; or CSV with the user in the \
@@ -201,7 +209,8 @@ fn request_body(route: &Route, generator: &mut SchemaGenerator) -> Option<Value>
 
 /// Whether a request without a body is as good as one with an empty object, or better.
 fn takes_nothing(route: &Route) -> bool {
-    let optional = ["putUser", "putSuppression", "redriveDeadLetters", "dropDeadLetters", "rotateWebhook"];
+    let optional =
+        ["putUser", "putSegment", "putSuppression", "redriveDeadLetters", "dropDeadLetters", "rotateWebhook"];
     optional.contains(&route.id)
 }
 
@@ -215,6 +224,11 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Map<String, Valu
         let entry = responses.entry(answer.status.to_string());
         let response = entry.or_insert_with(|| json!({"description": "Done"}));
         add_content(response, answer, generator);
+    }
+    if route.path_params().next().is_some() || !route.query.is_empty() {
+        // No body: the path is not read.
+        responses
+            .insert("414".to_owned(), json!({"description": "The path and the query have more than 64 KiB"}));
     }
     let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
     for code in route.all_codes() {

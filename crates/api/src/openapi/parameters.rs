@@ -1,6 +1,6 @@
 //! Parameters of paths, queries and headers: what each may be, and which of them a request cannot do without.
 
-use super::rule::Rule::{Matching, Name, NewName, Text, Words};
+use super::rule::Rule::{Matching, Name, NewName, ShortNewName, Text, Words};
 use super::rule::{Rule, pattern};
 use crate::route::{Handle, Method, Route};
 use crate::v1::{audit, providers};
@@ -66,10 +66,20 @@ fn in_path(route: &Route, name: &str) -> Value {
 fn path_rule(route: &Route, name: &str) -> (Rule, &'static str) {
     // A PUT may create only names that people can see.
     let made = |description| (if route.method == Method::Put { NewName } else { Name }, description);
+    let short = |max, description| match route.method {
+        Method::Put => (ShortNewName(max), description),
+        Method::Get | Method::Post | Method::Patch | Method::Delete => {
+            (Matching(pattern::NO_CONTROL, max), description)
+        }
+    };
     match name {
         "user" if route.id == "putUser" => made("The producer's id of the user"),
         "user" => (Name, "The producer's id of the user"),
         "actor" => (Name, "Who is followed; need not be a user"),
+        // The first subscriber makes it.
+        "topic" if matches!(route.id, "subscribe" | "subscribeMany") => {
+            (NewName, "The producer's name for the topic")
+        }
         "topic" => (Name, "The producer's name for the topic"),
         "device" => (Name, "The producer's id of the device"),
         "event" | "notification" | "bulk" => (
@@ -79,10 +89,8 @@ fn path_rule(route: &Route, name: &str) -> (Rule, &'static str) {
         ),
         "template" => made("The producer's id of the template"),
         "segment" => made("The producer's name for the segment"),
-        "schedule" => (Text(SCHEDULE_ID_BYTES_MAX), "The producer's id of the schedule"),
-        "category" => {
-            (Matching(pattern::NO_CONTROL, CATEGORY_BYTES_MAX), "The producer's name for the category")
-        }
+        "schedule" => short(SCHEDULE_ID_BYTES_MAX, "The producer's id of the schedule"),
+        "category" => short(CATEGORY_BYTES_MAX, "The producer's name for the category"),
         "provider" => {
             (Matching(pattern::PROVIDER, providers::ID_BYTES_MAX), "The tenant's id of the account")
         }
@@ -133,7 +141,7 @@ fn query_schema(route: &Route, name: &str) -> (Value, &'static str) {
             (json!({"type": "string", "format": "date-time"}), "The span of time, its end not included")
         }
         "from" if route.id == "listAuditCheckpoints" => {
-            (json!({"type": "integer", "minimum": 0}), "The number to begin with")
+            (json!({"type": "integer", "minimum": 1, "maximum": u64::MAX}), "The number to begin with")
         }
         "version" | "from" | "to" => {
             (json!({"type": "integer", "minimum": 1, "maximum": u32::MAX}), "A version of the template")

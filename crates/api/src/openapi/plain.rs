@@ -17,6 +17,11 @@ pub fn simplify(document: &mut Value) {
                 fields.insert("enum".to_owned(), json!(words));
                 describe(fields, &meanings);
             }
+            if fields.get("format").is_some_and(|format| format == "uint64")
+                && !fields.contains_key("maximum")
+            {
+                fields.insert("maximum".to_owned(), json!(u64::MAX));
+            }
             // An empty object says no more than that the field can be left out.
             if fields.contains_key("$ref") || fields.get("default").is_some_and(Value::is_object) {
                 fields.remove("default");

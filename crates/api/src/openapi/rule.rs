@@ -10,11 +10,15 @@ pub enum Rule {
     Name,
     /// Of something that this creates, unless it exists.
     NewName,
+    /// The same, of so many letters.
+    ShortNewName(usize),
     /// A text that is not empty.
     Text(usize),
     /// A text that may be empty.
     Long(usize),
     Matching(&'static str, usize),
+    /// A language of its own, and how long at most.
+    Formatted(&'static str, usize),
     /// From, through.
     Number(u64, u64),
     /// How many items: from, through.
@@ -32,8 +36,9 @@ impl Rule {
     pub fn say(&self, schema: &mut Value) {
         match self {
             Self::Name => Self::Matching(pattern::NO_CONTROL, NAME_BYTES_MAX).say(schema),
-            Self::NewName => {
-                text(schema, 1, NAME_BYTES_MAX);
+            Self::NewName => Self::ShortNewName(NAME_BYTES_MAX).say(schema),
+            Self::ShortNewName(max) => {
+                text(schema, 1, *max);
                 schema["pattern"] = json!(new_name());
             }
             Self::Text(max) => text(schema, 1, *max),
@@ -42,6 +47,10 @@ impl Rule {
                 let min = usize::from(*pattern != pattern::VISIBLE_OR_NOTHING);
                 text(schema, min, *max);
                 schema["pattern"] = json!(pattern);
+            }
+            Self::Formatted(format, max) => {
+                text(schema, 0, *max);
+                schema["format"] = json!(format);
             }
             Self::Number(min, max) => {
                 schema["minimum"] = json!(min);
@@ -69,9 +78,19 @@ fn text(schema: &mut Value, min: usize, max: usize) {
     schema["maxLength"] = json!(max);
 }
 
+/// Whether the field may be left out by a `null`.
+fn may_be_null(schema: &Value) -> bool {
+    let is_null = |kind: &Value| kind == "null";
+    let listed = schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(is_null));
+    listed || schema["anyOf"].as_array().is_some_and(|ways| ways.iter().any(|way| is_null(&way["type"])))
+}
+
 /// The same place with these words, or with some of those of a larger set.
 fn with_words(schema: &Value, words: &[&str]) -> Value {
     let mut said = json!({"type": "string", "enum": words});
+    if may_be_null(schema) {
+        said = json!({"type": ["string", "null"], "enum": words.iter().map(|word| json!(word)).chain([Value::Null]).collect::<Vec<_>>()});
+    }
     if let Some(description) = schema.get("description") {
         said["description"] = description.clone();
     }
@@ -82,11 +101,14 @@ pub fn producer_events() -> Vec<&'static str> {
     ProducerEvent::ALL.into_iter().map(ProducerEvent::name).collect()
 }
 
-/// What `rules::name` says, as far as one pattern can: characters behind the first 65,536 are left out.
+/// What `rules::name` says. Characters behind the first 65,536 stand there themselves: not every reader of patterns knows an escape for them.
 fn new_name() -> String {
     let mut refused = String::from(r"\u0000-\u001f\u007f-\u009f");
-    for (first, last) in invisible().iter().filter(|(_, last)| *last <= 0xffff) {
-        refused.push_str(&format!("\\u{first:04x}-\\u{last:04x}"));
+    for (first, last) in invisible() {
+        match (char::from_u32(*first), char::from_u32(*last)) {
+            (Some(first), Some(last)) if first > '\u{ffff}' => refused.extend([first, '-', last]),
+            _ => refused.push_str(&format!("\\u{first:04x}-\\u{last:04x}")),
+        }
     }
     format!(r"^(?!\.\.?$)(?! )(?!.* $)[^{refused}]+$")
 }
@@ -97,27 +119,28 @@ pub mod pattern {
     pub const VISIBLE: &str = "^[!-~]+$";
     pub const VISIBLE_OR_NOTHING: &str = "^[!-~]*$";
     pub const NO_BLANKS: &str = r"^[^\u0000-\u0020\u007f-\u00a0]+$";
-    pub const EMAIL: &str = r"^[!-?A-~]{1,64}@[A-Za-z0-9.-]+\.[A-Za-z0-9-]+$";
+    /// Atoms with dots between them; then labels, of which the last is no number.
+    pub const EMAIL: &str = r"^(?=[^@]{1,64}@)[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+(?![0-9]+$)[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$";
     /// With the separators that people write.
     pub const PHONE: &str = r"^\+[1-9]([ .()-]*[0-9]){7,14}$";
     pub const LOCALE: &str = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$";
-    pub const ZONE: &str = "^[A-Za-z0-9_+/-]+$";
     /// The longest name of a zone has 32.
     pub const ZONE_LETTERS_MAX: usize = 64;
-    pub const WEB_URL: &str = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s]+$";
-    pub const HTTPS_URL: &str = r"^[Hh][Tt][Tt][Pp][Ss]://[^\s]+$";
-    pub const ANY_URL: &str = r"^[A-Za-z][A-Za-z0-9+.-]*:[^\s]+$";
+    pub const WEB_URL: &str = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s\u0000-\u0020\u007f-\u00a0]+$";
+    /// Of schemes that run or reveal something on the reader's side there is none.
+    pub const ANY_URL: &str = r"^(?!([Jj][Aa][Vv][Aa]|[Vv][Bb])[Ss][Cc][Rr][Ii][Pp][Tt]:|[Dd][Aa][Tt][Aa]:|[Ff][Ii][Ll][Ee]:|[Bb][Ll][Oo][Bb]:|[Aa][Bb][Oo][Uu][Tt]:)[A-Za-z][A-Za-z0-9+.-]*:[^\s\u0000-\u0020\u007f-\u00a0]+$";
     pub const CLOCK: &str = "^([01][0-9]|2[0-3]):[0-5][0-9]$";
-    pub const LOCAL_TIME: &str = "^([0-9]{4}-[0-9]{2}-[0-9]{2}T)?([01][0-9]|2[0-3]):[0-5][0-9]$";
-    /// 24 to 64 bytes, or a private key of 32 or 64.
-    pub const SECRET: &str = "^wh(sec|sk)_[A-Za-z0-9+/]+={0,2}$";
+    /// A leap day is a day, too, which a pattern cannot tell.
+    pub const LOCAL_TIME: &str = "^([12][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))T)?([01][0-9]|2[0-3]):[0-5][0-9]$";
     pub const SECRET_LETTERS_MAX: usize = 94;
-    pub const APP_ID: &str = "^[A-Za-z0-9_.:-]+$";
+    pub const APP_ID: &str = "^(?!-$)[A-Za-z0-9_.:-]+$";
     pub const P256DH: &str = "^[A-Za-z0-9_-]{87}=?$";
     pub const PUSH_AUTH: &str = "^[A-Za-z0-9_-]{22}={0,2}$";
     pub const PROVIDER: &str = "^[a-z0-9_-]+$";
     /// A link that is followed is as long as its URL, in base64.
     pub const SEAL_LETTERS_MAX: usize = 4_096;
+    /// Of a CloudEvent; those of an extension have no underscore.
+    pub const ATTRIBUTE: &str = "^[a-z0-9]{1,64}$";
     pub const SLUG: &str = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$";
     /// An id, a name or a cursor.
     pub const CURSOR_LETTERS_MAX: usize = 1_024;

@@ -312,6 +312,80 @@ fn choices_between_fields_are_said() {
         ("Frequency", json!({"maxPerHour": 1_000}), true),
         ("Frequency", json!({"maxPerHour": 1_001}), false),
         ("TenantChange", json!({"celebrityThreshold": 99}), false),
+        // What is null is left out.
+        ("NotificationSend", json!({"recipients": recipients, "content": content, "templateId": null}), true),
+        ("NotificationSend", json!({"recipients": recipients, "content": null}), false),
+        ("RecipientSend", json!({"userId": "ann", "email": null}), true),
+        ("RecipientSend", json!({"userId": null}), false),
+        ("Marks", json!({"all": true, "ids": null, "before": "a"}), true),
+        ("Marks", json!({"all": false}), false),
+        ("Marks", json!({"ids": ["a"], "before": "a"}), false),
+        ("DeadLetterChoice", json!({"eventId": null, "notificationId": null}), true),
+        ("DeadLetterChoice", json!({"eventId": "a", "notificationId": "b"}), false),
+        ("SendOptions", json!({"sendAtLocal": "18:00", "scheduledAt": null}), true),
+        ("SendOptions", json!({"sendAtLocal": "18:00", "scheduledAt": "2026-01-31T12:00:00Z"}), false),
+        (
+            "SendOptions",
+            json!({"sendAtLocal": "18:00", "offPeak": {"start": "01:00", "end": "02:00"}}),
+            false,
+        ),
+        (
+            "NotificationSend",
+            json!({"recipients": recipients, "content": content, "channels": ["inApp"], "options": {"sendAtLocal": "18:00"}}),
+            false,
+        ),
+        (
+            "NotificationSend",
+            json!({"recipients": [{"email": "ann@example.com"}], "content": content, "channels": ["inApp", "email"]}),
+            false,
+        ),
+        (
+            "NotificationSend",
+            json!({"recipients": [{"userId": "ann", "content": content}], "templateId": "t"}),
+            false,
+        ),
+        (
+            "BulkSend",
+            json!({"recipientQuery": {"segment": "s"}, "content": content, "channels": ["inApp"]}),
+            true,
+        ),
+        ("BulkSend", json!({"recipientQuery": {"segment": "s"}, "content": content}), false),
+        (
+            "EventData",
+            json!({"audience": {"topic": "t"}, "content": content, "ttl": 60, "options": {"ttl": 60}}),
+            false,
+        ),
+        ("DeviceRegister", json!({"userId": "a", "deviceId": "d", "platform": "web", "token": "ab"}), false),
+        (
+            "DeviceRegister",
+            json!({"userId": "a", "deviceId": "d", "platform": "android", "token": "ab", "environment": "sandbox"}),
+            false,
+        ),
+        (
+            "DeviceRegister",
+            json!({"userId": "a", "deviceId": "d", "platform": "ios", "token": "ab", "environment": "sandbox", "url": null}),
+            true,
+        ),
+        (
+            "DeviceRegister",
+            json!({"userId": "a", "deviceId": "d", "platform": "ios", "service": "fcm", "token": "x", "tokenKind": "fid"}),
+            true,
+        ),
+        (
+            "DeviceRegister",
+            json!({"userId": "a", "deviceId": "d", "kind": "webhook", "url": "https://a.b", "secret": "s", "platform": "ios"}),
+            false,
+        ),
+        ("FallbackStep", json!({"channel": "sms", "when": "failed"}), true),
+        ("FallbackStep", json!({"channel": "sms", "when": "failed", "afterSeconds": 5}), false),
+        ("FallbackStep", json!({"channel": "sms", "when": "notSeen"}), false),
+        ("CategoryPolicy", json!({"mandatoryChannels": ["sms"], "blockedChannels": ["email"]}), true),
+        ("CategoryPolicy", json!({"mandatoryChannels": ["sms"], "blockedChannels": ["sms"]}), false),
+        ("PreferencesPatch", json!({"channels": {"push": null}, "quietHours": {"enabled": null}}), true),
+        ("PreferencesPatch", json!({"channels": {"inApp": {"enabled": false}}}), true),
+        ("PreferencesPatch", json!({"channels": {"inApp": {"frequency": {"maxPerHour": 1}}}}), false),
+        ("DefaultPreferencesPatch", json!({"channels": {"inApp": {"enabled": false}}}), false),
+        ("PreferenceLinkAsk", json!({"channel": null}), true),
     ] {
         let found = fault(&document, &at(name), &value);
         assert_eq!(found.is_none(), is_good, "{name} {value}: {found:?}");
@@ -356,6 +430,13 @@ fn keyword_fault(
     let nested = |schema: &Value, value: &Value| fault(document, schema, value);
     match keyword {
         "description" | "title" | "format" | "default" | "pattern" | "then" | "else" => None,
+        // Only patterns and lengths of names, which no example breaks.
+        "propertyNames" => None,
+        "contains" => {
+            let fits =
+                value.as_array().is_none_or(|items| items.iter().any(|item| nested(wanted, item).is_none()));
+            (!fits).then(|| format!("{value} has no {wanted}"))
+        }
         "if" => {
             let branch = if nested(wanted, value).is_none() { "then" } else { "else" };
             schema.get(branch).and_then(|branch| nested(branch, value))

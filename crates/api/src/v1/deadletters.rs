@@ -3,8 +3,9 @@
 //! Comes from: `pipeline`. Goes to: `Node::{dead_letters, redrive}`. A redrive never sends what a provider has.
 
 use crate::call::Call;
-use crate::check::name_fault;
+use crate::check::{Faults, name_fault};
 use crate::cursor::{self, Owner};
+use crate::pointer::Pointer;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::time;
@@ -85,6 +86,11 @@ async fn change(tenant: TenantId, call: Call, wish: Wish) -> Result<Reply, Probl
     if choice.users.as_ref().is_some_and(|users| users.len() > BATCH_ITEMS_MAX) {
         return Err(Problem::field("/users", format!("must have at most {BATCH_ITEMS_MAX} users")));
     }
+    let mut faults = Faults::default();
+    for (index, user) in choice.users.iter().flatten().enumerate() {
+        faults.name(Pointer::ROOT.key("users").index(index), user);
+    }
+    faults.into_result()?;
     let which = Which {
         event,
         channel: choice.channel.map(channel_of),

@@ -83,18 +83,18 @@ fn quota_of(limits: Quota) -> ask::Quota {
 /// One second's worth is the burst of a rate that does not name one.
 pub fn rate_of(limit: Option<RateLimit>, at: Pointer<'_>, faults: &mut Faults) -> Option<Rate> {
     let RateLimit { per_second, burst } = limit?;
-    let burst = burst.unwrap_or(per_second);
+    let (is_given, burst) = (burst.is_some(), burst.unwrap_or(per_second));
     if per_second > PRODUCER_RATE_MAX {
         faults.add(at.key("perSecond"), format!("must be at most {PRODUCER_RATE_MAX}"));
     }
-    if burst > PRODUCER_RATE_MAX || (per_second > 0 && burst == 0) {
+    if burst > PRODUCER_RATE_MAX || (burst == 0 && (per_second > 0 || is_given)) {
         faults.add(at.key("burst"), format!("must be 1 to {PRODUCER_RATE_MAX}"));
     }
     Some(Rate { per_second, burst })
 }
 
 pub fn rate_shown(rate: Rate) -> RateLimit {
-    RateLimit { per_second: rate.per_second, burst: Some(rate.burst) }
+    RateLimit { per_second: rate.per_second, burst: Some(rate.burst).filter(|burst| *burst > 0) }
 }
 
 fn shown(node: &Node, tenant: TenantView) -> Tenant {
@@ -161,6 +161,7 @@ mod tests {
             (5, Some(1), Ok((5, 1))),
             (most, Some(most), Ok((most, most))),
             (5, Some(0), Err("/burst")),
+            (0, Some(0), Err("/burst")),
             (5, Some(most + 1), Err("/burst")),
             (most + 1, Some(1), Err("/perSecond")),
         ] {

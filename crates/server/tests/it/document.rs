@@ -261,6 +261,8 @@ fn choices(schema: &Value) -> Vec<&str> {
             continue;
         }
         found.extend(branch["required"].as_array().into_iter().flatten().filter_map(Value::as_str));
+        let properties = branch["properties"].as_object().into_iter().flatten();
+        found.extend(properties.filter(|(_, said)| said["type"] == "null").map(|(name, _)| name.as_str()));
         found.extend(choices(branch));
         for one in branch["anyOf"].as_array().into_iter().flatten() {
             found.extend(one["required"].as_array().into_iter().flatten().filter_map(Value::as_str));
