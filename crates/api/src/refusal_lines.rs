@@ -31,8 +31,8 @@ pub struct RefusalLines {
 struct CallerLines {
     allowance: Mutex<Allowance>,
     left_out: Counter,
-    /// How many of them a line has told.
-    told: Counter,
+    /// How many of them a sum has counted.
+    summed: Counter,
 }
 
 impl CallerLines {
@@ -49,14 +49,14 @@ impl CallerLines {
 
     /// Left out since this was called last. Only one task calls it.
     fn take_left_out(&self) -> u64 {
-        let more = self.left_out.get().saturating_sub(self.told.get());
-        self.told.add(more);
+        let more = self.left_out.get().saturating_sub(self.summed.get());
+        self.summed.add(more);
         more
     }
 }
 
 impl RefusalLines {
-    fn of(&self, caller: RefusedCaller) -> &CallerLines {
+    fn lines_of(&self, caller: RefusedCaller) -> &CallerLines {
         match caller {
             RefusedCaller::Stranger => &self.strangers,
             RefusedCaller::Tenant => &self.tenants,
@@ -65,7 +65,7 @@ impl RefusalLines {
 
     /// Whether this refused request gets its line; if not, it is counted.
     pub fn is_allowed(&self, caller: RefusedCaller, now: Millis) -> bool {
-        self.of(caller).is_allowed(now)
+        self.lines_of(caller).is_allowed(now)
     }
 
     /// Says how many had no line since this was said last.
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(refused(RefusedCaller::Stranger, most + 500, 0), most);
         assert_eq!(refused(RefusedCaller::Tenant, 10, 0), 10, "strangers hide nothing of tenants");
         assert_eq!((lines.strangers.take_left_out(), lines.tenants.take_left_out()), (500, 0));
-        assert_eq!(lines.strangers.take_left_out(), 0, "each is told once");
+        assert_eq!(lines.strangers.take_left_out(), 0, "each is counted once");
         let a_second_later = refused(RefusedCaller::Stranger, 1_000, 1_000);
         assert_eq!(a_second_later, u64::from(REFUSAL_LINES_PER_SECOND_MAX));
         assert_eq!(lines.strangers.take_left_out(), 1_000 - a_second_later);

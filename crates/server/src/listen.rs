@@ -132,7 +132,7 @@ impl Listener {
                         };
                         let is_probe = matches!(admission, Admission::ProbesOnly);
                         let open = Open::new(&shared.connections, alive.clone());
-                        let streams = TurnExecutor { turns: turns.of(peer.ip()), caller: KnownCaller::default() };
+                        let streams = TurnExecutor { turns: turns.lines_for(peer.ip()), caller: KnownCaller::default() };
                         let (of_address, caller) = (streams.turns.clone(), streams.caller.clone());
                         let connection = Connection { stream, peer: peer.ip(), admission, streams, open };
                         let served = serve(shared.clone(), connection, stop.clone());

@@ -119,7 +119,7 @@ impl House {
         let place =
             Places::new(1, None, AddressRules::default()).take([192, 0, 2, 1].into()).expect("a place");
         let peer = [192, 0, 2, 1].into();
-        let turns = Turns::new(TurnPlaces::new(1, 1), AddressRules::default()).of(peer);
+        let turns = Turns::new(TurnPlaces::new(1, 1), AddressRules::default()).lines_for(peer);
         let streams = TurnExecutor { turns, caller: KnownCaller::default() };
         serve_stream(&self.shared, (stream, peer), &Admission::Full { place }, streams, self.stopped.clone())
             .await;

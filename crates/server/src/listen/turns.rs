@@ -45,7 +45,7 @@ impl Turns {
     }
 
     /// The lines of the address of a peer. They exist as long as it is connected.
-    pub fn of(self: &Arc<Self>, peer: IpAddr) -> Arc<AddressTurns> {
+    pub fn lines_for(self: &Arc<Self>, peer: IpAddr) -> Arc<AddressTurns> {
         let address = network_of(peer.to_canonical());
         let mut by_address = self.by_address();
         if let Some(turns) = by_address.get(&address).and_then(Weak::upgrade) {
@@ -57,9 +57,9 @@ impl Turns {
         };
         let turns = Arc::new(AddressTurns {
             address,
-            of: self.clone(),
-            known: Line::new(self.places.known),
-            strangers: Line::new(strangers),
+            registry: self.clone(),
+            known: TurnLine::new(self.places.known),
+            strangers: TurnLine::new(strangers),
         });
         by_address.insert(address, Arc::downgrade(&turns));
         turns
@@ -73,20 +73,20 @@ impl Turns {
 #[derive(Debug)]
 pub struct AddressTurns {
     address: IpAddr,
-    of: Arc<Turns>,
-    known: Line,
-    strangers: Line,
+    registry: Arc<Turns>,
+    known: TurnLine,
+    strangers: TurnLine,
 }
 
 impl AddressTurns {
-    fn line(&self, is_known: bool) -> &Line {
+    fn line(&self, is_known: bool) -> &TurnLine {
         if is_known { &self.known } else { &self.strangers }
     }
 }
 
 impl Drop for AddressTurns {
     fn drop(&mut self) {
-        let mut by_address = self.of.by_address();
+        let mut by_address = self.registry.by_address();
         // Meanwhile the address may have connected again, with new lines.
         if by_address.get(&self.address).is_some_and(|turns| turns.strong_count() == 0) {
             by_address.remove(&self.address);
@@ -95,20 +95,20 @@ impl Drop for AddressTurns {
 }
 
 #[derive(Debug)]
-struct Line {
+struct TurnLine {
     places: usize,
-    state: Mutex<LineState>,
+    state: Mutex<TurnLineState>,
 }
 
 #[derive(Debug, Default)]
-struct LineState {
+struct TurnLineState {
     taken: usize,
-    waiting: VecDeque<Arc<Mutex<Spot>>>,
+    waiting: VecDeque<Arc<Mutex<TurnSpot>>>,
 }
 
 /// Where a task stands.
 #[derive(Debug, Default)]
-enum Spot {
+enum TurnSpot {
     #[default]
     Outside,
     /// In the line, to be woken by this.
@@ -119,27 +119,27 @@ enum Spot {
     Gone,
 }
 
-fn spot_of(spot: &Mutex<Spot>) -> MutexGuard<'_, Spot> {
+fn lock_spot(spot: &Mutex<TurnSpot>) -> MutexGuard<'_, TurnSpot> {
     spot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Line {
+impl TurnLine {
     fn new(places: usize) -> Self {
         Self { places, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, LineState> {
+    fn state(&self) -> MutexGuard<'_, TurnLineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a place, or joins the line.
-    fn enter(&self, spot: &Arc<Mutex<Spot>>, waker: &Waker) -> bool {
+    fn enter(&self, spot: &Arc<Mutex<TurnSpot>>, waker: &Waker) -> bool {
         let mut state = self.state();
         if state.taken < self.places {
             state.taken += 1;
             return true;
         }
-        *spot_of(spot) = Spot::Waiting(waker.clone());
+        *lock_spot(spot) = TurnSpot::Waiting(waker.clone());
         state.waiting.push_back(spot.clone());
         false
     }
@@ -148,17 +148,17 @@ impl Line {
     fn leave(&self) {
         let mut state = self.state();
         while let Some(next) = state.waiting.pop_front() {
-            let mut spot = spot_of(&next);
+            let mut spot = lock_spot(&next);
             match std::mem::take(&mut *spot) {
-                Spot::Waiting(waker) => {
-                    *spot = Spot::Called;
+                TurnSpot::Waiting(waker) => {
+                    *spot = TurnSpot::Called;
                     drop(spot);
                     drop(state);
                     waker.wake();
                     return;
                 }
-                Spot::Gone => {}
-                Spot::Outside | Spot::Called => unreachable!("what is in the line waits, or is gone"),
+                TurnSpot::Gone => {}
+                TurnSpot::Outside | TurnSpot::Called => unreachable!("what is in the line waits, or is gone"),
             }
         }
         state.taken -= 1;
@@ -169,7 +169,7 @@ impl Line {
 pub struct InTurn<F> {
     turns: Arc<AddressTurns>,
     caller: KnownCaller,
-    spot: Arc<Mutex<Spot>>,
+    spot: Arc<Mutex<TurnSpot>>,
     /// Which line `spot` is in.
     is_known: bool,
     task: Pin<Box<F>>,
@@ -183,16 +183,16 @@ impl<F: Future> InTurn<F> {
     /// Whether a place is held now.
     fn is_its_turn(&mut self, waker: &Waker) -> bool {
         {
-            let mut spot = spot_of(&self.spot);
+            let mut spot = lock_spot(&self.spot);
             match std::mem::take(&mut *spot) {
-                Spot::Outside => {}
-                Spot::Called => return true,
+                TurnSpot::Outside => {}
+                TurnSpot::Called => return true,
                 // Something happened on the connection: it waits all the same.
-                Spot::Waiting(_) => {
-                    *spot = Spot::Waiting(waker.clone());
+                TurnSpot::Waiting(_) => {
+                    *spot = TurnSpot::Waiting(waker.clone());
                     return false;
                 }
-                Spot::Gone => unreachable!("it is not dropped"),
+                TurnSpot::Gone => unreachable!("it is not dropped"),
             }
         }
         self.is_known = self.caller.is_known();
@@ -216,14 +216,14 @@ impl<F: Future> Future for InTurn<F> {
 
 impl<F> Drop for InTurn<F> {
     fn drop(&mut self) {
-        let before = std::mem::replace(&mut *spot_of(&self.spot), Spot::Gone);
-        if matches!(before, Spot::Called) {
+        let before = std::mem::replace(&mut *lock_spot(&self.spot), TurnSpot::Gone);
+        if matches!(before, TurnSpot::Called) {
             self.turns.line(self.is_known).leave();
         }
     }
 }
 
-struct HeldPlace<'a>(&'a Line);
+struct HeldPlace<'a>(&'a TurnLine);
 
 impl Drop for HeldPlace<'_> {
     fn drop(&mut self) {
@@ -282,7 +282,7 @@ mod tests {
 
     impl Connection {
         fn new(turns: &Arc<Turns>, peer: IpAddr, caller: &KnownCaller) -> Self {
-            let task = InTurn::new(turns.of(peer), caller.clone(), std::future::pending());
+            let task = InTurn::new(turns.lines_for(peer), caller.clone(), std::future::pending());
             Self { task: Box::pin(task), woken: Arc::default() }
         }
 
@@ -290,7 +290,7 @@ mod tests {
         fn poll(&mut self) -> bool {
             let waker = Waker::from(self.woken.clone());
             assert!(self.task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-            !matches!(*spot_of(&self.task.spot), Spot::Waiting(_))
+            !matches!(*lock_spot(&self.task.spot), TurnSpot::Waiting(_))
         }
 
         fn woken(&self) -> usize {
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn connections_of_an_address_wait_in_their_own_line() {
         let (turns, stranger) = (turns(), KnownCaller::default());
-        let lines = turns.of(PEER);
+        let lines = turns.lines_for(PEER);
         let mut crowd: Vec<Connection> = (0..4).map(|_| Connection::new(&turns, PEER, &stranger)).collect();
         // A task on another thread holds the only place.
         assert!(lines.strangers.enter(&Arc::default(), Waker::noop()));
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn a_call_that_is_not_answered_goes_to_the_next_and_nothing_is_left() {
         let (turns, stranger) = (turns(), KnownCaller::default());
-        let lines = turns.of(PEER);
+        let lines = turns.lines_for(PEER);
         let mut crowd: Vec<Connection> = (0..3).map(|_| Connection::new(&turns, PEER, &stranger)).collect();
         assert!(lines.strangers.enter(&Arc::default(), Waker::noop()));
         assert!(crowd.iter_mut().all(|connection| !connection.poll()));
@@ -346,12 +346,12 @@ mod tests {
     fn a_task_that_panics_gives_its_place_back() {
         let turns = turns();
         let failing = std::future::poll_fn(|_| -> Poll<()> { panic!("as it happens") });
-        let task = InTurn::new(turns.of(PEER), KnownCaller::default(), failing);
+        let task = InTurn::new(turns.lines_for(PEER), KnownCaller::default(), failing);
         let mut task = pin!(task);
         let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             drop(task.as_mut().poll(&mut Context::from_waker(Waker::noop())));
         }));
         assert!(polled.is_err());
-        assert_eq!(turns.of(PEER).strangers.state().taken, 0);
+        assert_eq!(turns.lines_for(PEER).strangers.state().taken, 0);
     }
 }
