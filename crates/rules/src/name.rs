@@ -68,11 +68,11 @@ pub fn invisible() -> &'static [(u32, u32)] {
 /// What is wrong with a new name, if anything. Its length is checked elsewhere.
 #[must_use]
 pub fn fault(name: &str) -> Option<NameFault> {
-    if name.chars().any(char::is_control) {
-        return Some(NameFault::Control);
-    }
-    if let Some(letter) = name.chars().find(|letter| is_invisible(*letter)) {
-        return Some(NameFault::Invisible(letter));
+    // Nearly every name has only these, which are neither control characters nor invisible: one look at each byte.
+    let is_plain = name.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let strange = |letter: &char| letter.is_control() || is_invisible(*letter);
+    if !is_plain && let Some(letter) = name.chars().find(strange) {
+        return Some(if letter.is_control() { NameFault::Control } else { NameFault::Invisible(letter) });
     }
     if name.starts_with(' ') || name.ends_with(' ') {
         return Some(NameFault::Blank);
@@ -89,6 +89,11 @@ fn is_invisible(letter: char) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn no_plain_letter_is_invisible() {
+        assert!((' '..='~').all(|letter| !letter.is_control() && !is_invisible(letter)));
+    }
 
     // fixes: usability C14
     #[test]

@@ -9,7 +9,7 @@
 
 use super::look::{LookMax, look};
 use super::seek::{RowChoice, SharedRows, TenantPlaces, TenantShares, collect_shares};
-use super::{Family, Key, Row, collect, get};
+use super::{Family, Key, Row, changed_rows, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::directory::{Claim, Owner, read_reason};
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
@@ -139,8 +139,7 @@ impl DirectoryTodo {
 
 /// What a batch has put among the to-do rows.
 pub fn among(changes: &Changes) -> impl Iterator<Item = DirectoryTodo> {
-    let prefix = Key::of_partition(Family::DirectoryTodo);
-    let rows = changes.range(prefix.clone().finish()..prefix.end());
+    let rows = changed_rows(changes, Family::DirectoryTodo);
     rows.filter(|(_, value)| value.is_some()).filter_map(|(key, _)| DirectoryTodo::parse(key))
 }
 

@@ -8,9 +8,10 @@
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::view::View;
-use fantail_ports::tables::{COLUMNS, KeyRange, Order, Tables, TablesError};
+use fantail_ports::tables::{COLUMNS, Changes, KeyRange, Order, Tables, TablesError};
 use fantail_rules::ids::TenantId;
-use std::ops::ControlFlow;
+use std::collections::btree_map;
+use std::ops::{Bound, ControlFlow};
 
 pub mod policy;
 pub mod provider;
@@ -149,6 +150,15 @@ pub enum Family {
     ErasureOf = 90,
     Address = 96,
     DirectoryTodo = 97,
+}
+
+/// What changed in one family. Every batch is asked for several families, so this allocates nothing.
+pub(crate) fn changed_rows(
+    changes: &Changes,
+    family: Family,
+) -> btree_map::Range<'_, Vec<u8>, Option<Vec<u8>>> {
+    let (from, to) = ([family as u8], [family as u8 + 1]);
+    changes.range::<[u8], _>((Bound::Included(&from[..]), Bound::Excluded(&to[..])))
 }
 
 /// Where to begin to read rows of one family, in order.

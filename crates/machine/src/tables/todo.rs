@@ -15,7 +15,7 @@
 
 use super::seek::{RowChoice, SharedRows, TenantShares, collect_shares};
 use super::window::WindowNo;
-use super::{Family, Key, collect};
+use super::{Family, Key, changed_rows, collect};
 use crate::codec::Malformed;
 use crate::view::View;
 use fantail_ports::tables::{Changes, KeyRange, Order, Tables, TablesError};
@@ -240,9 +240,7 @@ pub(crate) fn ask_replanning(
 
 /// What a batch has put among the rows.
 pub fn among(changes: &Changes) -> impl Iterator<Item = Todo> {
-    let prefix = Key::of_partition(Family::Todo);
-    let rows = changes.range(prefix.clone().finish()..prefix.end());
-    rows.filter_map(|(key, value)| Todo::parse(key, value.as_deref()?))
+    changed_rows(changes, Family::Todo).filter_map(|(key, value)| Todo::parse(key, value.as_deref()?))
 }
 
 /// Those whose rows are still there.

@@ -11,7 +11,7 @@
 //! not change in between. Rows that an earlier version wrote were not counted: taking them away stops at zero.
 
 use super::event::EventRow;
-use super::{Family, Key, Row, collect, get, put, scheduled};
+use super::{Family, Key, Row, changed_rows, collect, get, put, scheduled};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::view::View;
 use fantail_ports::keyring::Sealed;
@@ -116,8 +116,7 @@ const FAMILIES: [(Family, ReadRow); 2] = [(Family::Usage, kept), (Family::Schedu
 pub fn among(changes: &Changes) -> Result<Vec<(TenantId, UsageNow)>, TablesError> {
     let mut found = Vec::new();
     for (family, read) in FAMILIES {
-        let prefix = Key::of_partition(family);
-        for (key, value) in changes.range(prefix.clone().finish()..prefix.end()) {
+        for (key, value) in changed_rows(changes, family) {
             found.push((tenant_of(key)?, read(value.as_deref())?));
         }
     }

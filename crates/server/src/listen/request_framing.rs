@@ -85,6 +85,12 @@ impl RequestFraming {
     fn read_line<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let line = &bytes[..end.unwrap_or(bytes.len())];
+        // Nearly every line of a head comes in one piece.
+        if let (Some(end), true, Part::Start | Part::Head) = (end, self.line.is_empty(), self.part) {
+            self.part = self.after(line.strip_suffix(b"\r").unwrap_or(line));
+            self.last = 0;
+            return &bytes[end + 1..];
+        }
         self.keep(line);
         self.last = line.last().copied().unwrap_or(self.last);
         let Some(end) = end else { return &[] };
