@@ -9,6 +9,7 @@ Where a rule is about several values at once (ids that differ, an address that f
 import base64
 import json
 import re
+import urllib.parse
 from datetime import datetime, timedelta, timezone
 
 import schemathesis
@@ -131,7 +132,7 @@ def prepared(name, body, path):
         if event.get("actor") is not None and "followersOf" in audience:
             event["actor"] = audience["followersOf"]
     if name == "putTemplate":
-        body["id"] = path.get("template", body.get("id"))
+        body["id"] = urllib.parse.unquote(str(path.get("template", body.get("id"))))
     if name in {"previewDraft", "previewTemplate"}:
         body.pop("variant", None)
     if name == "previewDraft":
@@ -169,7 +170,7 @@ def consistent(value):
         consistent(item)
     different(value, "actions", lambda action: action.get("id"))
     different(value, "fallback", lambda step: step.get("channel"))
-    different(value, "recipients", lambda one: json.dumps({**one, "content": 0, "variables": 0}, sort_keys=True))
+    different(value, "recipients", reached_as)
     if value.get("startsAt") and value.get("endsAt"):
         value.pop("endsAt")
     if isinstance(value.get("minCount"), int) and isinstance(value.get("maxCount"), int):
@@ -177,6 +178,13 @@ def consistent(value):
     options = value.get("options")
     if isinstance(options, dict) and (options.get("sendAtLocal") or options.get("offPeak")) and not value.get("channels"):
         value["channels"] = ["push"]
+
+
+def reached_as(recipient):
+    """What tells recipients apart."""
+    phone = re.sub(r"[^+0-9]", "", recipient.get("phone") or "")
+    token, hook = ((recipient.get(name) or {}).get(part) for name, part in [("pushToken", "token"), ("webhook", "url")])
+    return (recipient.get("userId"), (recipient.get("email") or "").lower(), phone, token, (hook or "").lower())
 
 
 def different(value, name, of):

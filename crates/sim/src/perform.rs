@@ -88,13 +88,7 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             let (user, device) = (who.name(), device_name(device));
             Answer::Unregistered(node.unregister_device(who.tenant, &user, &device).await)
         }
-        Call::Suppress { tenant, token, on } => {
-            let ask = SuppressionAsk { kind: ChannelKind::Push, identity: token_text(token) };
-            Answer::Suppressed(match on {
-                true => node.suppress(tenant, &ask, Reason::Manual).await,
-                false => node.unsuppress(tenant, &ask).await.map(|()| true),
-            })
-        }
+        Call::Suppress { tenant, token, on } => Answer::Suppressed(suppress(&node, tenant, token, on).await),
         Call::Note { tenant, note } => {
             Answer::Noted(node.note(tenant, note_action(note), &note_target(note)).await)
         }
@@ -104,6 +98,15 @@ pub async fn perform(node: Node, call: Call, tasks: Executor, clock: Arc<ManualC
             Answer::Page(page(&node, who, InboxFrom::Since(from), limit).await)
         }
         Call::Walk { who, limit } => Answer::Walked(walk(&node, who, limit, &tasks, &clock).await),
+    }
+}
+
+/// Whether its owner has heard of it.
+async fn suppress(node: &Node, tenant: TenantId, token: Token, on: bool) -> Result<bool, Refusal> {
+    let ask = SuppressionAsk { kind: ChannelKind::Push, identity: token_text(token) };
+    match on {
+        true => node.suppress(tenant, &ask, Reason::Manual).await,
+        false => node.unsuppress(tenant, &ask).await.map(|()| true),
     }
 }
 

@@ -283,14 +283,21 @@ fn everything_in_a_request_is_bounded() {
     assert!(receipt["maxLength"].is_null(), "the exception is needed");
 }
 
+fn check_choices(cases: &[(&str, Value, bool)]) {
+    let document = the_document();
+    for (name, value, is_good) in cases {
+        let schema = json!({"$ref": format!("#/components/schemas/{name}")});
+        let found = fault(&document, &schema, value);
+        assert_eq!(found.is_none(), *is_good, "{name} {value}: {found:?}");
+    }
+}
+
 // fixes: usability §2.4, usability §3.25
 #[test]
 fn choices_between_fields_are_said() {
-    let document = the_document();
-    let at = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let recipients = json!([{"userId": "ann"}]);
     let content = json!({"title": "x"});
-    for (name, value, is_good) in [
+    check_choices(&[
         ("NotificationSend", json!({"recipients": recipients, "content": content}), true),
         ("NotificationSend", json!({"recipients": recipients, "templateId": "t"}), true),
         ("NotificationSend", json!({"recipients": recipients}), false),
@@ -312,7 +319,15 @@ fn choices_between_fields_are_said() {
         ("Frequency", json!({"maxPerHour": 1_000}), true),
         ("Frequency", json!({"maxPerHour": 1_001}), false),
         ("TenantChange", json!({"celebrityThreshold": 99}), false),
-        // What is null is left out.
+    ]);
+}
+
+/// What is null is left out.
+#[test]
+fn what_goes_with_what_is_said_and_null_is_nothing() {
+    let recipients = json!([{"userId": "ann"}]);
+    let content = json!({"title": "x"});
+    check_choices(&[
         ("NotificationSend", json!({"recipients": recipients, "content": content, "templateId": null}), true),
         ("NotificationSend", json!({"recipients": recipients, "content": null}), false),
         ("RecipientSend", json!({"userId": "ann", "email": null}), true),
@@ -355,6 +370,12 @@ fn choices_between_fields_are_said() {
             json!({"audience": {"topic": "t"}, "content": content, "ttl": 60, "options": {"ttl": 60}}),
             false,
         ),
+    ]);
+}
+
+#[test]
+fn what_devices_and_policies_need_is_said() {
+    check_choices(&[
         ("DeviceRegister", json!({"userId": "a", "deviceId": "d", "platform": "web", "token": "ab"}), false),
         (
             "DeviceRegister",
@@ -386,10 +407,7 @@ fn choices_between_fields_are_said() {
         ("PreferencesPatch", json!({"channels": {"inApp": {"frequency": {"maxPerHour": 1}}}}), false),
         ("DefaultPreferencesPatch", json!({"channels": {"inApp": {"enabled": false}}}), false),
         ("PreferenceLinkAsk", json!({"channel": null}), true),
-    ] {
-        let found = fault(&document, &at(name), &value);
-        assert_eq!(found.is_none(), is_good, "{name} {value}: {found:?}");
-    }
+    ]);
 }
 
 #[test]
@@ -429,14 +447,10 @@ fn keyword_fault(
 ) -> Option<String> {
     let nested = |schema: &Value, value: &Value| fault(document, schema, value);
     match keyword {
-        "description" | "title" | "format" | "default" | "pattern" | "then" | "else" => None,
-        // Only patterns and lengths of names, which no example breaks.
-        "propertyNames" => None,
-        "contains" => {
-            let fits =
-                value.as_array().is_none_or(|items| items.iter().any(|item| nested(wanted, item).is_none()));
-            (!fits).then(|| format!("{value} has no {wanted}"))
+        "description" | "title" | "format" | "default" | "pattern" | "propertyNames" | "then" | "else" => {
+            None
         }
+        "contains" => contains_fault(document, wanted, value),
         "if" => {
             let branch = if nested(wanted, value).is_none() { "then" } else { "else" };
             schema.get(branch).and_then(|branch| nested(branch, value))
@@ -496,6 +510,12 @@ fn keyword_fault(
         }
         _ => Some(format!("the validator does not know {keyword}")),
     }
+}
+
+fn contains_fault(document: &Value, wanted: &Value, value: &Value) -> Option<String> {
+    let fits =
+        value.as_array().is_none_or(|items| items.iter().any(|item| fault(document, wanted, item).is_none()));
+    (!fits).then(|| format!("{value} has no {wanted}"))
 }
 
 fn has_type(value: &Value, name: &str) -> bool {

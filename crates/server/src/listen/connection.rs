@@ -119,11 +119,10 @@ pub async fn serve_stream<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let in_flight = InFlight::new(shared.connections.responses.clone());
-    let ambiguous = AmbiguousRequest::default();
+    let (ambiguous, is_full) = (AmbiguousRequest::default(), admission.is_full());
     let framing = RequestFraming::new(ambiguous.clone());
     let stream = WatchedStream::new(stream, in_flight.clone(), shared.http.header_timeout, framing);
     let router = TowerToHyperService::new(shared.router.clone());
-    let is_full = admission.is_full();
     let service = {
         let in_flight = in_flight.clone();
         let marks = Marks::new(Peer(peer), streams.caller.clone(), admission, ambiguous);

@@ -24,6 +24,7 @@ use crate::broken::{Broken, Invariant};
 use crate::call::{Answer, Audience, Call, List, Post, PostId, Stranger, Token, Who};
 use crate::template;
 use entries::Entries;
+use fantail_node::ask::{Refusal, Upserted};
 use fantail_rules::ids::{Arrival, Millis, TenantId};
 use fantail_rules::ulid::Ulid;
 use heard::{Heard, sort};
@@ -175,10 +176,7 @@ impl Oracle {
         let invoked = open.invoked;
         match (open.call.clone(), answer) {
             (Call::PutUsers { tenant, users }, Answer::Users(answers)) => {
-                for ((user, attribute), answer) in users.into_iter().zip(answers) {
-                    self.heard_put(Who { tenant, user }, attribute, sort(answer, failing)?)?;
-                }
-                Ok(())
+                self.heard_puts(tenant, users, answers, failing)
             }
             (Call::DeleteUser { who, .. }, Answer::Deleted(answer)) => {
                 self.heard_delete(who, sort(answer, failing)?)
@@ -242,6 +240,19 @@ impl Oracle {
             }
             (call, answer) => Invariant::Serves.broken(format!("{call:?} was answered with {answer:?}")),
         }
+    }
+
+    fn heard_puts(
+        &mut self,
+        tenant: TenantId,
+        users: Vec<(u16, u64)>,
+        answers: Vec<Result<Upserted, Refusal>>,
+        failing: bool,
+    ) -> Result<(), Broken> {
+        for ((user, attribute), answer) in users.into_iter().zip(answers) {
+            self.heard_put(Who { tenant, user }, attribute, sort(answer, failing)?)?;
+        }
+        Ok(())
     }
 
     fn heard_steer(&mut self, heard: &Heard<()>) -> Result<(), Broken> {
