@@ -57,16 +57,19 @@ fn rules_and_machine_ban_the_same() {
 const OF_THE_SERVER: &[(&str, &str)] = &[
     (
         "the operator: starting, stopping, health, housekeeping, backups",
-        "accept_clock drain give_up health panics \
-      queued quota_defaults refuse_all replan_schedules retain set_disk_room sleep snapshot spawn_loop start stop stopped \
+        "accept_clock drain give_up health is_paused keeps_back_what_is_due panics \
+      queued quota_defaults refuse_all replan_schedules resume retain set_disk_room sleep snapshot spawn_loop start stop stopped \
       supervised_thread sync tails taken_by_all tend trim_behind wall",
     ),
     (
         "the operator: the list of tenants, and what warns of all of their accounts",
-        "create_tenant providers_ending tenants",
+        "create_tenant deletions providers_ending tenants",
     ),
-    ("what says which tenant it is", "follow_link key_by_id tenant_by_slug tenant_of_reference"),
-    ("a value that has its tenant in it", "prefer_by_link put_segment"),
+    (
+        "what says which tenant it is",
+        "deletion_by_slug follow_link key_by_id tenant_by_slug tenant_of_reference",
+    ),
+    ("a value that has its tenant in it", "erase_again prefer_by_link put_segment"),
     ("runs of schedules, each with its tenant", "due_runs put_off run_came run_panicked"),
     ("the log of the server itself", "audit_checkpoints audit_key"),
     ("who asks, not for whom", "acting_as"),

@@ -457,15 +457,7 @@ fn keyword_fault(
         }
         "not" => nested(wanted, value).is_none().then(|| format!("{value} is what it must not be: {wanted}")),
         "minLength" | "maxLength" | "minItems" | "maxItems" | "maxProperties" => {
-            let size = match value {
-                Value::String(text) => text.chars().count(),
-                Value::Array(items) => items.len(),
-                Value::Object(fields) => fields.len(),
-                Value::Null | Value::Bool(_) | Value::Number(_) => return None,
-            };
-            let limit = usize::try_from(wanted.as_u64()?).ok()?;
-            let fits = if keyword.starts_with("min") { size >= limit } else { size <= limit };
-            (!fits).then(|| format!("{value} has {size}, {keyword} is {limit}"))
+            size_fault((keyword, wanted), value)
         }
         "maximum" => (value.as_f64() > wanted.as_f64()).then(|| format!("{value} is above {wanted}")),
         "$ref" => {
@@ -510,6 +502,18 @@ fn keyword_fault(
         }
         _ => Some(format!("the validator does not know {keyword}")),
     }
+}
+
+fn size_fault((keyword, wanted): (&str, &Value), value: &Value) -> Option<String> {
+    let size = match value {
+        Value::String(text) => text.chars().count(),
+        Value::Array(items) => items.len(),
+        Value::Object(fields) => fields.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => return None,
+    };
+    let limit = usize::try_from(wanted.as_u64()?).ok()?;
+    let fits = if keyword.starts_with("min") { size >= limit } else { size <= limit };
+    (!fits).then(|| format!("{value} has {size}, {keyword} is {limit}"))
 }
 
 fn contains_fault(document: &Value, wanted: &Value, value: &Value) -> Option<String> {

@@ -10,10 +10,12 @@ mod file;
 mod http;
 mod keyring;
 mod listeners;
+mod log;
 mod outbound;
 mod public_url;
 mod quotas;
 mod secret_files;
+mod setting;
 mod settings;
 mod testing;
 
@@ -23,7 +25,8 @@ pub use environment::unknown_variables;
 pub use http::Http;
 pub use listeners::ListenerSettings;
 pub use secret_files::{of_command, secrets_help};
-pub use settings::{SETTINGS, Setting};
+pub use setting::Setting;
+pub use settings::SETTINGS;
 pub use testing::{SWITCH, read_switch};
 
 use crate::backups::BackupSettings;
@@ -350,18 +353,6 @@ impl Layers {
             }),
             (cert, key) => Ok(Some(Tls { cert: cert.into(), key: key.into() })),
         }
-    }
-
-    fn log_format(&self) -> Result<LogFormat, ConfigError> {
-        match self.get("log.format").0 {
-            "compact" => Ok(LogFormat::Compact),
-            "json" => Ok(LogFormat::Json),
-            _ => Err(self.invalid("log.format", "must be compact or json")),
-        }
-    }
-
-    fn log_level(&self) -> Result<tracing::Level, ConfigError> {
-        self.parse("log.level", "must be error, warn, info, debug or trace")
     }
 
     fn some_text(&self, key: &'static str) -> Result<&str, ConfigError> {

@@ -35,7 +35,7 @@ fn bad_requests_are_told_apart() {
 fn unknown_paths_and_methods_are_told_apart() {
     let server = Server::start();
     let mut client = server.client();
-    for path in ["/", "/api/v1", "/api/v2/events", "/api/v1/events/", "/api/v1/users", "/favicon.ico"] {
+    for path in ["/", "/api/v1", "/api/v2/events", "/api/v1/events/", "/api/v1/people", "/favicon.ico"] {
         refused(client.get(path), "ROUTE_NOT_FOUND");
     }
     let response = bare(&mut client, "POST", "/api/v1/users/bob").expect("an answer");

@@ -14,6 +14,7 @@ use fantail_machine::records::segment::{SegmentListed, SegmentPut, UploadId};
 use fantail_machine::records::template::{About, DefinitionBytes, TemplateActivated, TemplatePut};
 use fantail_machine::records::walk::Pace;
 use fantail_machine::records::webhook::WebhookPut;
+use fantail_machine::records::wipe::WipedStretch;
 use fantail_ports::audit::Digest;
 use fantail_rules::ids::{AddressHash, ListId};
 use fantail_rules::limits::NAME_BYTES_MAX;
@@ -35,7 +36,18 @@ fn difference() -> Difference {
 /// One of each kind, with a name wherever a tenant gives one.
 fn root_records(name: &str) -> Vec<RootRecord> {
     let put = [tenancy(name), templates_and_policies(name), schedules_and_segments(name), ways_out(name)];
-    put.into_iter().flatten().chain(gone(name)).collect()
+    put.into_iter().flatten().chain(gone(name)).chain(deletion(name)).collect()
+}
+
+fn deletion(name: &str) -> [RootRecord; 4] {
+    let (tenant, slug, difference) = (TENANT, name.to_owned(), difference());
+    [
+        DeletionRecord::Ending { tenant, slug: slug.clone(), difference },
+        DeletionRecord::Wiped(WipedStretch { tenant, from: Vec::new(), to: Vec::new() }),
+        DeletionRecord::Counted { tenant, rows: u64::MAX },
+        DeletionRecord::Ended { tenant, slug, rows: u64::MAX },
+    ]
+    .map(RootRecord::Deletion)
 }
 
 fn tenancy(name: &str) -> Vec<RootRecord> {
