@@ -16,6 +16,8 @@ impl Oracle {
         match target {
             Target::Some(posts) => {
                 open.absent = self.surely_absent(who);
+                let named = posts.iter().map(|(post, _)| *post);
+                open.present = named.filter(|post| self.has(who, *post) == Known::Yes).collect();
                 open.reached = posts.iter().map(|(post, _)| *post).collect();
                 posts.iter().for_each(|(post, _)| self.mark_maybe(who, mark, *post, open));
             }
@@ -109,7 +111,7 @@ impl Oracle {
                     self.person(who).entries.entry(*post).or_default().go_back(before);
                 }
                 for event in done.unknown {
-                    self.judge_refusal(who, &Refusal::UnknownNotification { event })?;
+                    self.judge_refusal(who, &Refusal::UnknownNotification { event }, &open.present)?;
                 }
                 for post in open.reached.into_iter().filter(|post| !unmarked.contains(post)) {
                     self.person(who).entries.entry(post).or_default().mark(mark);
@@ -120,19 +122,25 @@ impl Oracle {
                 for (post, before) in &open.before {
                     self.person(who).entries.entry(*post).or_default().go_back(before);
                 }
-                self.judge_refusal(who, &refusal)
+                self.judge_refusal(who, &refusal, &open.present)
             }
         }
     }
 
-    fn judge_refusal(&mut self, who: Who, refusal: &Refusal) -> Result<(), Broken> {
+    /// `present`: what the user surely had when the mark began. What came meanwhile may be missed.
+    fn judge_refusal(
+        &mut self,
+        who: Who,
+        refusal: &Refusal,
+        present: &BTreeSet<PostId>,
+    ) -> Result<(), Broken> {
         match refusal {
             Refusal::UnknownUser { .. } => {
                 Invariant::Survives.broken(format!("{who:?} exists but its marks are refused"))
             }
             Refusal::UnknownNotification { event } => {
                 let Some(post) = self.events.get(event).copied() else { return Ok(()) };
-                let has = self.has(who, post) == Known::Yes;
+                let has = present.contains(&post) && self.has(who, post) == Known::Yes;
                 Invariant::ExactlyOnce
                     .holds(!has, || format!("{who:?} has {:?} but cannot mark it", self.post(post)))
             }

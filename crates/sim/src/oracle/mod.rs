@@ -107,8 +107,9 @@ struct Open {
     /// For marks: the entries before the mark, and those it surely reaches.
     before: BTreeMap<PostId, Entries>,
     reached: BTreeSet<PostId>,
-    /// Posts this user surely does not have when the call starts.
+    /// Posts this user surely does not have when the call starts, and those of a mark that it surely has.
     absent: BTreeSet<PostId>,
+    present: BTreeSet<PostId>,
 }
 
 /// Something a lost call may have changed; to be read after the restart.
@@ -128,6 +129,7 @@ impl Oracle {
             before: BTreeMap::new(),
             reached: BTreeSet::new(),
             absent: BTreeSet::new(),
+            present: BTreeSet::new(),
         };
         match call {
             Call::PutUsers { tenant, users } => {
