@@ -164,7 +164,7 @@ pub async fn settle(
     } else if let Some(known) = mark.erasure_list.filter(|known| known.id == list.id())
         && !mark.erasures_applied
     {
-        apply(&**list, known.entries, node).await?;
+        apply(list, known.entries, node).await?;
         mark.erasures_applied = true;
     }
     mark.erasures_from = None;

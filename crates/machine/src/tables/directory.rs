@@ -7,7 +7,7 @@
 //! 97 tenant 2 address: 16 -> (empty)                   the owner is to hear how it stands with the address
 //! ```
 
-use super::look::{LookMax, look};
+use super::look::{FoundRows, LookMax, look};
 use super::seek::{RowChoice, SharedRows, TenantPlaces, TenantShares, collect_shares};
 use super::{Family, Key, Row, changed_rows, collect, get};
 use crate::codec::{Malformed, Reader, Writer};
@@ -58,7 +58,7 @@ pub fn suppressed_behind(
     behind: Option<AddressHash>,
     reason: Option<Reason>,
     most: LookMax,
-) -> Result<(Vec<(AddressHash, AddressRow)>, Option<AddressHash>), TablesError> {
+) -> Result<FoundRows<AddressHash, AddressRow>, TablesError> {
     let all = Key::new(Family::Address, tenant);
     let from =
         behind.map_or_else(|| all.clone().finish(), |address| [key(tenant, address), vec![0]].concat());

@@ -8,7 +8,7 @@
 //! 20 tenant event: ulid shard: u16 user: u64 -> content: sealed     of this recipient alone
 //! ```
 
-use super::look::{LookMax, look};
+use super::look::{FoundRows, LookMax, look};
 use super::{Family, Key, Row, collect, get, usage};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::front::{Delivery, Options};
@@ -114,7 +114,7 @@ pub fn newest(
     ids: Range<Ulid>,
     category: Option<&str>,
     most: LookMax,
-) -> Result<(Vec<(Ulid, EventRow)>, Option<Ulid>), TablesError> {
+) -> Result<FoundRows<Ulid, EventRow>, TablesError> {
     let (from, to) = (key(tenant, ids.start), key(tenant, ids.end));
     let range = KeyRange { from: &from, to: &to };
     let looked = look(tables, range, Order::Descending, most, |key, row| {

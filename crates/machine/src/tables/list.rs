@@ -4,7 +4,7 @@
 //! 38 tenant list: 16 -> members: varint, reported: varint, name: sealed
 //! ```
 
-use super::look::{LookMax, look};
+use super::look::{FoundRows, LookMax, look};
 use super::{Family, Key, Row, get};
 use crate::codec::{Malformed, Reader, Writer};
 use fantail_ports::keyring::Sealed;
@@ -35,7 +35,7 @@ pub fn topics_behind(
     tenant: TenantId,
     behind: Option<ListId>,
     most: LookMax,
-) -> Result<(Vec<(ListId, ListRow)>, Option<ListId>), TablesError> {
+) -> Result<FoundRows<ListId, ListRow>, TablesError> {
     let all = Key::new(Family::List, tenant);
     let from = behind.map_or_else(|| all.clone().finish(), |list| [key(tenant, list), vec![0]].concat());
     let range = KeyRange { from: &from, to: &all.end() };

@@ -12,6 +12,9 @@ pub struct LookMax {
     pub found: usize,
 }
 
+/// Rows that were found, by what their keys say, and the one that was looked at last if there are more.
+pub type FoundRows<K, R> = (Vec<(K, R)>, Option<K>);
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Looked<T> {
     pub found: Vec<T>,

@@ -6,7 +6,7 @@
 //!                           zone: varint, before: option (changed: millis, locale: text)
 //! ```
 
-use super::look::{LookMax, look};
+use super::look::{FoundRows, LookMax, look};
 use super::{Family, Key, Row, collect, get, progress, tail_u64};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::records::respect::read_zone;
@@ -87,7 +87,7 @@ pub fn page(
     tenant: TenantId,
     first: UserNo,
     most: LookMax,
-) -> Result<(Vec<(UserNo, UserRow)>, Option<UserNo>), TablesError> {
+) -> Result<FoundRows<UserNo, UserRow>, TablesError> {
     let end = progress::find(tables, tenant)?.users;
     let bound = end.min(first.0.saturating_add(most.rows.max(1) as u64));
     let (from, to) = (key(tenant, first), key(tenant, UserNo(bound)));

@@ -12,7 +12,7 @@ use crate::node::Node;
 use crate::people::locate;
 use fantail_machine::tables::event::{self, EventRow};
 use fantail_machine::tables::ledger::{self, ParcelId};
-use fantail_machine::tables::look::LookMax;
+use fantail_machine::tables::look::{FoundRows, LookMax};
 use fantail_machine::tables::{taken, work};
 use fantail_ports::tables::{Tables, TablesError};
 use fantail_rules::ids::{Millis, PartitionId, ShardNo, TenantId, UserNo};
@@ -111,7 +111,7 @@ fn newest(
 }
 
 /// Merges what the fronts have, as far as all of them were looked at.
-fn joined<T>(fronts: Vec<(Vec<(Ulid, T)>, Option<Ulid>)>) -> (Vec<(Ulid, T)>, Option<Ulid>) {
+fn joined<T>(fronts: Vec<FoundRows<Ulid, T>>) -> FoundRows<Ulid, T> {
     let through = fronts.iter().filter_map(|(_, cut_at)| *cut_at).max();
     let rows = fronts.into_iter().flat_map(|(rows, _)| rows);
     let mut rows: Vec<_> =

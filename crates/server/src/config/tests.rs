@@ -105,7 +105,7 @@ fn a_file_that_cannot_be_read_is_named_by_its_place_and_not_shown() {
 fn the_file_with_a_secret_is_known() {
     let file = File::with("with-key", &format!("[admin]\nkey = \"{}\"", "k".repeat(40)));
     let config = read(&[], &[], Some(&file)).expect("valid");
-    assert_eq!(config.secret_files, [file.0.clone()]);
+    assert_eq!(config.secret_files, std::slice::from_ref(&file.0));
     let file = File::with("without-key", "listen = \"127.0.0.1:1\"");
     assert_eq!(read(&[], &[], Some(&file)).expect("valid").secret_files, [] as [PathBuf; 0]);
 }
