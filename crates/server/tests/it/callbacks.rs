@@ -365,15 +365,14 @@ fn a_full_house_does_not_tell_which_accounts_there_are() {
                 Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1048576\r\n\r\n";
     // Bodies that never end: each holds a mebibyte, and all callers without a key together have 64.
     let most = vec![b'a'; (1 << 20) - 1];
-    let begun: Vec<TcpStream> = (0..80)
-        .map(|_| {
-            let mut stream = TcpStream::connect(&server.address).expect("a connection");
-            stream.write_all(head.as_bytes()).expect("a head");
-            // It may be refused before all of it is written.
-            drop(stream.write_all(&most));
-            stream
-        })
-        .collect();
+    let mut begun = Vec::new();
+    let mut take_room = || {
+        let mut stream = TcpStream::connect(&server.address).expect("a connection");
+        stream.write_all(head.as_bytes()).expect("a head");
+        // It may be refused before all of it is written.
+        drop(stream.write_all(&most));
+        begun.push(stream);
+    };
     let status_of = |account: &str| {
         let headers =
             &[("x-twilio-signature", "AAAA"), ("content-type", "application/x-www-form-urlencoded")];
@@ -382,8 +381,11 @@ fn a_full_house_does_not_tell_which_accounts_there_are() {
         let request = Request { method: "POST", path: &path, headers, body: &body };
         server.anonymous().send(&request).map(|answer| answer.status).ok()
     };
-    eventually("there is no room left", || (status_of("texts") == Some(503)).then_some(()));
-    assert_eq!(status_of("nobody"), Some(503));
+    // Bodies that meet at the end of the room may all be refused, and leave some of it: another one comes then.
+    eventually("there is no room left, for any account", || {
+        take_room();
+        ["texts", "nobody"].iter().all(|account| status_of(account) == Some(503)).then_some(())
+    });
     drop(begun);
     for account in ["texts", "nobody"] {
         eventually("there is room again", || (status_of(account) == Some(403)).then_some(()));
