@@ -178,7 +178,7 @@ def consistent(value):
     different(value, "recipients", reached_as)
     if value.get("startsAt") and value.get("endsAt"):
         value.pop("endsAt")
-    if isinstance(value.get("minCount"), int) and isinstance(value.get("maxCount"), int):
+    if all(isinstance(value.get(name), (int, float)) for name in ("minCount", "maxCount")):
         value["minCount"], value["maxCount"] = sorted((value["minCount"], value["maxCount"]))
     options = value.get("options")
     if isinstance(options, dict) and (options.get("sendAtLocal") or options.get("offPeak")) and not value.get("channels"):
