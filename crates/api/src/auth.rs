@@ -155,7 +155,7 @@ pub fn tenant_to_administer(node: &Node, caller: &Caller, slug: &str) -> Result<
     }
 }
 
-/// The tenant in the path while it is being deleted, for whoever may know of it.
+/// The deletion of the tenant in the path, if the caller may see it: only the server's admin key may.
 pub fn deletion_to_show(node: &Node, caller: &Caller, slug: &str) -> Option<Deletion> {
     match caller {
         Caller::Server => node.deletion_by_slug(slug),
@@ -171,7 +171,7 @@ pub fn require_server(caller: &Caller) -> Result<(), Problem> {
     }
 }
 
-/// What a key may do that was named, not presented: by what its holder has left behind here.
+/// The caller behind a key id that a stored request names, for requests that run later without the key's secret.
 pub fn named_key(node: &Node, tenant: TenantId, id: &str, scope: Scope) -> Result<Caller, Problem> {
     let key = node.key_by_id(id).filter(|key| key.tenant == tenant).ok_or_else(unknown_key)?;
     usable(&key, node.wall())?;
@@ -340,7 +340,7 @@ mod tests {
         "\t",
     ];
 
-    /// What is looked at before anybody knows who calls: the first line is the target, the others are headers.
+    /// Reads the target (the first line) and the headers (the others) as the server does before it knows the caller.
     #[test]
     fn heads_without_a_key_are_read_or_refused() {
         let good = [

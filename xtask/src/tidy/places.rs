@@ -31,7 +31,7 @@ fn check_text(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether `place` stands in the line as the beginning of a path; `src/root/mod.rs` has it in the middle.
+/// Whether a path in the line begins with `place`. The name of a module folder, as in `src/machine/mod.rs`, is inside a path and is none.
 fn begins_a_path(line: &str, place: &str) -> bool {
     let inside_path = |before: char| before.is_alphanumeric() || "_-.~/}*>)".contains(before);
     line.match_indices(place).any(|(offset, _)| !line[..offset].ends_with(inside_path))

@@ -5,11 +5,11 @@
 //! POST /callbacks/twilio/{provider}/{reference}   what became of one delivery; the reference says whose it is
 //! ```
 //! Comes from: the provider. Decides: by the account's own code, by the secret in the address or by a key whether the provider says
-//! it. Goes to: `Node::receive`, and the suppressions. Said twice it changes nothing; a reference that is not ours is passed over, so
-//! that nobody repeats it for days.
+//! it. Goes to: `Node::receive`, and the suppressions. A repeated call changes nothing. A reference that is not ours is
+//! accepted and ignored, because providers repeat refused calls for days.
 //!
-//! What must never happen: an answer from which a stranger learns which tenants and accounts there are; a word about a channel that
-//! the account does not send through.
+//! What must never happen: an answer that shows a caller without proof which tenants and accounts exist; a change of a delivery on
+//! a channel that the account does not serve.
 
 use super::{Arrival, BYTES_MAX};
 use crate::access::AccessFault;

@@ -316,7 +316,7 @@ mod tests {
         }
     }
 
-    /// What a stranger says about a body, before any of it is read.
+    /// The server decides by the media type before it reads the body.
     #[test]
     fn media_types_are_read_or_refused() {
         let good =

@@ -43,7 +43,7 @@ pub fn say(schemas: &mut Value) {
     let contradictions = OUT_OF_HOUSE
         .map(|channel| with(&contains("mandatoryChannels", channel), &contains("blockedChannels", channel)));
     schemas["CategoryPolicy"]["not"] = json!({"anyOf": contradictions});
-    // The inbox interrupts nobody: there is nothing to limit.
+    // Entries of the inbox make no sound, so the server refuses a frequency for them.
     schemas["Preferences"]["not"] = within("channels", &within("inApp", &present("frequency")));
 }
 

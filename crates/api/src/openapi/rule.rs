@@ -101,7 +101,8 @@ pub fn producer_events() -> Vec<&'static str> {
     ProducerEvent::ALL.into_iter().map(ProducerEvent::name).collect()
 }
 
-/// What `rules::name` says. Characters behind the first 65,536 stand there themselves: not every reader of patterns knows an escape for them.
+/// The pattern of the names that `rules::name` accepts. Characters above U+FFFF are written as themselves, because not every regex engine
+/// has an escape for them.
 fn new_name() -> String {
     let mut refused = String::from(r"\u0000-\u001f\u007f-\u009f");
     for (first, last) in invisible() {

@@ -216,7 +216,7 @@ fn of_requests(document: &Value) -> BTreeMap<String, Value> {
     found
 }
 
-/// What a place of a request may hold is bounded, or a word of a list, or a time.
+/// Requires that each value of a request has a bound, a list of words or the format of a time.
 fn require_bounds(schema: &Value, place: &str) {
     let is = |name: &str| match &schema["type"] {
         Value::Array(names) => names.iter().any(|one| one == name),
@@ -322,7 +322,7 @@ fn choices_between_fields_are_said() {
     ]);
 }
 
-/// What is null is left out.
+/// The validator treats a field that is null like one that is left out.
 #[test]
 fn what_goes_with_what_is_said_and_null_is_nothing() {
     let recipients = json!([{"userId": "ann"}]);

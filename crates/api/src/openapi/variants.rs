@@ -31,7 +31,7 @@ pub fn add(schemas: &mut Value) {
         schemas[*name] = schema;
         schemas.as_object_mut().expect("a map of schemas").extend(made);
     }
-    // What stands in a template may be longer than what comes of it.
+    // The source of a template may be longer than the text that it renders.
     let mut button = schemas["Action"].clone();
     Rule::Text(TEXT_SOURCE_BYTES_MAX).say(&mut button["properties"]["title"]);
     schemas["TemplateAction"] = button;

@@ -175,10 +175,12 @@ impl Stir {
     }
 }
 
-/// The head of a request for readiness, but for its last line: the server has to wait for it.
+/// The head of a request for readiness, but for its last line: the server has to wait for it. The server accepts connections in order,
+/// so this one is accepted once the next one is answered.
 fn begin_to_ask(server: &Server) -> TcpStream {
     let mut held = TcpStream::connect(&server.address).expect("it listens");
     held.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n").expect("it reads");
+    assert_eq!(server.anonymous().get("/livez").expect("an answer").status, 200);
     held
 }
 
