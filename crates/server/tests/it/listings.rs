@@ -259,6 +259,14 @@ fn erasures_are_listed_and_found_by_the_erased_user() {
     assert_eq!(problem["errors"][0]["pointer"], "/from");
 }
 
+/// Two users with a phone each.
+fn put_ann_and_bob(client: &mut Client) {
+    for user in ["ann", "bob"] {
+        put_user(client, user);
+        register(client, user, "phone", &format!("stub:ok/{user}"));
+    }
+}
+
 /// Sent notifications and events, the newest first, as their statuses say.
 // fixes: usability §3.21
 #[test]
@@ -266,10 +274,7 @@ fn notifications_are_listed_the_newest_first() {
     let stub = Post::new();
     let server = stub.start(&[]);
     let mut client = server.client();
-    for user in ["ann", "bob"] {
-        put_user(&mut client, user);
-        register(&mut client, user, "phone", &format!("stub:ok/{user}"));
-    }
+    put_ann_and_bob(&mut client);
     follow(&mut client, "bob", "star");
     let first = send(&mut client, &notification("n1", &["ann"], json!({"category": "orders"})));
     let both = send(&mut client, &notification("n2", &["ann", "bob"], json!({})));
@@ -337,10 +342,7 @@ fn the_command_line_prints_lists() {
     let stub = Post::new();
     let server = stub.start(&[]);
     let mut client = server.client();
-    for user in ["ann", "bob"] {
-        put_user(&mut client, user);
-        register(&mut client, user, "phone", &format!("stub:ok/{user}"));
-    }
+    put_ann_and_bob(&mut client);
     for no in 0..4 {
         let body = notification(&format!("n{no}"), &["ann", "bob"], json!({"category": "orders"}));
         let id = send(&mut client, &body);
